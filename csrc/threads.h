@@ -1,0 +1,16 @@
+// A small thread pool. Not OpenMP: libgomp hangs in a child after fork and clashes with other runtimes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace sparsenet {
+
+// Runs task(0) ... task(n_tasks - 1), each once, on at most `threads` threads including the caller, and returns
+// when all are done. Which thread runs a task is not defined, so a task's result may depend on its index alone:
+// that, and a split into tasks that does not depend on `threads`, makes every kernel bit-identical at any thread
+// count. A call made while another thread is using the pool runs on the caller alone, never deadlocks, and gives
+// the same result. An exception thrown by a task is rethrown here, after all running tasks have ended.
+void parallel_for(int64_t n_tasks, int threads, const std::function<void(int64_t)>& task);
+
+}  // namespace sparsenet

@@ -1,0 +1,76 @@
+"""Builds sparsenet._core, one translation unit per instruction set, and nothing else.
+
+Everything static lives in pyproject.toml. Without a working C++ compiler the package still installs and runs
+on Numba; SPARSENET_REQUIRE_EXT=1 turns that into an error.
+"""
+
+import os
+import platform
+import sys
+from glob import glob
+
+from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
+from setuptools import setup
+from setuptools.command.build_ext import build_ext
+
+# Never -ffast-math: linking it sets flush-to-zero for the whole process on import.
+BASE_FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wall", "-Wextra"]
+# Reassociation lets plain loops vectorise; it is confined to the numeric kernels.
+KERNEL_FLAGS = ["-fassociative-math", "-fno-signed-zeros", "-ffp-contract=fast", "-funroll-loops"]
+
+AVX2 = ["-mavx2", "-mfma"]
+AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512"]
+ISA_FLAGS = {
+    "x86": {"scalar": [], "avx2": AVX2, "avx512": AVX512, "avx512bf16": [*AVX512, "-mavx512bf16"]},
+    "arm": {
+        "scalar": ["-fno-tree-vectorize"],
+        "neon": [],
+        "sve": ["-march=armv8.2-a+sve"],
+        "svebf16": ["-march=armv8.2-a+sve+bf16"],
+    },
+    "other": {"scalar": []},
+}
+FAMILIES = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}
+
+
+def machine() -> str:
+    """Name the machine that is built for, which on a cross build is not the one that builds."""
+    return os.environ.get("SPARSENET_TARGET", platform.machine()).lower()
+
+
+LEVELS = ISA_FLAGS[FAMILIES.get(machine(), "other")]
+ISA_FILES = {f"csrc/isa/{level}.cpp": [*KERNEL_FLAGS, *flags] for level, flags in LEVELS.items()}
+
+
+class BuildCore(build_ext):
+    """Give each instruction set its own flags; fall back to Numba when there is no compiler."""
+
+    def build_extensions(self) -> None:
+        compile_one = self.compiler._compile
+
+        def compile_with_isa(obj, src, ext, cc_args, extra_postargs, pp_opts):  # type: ignore[no-untyped-def]
+            compile_one(obj, src, ext, cc_args, [*extra_postargs, *ISA_FILES.get(src, [])], pp_opts)
+
+        self.compiler._compile = compile_with_isa
+        try:
+            super().build_extensions()
+        except Exception as error:
+            if os.environ.get("SPARSENET_REQUIRE_EXT") == "1":
+                raise
+            print(f"sparsenet: no C++ extension ({error}); it will run on Numba, slower.", file=sys.stderr)
+            self.extensions.clear()  # an editable install would otherwise look for the file
+
+
+core = Pybind11Extension(
+    "sparsenet._core",
+    sources=[*sorted(glob("csrc/*.cpp")), *sorted(ISA_FILES)],
+    depends=sorted(glob("csrc/*.h")),
+    define_macros=[(f"SPARSENET_HAS_{level.upper()}", "1") for level in LEVELS],
+    extra_compile_args=BASE_FLAGS,
+    extra_link_args=["-pthread"],
+    cxx_std=17,
+)
+
+if __name__ == "__main__":
+    with ParallelCompile("SPARSENET_BUILD_JOBS", default=os.cpu_count() or 1):
+        setup(ext_modules=[core], cmdclass={"build_ext": BuildCore})

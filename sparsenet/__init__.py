@@ -1,0 +1,1 @@
+"""sparsenet: classifiers with up to millions of labels, trained on ordinary CPUs."""

@@ -1,0 +1,212 @@
+"""Signatures of the kernels: the seam between Python and C++, and what `kernels/_numba*.py` implements as well.
+
+Conventions. Arrays are C-contiguous and exactly of the type given; nothing is converted. The caller allocates every
+output and owns all state. Row pointers (``indptr``) are int64, ids (features, labels, rows) int32, values float32.
+Ids are valid and row pointers well formed: the public edge has checked them. `threads` is explicit, and a result
+never depends on it, bit for bit.
+
+Symbols in shapes: n points of a batch, d features, h units, L labels, a active labels, p features present.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U8 = NDArray[np.uint8]
+
+def isa_available() -> list[str]:
+    """Levels compiled in that this CPU can run, from plain to best."""
+
+def isa_used() -> str:
+    """Return the level in use: the best available, or what SPARSENET_ISA names."""
+
+# --- sparse batches --------------------------------------------------------------------------------------------
+
+def csr_matmul(indptr: I64, indices: I32, data: F32, dense: F32, out: F32, threads: int) -> None:
+    """Compute ``out = csr @ dense``: csr (n, d), dense (d, h), out (n, h)."""
+
+def transpose_batch(
+    indptr: I64, indices: I32, data: F32, slots: I32, features: I32, starts: I64, rows: I32, values: F32
+) -> int:
+    """Turn a CSR batch into postings: for each feature present, the rows that hold it and their values.
+
+    `slots` (d,) holds -1 everywhere on entry; on return ``slots[f]`` is the position of feature f in `features`.
+    `features` and `starts` have room for nnz and nnz + 1, `rows` and `values` for nnz. Features come in order of
+    first appearance, rows ascending. Returns p. To reuse `slots`, set ``slots[features[:p]] = -1``.
+    """
+
+# --- dense tiles -----------------------------------------------------------------------------------------------
+
+def matmul(
+    a: F32,
+    b: F32,
+    out: F32,
+    a_rows: I32 | None,
+    b_rows: I32 | None,
+    transpose_a: bool,
+    transpose_b: bool,
+    threads: int,
+) -> None:
+    """Compute ``out = op(A) @ op(B)``, where A is ``a`` or ``a[a_rows]`` and op transposes if asked."""
+
+def pair_dot(indptr: I64, ids: I32, hidden: F32, weight: F32, out: F32, threads: int) -> None:
+    """Compute ``out[j] = hidden[i] @ weight[ids[j]]`` for each j of row i: hidden (n, h), weight (L, h)."""
+
+# --- the wide path: sparse weights of each label, straight from the features -------------------------------------
+
+def label_centroids(
+    label_indptr: I64,
+    label_points: I32,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    budget: I64,
+    starts: I64,
+    out_indices: I32,
+    out_data: F32,
+    out_counts: I64,
+    threads: int,
+) -> None:
+    """For each label, sum the rows of its points and keep the ``budget[l]`` largest entries by magnitude.
+
+    `label_indptr`, `label_points`: the points of each label (labels x points CSR). Entries go to
+    ``out_indices[starts[l] : starts[l] + out_counts[l]]`` in ascending feature order, with room for
+    ``starts[l + 1] - starts[l]`` >= min(budget[l], distinct features of l). Ties keep the smaller feature.
+    """
+
+def wide_touch(
+    active: I32, indptr: I64, indices: I32, slots: I32, touched_indptr: I64, touched: I64, threads: int
+) -> int:
+    """Find the wide weights that a batch uses: those of active labels whose feature is present in the batch.
+
+    indptr (L + 1,), indices: the support of each label. `touched_indptr` (a + 1,) and `touched` (room for the
+    active labels' whole support) receive positions into `indices`, ascending within a label. Returns their number.
+    """
+
+def wide_forward(
+    touched_indptr: I64,
+    touched: I64,
+    indices: I32,
+    weights: F32,
+    slots: I32,
+    starts: I64,
+    rows: I32,
+    values: F32,
+    out: F32,
+    threads: int,
+) -> None:
+    """Add the wide scores of a batch to `out` (a, n): the sparse-sparse product over the batch's postings."""
+
+def wide_gradient(
+    touched_indptr: I64,
+    touched: I64,
+    indices: I32,
+    slots: I32,
+    starts: I64,
+    rows: I32,
+    values: F32,
+    grad: F32,
+    out: F32,
+    threads: int,
+) -> None:
+    """Compute the gradient of each touched weight from `grad` (a, n); `out` is parallel to `touched`."""
+
+# --- losses over a tile of logits, one row per active label, one column per point ----------------------------------
+
+def bce_gradient(
+    logits: F32,
+    positive_indptr: I64,
+    positive_points: I32,
+    positive_weights: F32,
+    negative_weights: F32,
+    smoothing: float,
+    scale: float,
+    losses: NDArray[np.float64],
+    threads: int,
+) -> None:
+    """Replace `logits` (a, n) by the gradient of binary cross-entropy and set `losses` (a,), both times `scale`.
+
+    A negative entry of row l counts ``negative_weights[l]``; the positive ones are the points in
+    ``positive_points[positive_indptr[l] : positive_indptr[l + 1]]``, each with its entry of `positive_weights`.
+    Targets are ``1 - smoothing`` and ``smoothing``.
+    """
+
+def softmax_gradient(
+    logits: F32,
+    positive_indptr: I64,
+    positive_points: I32,
+    positive_weights: F32,
+    log_expected: F32,
+    smoothing: float,
+    scale: float,
+    losses: NDArray[np.float64],
+    threads: int,
+) -> None:
+    """Replace `logits` (a, n) by the gradient of sampled softmax and set `losses` (n,), both times `scale`.
+
+    ``log_expected[l]``, the log of how often the sampler is expected to include label l, is subtracted from its
+    logits (the logQ correction). The target of a point puts `positive_weights` (summing to 1 over its labels, times
+    ``1 - smoothing``) on its labels and spreads `smoothing` evenly over all a. A point with no positive label has
+    no loss and no gradient.
+    """
+
+# --- optimizers: rows of a parameter, in place; `rows` are distinct ------------------------------------------------
+
+def sgd_rows(value: F32, rows: I64, grads: F32, rate: float, decay: float, threads: int) -> None:
+    """``value[r] -= rate * (g + decay * value[r])``; value (R, h), grads (len(rows), h)."""
+
+def adagrad_rows(
+    value: F32, squares: F32, rows: I64, grads: F32, rate: float, epsilon: float, decay: float, threads: int
+) -> None:
+    """With ``g += decay * value[r]``: ``squares[r] += g * g; value[r] -= rate * g / (sqrt(squares[r]) + epsilon)``."""
+
+def adam_rows(
+    value: F32,
+    first: F32,
+    second: F32,
+    last_step: I32,
+    rows: I64,
+    grads: F32,
+    step: int,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    threads: int,
+) -> None:
+    """Lazy Adam. A row that skipped steps first lets its moments decay for them (gradient zero, no movement).
+
+    Then ``g``'s moments, bias-corrected by `step` (from 1), move the row; decoupled weight decay: ``value[r] -=
+    rate * decay * value[r]``. ``last_step[r]`` becomes `step`.
+    """
+
+# --- inference -------------------------------------------------------------------------------------------------
+
+def predict_topk(
+    hidden: F32,
+    weight: F32,
+    bias: F32,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    wide_indptr: I64,
+    wide_labels: I32,
+    wide_weights: F32,
+    out_labels: I32,
+    out_scores: F32,
+    threads: int,
+) -> None:
+    """Exact top-k over all labels: ``hidden @ weight.T + bias`` plus the wide scores, never an n x L matrix.
+
+    hidden (n, h) with weight (L, h), h may be 0; bias (L,). The wide weights come inverted, by feature: wide_indptr
+    (d + 1,), wide_labels ascending within a feature. `out_labels` and `out_scores` are (n, k) with k <= L, best
+    first, ties to the smaller label.
+    """
+
+# --- hashing: see lsh.py -----------------------------------------------------------------------------------------
+
+# --- reading: see data/ ------------------------------------------------------------------------------------------
