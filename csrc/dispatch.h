@@ -1,0 +1,16 @@
+// Which instruction sets this build has, which of them this CPU runs, and which one is in use.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sparsenet {
+
+std::vector<std::string> isa_available();  // from plain to best
+std::string isa_used();
+void set_isa(const std::string& name);  // throws std::invalid_argument if this build or CPU lacks it
+
+// Takes SPARSENET_ISA, or else the best level. Called once, when the module is imported.
+void choose_isa();
+
+}  // namespace sparsenet

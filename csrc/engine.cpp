@@ -1,0 +1,178 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "scratch.h"
+#include "threads.h"
+
+namespace sparsenet {
+namespace {
+
+// Runs body(begin, end) over [0, n) in blocks of `grain`.
+template <typename Body>
+void parallel_blocks(int64_t n, int64_t grain, int threads, const Body& body) {
+  parallel_for((n + grain - 1) / grain, threads,
+               [&](int64_t block) { body(block * grain, std::min(n, (block + 1) * grain)); });
+}
+
+constexpr int64_t kPointGrain = 16;
+constexpr int64_t kLabelGrain = 64;
+constexpr int64_t kElementGrain = 1 << 14;  // elements of a parameter
+
+}  // namespace
+
+void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* out, int threads) {
+  parallel_blocks(n, kPointGrain, threads, [&](int64_t begin, int64_t end) {
+    kernels().csr_matmul(csr, dense, width, out, begin, end);
+  });
+}
+
+int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, int64_t* starts, int32_t* rows,
+                        float* values) {
+  const int64_t nnz = csr.indptr[n];
+  int64_t present = 0;
+  starts[0] = 0;
+  for (int64_t j = 0; j < nnz; ++j) {
+    int32_t& slot = slots[csr.indices[j]];
+    if (slot < 0) {
+      slot = static_cast<int32_t>(present);
+      features[present++] = csr.indices[j];
+      starts[present] = 0;
+    }
+    ++starts[slot + 1];
+  }
+  for (int64_t s = 0; s < present; ++s) starts[s + 1] += starts[s];
+  // starts[s] serves as the write cursor of slot s, which leaves it at the start of slot s + 1.
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = csr.indptr[i]; j < csr.indptr[i + 1]; ++j) {
+      const int64_t at = starts[slots[csr.indices[j]]]++;
+      rows[at] = static_cast<int32_t>(i);
+      values[at] = csr.data[j];
+    }
+  }
+  for (int64_t s = present; s > 0; --s) starts[s] = starts[s - 1];
+  starts[0] = 0;
+  return present;
+}
+
+void matmul(Operand a, Operand b, MatmulShape shape, float* out, int threads) {
+  const KernelTable& kernel = kernels();
+  const int64_t m = shape.m, n = shape.n, depth = shape.depth;
+  if (m == 0 || n == 0) return;
+  if (depth == 0) {
+    std::fill(out, out + m * n, 0.0f);
+    return;
+  }
+  // A panel of B (kDepth x tile_cols) stays in the first-level cache, a block of packed A in the second.
+  constexpr int64_t kDepth = 256;
+  const int64_t block_cols = 4 * kernel.tile_cols;
+  const int64_t block_rows = (48 + kernel.tile_rows - 1) / kernel.tile_rows * kernel.tile_rows;
+  const int64_t padded_n = (n + kernel.tile_cols - 1) / kernel.tile_cols * kernel.tile_cols;
+  const int64_t col_blocks = (n + block_cols - 1) / block_cols, row_blocks = (m + block_rows - 1) / block_rows;
+
+  static thread_local Scratch packed_b_scratch;
+  float* packed_b = packed_b_scratch.floats(padded_n * depth);
+  parallel_for((depth + kDepth - 1) / kDepth * col_blocks, threads, [&](int64_t task) {
+    const int64_t p = task / col_blocks * kDepth, j = task % col_blocks * block_cols;
+    const int64_t used = std::min(kDepth, depth - p);
+    kernel.pack(b, shape.transpose_b, j, std::min(block_cols, n - j), p, used, kernel.tile_cols,
+                packed_b + p * padded_n + j * used);
+  });
+  parallel_for(row_blocks * col_blocks, threads, [&](int64_t task) {
+    static thread_local Scratch packed_a_scratch;
+    float* packed_a = packed_a_scratch.floats(block_rows * kDepth);
+    const int64_t i = task / col_blocks * block_rows, j = task % col_blocks * block_cols;
+    const int64_t rows = std::min(block_rows, m - i), cols = std::min(block_cols, n - j);
+    for (int64_t p = 0; p < depth; p += kDepth) {
+      const int64_t used = std::min(kDepth, depth - p);
+      kernel.pack(a, !shape.transpose_a, i, rows, p, used, kernel.tile_rows, packed_a);
+      kernel.multiply(packed_a, packed_b + p * padded_n + j * used, rows, cols, used, out + i * n + j, n, p > 0);
+    }
+  });
+}
+
+void pair_dot(const int64_t* indptr, const int32_t* ids, int64_t n, const float* hidden, const float* weight,
+              int64_t width, float* out, int threads) {
+  parallel_blocks(n, 1, threads, [&](int64_t begin, int64_t) {
+    const int64_t first = indptr[begin], count = indptr[begin + 1] - first;
+    kernels().dot_rows(hidden + begin * width, weight, width, ids + first, 0, count, out + first);
+  });
+}
+
+int64_t wide_touch(const int32_t* active, int64_t a, const int64_t* indptr, const int32_t* indices,
+                   const int32_t* slots, int64_t* touched_indptr, int64_t* touched, int threads) {
+  touched_indptr[0] = 0;
+  parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t l = begin; l < end; ++l) {
+      int64_t count = 0;
+      for (int64_t j = indptr[active[l]]; j < indptr[active[l] + 1]; ++j) count += slots[indices[j]] >= 0;
+      touched_indptr[l + 1] = count;
+    }
+  });
+  for (int64_t l = 0; l < a; ++l) touched_indptr[l + 1] += touched_indptr[l];
+  parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t l = begin; l < end; ++l) {
+      int64_t at = touched_indptr[l];
+      if (at == touched_indptr[l + 1]) continue;
+      for (int64_t j = indptr[active[l]]; j < indptr[active[l] + 1]; ++j)
+        if (slots[indices[j]] >= 0) touched[at++] = j;
+    }
+  });
+  return touched_indptr[a];
+}
+
+void wide_forward(const int64_t* touched_indptr, const int64_t* touched, int64_t a, const int32_t* indices,
+                  const float* weights, Postings postings, float* out, int64_t n, int threads) {
+  parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
+    kernels().wide_forward(touched_indptr, touched, indices, weights, postings, out, n, begin, end);
+  });
+}
+
+void wide_gradient(const int64_t* touched_indptr, const int64_t* touched, int64_t a, const int32_t* indices,
+                   Postings postings, const float* grad, int64_t n, float* out, int threads) {
+  parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
+    kernels().wide_gradient(touched_indptr, touched, indices, postings, grad, n, out, begin, end);
+  });
+}
+
+void bce_gradient(float* logits, int64_t a, int64_t n, Positives positives, const float* negative_weights,
+                  float smoothing, float scale, double* losses, int threads) {
+  parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
+    static thread_local Scratch scratch;
+    kernels().bce_gradient(logits, n, positives, negative_weights, smoothing, scale, losses, scratch.floats(n), begin,
+                           end);
+  });
+}
+
+void softmax_gradient(float* logits, int64_t a, int64_t n, Positives positives, const float* log_expected,
+                      float smoothing, float scale, double* losses, int threads) {
+  parallel_blocks(n, 64, threads, [&](int64_t begin, int64_t end) {
+    kernels().softmax_gradient(logits, a, n, positives, log_expected, smoothing, scale, losses, begin, end);
+  });
+}
+
+void sgd_rows(float* value, Rows rows, float rate, float decay, int threads) {
+  parallel_blocks(rows.count, std::max<int64_t>(1, kElementGrain / rows.width), threads,
+                  [&](int64_t begin, int64_t end) {
+                    kernels().sgd_rows(value, rows.width, rows.ids, rows.grads, rate, decay, begin, end);
+                  });
+}
+
+void adagrad_rows(float* value, float* squares, Rows rows, float rate, float epsilon, float decay, int threads) {
+  parallel_blocks(rows.count, std::max<int64_t>(1, kElementGrain / rows.width), threads,
+                  [&](int64_t begin, int64_t end) {
+                    kernels().adagrad_rows(value, squares, rows.width, rows.ids, rows.grads, rate, epsilon, decay,
+                                           begin, end);
+                  });
+}
+
+void adam_rows(float* value, float* first, float* second, int32_t* last_step, Rows rows, AdamStep adam, int threads) {
+  parallel_blocks(rows.count, std::max<int64_t>(1, kElementGrain / rows.width), threads,
+                  [&](int64_t begin, int64_t end) {
+                    kernels().adam_rows(value, first, second, last_step, rows.width, rows.ids, rows.grads, adam, begin,
+                                        end);
+                  });
+}
+
+}  // namespace sparsenet

@@ -1,0 +1,64 @@
+// Splits each kernel's work over the thread pool. Knows no instruction set: the block kernels come from the table of
+// the level in use. Every split depends on the sizes alone, never on the number of threads.
+#pragma once
+
+#include <cstdint>
+
+#include "kernel_table.h"
+
+namespace sparsenet {
+
+void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* out, int threads);
+
+// Returns the number of distinct features; see _core.pyi for the contract. One pass, so not worth threads.
+int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, int64_t* starts, int32_t* rows,
+                        float* values);
+
+struct MatmulShape {
+  int64_t m, n, depth;
+  bool transpose_a, transpose_b;
+};
+void matmul(Operand a, Operand b, MatmulShape shape, float* out, int threads);
+
+void pair_dot(const int64_t* indptr, const int32_t* ids, int64_t n, const float* hidden, const float* weight,
+              int64_t width, float* out, int threads);
+
+struct CentroidsOut {
+  const int64_t* starts;
+  int32_t* indices;
+  float* data;
+  int64_t* counts;
+};
+void label_centroids(const int64_t* label_indptr, const int32_t* label_points, int64_t n_labels, Csr points,
+                     int64_t n_features, const int64_t* budget, CentroidsOut out, int threads);
+
+int64_t wide_touch(const int32_t* active, int64_t a, const int64_t* indptr, const int32_t* indices,
+                   const int32_t* slots, int64_t* touched_indptr, int64_t* touched, int threads);
+void wide_forward(const int64_t* touched_indptr, const int64_t* touched, int64_t a, const int32_t* indices,
+                  const float* weights, Postings postings, float* out, int64_t n, int threads);
+void wide_gradient(const int64_t* touched_indptr, const int64_t* touched, int64_t a, const int32_t* indices,
+                   Postings postings, const float* grad, int64_t n, float* out, int threads);
+
+void bce_gradient(float* logits, int64_t a, int64_t n, Positives positives, const float* negative_weights,
+                  float smoothing, float scale, double* losses, int threads);
+void softmax_gradient(float* logits, int64_t a, int64_t n, Positives positives, const float* log_expected,
+                      float smoothing, float scale, double* losses, int threads);
+
+struct Rows {
+  const int64_t* ids;
+  int64_t count, width;
+  const float* grads;
+};
+void sgd_rows(float* value, Rows rows, float rate, float decay, int threads);
+void adagrad_rows(float* value, float* squares, Rows rows, float rate, float epsilon, float decay, int threads);
+void adam_rows(float* value, float* first, float* second, int32_t* last_step, Rows rows, AdamStep adam, int threads);
+
+struct TopkIn {
+  int64_t n, width, n_labels;
+  const float *hidden, *weight, *bias;
+  Csr points;
+  Csr wide;  // by feature: indices are labels, ascending
+};
+void predict_topk(const TopkIn& in, int64_t k, int32_t* out_labels, float* out_scores, int threads);
+
+}  // namespace sparsenet

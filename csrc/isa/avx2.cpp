@@ -1,0 +1,12 @@
+// x86 with AVX2 and FMA.
+#define SPARSENET_LEVEL "avx2"
+#define SPARSENET_TABLE avx2_table
+
+namespace sparsenet {
+namespace {
+// 12 of 16 registers for sums, two for columns of B, one for an element of A.
+constexpr int kLanes = 8, kTileRows = 6, kTileVectors = 2;
+}  // namespace
+}  // namespace sparsenet
+
+#include "../kernels/kernels.inl.h"

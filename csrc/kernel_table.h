@@ -1,0 +1,95 @@
+// The seam between the engine and the instruction sets: one table of block kernels per level. An entry works on a
+// block of rows, never on one dot product, so the call through a pointer costs nothing and everything inlines inside
+// the level's own translation unit.
+//
+// Names of extents: `n` points of a batch, `a` active labels, `width` columns of a dense row.
+#pragma once
+
+#include <cstdint>
+
+namespace sparsenet {
+
+// A batch as postings: feature slot s holds rows[starts[s]] ... rows[starts[s + 1] - 1].
+struct Postings {
+  const int32_t* slots;  // feature -> slot, or -1 if absent from the batch
+  const int64_t* starts;
+  const int32_t* rows;
+  const float* values;
+};
+
+// A compressed sparse row matrix.
+struct Csr {
+  const int64_t* indptr;
+  const int32_t* indices;
+  const float* data;
+};
+
+// The points of which each active label is a true label, with the weight of each.
+struct Positives {
+  const int64_t* indptr;
+  const int32_t* points;
+  const float* weights;
+};
+
+// One operand of a matrix product, seen as rows x cols in memory; `gather` picks its rows (null: all, in order).
+struct Operand {
+  const float* data;
+  int64_t stride;
+  const int32_t* gather;
+};
+
+struct AdamStep {
+  int32_t step;
+  float rate, beta1, beta2, epsilon, decay;
+};
+
+struct KernelTable {
+  const char* name;
+
+  // out[i] = sum_j data[j] * dense[indices[j]] for rows [begin, end).
+  void (*csr_matmul)(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end);
+
+  // --- the matrix product: pack both operands into panels, then multiply panels ---
+  int64_t tile_rows, tile_cols;  // the register block: rows of A by columns of B
+  // Copies `count` x `depth` elements into panels of `panel` wide, zero-padded: out[q][p][i] is element
+  // (first + q * panel + i) along the panel axis at depth (depth_first + p). along_rows: that axis is the operand's
+  // rows; otherwise its columns.
+  void (*pack)(Operand source, bool along_rows, int64_t first, int64_t count, int64_t depth_first, int64_t depth,
+               int64_t panel, float* out);
+  // out (m x n, row stride ld) = or += packed A (m) x packed B (n) over `depth`.
+  void (*multiply)(const float* a, const float* b, int64_t m, int64_t n, int64_t depth, float* out, int64_t ld,
+                   bool accumulate);
+  // out[j] = x . weight[ids[j]]; ids null means first, first + 1, ...
+  void (*dot_rows)(const float* x, const float* weight, int64_t width, const int32_t* ids, int64_t first, int64_t count,
+                   float* out);
+
+  // --- the wide path, for active labels [begin, end) ---
+  void (*wide_forward)(const int64_t* touched_indptr, const int64_t* touched, const int32_t* indices,
+                       const float* weights, Postings postings, float* out, int64_t n, int64_t begin, int64_t end);
+  void (*wide_gradient)(const int64_t* touched_indptr, const int64_t* touched, const int32_t* indices,
+                        Postings postings, const float* grad, int64_t n, float* out, int64_t begin, int64_t end);
+
+  // --- losses, in place on a tile (a x n) ---
+  // For active labels [begin, end); `scratch` holds n floats.
+  void (*bce_gradient)(float* logits, int64_t n, Positives positives, const float* negative_weights, float smoothing,
+                       float scale, double* losses, float* scratch, int64_t begin, int64_t end);
+  // For points [begin, end), at most 64 of them.
+  void (*softmax_gradient)(float* logits, int64_t a, int64_t n, Positives positives, const float* log_expected,
+                           float smoothing, float scale, double* losses, int64_t begin, int64_t end);
+
+  // --- optimizers, for entries [begin, end) of `rows` ---
+  void (*sgd_rows)(float* value, int64_t width, const int64_t* rows, const float* grads, float rate, float decay,
+                   int64_t begin, int64_t end);
+  void (*adagrad_rows)(float* value, float* squares, int64_t width, const int64_t* rows, const float* grads, float rate,
+                       float epsilon, float decay, int64_t begin, int64_t end);
+  void (*adam_rows)(float* value, float* first, float* second, int32_t* last_step, int64_t width, const int64_t* rows,
+                    const float* grads, AdamStep adam, int64_t begin, int64_t end);
+
+  // --- inference ---
+  // Positions i of scores[0 .. n) above `threshold`, ascending; returns how many.
+  int64_t (*above)(const float* scores, int64_t n, float threshold, int32_t* positions);
+};
+
+const KernelTable& kernels();  // the level in use
+
+}  // namespace sparsenet

@@ -1,0 +1,33 @@
+// THE kernels, in plain loops. Each file of isa/ includes this once, with SPARSENET_LEVEL, kLanes and the shape of the
+// register block set for its instruction set; the compiler's flags do the rest. Nothing here may be shared between
+// levels: everything is in an anonymous namespace and only headers without inline functions are included, or the
+// linker could hand one level's copy of an inline function to all of them.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "../kernel_table.h"
+
+namespace sparsenet {
+namespace {
+
+#include "sparse.inl.h"
+//
+#include "tile.inl.h"
+//
+#include "loss.inl.h"
+//
+#include "optimizer.inl.h"
+//
+#include "topk.inl.h"
+
+}  // namespace
+
+extern const KernelTable SPARSENET_TABLE;
+const KernelTable SPARSENET_TABLE = {
+    SPARSENET_LEVEL, csr_matmul,       kTileRows,    kTileCols,     pack,          multiply,  dot_rows,
+    wide_forward,    wide_gradient,    bce_gradient, softmax_gradient, sgd_rows,   adagrad_rows, adam_rows,
+    above,
+};
+
+}  // namespace sparsenet

@@ -1,0 +1,176 @@
+// Exact inference over all labels: tiles of scores and a running top-k, never an n x L matrix.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "engine.h"
+#include "scratch.h"
+#include "threads.h"
+
+namespace sparsenet {
+namespace {
+
+constexpr int64_t kPoints = 128;       // of a task
+constexpr int64_t kTileLabels = 1024;  // of a tile of scores: 128 x 1024 floats stay in the second-level cache
+constexpr int64_t kFewPoints = 4;      // packing a tile's operands does not pay for fewer
+
+struct Best {
+  float score;
+  int32_t label;
+};
+
+// The order of results: the higher score first, then the smaller label. It is total, so how labels are split into
+// tiles and ranges cannot show in the result.
+bool better(const Best& a, const Best& b) { return a.score != b.score ? a.score > b.score : a.label < b.label; }
+
+// The k best seen so far. Candidates gather behind them and are cut back to k when there are as many again.
+class Running {
+ public:
+  void reset(int64_t k) {
+    k_ = static_cast<size_t>(k);
+    threshold_ = -std::numeric_limits<float>::infinity();
+    entries_.clear();
+    entries_.reserve(2 * k_);
+  }
+  float threshold() const { return threshold_; }
+  bool full() const { return entries_.size() >= k_; }
+  void add(Best candidate) {
+    entries_.push_back(candidate);
+    if (entries_.size() >= 2 * k_) cut();
+  }
+  void cut() {
+    if (entries_.size() < k_) return;
+    if (entries_.size() > k_) {
+      std::nth_element(entries_.begin(), entries_.begin() + static_cast<int64_t>(k_) - 1, entries_.end(), better);
+      entries_.resize(k_);
+    }
+    threshold_ = std::min_element(entries_.begin(), entries_.end(), [](const Best& a, const Best& b) {
+                   return a.score < b.score;
+                 })->score;
+  }
+  std::vector<Best>& entries() { return entries_; }
+
+ private:
+  size_t k_ = 0;
+  float threshold_ = 0;
+  std::vector<Best> entries_;
+};
+
+// One task: points [first, first + n) against labels [label_first, label_end).
+struct Task {
+  const TopkIn& in;
+  int64_t first, n, label_first, label_end;
+};
+
+void dense_scores(const Task& task, int64_t label, int64_t labels, float* tile) {
+  const TopkIn& in = task.in;
+  const float* hidden = in.hidden + task.first * in.width;
+  if (in.width == 0) {
+    std::fill(tile, tile + task.n * labels, 0.0f);
+  } else if (task.n <= kFewPoints) {
+    for (int64_t i = 0; i < task.n; ++i)
+      kernels().dot_rows(hidden + i * in.width, in.weight, in.width, nullptr, label, labels, tile + i * labels);
+  } else {
+    matmul({hidden, in.width, nullptr}, {in.weight + label * in.width, in.width, nullptr},
+           {task.n, labels, in.width, false, true}, tile, 1);
+  }
+  for (int64_t i = 0; i < task.n; ++i)
+    for (int64_t l = 0; l < labels; ++l) tile[i * labels + l] += in.bias[label + l];
+}
+
+// Adds the wide scores of one tile. cursors[j] is how far the postings of the j-th entry of the task's points have
+// been read: labels ascend within a feature, so each posting is visited once.
+void wide_scores(const Task& task, int64_t label, int64_t labels, int64_t* cursors, float* tile) {
+  const Csr &points = task.in.points, &wide = task.in.wide;
+  const int64_t base = points.indptr[task.first];
+  for (int64_t i = 0; i < task.n; ++i) {
+    float* scores = tile + i * labels - label;
+    for (int64_t j = points.indptr[task.first + i]; j < points.indptr[task.first + i + 1]; ++j) {
+      const int64_t stop = wide.indptr[points.indices[j] + 1];
+      const float x = points.data[j];
+      int64_t at = cursors[j - base];
+      for (; at < stop && wide.indices[at] < label + labels; ++at) scores[wide.indices[at]] += x * wide.data[at];
+      cursors[j - base] = at;
+    }
+  }
+}
+
+void start_cursors(const Task& task, std::vector<int64_t>& cursors) {
+  const Csr &points = task.in.points, &wide = task.in.wide;
+  const int64_t base = points.indptr[task.first], end = points.indptr[task.first + task.n];
+  cursors.resize(static_cast<size_t>(end - base));
+  for (int64_t j = base; j < end; ++j) {
+    const int32_t* begin = wide.indices + wide.indptr[points.indices[j]];
+    const int32_t* stop = wide.indices + wide.indptr[points.indices[j] + 1];
+    cursors[j - base] = std::lower_bound(begin, stop, static_cast<int32_t>(task.label_first)) - wide.indices;
+  }
+}
+
+void collect(const float* scores, int64_t labels, int64_t label, int32_t* positions, Running& best) {
+  int64_t l = 0;
+  for (; l < labels && !best.full(); ++l) best.add({scores[l], static_cast<int32_t>(label + l)});
+  if (best.full()) best.cut();
+  // Labels come in ascending order, so one that merely equals the threshold cannot enter.
+  const int64_t found = kernels().above(scores + l, labels - l, best.threshold(), positions);
+  for (int64_t f = 0; f < found; ++f) {
+    const int64_t at = l + positions[f];
+    if (scores[at] > best.threshold()) best.add({scores[at], static_cast<int32_t>(label + at)});
+  }
+}
+
+void run_task(const Task& task, int64_t k, std::vector<Running>& best) {
+  static thread_local Scratch tile_scratch;
+  std::vector<int64_t> cursors;
+  std::vector<int32_t> positions(kTileLabels);
+  float* tile = tile_scratch.floats(task.n * kTileLabels);
+  for (int64_t i = 0; i < task.n; ++i) best[i].reset(k);
+  start_cursors(task, cursors);
+  for (int64_t label = task.label_first; label < task.label_end; label += kTileLabels) {
+    const int64_t labels = std::min(kTileLabels, task.label_end - label);
+    dense_scores(task, label, labels, tile);
+    wide_scores(task, label, labels, cursors.data(), tile);
+    for (int64_t i = 0; i < task.n; ++i) collect(tile + i * labels, labels, label, positions.data(), best[i]);
+  }
+}
+
+void write_result(std::vector<Best>& entries, int64_t k, int32_t* labels, float* scores) {
+  std::partial_sort(entries.begin(), entries.begin() + k, entries.end(), better);
+  for (int64_t r = 0; r < k; ++r) {
+    labels[r] = entries[r].label;
+    scores[r] = entries[r].score;
+  }
+}
+
+}  // namespace
+
+void predict_topk(const TopkIn& in, int64_t k, int32_t* out_labels, float* out_scores, int threads) {
+  if (in.n == 0 || k == 0) return;
+  const int64_t blocks = (in.n + kPoints - 1) / kPoints;
+  // Few points are spread over the threads by ranges of labels as well; many have work enough without.
+  const int64_t wanted = std::min<int64_t>(64, (in.n_labels + 16 * kTileLabels - 1) / (16 * kTileLabels));
+  const int64_t ranges = blocks >= 64 ? 1 : wanted;
+  const int64_t range = (in.n_labels + ranges - 1) / ranges;
+  std::vector<std::vector<Running>> found(static_cast<size_t>(blocks * ranges));
+  parallel_for(blocks * ranges, threads, [&](int64_t t) {
+    const int64_t first = t / ranges * kPoints, label = t % ranges * range;
+    const Task task = {in, first, std::min(kPoints, in.n - first), label, std::min(in.n_labels, label + range)};
+    std::vector<Running>& best = found[static_cast<size_t>(t)];
+    best.resize(static_cast<size_t>(task.n));
+    run_task(task, k, best);
+    if (ranges > 1) return;
+    for (int64_t i = 0; i < task.n; ++i)
+      write_result(best[i].entries(), k, out_labels + (first + i) * k, out_scores + (first + i) * k);
+    best = {};
+  });
+  if (ranges == 1) return;
+  parallel_for(in.n, threads, [&](int64_t i) {
+    std::vector<Best> merged;
+    for (int64_t r = 0; r < ranges; ++r) {
+      const auto& entries = found[static_cast<size_t>(i / kPoints * ranges + r)][i % kPoints].entries();
+      merged.insert(merged.end(), entries.begin(), entries.end());
+    }
+    write_result(merged, k, out_labels + i * k, out_scores + i * k);
+  });
+}
+
+}  // namespace sparsenet
