@@ -1,8 +1,9 @@
 """What all Numba kernels share: compiling, checking arguments, and splitting work over threads.
 
-Threads are plain Python threads around functions that release the GIL, not ``prange``. Measured on `csr_matmul`
-that is twice as fast (the outlined loop of ``prange`` vectorises worse) and compiles in two thirds of the time; and
-it needs no threading layer, so kernels may be called from several threads at once and after a fork.
+Threads are plain Python threads around functions that release the GIL, not ``prange``. Measured on
+`csr_matmul` that is twice as fast (the outlined loop of ``prange`` vectorises worse) and compiles in two thirds
+of the time; and it needs no threading layer, so kernels may be called from several threads at once and after a
+fork.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numba
@@ -31,7 +33,7 @@ U8 = NDArray[np.uint8]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-# --- compiling -------------------------------------------------------------------------------------------------
+# --- compiling ---------------------------------------------------------------------------------------------
 
 
 def jit(function: Function) -> Function:
@@ -44,7 +46,7 @@ def jit(function: Function) -> Function:
         return cast(Function, numba.njit(**options)(function))
 
 
-# --- checking --------------------------------------------------------------------------------------------------
+# --- checking ----------------------------------------------------------------------------------------------
 
 DTYPES = {
     "f32": np.dtype(np.float32),
@@ -58,11 +60,12 @@ DTYPES = {
 
 
 def checked(**specs: str) -> Callable[[Function], Function]:
-    """Check arrays before the call: ``@checked(indptr="i64 n+1", data="f32 _", out="out f32 n h")``.
+    """Check arrays before the call: ``@checked(indptr="ptr n+1 nnz", data="f32 >=nnz", out="out f32 n h")``.
 
     A spec is ``[out] dtype dimension ...``: ``out`` asks for a writeable array, ``dtype?`` lets None pass. A
-    dimension is a symbol (the same size wherever it occurs, first come first bound), ``symbol+1``, ``>=symbol``
-    or ``_`` for any size. An argument called `threads` must be at least 1.
+    dimension is a symbol (the same size wherever it occurs, first come first bound), ``symbol+1``,
+    ``>=symbol`` or ``_`` for any size. ``ptr`` stands for row pointers: int64, from 0 up to the size of its
+    second symbol. An argument called `threads` must be at least 1.
     """
     parsed = {name: spec.split() for name, spec in specs.items()}
 
@@ -87,11 +90,16 @@ def checked(**specs: str) -> Callable[[Function], Function]:
 def _check_array(name: str, array: Any, spec: list[str], sizes: dict[str, int]) -> None:
     writes = spec[0] == "out"
     dtype, *dimensions = spec[writes:]
+    if dtype == "ptr":
+        _check_array(name, array, ["i64", dimensions[0]], sizes)
+        _check_pointers(name, array, dimensions[1], sizes)
+        return
     if dtype.endswith("?") and array is None:
         return
     wanted = DTYPES[dtype.rstrip("?")]
     if not isinstance(array, np.ndarray) or array.dtype != wanted:
-        raise ValueError(f"{name} must have dtype {wanted}, got {getattr(array, 'dtype', type(array).__name__)}")
+        found = getattr(array, "dtype", type(array).__name__)
+        raise ValueError(f"{name} must have dtype {wanted}, got {found}")
     if array.ndim != len(dimensions):
         raise ValueError(f"{name} must have {len(dimensions)} dimensions, got {array.ndim}")
     if not array.flags.c_contiguous:
@@ -100,6 +108,13 @@ def _check_array(name: str, array: Any, spec: list[str], sizes: dict[str, int]) 
         raise ValueError(f"{name} must be writeable")
     for axis, (dimension, size) in enumerate(zip(dimensions, array.shape, strict=True)):
         _check_size(f"{name} has shape[{axis}] = {size}, expected", dimension, size, sizes)
+
+
+def _check_pointers(name: str, pointers: I64, symbol: str, sizes: dict[str, int]) -> None:
+    # The ends only: looking at every pointer would cost as much as some kernels.
+    if pointers[0] != 0:
+        raise ValueError(f"{name} must start with 0, got {pointers[0]}")
+    sizes[symbol] = int(pointers[-1])
 
 
 def _check_size(found: str, dimension: str, size: int, sizes: dict[str, int]) -> None:
@@ -117,7 +132,7 @@ def _check_size(found: str, dimension: str, size: int, sizes: dict[str, int]) ->
         raise ValueError(f"{found} {expected}")
 
 
-# --- threads ---------------------------------------------------------------------------------------------------
+# --- threads -----------------------------------------------------------------------------------------------
 
 MAX_THREADS = 1024
 # Several ranges for each thread: whoever is done early takes over from whoever is late.
@@ -138,16 +153,17 @@ os.register_at_fork(after_in_child=_forget_pool)
 def _helpers() -> ThreadPoolExecutor:
     global _pool
     if _pool is None:
-        _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="sparsenet")  # starts threads as they are needed
+        # It starts threads as they are needed, not all at once.
+        _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="sparsenet")
     return _pool
 
 
 def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: Any, grain: int = 1) -> None:
-    """Call ``kernel(first, last, *args)`` on ranges that cover ``range(n_tasks)``, on at most `threads` threads.
+    """Call ``kernel(first, last, *args)`` on ranges that cover ``range(n_tasks)``, on at most so many threads.
 
-    Which thread runs a range, and where ranges end, is not defined: the result of a task may depend on its index
-    alone. That makes every kernel bit-identical at any thread count. `grain` is the least number of tasks worth a
-    range. An exception, Ctrl-C included, is raised here after all running ranges have ended.
+    Which thread runs a range, and where ranges end, is not defined: the result of a task may depend on its
+    index alone. That makes every kernel bit-identical at any thread count. `grain` is the least number of
+    tasks worth a range. An exception, Ctrl-C included, is raised here after all running ranges have ended.
     """
     n_ranges = min(-(-n_tasks // grain), 1 if threads == 1 else RANGES_PER_THREAD * min(threads, MAX_THREADS))
     if n_ranges <= 1:
@@ -155,7 +171,7 @@ def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: 
             kernel(0, n_tasks, *args)
         return
     bounds = [n_tasks * i // n_ranges for i in range(n_ranges + 1)]
-    ranges = deque(zip(bounds[:-1], bounds[1:], strict=True))
+    ranges = deque(pairwise(bounds))
 
     def work() -> None:
         while True:
@@ -176,7 +192,7 @@ def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: 
 
 
 class _SingleThreadedBlas:
-    """Limits NumPy's BLAS to one thread while anyone is inside: how BLAS splits a product shows in its last bits."""
+    """Limits NumPy's BLAS to one thread while anyone is inside: how it splits work shows in the result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

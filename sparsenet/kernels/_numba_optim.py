@@ -37,7 +37,15 @@ def adagrad_rows(
 
 @jit
 def _adagrad(
-    first: int, last: int, value: F32, squares: F32, rows: I64, grads: F32, rate: float, epsilon: float, decay: float
+    first: int,
+    last: int,
+    value: F32,
+    squares: F32,
+    rows: I64,
+    grads: F32,
+    rate: float,
+    epsilon: float,
+    decay: float,
 ) -> None:
     rate32, epsilon32, decay32 = np.float32(rate), np.float32(epsilon), np.float32(decay)
     for i in range(first, last):
@@ -49,7 +57,12 @@ def _adagrad(
 
 
 @checked(
-    value="out f32 R h", first="out f32 R h", second="out f32 R h", last_step="out i32 R", rows="i64 m", grads="f32 m h"
+    value="out f32 R h",
+    first="out f32 R h",
+    second="out f32 R h",
+    last_step="out i32 R",
+    rows="i64 m",
+    grads="f32 m h",
 )
 def adam_rows(
     value: F32,

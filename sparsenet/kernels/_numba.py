@@ -1,0 +1,45 @@
+"""The kernels in Numba, for where there is no C++ extension: names and contracts of `sparsenet/_core.pyi`."""
+
+from __future__ import annotations
+
+from sparsenet.kernels._numba_inference import predict_topk
+from sparsenet.kernels._numba_losses import bce_gradient, softmax_gradient
+from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
+from sparsenet.kernels._numba_tiles import csr_matmul, matmul, pair_dot, transpose_batch
+from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
+
+__all__ = [
+    "adagrad_rows",
+    "adam_rows",
+    "bce_gradient",
+    "csr_matmul",
+    "isa_available",
+    "isa_used",
+    "label_centroids",
+    "matmul",
+    "pair_dot",
+    "predict_topk",
+    "set_isa",
+    "sgd_rows",
+    "softmax_gradient",
+    "transpose_batch",
+    "wide_forward",
+    "wide_gradient",
+    "wide_touch",
+]
+
+
+def isa_available() -> list[str]:
+    """Return the one level there is: Numba compiles for the CPU it finds."""
+    return ["numba"]
+
+
+def isa_used() -> str:
+    """Return the level in use."""
+    return "numba"
+
+
+def set_isa(name: str) -> None:
+    """Accept the one level there is."""
+    if name != "numba":
+        raise ValueError(f"instruction set {name!r} is not available here; the Numba kernels have: numba")

@@ -1,0 +1,256 @@
+"""The wide path, sparse weights of each label straight from the features, in Numba."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
+
+
+@checked(
+    label_indptr="ptr L+1 p",
+    label_points="i32 p",
+    indptr="ptr n+1 nnz",
+    indices="i32 >=nnz",
+    data="f32 >=nnz",
+    budget="i64 L",
+    starts="ptr L+1 room",
+    out_indices="out i32 room",
+    out_data="out f32 room",
+    out_counts="out i64 L",
+)
+def label_centroids(
+    label_indptr: I64,
+    label_points: I32,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    budget: I64,
+    starts: I64,
+    out_indices: I32,
+    out_data: F32,
+    out_counts: I64,
+    threads: int,
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    points = (label_indptr, label_points, indptr, indices, data)
+    out = (budget, starts, out_indices, out_data, out_counts)
+    parallel_for(_label_centroids, len(budget), threads, *points, n_features, *out)
+
+
+@jit
+def _label_centroids(
+    first: int,
+    last: int,
+    label_indptr: I64,
+    label_points: I32,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    budget: I64,
+    starts: I64,
+    out_indices: I32,
+    out_data: F32,
+    out_counts: I64,
+) -> None:
+    # A dense sum with a list of what is set, so that clearing costs what was used.
+    total, present = np.zeros(n_features, np.float32), np.zeros(n_features, np.bool_)
+    features = np.empty(n_features, np.int32)
+    for label in range(first, last):
+        count = 0
+        for p in range(label_indptr[label], label_indptr[label + 1]):
+            for j in range(indptr[label_points[p]], indptr[label_points[p] + 1]):
+                f = indices[j]
+                if not present[f]:
+                    present[f] = True
+                    features[count] = f
+                    count += 1
+                total[f] += data[j]
+        kept = _largest(total, features[:count], budget[label])
+        at = starts[label]
+        for i in range(kept.size):
+            out_indices[at + i], out_data[at + i] = kept[i], total[kept[i]]
+        out_counts[label] = kept.size
+        for i in range(count):
+            total[features[i]], present[features[i]] = 0, False
+
+
+@jit
+def _largest(total: F32, features: I32, budget: int) -> I32:
+    """Return the `budget` features with the largest magnitudes, ascending; ties go to the smaller feature."""
+    if features.size <= budget:
+        return np.sort(features)
+    if budget <= 0:
+        return features[:0].copy()
+    magnitudes = np.abs(total[features])
+    threshold = np.partition(magnitudes, features.size - budget)[features.size - budget]
+    candidates = np.sort(features[magnitudes >= threshold])
+    room_for_ties = budget - np.sum(magnitudes > threshold)
+    kept = 0
+    for f in candidates:
+        tie = abs(total[f]) == threshold
+        if tie and room_for_ties == 0:
+            continue
+        room_for_ties -= tie
+        candidates[kept] = f
+        kept += 1
+    return candidates[:kept]
+
+
+@checked(
+    active="i32 a",
+    indptr="ptr L+1 nnz",
+    indices="i32 >=nnz",
+    slots="i32 _",
+    touched_indptr="out i64 a+1",
+    touched="out i64 _",
+)
+def wide_touch(
+    active: I32, indptr: I64, indices: I32, slots: I32, touched_indptr: I64, touched: I64, threads: int
+) -> int:
+    """See `sparsenet/_core.pyi`."""
+    support = int((indptr[1:][active] - indptr[active]).sum())
+    if len(touched) < support:
+        raise ValueError(
+            f"touched has shape[0] = {len(touched)}, expected at least {support}, the active support"
+        )
+    batch = (active, indptr, indices, slots, touched_indptr)
+    touched_indptr[0] = 0
+    parallel_for(_wide_count, len(active), threads, *batch, grain=64)
+    np.cumsum(touched_indptr, out=touched_indptr)
+    parallel_for(_wide_touch, len(active), threads, *batch, touched, grain=64)
+    return int(touched_indptr[-1])
+
+
+@jit
+def _wide_count(
+    first: int, last: int, active: I32, indptr: I64, indices: I32, slots: I32, counts: I64
+) -> None:
+    for label in range(first, last):
+        count = 0
+        for j in range(indptr[active[label]], indptr[active[label] + 1]):
+            count += slots[indices[j]] >= 0
+        counts[label + 1] = count
+
+
+@jit
+def _wide_touch(
+    first: int,
+    last: int,
+    active: I32,
+    indptr: I64,
+    indices: I32,
+    slots: I32,
+    touched_indptr: I64,
+    touched: I64,
+) -> None:
+    for label in range(first, last):
+        at = touched_indptr[label]
+        for j in range(indptr[active[label]], indptr[active[label] + 1]):
+            if slots[indices[j]] >= 0:
+                touched[at] = j
+                at += 1
+
+
+@checked(
+    touched_indptr="ptr a+1 t",
+    touched="i64 >=t",
+    indices="i32 nnz",
+    weights="f32 nnz",
+    slots="i32 _",
+    starts="i64 _",
+    rows="i32 _",
+    values="f32 _",
+    out="out f32 a n",
+)
+def wide_forward(
+    touched_indptr: I64,
+    touched: I64,
+    indices: I32,
+    weights: F32,
+    slots: I32,
+    starts: I64,
+    rows: I32,
+    values: F32,
+    out: F32,
+    threads: int,
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    wide = (touched_indptr, touched, indices, weights)
+    parallel_for(_wide_forward, len(out), threads, *wide, slots, starts, rows, values, out, grain=64)
+
+
+@jit
+def _wide_forward(
+    first: int,
+    last: int,
+    touched_indptr: I64,
+    touched: I64,
+    indices: I32,
+    weights: F32,
+    slots: I32,
+    starts: I64,
+    rows: I32,
+    values: F32,
+    out: F32,
+) -> None:
+    for label in range(first, last):
+        scores = out[label]
+        for t in range(touched_indptr[label], touched_indptr[label + 1]):
+            slot, weight = slots[indices[touched[t]]], weights[touched[t]]
+            for j in range(starts[slot], starts[slot + 1]):
+                scores[rows[j]] += weight * values[j]
+
+
+@checked(
+    touched_indptr="ptr a+1 t",
+    touched="i64 >=t",
+    indices="i32 _",
+    slots="i32 _",
+    starts="i64 _",
+    rows="i32 _",
+    values="f32 _",
+    grad="f32 a n",
+    out="out f32 >=t",
+)
+def wide_gradient(
+    touched_indptr: I64,
+    touched: I64,
+    indices: I32,
+    slots: I32,
+    starts: I64,
+    rows: I32,
+    values: F32,
+    grad: F32,
+    out: F32,
+    threads: int,
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    wide = (touched_indptr, touched, indices)
+    parallel_for(_wide_gradient, len(grad), threads, *wide, slots, starts, rows, values, grad, out, grain=64)
+
+
+@jit
+def _wide_gradient(
+    first: int,
+    last: int,
+    touched_indptr: I64,
+    touched: I64,
+    indices: I32,
+    slots: I32,
+    starts: I64,
+    rows: I32,
+    values: F32,
+    grad: F32,
+    out: F32,
+) -> None:
+    for label in range(first, last):
+        row = grad[label]
+        for t in range(touched_indptr[label], touched_indptr[label + 1]):
+            slot = slots[indices[touched[t]]]
+            total = np.float32(0)
+            for j in range(starts[slot], starts[slot + 1]):
+                total += row[rows[j]] * values[j]
+            out[t] = total
