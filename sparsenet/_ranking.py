@@ -114,8 +114,7 @@ def find_hits(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
 def _hits_of_block(ids: I32, first: int, truth: I64, n_labels: int) -> tuple[I64, I64, I64]:
     """Return (points, ranks, labels) of the right ones among `ids`, whose first row is point `first`."""
     keys = ids + n_labels * np.arange(first, first + len(ids))[:, None]
-    closed = np.append(truth, np.iinfo(np.int64).max)  # so that every search ends at an entry
-    points, ranks = np.nonzero((closed[np.searchsorted(closed, keys)] == keys) & (ids >= 0))
+    points, ranks = np.nonzero(_is_among(keys, truth) & (ids >= 0))
     return points + first, ranks, ids[points, ranks].astype(np.int64)
 
 
@@ -130,7 +129,7 @@ def agreement(truth: Sparse, predictions: Predictions) -> tuple[I64, I64]:
         ids = _ranked_ids(predictions, (n_points, n_labels), n_labels)
         points, ranks = np.nonzero(ids >= 0)
         decided = points * n_labels + ids[points, ranks]
-    both = np.intersect1d(true, decided, assume_unique=True)
+    both = true[_is_among(true, np.sort(decided))]
     hits, *sides = (np.bincount(keys % n_labels, minlength=n_labels) for keys in (both, true, decided))
     return hits, sides[0] + sides[1]
 
@@ -140,9 +139,18 @@ def label_keys(matrix: Sparse, name: str) -> I64:
     csr = _as_csr(matrix, name)
     if 0 in csr.shape:
         raise ValueError(f"{name} must have at least one point and one label, got shape {csr.shape}")
-    keys = csr.indices + csr.shape[1] * np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    keys: I64 = csr.indices + csr.shape[1] * np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
     keys = keys[csr.data != 0]
-    return keys if np.all(keys[1:] > keys[:-1]) else np.unique(keys)
+    if np.all(keys[1:] > keys[:-1]):
+        return keys
+    keys.sort()  # np.unique hashes first: twenty times slower at 50 million keys
+    return keys[np.append(True, keys[1:] > keys[:-1])]
+
+
+def _is_among(keys: I64, ascending: I64) -> NDArray[np.bool_]:
+    closed = np.append(ascending, np.iinfo(np.int64).max)  # so that every search ends at an entry
+    found: NDArray[np.bool_] = closed[np.searchsorted(closed, keys)] == keys
+    return found
 
 
 def _ranked_ids(predictions: Predictions, shape: tuple[int, int], k: int) -> I32:
