@@ -20,6 +20,9 @@ constexpr int64_t kPointGrain = 16;
 constexpr int64_t kLabelGrain = 64;
 constexpr int64_t kElementGrain = 1 << 14;  // elements of a parameter
 
+// Rows of a parameter that make a task; a row may be empty.
+int64_t row_grain(int64_t width) { return std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, width)); }
+
 }  // namespace
 
 void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* out, int threads) {
@@ -153,14 +156,14 @@ void softmax_gradient(float* logits, int64_t a, int64_t n, Positives positives, 
 }
 
 void sgd_rows(float* value, Rows rows, float rate, float decay, int threads) {
-  parallel_blocks(rows.count, std::max<int64_t>(1, kElementGrain / rows.width), threads,
+  parallel_blocks(rows.count, row_grain(rows.width), threads,
                   [&](int64_t begin, int64_t end) {
                     kernels().sgd_rows(value, rows.width, rows.ids, rows.grads, rate, decay, begin, end);
                   });
 }
 
 void adagrad_rows(float* value, float* squares, Rows rows, float rate, float epsilon, float decay, int threads) {
-  parallel_blocks(rows.count, std::max<int64_t>(1, kElementGrain / rows.width), threads,
+  parallel_blocks(rows.count, row_grain(rows.width), threads,
                   [&](int64_t begin, int64_t end) {
                     kernels().adagrad_rows(value, squares, rows.width, rows.ids, rows.grads, rate, epsilon, decay,
                                            begin, end);
@@ -168,7 +171,7 @@ void adagrad_rows(float* value, float* squares, Rows rows, float rate, float eps
 }
 
 void adam_rows(float* value, float* first, float* second, int32_t* last_step, Rows rows, AdamStep adam, int threads) {
-  parallel_blocks(rows.count, std::max<int64_t>(1, kElementGrain / rows.width), threads,
+  parallel_blocks(rows.count, row_grain(rows.width), threads,
                   [&](int64_t begin, int64_t end) {
                     kernels().adam_rows(value, first, second, last_step, rows.width, rows.ids, rows.grads, adam, begin,
                                         end);

@@ -1,9 +1,9 @@
 """What all Numba kernels share: compiling, checking arguments, and splitting work over threads.
 
 Threads are plain Python threads around functions that release the GIL, not ``prange``. Measured on
-`csr_matmul` that is twice as fast (the outlined loop of ``prange`` vectorises worse) and compiles in two thirds
-of the time; and it needs no threading layer, so kernels may be called from several threads at once and after a
-fork.
+`csr_matmul` that is twice as fast (the outlined loop of ``prange`` vectorises worse) and compiles in two
+thirds of the time; and it needs no threading layer, so kernels may be called from several threads at once and
+after a fork.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ DTYPES = {
     "i32": np.dtype(np.int32),
     "i64": np.dtype(np.int64),
     "u8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16),
     "u32": np.dtype(np.uint32),
     "u64": np.dtype(np.uint64),
 }
@@ -159,7 +160,7 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: Any, grain: int = 1) -> None:
-    """Call ``kernel(first, last, *args)`` on ranges that cover ``range(n_tasks)``, on at most so many threads.
+    """Call ``kernel(first, last, *args)`` on ranges covering ``range(n_tasks)``, on up to `threads` threads.
 
     Which thread runs a range, and where ranges end, is not defined: the result of a task may depend on its
     index alone. That makes every kernel bit-identical at any thread count. `grain` is the least number of
@@ -225,3 +226,9 @@ def _forget_blas_limit() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_blas_limit)
+
+
+def product(left: F32, right: F32, out: F32) -> None:
+    """Compute ``out = left @ right`` in NumPy, silent about what is not a number, as compiled kernels are."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.matmul(left, right, out=out)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for, single_threaded_blas
+import numpy as np
+
+from sparsenet.kernels._numba_common import (
+    F32,
+    I32,
+    I64,
+    checked,
+    jit,
+    parallel_for,
+    product,
+    single_threaded_blas,
+)
 
 # A tile of scores, 64 x 1024, stays in the second-level cache.
 TILE_POINTS = 64
@@ -73,7 +84,8 @@ def _topk_blocks(
         wide = (pointers, data[entries], cursors, stops, wide_labels, wide_weights)
         for label in range(0, len(bias), TILE_LABELS):
             labels = slice(label, label + TILE_LABELS)
-            scores = hidden[points] @ weight[labels].T
+            scores = np.empty((len(pointers) - 1, len(bias[labels])), np.float32)
+            product(hidden[points], weight[labels].T, scores)
             _add_wide(scores, bias[labels], label, *wide)
             _offer(scores, label, out_labels[points], out_scores[points])
         _sort(out_labels[points], out_scores[points])

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for, single_threaded_blas
+from sparsenet.kernels._numba_common import (
+    F32,
+    I32,
+    I64,
+    checked,
+    jit,
+    parallel_for,
+    product,
+    single_threaded_blas,
+)
 
 
 @checked(indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", dense="f32 d h", out="out f32 n h")
@@ -107,7 +116,7 @@ def _shape(x: F32, rows: I32 | None, transpose: bool) -> tuple[int, int]:
 def _matmul(first: int, last: int, left: F32, right: F32, out: F32) -> None:
     for block in range(first, last):
         rows = slice(block * MATMUL_ROWS, (block + 1) * MATMUL_ROWS)
-        np.matmul(left[rows], right, out=out[rows])
+        product(left[rows], right, out[rows])
 
 
 @checked(indptr="ptr n+1 nnz", ids="i32 nnz", hidden="f32 n h", weight="f32 L h", out="out f32 nnz")

@@ -1,0 +1,38 @@
+"""What tests share: every kernel test runs on each usable backend and instruction set."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+MODULES = {"native": "sparsenet._core", "numba": "sparsenet.kernels._numba"}
+
+
+def has_extension() -> bool:
+    if importlib.util.find_spec(MODULES["native"]) is not None:
+        return True
+    if os.environ.get("SPARSENET_REQUIRE_EXT") == "1":
+        raise ImportError("SPARSENET_REQUIRE_EXT=1, and the extension sparsenet._core is not installed")
+    return False
+
+
+def levels() -> list[tuple[str, str]]:
+    """List every (backend, instruction set) that this machine can test."""
+    names = ["native", "numba"] if has_extension() else ["numba"]
+    return [(name, isa) for name in names for isa in importlib.import_module(MODULES[name]).isa_available()]
+
+
+@pytest.fixture(params=levels(), ids=lambda level: level[0] if level[0] == level[1] else "-".join(level))
+def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """The module of kernels, set to one instruction set."""
+    name, isa = request.param
+    module = importlib.import_module(MODULES[name])
+    before = module.isa_used()
+    module.set_isa(isa)
+    yield module
+    module.set_isa(before)

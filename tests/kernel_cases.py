@@ -1,0 +1,344 @@
+"""Calls of every engine kernel, at any size and alignment: what the kernel tests run through."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import reference
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Arguments = dict[str, Any]
+
+SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 100, 128)
+N_FEATURES = 40
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Extents of a call: points of the batch, columns of dense rows, labels."""
+
+    n: int
+    width: int
+    labels: int
+
+
+# Every size in every place; the other two extents are odd and small.
+SHAPES = [
+    shape
+    for size in SIZES
+    for shape in (Shape(9, size, 11), Shape(size, 5, 7), Shape(6, 7, size), Shape(size, size, size))
+]
+# Enough work to be cut into several tasks by any kernel.
+LARGE = (Shape(256, 128, 1000), Shape(251, 100, 1013))
+
+
+def aligned(x: Array, offset: int = 0) -> Array:
+    """Copy to memory that starts `offset` bytes behind a 64-byte boundary."""
+    buffer = np.empty(x.nbytes + 128, np.uint8)
+    start = -buffer.ctypes.data % 64 + offset
+    out = buffer[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
+    out[...] = x
+    return out
+
+
+def misaligned(x: Array) -> Array:
+    """Copy to memory as badly aligned as the type allows."""
+    return aligned(x, x.itemsize)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: the kernel's name, its arguments, and which of them it writes."""
+
+    function: str
+    arguments: Arguments
+    writes: tuple[str, ...]
+    tolerance: float = 3e-5
+
+    def run(
+        self, backend: ModuleType, threads: int = 1, place: Callable[[Array], Array] = np.copy
+    ) -> reference.Outputs:
+        """Run on copies made by `place` and return what was written, cut to what the contract defines."""
+        arguments = {name: place(x) if isinstance(x, np.ndarray) else x for name, x in self.arguments.items()}
+        if self.function != "transpose_batch":
+            arguments["threads"] = threads
+        returned = getattr(backend, self.function)(**arguments)
+        outputs = {name: arguments[name] for name in self.writes}
+        return outputs if returned is None else outputs | {"returned": np.array(returned)}
+
+    def expected(self) -> reference.Outputs:
+        """Ask the oracle, which takes the inputs only."""
+        oracle = getattr(reference, self.function)
+        inputs = inspect.signature(oracle).parameters
+        return oracle(**{name: self.arguments[name] for name in inputs})  # type: ignore[no-any-return]
+
+
+# --- ingredients ---
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+def whole(rng: np.random.Generator, *shape: int) -> Array:
+    """Draw small whole numbers: sums are exact in any order, and ties abound."""
+    return rng.integers(-3, 4, shape).astype(np.float32)
+
+
+def csr(
+    rng: np.random.Generator, n_rows: int, n_columns: int, draw: Callable[..., Array] = normal, most: int = 12
+) -> tuple[Array, Array, Array]:
+    """Draw rows of 0 to `most` entries, columns distinct and ascending."""
+    lengths = rng.integers(0, min(most, n_columns) + 1, n_rows)
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    rows = [np.sort(rng.choice(n_columns, length, replace=False)) for length in lengths]
+    indices = np.concatenate([np.empty(0, np.int64), *rows]).astype(np.int32)
+    return indptr, indices, draw(rng, len(indices))
+
+
+def postings(rng: np.random.Generator, n: int) -> Arguments:
+    """Draw a batch of `n` points and turn it into postings."""
+    indptr, indices, data = csr(rng, n, N_FEATURES)
+    slots = np.full(N_FEATURES, -1, np.int32)
+    batch = reference.transpose_batch(indptr, indices, data, slots)
+    return {
+        "slots": batch["slots"],
+        "starts": batch["starts"].astype(np.int64),
+        "rows": batch["rows"].astype(np.int32),
+        "values": batch["values"],
+    }
+
+
+def wide_batch(rng: np.random.Generator, shape: Shape) -> Arguments:
+    """Draw the support of some more labels than are active, and what a batch touches of it."""
+    indptr, indices, weights = csr(rng, shape.labels + 5, N_FEATURES)
+    active = rng.permutation(shape.labels + 5)[: shape.labels].astype(np.int32)
+    batch = postings(rng, shape.n)
+    touched = reference.wide_touch(active, indptr, indices, batch["slots"])
+    return {
+        "active": active,
+        "indptr": indptr,
+        "touched_indptr": touched["touched_indptr"].astype(np.int64),
+        "touched": touched["touched"].astype(np.int64),
+        "indices": indices,
+        "weights": weights,
+        **batch,
+    }
+
+
+def pick(source: Arguments, *names: str) -> Arguments:
+    return {name: source[name] for name in names}
+
+
+# --- one maker of calls for each kernel ---
+
+
+def csr_matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    indptr, indices, data = csr(rng, shape.n, N_FEATURES)
+    dense, out = normal(rng, N_FEATURES, shape.width), normal(rng, shape.n, shape.width)
+    arguments = {"indptr": indptr, "indices": indices, "data": data, "dense": dense, "out": out}
+    yield Call("csr_matmul", arguments, ("out",))
+
+
+def transpose_batch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    indptr, indices, data = csr(rng, shape.n, N_FEATURES)
+    for i in range(len(indptr) - 1):  # the order within a row is free
+        rng.shuffle(indices[indptr[i] : indptr[i + 1]])
+    nnz = len(indices)
+    arguments = {
+        "indptr": indptr,
+        "indices": indices,
+        "data": data,
+        "slots": np.full(N_FEATURES, -1, np.int32),
+        "features": np.empty(nnz, np.int32),
+        "starts": np.empty(nnz + 1, np.int64),
+        "rows": np.empty(nnz, np.int32),
+        "values": np.empty(nnz, np.float32),
+    }
+    yield Call("transpose_batch", arguments, ("slots", "features", "starts", "rows", "values"))
+
+
+def matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    m, depth, n = shape.n, shape.width, shape.labels
+    for form in range(16):
+        transpose_a, transpose_b, gather_a, gather_b = (bool(form >> bit & 1) for bit in range(4))
+        a_shape = (depth, m) if transpose_a else (m, depth)
+        b_shape = (n, depth) if transpose_b else (depth, n)
+        a, a_rows = _operand(rng, a_shape, gather_a)
+        b, b_rows = _operand(rng, b_shape, gather_b)
+        arguments = {"a": a, "b": b, "out": normal(rng, m, n), "a_rows": a_rows, "b_rows": b_rows}
+        yield Call("matmul", arguments | {"transpose_a": transpose_a, "transpose_b": transpose_b}, ("out",))
+
+
+def _operand(rng: np.random.Generator, shape: tuple[int, int], gather: bool) -> tuple[Array, Array | None]:
+    if not gather:
+        return normal(rng, *shape), None
+    # Fewer rows than are taken: repeated ones are certain.
+    table = normal(rng, shape[0] // 2 + 1, shape[1])
+    return table, rng.integers(0, len(table), shape[0]).astype(np.int32)
+
+
+def pair_dot(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    indptr, ids, _ = csr(rng, shape.n, shape.labels, most=40)
+    arguments = {"indptr": indptr, "ids": ids, "hidden": normal(rng, shape.n, shape.width)}
+    arguments |= {"weight": normal(rng, shape.labels, shape.width), "out": normal(rng, len(ids))}
+    yield Call("pair_dot", arguments, ("out",))
+
+
+def label_centroids(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for draw in (normal, whole):
+        indptr, indices, data = csr(rng, shape.n, N_FEATURES, draw)
+        label_indptr, label_points, _ = csr(rng, shape.labels, shape.n)
+        budget = rng.integers(0, 30, shape.labels)
+        starts = np.concatenate([[0], np.cumsum(np.minimum(budget, N_FEATURES) + 1)])
+        arguments = {
+            "label_indptr": label_indptr,
+            "label_points": label_points,
+            "indptr": indptr,
+            "indices": indices,
+            "data": data,
+            "n_features": N_FEATURES,
+            "budget": budget,
+            "starts": starts,
+            "out_indices": np.full(starts[-1], -1, np.int32),
+            "out_data": np.zeros(starts[-1], np.float32),
+            "out_counts": np.full(shape.labels, -1),
+        }
+        yield Call("label_centroids", arguments, ("out_indices", "out_data", "out_counts"))
+
+
+def wide_touch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    wide = wide_batch(rng, shape)
+    support = int(np.diff(wide["indptr"])[wide["active"]].sum())
+    outputs = {"touched_indptr": np.empty(shape.labels + 1, np.int64), "touched": np.empty(support, np.int64)}
+    arguments = pick(wide, "active", "indptr", "indices", "slots") | outputs
+    yield Call("wide_touch", arguments, tuple(outputs))
+
+
+def wide_forward(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    wide = wide_batch(rng, shape)
+    names = ("touched_indptr", "touched", "indices", "weights", "slots", "starts", "rows", "values")
+    yield Call("wide_forward", pick(wide, *names) | {"out": normal(rng, shape.labels, shape.n)}, ("out",))
+
+
+def wide_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    wide = wide_batch(rng, shape)
+    names = ("touched_indptr", "touched", "indices", "slots", "starts", "rows", "values")
+    tile = {"grad": normal(rng, shape.labels, shape.n), "out": normal(rng, len(wide["touched"]))}
+    yield Call("wide_gradient", pick(wide, *names) | tile, ("out",))
+
+
+# Smoothing, scale, and the spread of logits: their own rounding, in float32, is part of the tolerance.
+LOSS_FORMS = ((0.0, 1.0, 3.0), (0.1, 0.25, 30.0), (0.0, 2.0, 1e4))
+
+
+def _tile(rng: np.random.Generator, shape: Shape, spread: float) -> Arguments:
+    indptr, points, _ = csr(rng, shape.labels, shape.n, most=5)
+    logits = spread * normal(rng, shape.labels, shape.n)
+    return {"logits": logits, "positive_indptr": indptr, "positive_points": points}
+
+
+def bce_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for smoothing, scale, spread in LOSS_FORMS:
+        arguments = _tile(rng, shape, np.float32(spread))
+        n_positive = len(arguments["positive_points"])
+        arguments["positive_weights"] = rng.random(n_positive, np.float32) + np.float32(0.5)
+        arguments["negative_weights"] = rng.random(shape.labels, np.float32) + np.float32(0.5)
+        arguments |= {"smoothing": smoothing, "scale": scale, "losses": np.full(shape.labels, np.nan)}
+        yield Call("bce_gradient", arguments, ("logits", "losses"), 3e-5 + 1e-6 * spread)
+
+
+def softmax_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for smoothing, scale, spread in LOSS_FORMS:
+        arguments = _tile(rng, shape, np.float32(spread))
+        points = arguments["positive_points"]
+        # Each of a point's labels has the same weight; points without any stay without.
+        arguments["positive_weights"] = (1 / np.bincount(points, minlength=shape.n)[points]).astype(
+            np.float32
+        )
+        arguments["log_expected"] = normal(rng, shape.labels)
+        arguments |= {"smoothing": smoothing, "scale": scale, "losses": np.full(shape.n, np.nan)}
+        yield Call("softmax_gradient", arguments, ("logits", "losses"), 3e-5 + 1e-6 * spread)
+
+
+def _parameter(rng: np.random.Generator, shape: Shape) -> Arguments:
+    n_rows = shape.labels + 3
+    rows = rng.permutation(n_rows)[: shape.labels].astype(np.int64)
+    value, grads = normal(rng, n_rows, shape.width), normal(rng, shape.labels, shape.width)
+    return {"value": value, "rows": rows, "grads": grads}
+
+
+def sgd_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    yield Call("sgd_rows", _parameter(rng, shape) | {"rate": 0.1, "decay": 0.01}, ("value",))
+
+
+def adagrad_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    arguments = _parameter(rng, shape) | {"rate": 0.1, "epsilon": 1e-3, "decay": 0.01}
+    arguments["squares"] = normal(rng, *arguments["value"].shape) ** 2
+    yield Call("adagrad_rows", arguments, ("value", "squares"))
+
+
+def adam_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for step in (1, 2, 300):
+        arguments = _parameter(rng, shape) | {"step": step, "rate": 0.1, "epsilon": 1e-3, "decay": 0.01}
+        arguments |= {
+            "beta1": 0.9,
+            "beta2": 0.99,
+            "last_step": rng.integers(0, step, shape.labels + 3, np.int32),
+        }
+        arguments["first"] = normal(rng, *arguments["value"].shape)
+        arguments["second"] = normal(rng, *arguments["value"].shape) ** 2
+        yield Call("adam_rows", arguments, ("value", "first", "second", "last_step"))
+
+
+def predict_topk(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    # Whole numbers only: scores are exact whatever the order of sums, so that the labels must match, ties included.
+    for k in sorted({0, 1, 5, shape.labels} & set(range(shape.labels + 1))):
+        arguments = {
+            "hidden": whole(rng, shape.n, shape.width),
+            "weight": whole(rng, shape.labels, shape.width),
+            "bias": whole(rng, shape.labels),
+        }
+        arguments |= dict(
+            zip(("indptr", "indices", "data"), csr(rng, shape.n, N_FEATURES, whole), strict=True)
+        )
+        wide = csr(rng, N_FEATURES, shape.labels, whole, most=60)
+        arguments |= dict(zip(("wide_indptr", "wide_labels", "wide_weights"), wide, strict=True))
+        arguments["out_labels"] = np.full((shape.n, k), -1, np.int32)
+        arguments["out_scores"] = np.full((shape.n, k), np.nan, np.float32)
+        yield Call("predict_topk", arguments, ("out_labels", "out_scores"))
+
+
+MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
+    maker.__name__: maker
+    for maker in (
+        csr_matmul,
+        transpose_batch,
+        matmul,
+        pair_dot,
+        label_centroids,
+        wide_touch,
+        wide_forward,
+        wide_gradient,
+        bce_gradient,
+        softmax_gradient,
+        sgd_rows,
+        adagrad_rows,
+        adam_rows,
+        predict_topk,
+    )
+}
+
+
+def calls(function: str, *shapes: Shape) -> Iterator[tuple[str, Call]]:
+    """Make every call of a kernel at these shapes, each with a name for messages."""
+    for shape in shapes:
+        rng = np.random.default_rng([len(function), shape.n, shape.width, shape.labels])
+        for form, call in enumerate(MAKERS[function](rng, shape)):
+            yield f"{function} {shape} form {form}", call

@@ -1,0 +1,320 @@
+"""A slow, plain float64 oracle of every engine kernel in `sparsenet/_core.pyi`.
+
+Each function takes the inputs of the kernel of its name and returns what the kernel writes, by argument name.
+What a kernel adds to or replaces is an input here as well; nothing is changed in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Outputs = dict[str, Array]
+
+
+def double(x: Array) -> Array:
+    return np.asarray(x, dtype=np.float64)
+
+
+def ranges(indptr: Array) -> list[slice]:
+    return [slice(int(first), int(last)) for first, last in zip(indptr[:-1], indptr[1:], strict=True)]
+
+
+def dense_batch(indptr: Array, indices: Array, data: Array, width: int) -> Array:
+    out = np.zeros((len(indptr) - 1, width))
+    for i, entries in enumerate(ranges(indptr)):
+        np.add.at(out[i], indices[entries], double(data[entries]))
+    return out
+
+
+# --- sparse batches and dense tiles ---
+
+
+def csr_matmul(indptr: Array, indices: Array, data: Array, dense: Array) -> Outputs:
+    return {"out": dense_batch(indptr, indices, data, len(dense)) @ double(dense)}
+
+
+def transpose_batch(indptr: Array, indices: Array, data: Array, slots: Array) -> Outputs:
+    features = list(dict.fromkeys(indices[: indptr[-1]].tolist()))  # in order of first appearance
+    row_of = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    holders = [np.flatnonzero(indices[: indptr[-1]] == f) for f in features]
+    order = np.concatenate([np.empty(0, np.int64), *holders]).astype(np.int64)
+    out_slots = slots.copy()
+    out_slots[features] = np.arange(len(features))
+    return {
+        "slots": out_slots,
+        "features": np.array(features, np.int32),
+        "starts": np.cumsum([0, *map(len, holders)]),
+        "rows": row_of[order],
+        "values": data[order],
+        "returned": np.array(len(features)),
+    }
+
+
+def matmul(
+    a: Array, b: Array, a_rows: Array | None, b_rows: Array | None, transpose_a: bool, transpose_b: bool
+) -> Outputs:
+    left, right = (double(x if rows is None else x[rows]) for x, rows in ((a, a_rows), (b, b_rows)))
+    return {"out": (left.T if transpose_a else left) @ (right.T if transpose_b else right)}
+
+
+def pair_dot(indptr: Array, ids: Array, hidden: Array, weight: Array) -> Outputs:
+    row_of = np.repeat(np.arange(len(hidden)), np.diff(indptr))
+    return {"out": np.sum(double(hidden)[row_of] * double(weight)[ids], axis=1)}
+
+
+# --- the wide path ---
+
+
+def label_centroids(
+    label_indptr: Array,
+    label_points: Array,
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    n_features: int,
+    budget: Array,
+    starts: Array,
+    out_indices: Array,
+    out_data: Array,
+) -> Outputs:
+    points, present = (
+        dense_batch(indptr, indices, data, n_features),
+        np.zeros((len(indptr) - 1, n_features), bool),
+    )
+    for i, entries in enumerate(ranges(indptr)):
+        present[i, indices[entries]] = True
+    features, values, counts = out_indices.copy(), double(out_data), np.zeros(len(budget), np.int64)
+    for label, members in enumerate(ranges(label_indptr)):
+        mine = label_points[members]
+        total, support = points[mine].sum(axis=0), np.flatnonzero(present[mine].any(axis=0))
+        largest = support[np.lexsort((support, -np.abs(total[support])))]
+        kept = np.sort(largest[: budget[label]])
+        counts[label] = len(kept)
+        features[starts[label] : starts[label] + len(kept)] = kept
+        values[starts[label] : starts[label] + len(kept)] = total[kept]
+    return {"out_indices": features, "out_data": values, "out_counts": counts}
+
+
+def wide_touch(active: Array, indptr: Array, indices: Array, slots: Array) -> Outputs:
+    touched = [
+        [j for j in range(indptr[label], indptr[label + 1]) if slots[indices[j]] >= 0] for label in active
+    ]
+    return {
+        "touched_indptr": np.cumsum([0, *map(len, touched)]),
+        "touched": np.array([j for label in touched for j in label], np.int64),
+        "returned": np.array(sum(map(len, touched))),
+    }
+
+
+def dense_postings(slots: Array, starts: Array, rows: Array, values: Array, n: int) -> Array:
+    out = np.zeros((n, len(slots)))
+    for feature in np.flatnonzero(slots >= 0):
+        posting = slice(starts[slots[feature]], starts[slots[feature] + 1])
+        np.add.at(out[:, feature], rows[posting], double(values[posting]))
+    return out
+
+
+def wide_forward(
+    touched_indptr: Array,
+    touched: Array,
+    indices: Array,
+    weights: Array,
+    slots: Array,
+    starts: Array,
+    rows: Array,
+    values: Array,
+    out: Array,
+) -> Outputs:
+    points = dense_postings(slots, starts, rows, values, out.shape[1])
+    scores = double(out)
+    for label, entries in enumerate(ranges(touched_indptr)):
+        positions = touched[entries]
+        scores[label] += points[:, indices[positions]] @ double(weights[positions])
+    return {"out": scores}
+
+
+def wide_gradient(
+    touched_indptr: Array,
+    touched: Array,
+    indices: Array,
+    slots: Array,
+    starts: Array,
+    rows: Array,
+    values: Array,
+    grad: Array,
+) -> Outputs:
+    points = dense_postings(slots, starts, rows, values, grad.shape[1])
+    out = np.zeros(touched_indptr[-1])
+    for label, entries in enumerate(ranges(touched_indptr)):
+        out[entries] = double(grad[label]) @ points[:, indices[touched[entries]]]
+    return {"out": out}
+
+
+# --- losses ---
+
+
+def bce_loss(logits: Array, targets: Array, weights: Array) -> Array:
+    """Return the weighted cross-entropy of each entry."""
+    return weights * (np.logaddexp(0.0, logits) - targets * logits)
+
+
+def bce_targets(
+    shape: tuple[int, ...],
+    positive_indptr: Array,
+    positive_points: Array,
+    positive_weights: Array,
+    negative_weights: Array,
+    smoothing: float,
+) -> tuple[Array, Array]:
+    """Return the target and the weight of each entry."""
+    targets, weights = np.full(shape, smoothing), np.tile(double(negative_weights)[:, None], shape[1])
+    for label, entries in enumerate(ranges(positive_indptr)):
+        targets[label, positive_points[entries]] = 1.0 - smoothing
+        weights[label, positive_points[entries]] = positive_weights[entries]
+    return targets, weights
+
+
+def bce_gradient(
+    logits: Array,
+    positive_indptr: Array,
+    positive_points: Array,
+    positive_weights: Array,
+    negative_weights: Array,
+    smoothing: float,
+    scale: float,
+) -> Outputs:
+    z = double(logits)
+    positives = (positive_indptr, positive_points, positive_weights)
+    targets, weights = bce_targets(z.shape, *positives, negative_weights, smoothing)
+    probability = np.exp(-np.logaddexp(0.0, -z))
+    return {
+        "logits": scale * weights * (probability - targets),
+        "losses": scale * bce_loss(z, targets, weights).sum(axis=1),
+    }
+
+
+def softmax_targets(
+    shape: tuple[int, ...],
+    positive_indptr: Array,
+    positive_points: Array,
+    positive_weights: Array,
+    smoothing: float,
+) -> Array:
+    """Return the target distribution of each point, a column; all zero for a point without a label."""
+    targets = np.zeros(shape)
+    for label, entries in enumerate(ranges(positive_indptr)):
+        targets[label, positive_points[entries]] = (1.0 - smoothing) * double(positive_weights[entries])
+    return np.where(targets.any(axis=0), targets + smoothing / max(1, shape[0]), 0.0)
+
+
+def softmax_loss(logits: Array, targets: Array, log_expected: Array) -> Array:
+    """Return the cross-entropy of each point."""
+    if len(logits) == 0:
+        return np.zeros(logits.shape[1])
+    z = logits - double(log_expected)[:, None]
+    return np.sum(targets * (np.logaddexp.reduce(z, axis=0) - z), axis=0)
+
+
+def softmax_gradient(
+    logits: Array,
+    positive_indptr: Array,
+    positive_points: Array,
+    positive_weights: Array,
+    log_expected: Array,
+    smoothing: float,
+    scale: float,
+) -> Outputs:
+    z = double(logits) - double(log_expected)[:, None]
+    targets = softmax_targets(z.shape, positive_indptr, positive_points, positive_weights, smoothing)
+    probability = np.exp(z - np.logaddexp.reduce(z, axis=0)) if len(z) else z
+    return {
+        "logits": scale * np.where(targets.any(axis=0), probability - targets, 0.0),
+        "losses": scale * softmax_loss(double(logits), targets, log_expected),
+    }
+
+
+# --- optimizers ---
+
+
+def sgd_rows(value: Array, rows: Array, grads: Array, rate: float, decay: float) -> Outputs:
+    out = double(value)
+    out[rows] -= rate * (double(grads) + decay * out[rows])
+    return {"value": out}
+
+
+def adagrad_rows(
+    value: Array, squares: Array, rows: Array, grads: Array, rate: float, epsilon: float, decay: float
+) -> Outputs:
+    out, sums = double(value), double(squares)
+    g = double(grads) + decay * out[rows]
+    sums[rows] += g * g
+    out[rows] -= rate * g / (np.sqrt(sums[rows]) + epsilon)
+    return {"value": out, "squares": sums}
+
+
+def adam_rows(
+    value: Array,
+    first: Array,
+    second: Array,
+    last_step: Array,
+    rows: Array,
+    grads: Array,
+    step: int,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+) -> Outputs:
+    out, m, v, last = double(value), double(first), double(second), last_step.copy()
+    for r, g in zip(rows, double(grads), strict=True):
+        for _ in range(last[r] + 1, step):  # the steps this row sat out
+            m[r] *= beta1
+            v[r] *= beta2
+        m[r] = beta1 * m[r] + (1 - beta1) * g
+        v[r] = beta2 * v[r] + (1 - beta2) * g * g
+        corrected = np.sqrt(v[r] / (1 - beta2**step)) + epsilon
+        out[r] -= rate * decay * out[r]
+        out[r] -= rate * m[r] / (1 - beta1**step) / corrected
+        last[r] = step
+    return {"value": out, "first": m, "second": v, "last_step": last}
+
+
+# --- inference ---
+
+
+def all_scores(
+    hidden: Array,
+    weight: Array,
+    bias: Array,
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    wide_indptr: Array,
+    wide_labels: Array,
+    wide_weights: Array,
+) -> Array:
+    points = dense_batch(indptr, indices, data, len(wide_indptr) - 1)
+    wide = dense_batch(wide_indptr, wide_labels, wide_weights, len(bias))
+    return double(hidden) @ double(weight).T + double(bias) + points @ wide
+
+
+def predict_topk(
+    hidden: Array,
+    weight: Array,
+    bias: Array,
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    wide_indptr: Array,
+    wide_labels: Array,
+    wide_weights: Array,
+    out_labels: Array,
+) -> Outputs:
+    scores = all_scores(hidden, weight, bias, indptr, indices, data, wide_indptr, wide_labels, wide_weights)
+    labels = np.argsort(-scores, axis=1, kind="stable")[:, : out_labels.shape[1]]
+    return {"out_labels": labels, "out_scores": np.take_along_axis(scores, labels, axis=1)}

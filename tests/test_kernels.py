@@ -1,0 +1,161 @@
+"""Every engine kernel, on every backend and instruction set, against the float64 oracle."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from conftest import has_extension
+from kernel_cases import LARGE, MAKERS, SHAPES, Call, Shape, calls, misaligned, normal, whole
+from numpy.typing import NDArray
+
+functions = pytest.mark.parametrize("function", sorted(MAKERS))
+
+
+def assert_close(found: reference.Outputs, expected: reference.Outputs, tolerance: float, name: str) -> None:
+    """Compare what the oracle defines: whole numbers exactly; a buffer may be longer than what was asked for."""
+    assert found.keys() == expected.keys()
+    for output, wanted in expected.items():
+        got = found[output][: len(wanted)] if wanted.ndim else found[output]
+        limit = tolerance if wanted.dtype.kind == "f" else 0
+        np.testing.assert_allclose(got, wanted, rtol=limit, atol=limit, err_msg=f"{output} of {name}")
+
+
+def assert_same_bytes(found: reference.Outputs, expected: reference.Outputs, name: str) -> None:
+    for output, wanted in expected.items():
+        assert found[output].tobytes() == wanted.tobytes(), f"{output} of {name}"
+
+
+@functions
+def test_kernel_agrees_with_the_oracle_at_any_size_and_alignment(backend: ModuleType, function: str) -> None:
+    for name, call in calls(function, *SHAPES):
+        expected = call.expected()
+        assert_close(call.run(backend), expected, call.tolerance, name)
+        assert_close(call.run(backend, place=misaligned), expected, call.tolerance, f"{name}, misaligned")
+
+
+@functions
+@pytest.mark.parametrize("shape", LARGE, ids=str)
+def test_result_does_not_depend_on_threads_in_any_bit(
+    backend: ModuleType, function: str, shape: Shape
+) -> None:
+    for name, call in calls(function, shape):
+        alone = call.run(backend, threads=1)
+        assert_close(alone, call.expected(), call.tolerance, name)
+        for threads in (2, 4):
+            assert_same_bytes(call.run(backend, threads), alone, f"{name} at {threads} threads")
+
+
+@functions
+def test_result_repeats_in_every_bit_wherever_arrays_lie(backend: ModuleType, function: str) -> None:
+    for name, call in calls(function, LARGE[1]):
+        assert_same_bytes(call.run(backend, place=misaligned), call.run(backend), name)
+
+
+@pytest.mark.skipif(not has_extension(), reason="there is no C++ extension to compare with")
+@functions
+def test_native_agrees_with_numba(function: str) -> None:
+    native = importlib.import_module("sparsenet._core")
+    numba = importlib.import_module("sparsenet.kernels._numba")
+    for name, call in calls(function, Shape(64, 33, 100), *LARGE):
+        assert_close(call.run(native, threads=2), call.run(numba, threads=2), call.tolerance, name)
+
+
+# --- matters of one kernel ---
+
+
+def test_transposing_leaves_slots_ready_to_be_cleared(backend: ModuleType) -> None:
+    for name, call in calls("transpose_batch", Shape(33, 0, 0)):
+        written = call.run(backend)
+        slots, features = written["slots"], written["features"][: int(written["returned"])]
+        assert len(features) > 0, name
+        slots[features] = -1
+        assert (slots == -1).all(), name
+
+
+def test_centroid_ties_keep_the_smaller_feature(backend: ModuleType) -> None:
+    def i64(*x: int) -> NDArray[np.int64]:
+        return np.array(x, np.int64)
+
+    indices, data = np.array([5, 3, 9, 1, 7], np.int32), np.array([-2, 2, 2, 1, -2], np.float32)
+    kept, values, count = np.full(3, -1, np.int32), np.zeros(3, np.float32), i64(0)
+    points = (i64(0, 1), np.array([0], np.int32), i64(0, 5), indices, data)
+    backend.label_centroids(*points, 10, i64(3), i64(0, 3), kept, values, count, 1)
+    assert kept.tolist() == [3, 5, 7]
+    assert values.tolist() == [2, -2, -2]
+    assert count.tolist() == [3]
+
+
+@pytest.mark.parametrize("function", ["bce_gradient", "softmax_gradient"])
+def test_huge_logits_give_finite_losses_and_gradients(backend: ModuleType, function: str) -> None:
+    for name, call in calls(function, Shape(17, 0, 33)):
+        logits = call.arguments["logits"]
+        for size in (1e4, 1e30):
+            call.arguments["logits"] = np.sign(logits) * np.float32(size)
+            written = call.run(backend)
+            assert np.isfinite(written["logits"]).all(), name
+            assert np.isfinite(written["losses"]).all(), name
+
+
+@pytest.mark.parametrize("function", ["bce_gradient", "softmax_gradient"])
+def test_a_logit_that_is_not_a_number_shows_in_the_loss(backend: ModuleType, function: str) -> None:
+    for name, call in calls(function, Shape(17, 0, 33)):
+        call.arguments["logits"][:] = np.nan
+        assert np.isnan(call.run(backend)["losses"]).any(), name
+
+
+def topk_call(rng: np.random.Generator, shape: Shape, k: int) -> Call:
+    """Score on the dense path with whole numbers, few of them different: ties everywhere."""
+    arguments: dict[str, Any] = {
+        "hidden": whole(rng, shape.n, shape.width),
+        "weight": whole(rng, shape.labels, shape.width),
+        "bias": np.zeros(shape.labels, np.float32),
+        "indptr": np.zeros(shape.n + 1, np.int64),
+        "indices": np.empty(0, np.int32),
+        "data": np.empty(0, np.float32),
+        "wide_indptr": np.zeros(1, np.int64),
+        "wide_labels": np.empty(0, np.int32),
+        "wide_weights": np.empty(0, np.float32),
+        "out_labels": np.full((shape.n, k), -1, np.int32),
+        "out_scores": np.full((shape.n, k), np.nan, np.float32),
+    }
+    return Call("predict_topk", arguments, ("out_labels", "out_scores"))
+
+
+@pytest.mark.parametrize(("n_labels", "k"), [(1000, 1000), (5000, 1000), (40_000, 3), (40_000, 700)])
+def test_topk_over_many_blocks_of_labels_is_exact(backend: ModuleType, n_labels: int, k: int) -> None:
+    call = topk_call(np.random.default_rng(k), Shape(5, 3, n_labels), k)
+    expected = call.expected()
+    for threads in (1, 2, 4):
+        assert_close(call.run(backend, threads), expected, 0, f"{threads} threads")
+
+
+def test_topk_of_real_numbers_finds_the_best_scores(backend: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    call = topk_call(rng, Shape(150, 64, 3000), 10)
+    for name in ("hidden", "weight", "bias"):
+        call.arguments[name] = normal(rng, *call.arguments[name].shape)
+    written, expected = call.run(backend, 2), call.expected()
+    np.testing.assert_allclose(written["out_scores"], expected["out_scores"], rtol=1e-4)
+    model = {name: x for name, x in call.arguments.items() if not name.startswith("out_")}
+    scores = np.take_along_axis(reference.all_scores(**model), written["out_labels"].astype(int), axis=1)
+    np.testing.assert_allclose(scores, expected["out_scores"], rtol=1e-4)
+
+
+def test_topk_refuses_more_labels_than_there_are(backend: ModuleType) -> None:
+    call = topk_call(np.random.default_rng(0), Shape(3, 2, 4), 5)
+    with pytest.raises(ValueError, match="out_labels"):
+        call.run(backend)
+
+
+def test_topk_survives_scores_that_are_not_numbers(backend: ModuleType) -> None:
+    call = topk_call(np.random.default_rng(0), Shape(40, 3, 5000), 100)
+    call.arguments["hidden"][::2] = np.nan
+    call.arguments["weight"][::3] = np.inf
+    written = call.run(backend, 2)
+    assert written["out_labels"].min() >= 0
+    assert written["out_labels"].max() < 5000
