@@ -1,0 +1,153 @@
+"""Batches of sparse points as the kernels want them, and the memory they are worked on with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_array
+
+from sparsenet import kernels
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+class Workspace:
+    """Arrays that are made once and used again by every batch: page faults cost more than the arithmetic."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, NDArray[np.generic]] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.generic]:
+        """Return an array with undefined content; an earlier one of the same name is overwritten."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < size:
+            buffer = self._buffers[name] = np.empty(size + size // 8, dtype)
+        return buffer[:size].reshape(shape)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a sparse matrix: point i holds ``indices[indptr[i] : indptr[i + 1]]``.
+
+    Shapes: indptr (n + 1,) int64 from 0, indices (nnz,) int32, data (nnz,) float32; ids below `width`.
+    """
+
+    indptr: I64
+    indices: I32
+    data: F32
+    width: int
+
+    @classmethod
+    def of(cls, matrix: csr_array) -> Rows:
+        """View a checked CSR matrix in the types of the kernels; copies only what has another type."""
+        return cls(
+            np.ascontiguousarray(matrix.indptr, np.int64),
+            np.ascontiguousarray(matrix.indices, np.int32),
+            np.ascontiguousarray(matrix.data, np.float32),
+            int(matrix.shape[1]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def take(self, points: I64) -> Rows:
+        """Gather the given points into new rows."""
+        begin = self.indptr[points]
+        lengths = self.indptr[points + 1] - begin
+        indptr = np.zeros(len(points) + 1, np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        source = np.repeat(begin - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return Rows(indptr, self.indices[source], self.data[source], self.width)
+
+    def slice(self, begin: int, end: int) -> Rows:
+        """View consecutive points without a copy of their entries."""
+        first, last = self.indptr[begin], self.indptr[end]
+        indptr = self.indptr[begin : end + 1] - first
+        return Rows(indptr, self.indices[first:last], self.data[first:last], self.width)
+
+    def blocks(self, n: int) -> Iterator[Rows]:
+        """Yield consecutive blocks of up to `n` points."""
+        for begin in range(0, len(self), n):
+            yield self.slice(begin, min(begin + n, len(self)))
+
+
+class Slots:
+    """The scratch of `transpose`: for each id its position among those present, -1 outside of a batch's life."""
+
+    def __init__(self, width: int) -> None:
+        self.array: I32 = np.full(width, -1, np.int32)
+        self._used: I32 = np.empty(0, np.int32)
+
+    def clear(self) -> None:
+        """Forget the last batch, at the cost of what it held."""
+        self.array[self._used] = -1
+        self._used = np.empty(0, np.int32)
+
+    def transpose(self, rows: Rows) -> Postings:
+        """Turn rows into postings; those of an earlier call become invalid."""
+        self.clear()
+        nnz = int(rows.indptr[-1])
+        ids, starts = np.empty(nnz, np.int32), np.empty(nnz + 1, np.int64)
+        points, values = np.empty(nnz, np.int32), np.empty(nnz, np.float32)
+        p = kernels.transpose_batch(
+            rows.indptr, rows.indices, rows.data, self.array, ids, starts, points, values
+        )
+        self._used = ids[:p]
+        return Postings(self.array, ids[:p], starts[: p + 1], points, values)
+
+
+@dataclass(frozen=True)
+class Postings:
+    """A batch by id: the s-th id present, ``ids[s]``, is held by ``points[starts[s] : starts[s + 1]]``.
+
+    ``slots[id]`` is s, or -1 for an id that is absent.
+    """
+
+    slots: I32
+    ids: I32
+    starts: I64
+    points: I32
+    values: F32
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some points with their labels, each both by point and by id."""
+
+    features: Rows
+    feature_postings: Postings
+    label_postings: Postings
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+class Batcher:
+    """Cuts training data into shuffled batches; the order depends on the seed and the epoch alone."""
+
+    def __init__(self, features: Rows, labels: Rows, *, batch_size: int, seed: int) -> None:
+        self._features, self._labels = features, labels
+        self._size, self._seed = batch_size, seed
+        self._feature_slots, self._label_slots = Slots(features.width), Slots(labels.width)
+
+    def __len__(self) -> int:
+        return -(-len(self._features) // self._size)
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]:
+        """Yield the batches of an epoch from number `first`; a batch is valid until the next is asked for."""
+        order = np.random.default_rng((self._seed, epoch)).permutation(len(self._features))
+        for b in range(first, len(self)):
+            points = order[b * self._size : (b + 1) * self._size]
+            features = self._features.take(points)
+            yield Batch(
+                features,
+                self._feature_slots.transpose(features),
+                self._label_slots.transpose(self._labels.take(points)),
+            )

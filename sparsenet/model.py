@@ -1,0 +1,145 @@
+"""A network: ordered layers, the passes through them, and their weights as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.batches import Batch, Postings, Rows, Workspace
+from sparsenet.layers import F32, Backward, Dense, Pass, SparseInput
+from sparsenet.optim import Parameter
+from sparsenet.output import SampledOutput
+
+I32 = NDArray[np.int32]
+
+#: Points whose hidden units are held at a time in inference.
+INFERENCE_BLOCK = 1024
+
+
+@dataclass
+class Network:
+    """Layers from sparse points to sampled labels.
+
+    Parameters
+    ----------
+    output : the last layer.
+    input : the first layer; None for a wide path alone.
+    hidden : fully connected layers between them.
+
+    Examples
+    --------
+    >>> from sparsenet import BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
+    >>> network = Network(
+    ...     input=SparseInput(n_features=100, n_units=16),
+    ...     output=SampledOutput(16, 1000, sampler=RandomSampler(1000), loss=BinaryCrossEntropy(), n_negatives=50),
+    ... )
+    >>> network.initialise(seed=0)
+    >>> network.memory(batch_size=32)["weights"]
+    75264
+    """
+
+    output: SampledOutput
+    input: SparseInput | None = None
+    hidden: Sequence[Dense] = ()
+
+    def __post_init__(self) -> None:
+        widths = [self.input.n_outputs if self.input else 0, *(layer.n_outputs for layer in self.hidden)]
+        expected = [*(layer.n_inputs for layer in self.hidden), self.output.n_inputs]
+        for position, (width, wanted) in enumerate(zip(widths, expected, strict=True)):
+            if width != wanted:
+                raise ValueError(
+                    f"layer {position + 1} takes {wanted} inputs, the one below has {width} outputs"
+                )
+
+    def parameters(self) -> list[Parameter]:
+        """Return all that is learnt, from input to output."""
+        layers = [*([self.input] if self.input else []), *self.hidden]
+        return [p for layer in layers for p in layer.parameters()] + self.output.parameters()
+
+    def initialise(self, seed: int) -> None:
+        """Draw the starting weights."""
+        rng = np.random.default_rng(seed)
+        for layer in [*([self.input] if self.input else []), *self.hidden, self.output]:
+            layer.initialise(rng)
+
+    def memory(self, *, batch_size: int, n_active: int | None = None) -> dict[str, int]:
+        """Return the bytes that training needs, by purpose, before anything is allocated.
+
+        `n_active` is the expected size of a batch's active set, by default the sampler's share alone.
+        """
+        a = self.output.n_negatives if n_active is None else n_active
+        weights = sum(p.nbytes(training=False) for p in self.parameters())
+        training = sum(p.nbytes(training=True) for p in self.parameters())
+        tile = 4 * a * (batch_size + 2 * self.output.n_inputs)
+        return {
+            "weights": weights,
+            "optimizer": training - weights,
+            "index": self.output.sampler.memory(self.output.n_inputs),
+            "batch": tile,
+        }
+
+    def train_step(self, batch: Batch, context: Pass, *, step: int, factor: float) -> float:
+        """Learn from one batch; return its loss. `step` counts from 1, `factor` scales the learning rates."""
+        hidden, backwards = self._forward(batch.features, batch.feature_postings, context)
+        loss, output_backward = self.output.forward(batch, hidden, context)
+        grad: F32 | None = output_backward()
+        for backward in reversed(backwards):
+            assert grad is not None
+            grad = backward(grad)
+        for parameter in self.parameters():
+            parameter.apply(step=step, factor=factor, threads=context.threads)
+        return loss
+
+    def hidden_units(self, features: Rows, threads: int) -> F32:
+        """Return the last hidden layer's units (n, h) of some points; h is 0 for a wide path alone."""
+        return self._forward(features, None, Pass(threads, Workspace()))[0]
+
+    def topk(
+        self, features: Rows, k: int, threads: int, on_block: Callable[[int], None] | None = None
+    ) -> tuple[I32, F32]:
+        """Return the k best labels of each point and their scores, (n, k) each, best first.
+
+        `on_block` is told the number of points done after each block.
+        """
+        labels = np.empty((len(features), k), np.int32)
+        scores = np.empty((len(features), k), np.float32)
+        done = 0
+        for block in features.blocks(INFERENCE_BLOCK):
+            units = self.hidden_units(block, threads)
+            end = done + len(block)
+            labels[done:end], scores[done:end] = self.output.topk(block, units, k, threads)
+            done = end
+            if on_block:
+                on_block(done)
+        return labels, scores
+
+    def weights(self) -> dict[str, NDArray[np.generic]]:
+        """Return the arrays that make up the trained model, by name; views, not copies."""
+        arrays: dict[str, NDArray[np.generic]] = {p.name: p.value for p in self.parameters()}
+        if self.output.wide:
+            arrays["wide.indptr"], arrays["wide.indices"] = self.output.wide.indptr, self.output.wide.indices
+        return arrays
+
+    def set_weights(self, arrays: dict[str, NDArray[np.generic]]) -> None:
+        """Take over weights as `weights` gave them; raises ValueError where one is missing or does not fit."""
+        for parameter in self.parameters():
+            if parameter.name not in arrays:
+                raise ValueError(f"the array {parameter.name!r} is missing")
+            parameter.allocate(np.asarray(arrays[parameter.name], np.float32))
+        if self.output.wide:
+            self.output.wide.forget_inverted()
+
+    def _forward(
+        self, features: Rows, postings: Postings | None, context: Pass
+    ) -> tuple[F32, list[Backward]]:
+        if self.input is None:
+            return np.empty((len(features), 0), np.float32), []
+        units, backward = self.input.forward(features, postings, context)
+        backwards = [backward]
+        for layer in self.hidden:
+            units, backward = layer.forward(units, context)
+            backwards.append(backward)
+        return units, backwards

@@ -1,0 +1,202 @@
+"""Parameters and their lazy optimizers: only the rows that have a gradient are read or written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+
+F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
+State = dict[str, NDArray[np.generic]]
+
+
+class Optimizer(Protocol):
+    """How a parameter moves. One object serves any number of parameters: their state is passed in."""
+
+    def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
+        """Name the arrays this optimizer keeps for a parameter of `shape`: their shapes and types."""
+
+    def step(
+        self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int
+    ) -> None:
+        """Move ``value[rows]`` against `grads`, at the learning rate times `factor`; `step` counts from 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD:
+    """Stochastic gradient descent; `decay` is added to the gradient as ``decay * value`` of touched rows."""
+
+    rate: float = 0.1
+    decay: float = 0.0
+
+    def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
+        """Keep nothing."""
+        return {}
+
+    def step(
+        self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int
+    ) -> None:
+        """Take one step on the rows given."""
+        kernels.sgd_rows(value, rows, grads, self.rate * factor, self.decay, threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adagrad:
+    """Adagrad: each weight's rate falls with the squares of its own gradients, so rare features keep learning.
+
+    `decay` is added to the gradient as ``decay * value`` of touched rows: weights that no batch touches keep still.
+    """
+
+    rate: float = 0.1
+    epsilon: float = 1e-6
+    decay: float = 0.0
+
+    def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
+        """Keep the sum of squared gradients of each weight."""
+        return {"squares": (shape, np.float32)}
+
+    def step(
+        self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int
+    ) -> None:
+        """Take one step on the rows given."""
+        squares = state["squares"]
+        kernels.adagrad_rows(
+            value, squares, rows, grads, self.rate * factor, self.epsilon, self.decay, threads
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam:
+    """Lazy row-wise Adam with decoupled weight decay.
+
+    A row that sat out some steps behaves as if its gradient had been zero then, except that it did not move: its
+    moments decay for the steps missed before the new gradient enters. Weight decay acts on touched rows only.
+    """
+
+    rate: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    decay: float = 0.0
+
+    def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
+        """Keep both moments of each weight and the last step of each row."""
+        return {
+            "first": (shape, np.float32),
+            "second": (shape, np.float32),
+            "last_step": ((shape[0],), np.int32),
+        }
+
+    def step(
+        self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int
+    ) -> None:
+        """Take one step on the rows given."""
+        kernels.adam_rows(
+            value,
+            state["first"],
+            state["second"],
+            state["last_step"],
+            rows,
+            grads,
+            step,
+            self.rate * factor,
+            self.beta1,
+            self.beta2,
+            self.epsilon,
+            self.decay,
+            threads,
+        )
+
+
+@dataclass
+class Parameter:
+    """A matrix of weights with its optimizer's state; nothing is allocated before `allocate`."""
+
+    name: str
+    shape: tuple[int, int]
+    optimizer: Optimizer
+    value: F32 = field(init=False, repr=False)
+    state: State = field(init=False, repr=False, default_factory=dict)
+    _pending: tuple[I64, F32] | None = field(init=False, repr=False, default=None)
+
+    def nbytes(self, *, training: bool) -> int:
+        """Return the bytes of the weights and, if `training`, of the optimizer's state."""
+        shapes = [
+            (self.shape, np.float32),
+            *(self.optimizer.state_shapes(self.shape).values() if training else ()),
+        ]
+        return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
+
+    def allocate(self, value: F32 | None = None) -> None:
+        """Set the weights, to zero if `value` is None; the optimizer's state comes with the first step."""
+        self.value = (
+            np.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
+        )
+        if self.value.shape != self.shape:
+            raise ValueError(
+                f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}"
+            )
+        self.state = {}
+
+    def record(self, rows: I64, grads: F32) -> None:
+        """Note the gradient of distinct rows; the next `apply` uses it."""
+        self._pending = (rows, grads)
+
+    def apply(self, *, step: int, factor: float, threads: int) -> None:
+        """Move the rows whose gradients were recorded, and forget these."""
+        if self._pending is None:
+            return
+        if not self.state:
+            shapes = self.optimizer.state_shapes(self.shape)
+            self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+        rows, grads = self._pending
+        self.optimizer.step(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
+        self._pending = None
+
+    def drop_state(self) -> None:
+        """Free the optimizer's state; training that goes on from here starts it afresh."""
+        self.state = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The learning rate over a run: a linear warm-up, then constant, linear or cosine decay to `final`.
+
+    Parameters
+    ----------
+    warmup : share of all steps over which the rate rises from zero.
+    decay : ``"constant"``, ``"linear"`` or ``"cosine"``.
+    final : the factor reached at the last step.
+    """
+
+    warmup: float = 0.0
+    decay: str = "linear"
+    final: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.decay not in ("constant", "linear", "cosine"):
+            raise ValueError(f"decay must be 'constant', 'linear' or 'cosine', got {self.decay!r}")
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"warmup must be a share in [0, 1), got {self.warmup}")
+
+    def factor(self, step: int, total: int) -> float:
+        """Return what the rate is multiplied by at `step` (from 1) of `total`.
+
+        >>> Schedule(warmup=0.0, decay="linear", final=0.0).factor(50, 100)
+        0.5
+        """
+        warm = self.warmup * total
+        if step < warm:
+            return step / warm
+        done = min(1.0, (step - warm) / max(total - warm, 1.0))
+        if self.decay == "constant":
+            return 1.0
+        remaining = 1 - done if self.decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+        return self.final + (1 - self.final) * remaining

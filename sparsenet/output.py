@@ -1,0 +1,208 @@
+"""The output layer: one neuron a label, of which a batch computes only the active ones.
+
+The active labels of a batch are the labels of its points and the negatives that a sampler chose, shared by all of
+its points: so the layer is a dense tile, bound by arithmetic, and its update stays sparse. A set for each sample, as
+in SLIDE, is there for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sparsenet import kernels
+from sparsenet.batches import Batch, Rows
+from sparsenet.layers import F32, I32, Pass, uniform
+from sparsenet.losses import Loss, Positives
+from sparsenet.optim import Adam, Optimizer, Parameter
+from sparsenet.samplers import Sampler
+from sparsenet.wide import WidePath
+
+
+@dataclass(frozen=True)
+class ActiveSet:
+    """The labels computed for a batch: first those of its points, then negatives that are not among them.
+
+    Shapes: labels (a,), expected (a,): the probability that the sampler alone would have chosen each.
+    """
+
+    labels: I32
+    positives: Positives
+    expected: F32
+
+
+class SampledOutput:
+    """Scores of labels: deep (dense rows over the hidden units) and wide (sparse rows over the features).
+
+    Parameters
+    ----------
+    n_inputs : hidden units below, 0 for a wide path alone.
+    n_labels : neurons.
+    sampler : chooses the negatives.
+    n_negatives : how many it is asked for, for a batch or, `per_sample`, for each point.
+    loss : what is minimised.
+    wide : sparse weights beside the dense ones.
+    initial_bias : where every neuron starts; under a yes-or-no loss nearly every answer is no.
+    per_sample : give every point an active set of its own, as SLIDE does, for comparison; deep path only.
+    optimizer, bias_optimizer : how the dense rows and the biases move; Adam by default.
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_labels: int,
+        *,
+        sampler: Sampler,
+        loss: Loss,
+        n_negatives: int = 2048,
+        wide: WidePath | None = None,
+        initial_bias: float = -5.0,
+        per_sample: bool = False,
+        optimizer: Optimizer | None = None,
+        bias_optimizer: Optimizer | None = None,
+    ) -> None:
+        if n_inputs == 0 and wide is None:
+            raise ValueError("an output layer needs hidden units (n_inputs > 0), a wide path, or both")
+        if per_sample and wide is not None:
+            raise ValueError("per_sample=True works on the deep path alone: pass wide=None")
+        self.n_inputs, self.n_labels = n_inputs, n_labels
+        self.sampler, self.loss, self.n_negatives = sampler, loss, n_negatives
+        self.wide, self.initial_bias, self.per_sample = wide, initial_bias, per_sample
+        optimizer = optimizer or Adam()
+        self.weight = Parameter("output.weight", (n_labels, n_inputs), optimizer)
+        self.bias = Parameter("output.bias", (n_labels, 1), bias_optimizer or optimizer)
+
+    def parameters(self) -> list[Parameter]:
+        """Return what is learnt."""
+        return [self.weight, self.bias, *([self.wide.weight] if self.wide else [])]
+
+    def initialise(self, rng: np.random.Generator) -> None:
+        """Draw the dense rows and set the biases; the wide path comes with its own start."""
+        self.weight.allocate(uniform(rng, self.weight.shape, 3.0 * max(self.n_inputs, 1)))
+        self.bias.allocate(np.full(self.bias.shape, self.initial_bias, np.float32))
+
+    def forward(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
+        """Return the loss of a batch, and the function that records gradients and returns that of `hidden`."""
+        assert context.rng is not None, "the sampled output is computed in training only"
+        if self.per_sample:
+            return self._forward_pairs(batch, hidden, context)
+        active = self._choose(batch, hidden, context.rng)
+        a, n = len(active.labels), len(batch)
+        tile: F32 = np.asarray(context.workspace.take("output.tile", (a, n), np.float32))
+        if self.n_inputs:
+            kernels.matmul(self.weight.value, hidden, tile, active.labels, None, False, True, context.threads)
+        else:
+            tile.fill(0)
+        tile += self.bias.value[active.labels]
+        touched = None
+        if self.wide:
+            touched = self.wide.touch(
+                active.labels, batch.feature_postings, context.workspace, context.threads
+            )
+            self.wide.add_scores(touched, batch.feature_postings, tile, context.threads)
+        loss = self.loss.gradient(tile, active.positives, active.expected, context.threads)
+
+        def backward() -> F32:
+            rows = active.labels.astype(np.int64)
+            self.bias.record(rows, tile.sum(axis=1, keepdims=True))
+            if self.wide and touched:
+                self.wide.record_gradient(
+                    touched, batch.feature_postings, tile, context.workspace, context.threads
+                )
+            below: F32 = np.empty((n, self.n_inputs), np.float32)
+            if self.n_inputs:
+                grads: F32 = np.asarray(
+                    context.workspace.take("output.grads", (a, self.n_inputs), np.float32)
+                )
+                kernels.matmul(tile, hidden, grads, None, None, False, False, context.threads)
+                self.weight.record(rows, grads)
+                kernels.matmul(
+                    tile, self.weight.value, below, None, active.labels, True, False, context.threads
+                )
+            return below
+
+        return loss, backward
+
+    def _choose(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActiveSet:
+        """Merge the batch's own labels with the sampler's choice."""
+        own = batch.label_postings
+        negatives = self.sampler.sample(hidden, self.n_negatives, rng)
+        negatives = negatives[own.slots[negatives] < 0]
+        labels = np.concatenate((own.ids, negatives))
+        indptr = np.full(len(labels) + 1, own.starts[-1], np.int64)
+        indptr[: len(own.starts)] = own.starts
+        return ActiveSet(
+            labels, Positives(indptr, own.points), self.sampler.expected(labels, self.n_negatives)
+        )
+
+    def _forward_pairs(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
+        """Do the same with an active set for each sample."""
+        assert context.rng is not None
+        indptr, labels, is_positive = self._choose_pairs(batch, hidden, context.rng)
+        scores = np.empty(len(labels), np.float32)
+        kernels.pair_dot(indptr, labels, hidden, self.weight.value, scores, context.threads)
+        scores += self.bias.value[labels, 0]
+        expected = self.sampler.expected(labels, self.n_negatives)
+        loss = self.loss.pair_gradient(scores, indptr, is_positive, expected)
+
+        def backward() -> F32:
+            # The pairs by label: a label's gradient is a sum over the points that had it active.
+            by_label = csr_array((scores, labels, indptr), shape=(len(batch), self.n_labels)).tocsc()
+            rows = np.flatnonzero(np.diff(by_label.indptr)).astype(np.int64)
+            starts = np.append(by_label.indptr[rows], by_label.indptr[-1]).astype(np.int64)
+            grads = np.empty((len(rows), self.n_inputs), np.float32)
+            kernels.csr_matmul(
+                starts, by_label.indices.astype(np.int32), by_label.data, hidden, grads, context.threads
+            )
+            self.weight.record(rows, grads)
+            self.bias.record(rows, np.add.reduceat(by_label.data, starts[:-1])[:, None])
+            below: F32 = np.empty_like(hidden)
+            kernels.csr_matmul(indptr, labels, scores, self.weight.value, below, context.threads)
+            return below
+
+        return loss, backward
+
+    def _choose_pairs(
+        self, batch: Batch, hidden: F32, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], I32, NDArray[np.bool_]]:
+        """Give each point its own labels and negatives of its own: row pointers, labels, and which are true."""
+        own = batch.label_postings
+        indptr, sampled = self.sampler.sample_each(hidden, self.n_negatives, rng)
+        shape = (len(batch), self.n_labels)
+        chosen = csr_array((np.ones(len(sampled), np.float32), sampled, indptr), shape=shape)
+        counts = np.diff(own.starts)
+        true = csr_array(
+            (np.full(len(own.points), 2.0, np.float32), (own.points, np.repeat(own.ids, counts))), shape=shape
+        )
+        merged = (chosen + true).tocsr()  # 1 sampled, 2 true, 3 both
+        return merged.indptr.astype(np.int64), merged.indices.astype(np.int32), merged.data > 1.5
+
+    def topk(self, features: Rows, hidden: F32, k: int, threads: int) -> tuple[I32, F32]:
+        """Score every label exactly; return the k best of each point and their scores, best first."""
+        labels = np.empty((len(features), k), np.int32)
+        scores = np.empty((len(features), k), np.float32)
+        if self.wide:
+            inverted = self.wide.inverted()
+        else:
+            inverted = Rows(
+                np.zeros(features.width + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0
+            )
+        kernels.predict_topk(
+            hidden,
+            self.weight.value,
+            self.bias.value.reshape(-1),
+            features.indptr,
+            features.indices,
+            features.data,
+            inverted.indptr,
+            inverted.indices,
+            inverted.data,
+            labels,
+            scores,
+            threads,
+        )
+        return labels, scores

@@ -1,0 +1,209 @@
+"""The wide path: sparse weights of each label straight from the features, beside the deep path.
+
+A label's support and start is the centroid of its points, cut to a budget. Over a batch it costs a sparse-sparse
+product, a small fraction of the deep tile's arithmetic, and it is what a linear tree would have learnt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sparsenet import kernels
+from sparsenet.batches import Postings, Rows, Workspace
+from sparsenet.optim import Adagrad, Optimizer, Parameter
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideConfig:
+    """How the wide path starts and learns.
+
+    Parameters
+    ----------
+    budget : the most features a label may hold.
+    norm : length of the starting weights of a label seen once.
+    norm_power : the length grows with a label's count to this power, since frequent labels deserve higher scores.
+    optimizer : how the weights move.
+    """
+
+    budget: int = 1024
+    norm: float = 4.0
+    norm_power: float = 0.25
+    optimizer: Optimizer = field(default_factory=lambda: Adagrad(rate=0.1, decay=0.003))
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise ValueError(f"budget must be at least 1, got {self.budget}")
+
+
+def transpose(rows: Rows) -> Rows:
+    """Swap the two sides of a sparse matrix: points by label from labels by point, ascending."""
+    shape = (len(rows), rows.width)
+    flipped = csr_array((rows.data, rows.indices, rows.indptr), shape=shape).T.tocsr()
+    return Rows.of(flipped)
+
+
+def support_bound(features: Rows, label_points: Rows, budget: int) -> I64:
+    """Bound the size of each label's support from above without computing it."""
+    lengths = np.diff(features.indptr)[label_points.indices]
+    totals = np.concatenate(([0], np.cumsum(lengths)))[label_points.indptr]
+    return np.minimum(np.diff(totals), min(budget, features.width))
+
+
+def _owners(indptr: I64) -> I64:
+    """Return the row of each entry."""
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
+
+@dataclass
+class Touched:
+    """The wide weights that a batch uses, of active label l at ``positions[indptr[l] : indptr[l + 1]]``."""
+
+    indptr: I64
+    positions: I64
+
+
+class WidePath:
+    """Sparse weights (n_labels, n_features) with a support that stays as it was made.
+
+    `support` names the weights: label l has those for features ``indices[indptr[l] : indptr[l + 1]]``.
+    """
+
+    def __init__(
+        self, n_features: int, indptr: I64, indices: I32, optimizer: Optimizer | None = None
+    ) -> None:
+        self.n_features = n_features
+        self.indptr, self.indices = indptr, indices
+        optimizer = optimizer or WideConfig().optimizer
+        self.weight = Parameter("wide.weight", (len(indices), 1), optimizer)
+        self._inverted: Rows | None = None
+
+    @classmethod
+    def from_centroids(cls, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
+        """Start each label from the direction of the sum of its points."""
+        n_labels = len(label_points)
+        starts = np.concatenate(([0], np.cumsum(support_bound(features, label_points, config.budget))))
+        indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+        counts = np.empty(n_labels, np.int64)
+        kernels.label_centroids(
+            label_points.indptr,
+            label_points.indices,
+            features.indptr,
+            features.indices,
+            features.data,
+            features.width,
+            np.full(n_labels, config.budget, np.int64),
+            starts,
+            indices,
+            data,
+            counts,
+            threads,
+        )
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        kept = np.arange(indptr[-1]) + np.repeat(starts[:-1] - indptr[:-1], counts)
+        path = cls(features.width, indptr, indices[kept], config.optimizer)
+        values = data[kept]
+        squares = np.add.reduceat(
+            np.append(values * values, np.float32(0)), np.minimum(indptr[:-1], len(values))
+        )
+        length = config.norm * np.maximum(np.diff(label_points.indptr), 1) ** config.norm_power
+        scale = np.where(counts > 0, length / np.sqrt(np.maximum(squares, 1e-30)), 0)
+        values *= np.repeat(scale, counts).astype(np.float32)
+        path.weight.allocate(values[:, None])
+        return path
+
+    def grow(self, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> None:
+        """Make room for what new points bring: labels without support get a start, known ones new features at zero.
+
+        The budget holds: a label takes the strongest of its new features while there is room.
+        """
+        fresh = WidePath.from_centroids(features, label_points, config, threads)
+        owners, new_owners = _owners(self.indptr), _owners(fresh.indptr)
+        keys = owners * self.n_features + self.indices
+        new_keys = new_owners * self.n_features + fresh.indices
+        missing = np.flatnonzero(~np.isin(new_keys, keys, assume_unique=True))
+        value = fresh.weight.value[missing]
+        # The rank of each missing entry within its label, strongest first, against the room left.
+        order = np.lexsort((-np.abs(value[:, 0]), new_owners[missing]))
+        missing, value = missing[order], value[order]
+        rank = np.arange(len(missing)) - np.searchsorted(new_owners[missing], new_owners[missing])
+        held = np.diff(self.indptr)[new_owners[missing]]
+        fits = rank < config.budget - held
+        missing, value = missing[fits], np.where(held[fits, None] > 0, np.float32(0), value[fits])
+        self._merge(np.concatenate((keys, new_keys[missing])), value)
+
+    def _merge(self, keys: I64, value: F32) -> None:
+        """Append weights with `value` and no history to those there are; sort all by their keys."""
+        order = np.argsort(keys, kind="stable")
+        owners = keys[order] // self.n_features
+        n_labels = len(self.indptr) - 1
+        self.indptr = np.searchsorted(owners, np.arange(n_labels + 1)).astype(np.int64)
+        self.indices = (keys[order] % self.n_features).astype(np.int32)
+        before = self.weight
+        self.weight = Parameter(before.name, (len(keys), 1), before.optimizer)
+        self.weight.allocate(np.concatenate((before.value, value))[order])
+        for name, array in before.state.items():
+            new = np.zeros((len(value), *array.shape[1:]), array.dtype)
+            self.weight.state[name] = np.concatenate((array, new))[order]
+        self.forget_inverted()
+
+    def touch(self, active: I32, postings: Postings, workspace: Workspace, threads: int) -> Touched:
+        """Find the weights of active labels whose features are present."""
+        room = int((self.indptr[active + 1] - self.indptr[active]).sum())
+        indptr = np.empty(len(active) + 1, np.int64)
+        positions = np.asarray(workspace.take("wide.touched", (room,), np.int64))
+        n = kernels.wide_touch(active, self.indptr, self.indices, postings.slots, indptr, positions, threads)
+        return Touched(indptr, positions[:n])
+
+    def add_scores(self, touched: Touched, postings: Postings, out: F32, threads: int) -> None:
+        """Add the wide scores of a batch to `out` (active, n)."""
+        kernels.wide_forward(
+            touched.indptr,
+            touched.positions,
+            self.indices,
+            self.weight.value.reshape(-1),
+            postings.slots,
+            postings.starts,
+            postings.points,
+            postings.values,
+            out,
+            threads,
+        )
+
+    def record_gradient(
+        self, touched: Touched, postings: Postings, grad: F32, workspace: Workspace, threads: int
+    ) -> None:
+        """Note the gradient of the touched weights from that of the scores, `grad` (active, n)."""
+        out = np.asarray(workspace.take("wide.grads", (len(touched.positions),), np.float32))
+        kernels.wide_gradient(
+            touched.indptr,
+            touched.positions,
+            self.indices,
+            postings.slots,
+            postings.starts,
+            postings.points,
+            postings.values,
+            grad,
+            out,
+            threads,
+        )
+        self.weight.record(touched.positions, out[:, None])
+        self.forget_inverted()
+
+    def forget_inverted(self) -> None:
+        """Say that the weights changed."""
+        self._inverted = None
+
+    def inverted(self) -> Rows:
+        """Return the weights by feature, for exact scoring over all labels; kept until they change."""
+        if self._inverted is None:
+            values = self.weight.value.reshape(-1)
+            self._inverted = transpose(Rows(self.indptr, self.indices, values, self.n_features))
+        return self._inverted
