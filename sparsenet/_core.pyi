@@ -2,8 +2,9 @@
 
 Conventions. Arrays are C-contiguous and exactly of the type given; nothing is converted. The caller allocates every
 output and owns all state. Row pointers (``indptr``) are int64, ids (features, labels, rows) int32, values float32.
-Ids are valid and row pointers well formed: the public edge has checked them. `threads` is explicit, and a result
-never depends on it, bit for bit.
+Ids are valid and row pointers well formed, from 0 on: the public edge has checked them. Wrong types and shapes are
+a ValueError that names the argument, and nothing is written. `threads` is explicit, and a result never depends on
+it, bit for bit. Any extent may be 0.
 
 Symbols in shapes: n points of a batch, d features, h units, L labels, a active labels, p features present.
 """
@@ -21,6 +22,9 @@ def isa_available() -> list[str]:
 
 def isa_used() -> str:
     """Return the level in use: the best available, or what SPARSENET_ISA names."""
+
+def set_isa(name: str) -> None:
+    """Use another of the levels available, in the whole process: for tests and measurements."""
 
 # --- sparse batches --------------------------------------------------------------------------------------------
 
@@ -74,7 +78,8 @@ def label_centroids(
 
     `label_indptr`, `label_points`: the points of each label (labels x points CSR). Entries go to
     ``out_indices[starts[l] : starts[l] + out_counts[l]]`` in ascending feature order, with room for
-    ``starts[l + 1] - starts[l]`` >= min(budget[l], distinct features of l). Ties keep the smaller feature.
+    ``starts[l + 1] - starts[l]`` >= min(budget[l], distinct features of l). Ties keep the smaller feature. Sums
+    are float32, in the order of the points, so that all backends keep the same features.
     """
 
 def wide_touch(
@@ -131,7 +136,7 @@ def bce_gradient(
 
     A negative entry of row l counts ``negative_weights[l]``; the positive ones are the points in
     ``positive_points[positive_indptr[l] : positive_indptr[l + 1]]``, each with its entry of `positive_weights`.
-    Targets are ``1 - smoothing`` and ``smoothing``.
+    Targets are ``1 - smoothing`` and ``smoothing``. A point stands at most once among the positives of a row.
     """
 
 def softmax_gradient(
@@ -180,8 +185,8 @@ def adam_rows(
 ) -> None:
     """Lazy Adam. A row that skipped steps first lets its moments decay for them (gradient zero, no movement).
 
-    Then ``g``'s moments, bias-corrected by `step` (from 1), move the row; decoupled weight decay: ``value[r] -=
-    rate * decay * value[r]``. ``last_step[r]`` becomes `step`.
+    Then the row decays, decoupled: ``value[r] -= rate * decay * value[r]``, and ``g``'s moments, bias-corrected by
+    `step` (from 1), move it. ``last_step[r]``, below `step` on entry, becomes `step`.
     """
 
 # --- inference -------------------------------------------------------------------------------------------------
@@ -204,9 +209,55 @@ def predict_topk(
 
     hidden (n, h) with weight (L, h), h may be 0; bias (L,). The wide weights come inverted, by feature: wide_indptr
     (d + 1,), wide_labels ascending within a feature. `out_labels` and `out_scores` are (n, k) with k <= L, best
-    first, ties to the smaller label.
+    first, ties to the smaller label. Where a score is NaN the labels are valid but arbitrary.
     """
 
 # --- hashing: see lsh.py -----------------------------------------------------------------------------------------
 
 # --- reading: see data/ ------------------------------------------------------------------------------------------
+
+def count_marks(text: U8) -> tuple[int, int, int]:
+    """Count the newlines, colons and commas of a text: a bound on the rows, features and labels it can hold."""
+
+def parse_xmc(
+    text: U8,
+    first_line: int,
+    last_line: int,
+    n_features: int,
+    n_labels: int,
+    row_ends: I64,
+    indices: I32,
+    values: F32,
+    label_ends: I64,
+    labels: I32,
+    threads: int,
+) -> tuple[int, int, int, int, int, int, int, float]:
+    """Parse whole lines of a file in the XMC-repository format; `text` ends with a newline.
+
+    `first_line` is the number of the text's first line in the file, `last_line` that of the last point announced.
+    Row r ends before ``indices[row_ends[r]]`` and ``labels[label_ends[r]]``; ids ascend within a row. There must
+    be room for a row a line, a feature a colon, a label a line and another a comma.
+
+    Returns the rows, features and labels parsed; an error (0: none; see `sparsenet.data.explain.RowError`) and its
+    line; where the offending token begins and ends in `text`; the id that came twice, if that is the error.
+    """
+
+def parse_svmlight(
+    text: U8,
+    first_line: int,
+    first_feature: int,
+    end_feature: int,
+    n_labels: int,
+    one_label: bool,
+    row_ends: I64,
+    indices: I32,
+    values: F32,
+    label_ends: I64,
+    labels: NDArray[np.float64],
+    threads: int,
+) -> tuple[int, int, int, int, int, int, int, float]:
+    """Parse whole lines of an svmlight file, as `parse_xmc` does; blank and comment lines are no rows.
+
+    Feature ids lie in ``[first_feature, end_feature)`` and are stored as they are. Labels may be any finite
+    numbers if `n_labels` is 0, else ids below it; `one_label` asks each row for exactly one.
+    """
