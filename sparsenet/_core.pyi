@@ -16,6 +16,7 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U8 = NDArray[np.uint8]
+U16 = NDArray[np.uint16]
 
 def isa_available() -> list[str]:
     """Levels compiled in that this CPU can run, from plain to best."""
@@ -212,7 +213,44 @@ def predict_topk(
     first, ties to the smaller label. Where a score is NaN the labels are valid but arbitrary.
     """
 
-# --- hashing: see lsh.py -----------------------------------------------------------------------------------------
+# --- hashing: see lsh/ -------------------------------------------------------------------------------------------
+# Symbols: t tables, with a power of two of buckets each; s slots. Codes are integers below the number of buckets.
+
+def lsh_pack_signs(scores: F32, codes: U16, threads: int) -> None:
+    """Pack the bits ``score >= 0`` of each table, the first highest: scores (n, t * bits), codes (t, n)."""
+
+def lsh_bin_codes(values: F32, bins: I32, largest: bool, codes: U16, threads: int) -> None:
+    """Hash rows of `values` (n, w) by bins (t, per table, window) of coordinates; codes (t, n).
+
+    A bin's symbol is the position of its largest non-zero value, or of the first one if not `largest`; ties go to
+    the earlier. A bin of zeros borrows the symbol of another. Window is a power of two; a table's symbols make its
+    code, the first highest.
+    """
+
+def lsh_build_tables(codes: U16, offsets: I32, labels: I32, threads: int) -> None:
+    """Sort each table by counting: codes (t, L), offsets (t, buckets + 1), labels (t, L) ascending in a bucket."""
+
+def lsh_query_shared(
+    offsets: I32, labels: I32, codes: U16, probe_limit: int, counts: I32, ids: I32, hits: I32, threads: int
+) -> int:
+    """Count how often labels share a bucket with n points, codes (t, n), and return how many were found.
+
+    At most `probe_limit` labels of a bucket are looked at. `ids` and `hits` (limit,) receive the most frequent
+    labels, ties to the smaller. `counts` (s, L) is all zero before and after; the work is split over its rows.
+    """
+
+def lsh_query_each(
+    offsets: I32,
+    labels: I32,
+    codes: U16,
+    probe_limit: int,
+    counts: I32,
+    ids: I32,
+    hits: I32,
+    found: I64,
+    threads: int,
+) -> None:
+    """As `lsh_query_shared` for each point by itself: ids and hits (n, limit), found (n,)."""
 
 # --- reading: see data/ ------------------------------------------------------------------------------------------
 

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from sparsenet.kernels._numba_inference import predict_topk
+from sparsenet.kernels._numba_lsh import (
+    lsh_bin_codes,
+    lsh_build_tables,
+    lsh_pack_signs,
+    lsh_query_each,
+    lsh_query_shared,
+)
 from sparsenet.kernels._numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
 from sparsenet.kernels._numba_tiles import csr_matmul, matmul, pair_dot, transpose_batch
@@ -16,6 +23,11 @@ __all__ = [
     "isa_available",
     "isa_used",
     "label_centroids",
+    "lsh_bin_codes",
+    "lsh_build_tables",
+    "lsh_pack_signs",
+    "lsh_query_each",
+    "lsh_query_shared",
     "matmul",
     "pair_dot",
     "predict_topk",
