@@ -144,7 +144,8 @@ def label_keys(matrix: Sparse, name: str) -> I64:
     if np.all(keys[1:] > keys[:-1]):
         return keys
     keys.sort()  # np.unique hashes first: twenty times slower at 50 million keys
-    return keys[np.append(True, keys[1:] > keys[:-1])]
+    distinct: I64 = keys[np.append(True, keys[1:] > keys[:-1])]
+    return distinct
 
 
 def _is_among(keys: I64, ascending: I64) -> NDArray[np.bool_]:

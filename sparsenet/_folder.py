@@ -1,0 +1,101 @@
+"""A directory held open: all happens relative to its descriptor, so that nothing moves under our feet."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from io import FileIO
+from pathlib import Path
+
+# What a file system without locks answers, for instance over a network.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL}
+
+
+class NotRegularError(OSError):
+    """There is something, but it is not a regular file."""
+
+
+class Folder:
+    """A directory and the durable ways to change it.
+
+    Parameters
+    ----------
+    path : Path
+        An existing directory, or a symbolic link to one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes that ask for the same waiting; a process that dies lets go."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            yield  # one writer at a time is then up to the user
+            return
+        try:
+            yield
+        finally:
+            # Closing is not enough: a child forked meanwhile holds the same lock.
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def names(self) -> list[str]:
+        """List the directory."""
+        return os.listdir(self._fd)
+
+    def open(self, name: str) -> FileIO:
+        """Open a regular file for reading; anything else is an error, and a pipe does not block."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            fd = os.open(name, flags, dir_fd=self._fd)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise NotRegularError(errno.ELOOP, "is a symbolic link", name) from error
+            raise
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise NotRegularError(errno.EINVAL, "is not a regular file", name)
+        return FileIO(fd, "rb")
+
+    def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> str:
+        """Write a new file through to the disk, piece by piece, and return its SHA-256."""
+        digest = hashlib.sha256()
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=self._fd)
+        try:
+            for piece in pieces:
+                digest.update(piece)
+                left = memoryview(piece).cast("B")
+                while left:
+                    left = left[os.write(fd, left) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        return digest.hexdigest()
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename a file, replacing another one in a single step."""
+        os.replace(name, to, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        os.unlink(name, dir_fd=self._fd)
+
+    def sync(self) -> None:
+        """Make the names in the directory durable."""
+        os.fsync(self._fd)

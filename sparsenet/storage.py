@@ -1,0 +1,310 @@
+"""Models on disk: a directory with one safetensors file and a manifest. Nothing is ever unpickled.
+
+::
+
+    model/
+      manifest.json                       metadata, and name, type and shape of each array
+      arrays-<16 hex digits>.safetensors  the arrays; the digits begin the SHA-256 of the file
+
+The commit point of `save` is the rename of the manifest. A data file is complete and on disk under its own
+name before a manifest refers to it, and goes only when none does: kill the process at any moment, and the
+directory holds the old model or the new one. What a killed process left over, the next `save` removes.
+
+`load` believes nothing. The manifest ends with the SHA-256 of all that precedes it, and holds the size and
+SHA-256 of the data file. What it says of the arrays determines every byte of the safetensors header, so the
+header is compared, not parsed; and nothing is allocated before all sizes agree with the length of the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from io import FileIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet._folder import Folder
+from sparsenet._model_format import (
+    DAMAGED,
+    FORMAT,
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    ModelError,
+    array_spec,
+    header_bytes,
+    in_file_order,
+    manifest_bytes,
+    parse_manifest,
+)
+
+__all__ = ["ModelError", "load", "pack_strings", "save", "unpack_strings"]
+
+_CHUNK = 1 << 20
+_DATA_FILE = r"arrays-[0-9a-f]{16}\.safetensors"
+_OURS = re.compile(rf"{_DATA_FILE}|\.sparsenet-[0-9a-f]{{16}}\.tmp")
+
+
+def save(
+    directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
+) -> None:
+    """Save a model, replacing the one that is there; either the old or the new one survives any failure.
+
+    Parameters
+    ----------
+    directory : path
+        Is made if it does not exist. It must be empty or hold a model already; other files in it stay.
+    arrays : mapping of str to array
+        Booleans, integers and floats of any shape and memory layout. Nothing is copied as a whole.
+    metadata : mapping of str to JSON
+        ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool``, ``None``; no NaN. Equal models are equal
+        files.
+
+    Raises
+    ------
+    ValueError
+        If an array or an item of the metadata cannot be saved. Nothing was written.
+    FileExistsError, NotADirectoryError
+        If the directory holds other files and no model, or is a file. Nothing was written.
+    OSError
+        If the disk is full, or there is no permission. The old model is still there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> directory = tempfile.mkdtemp()
+    >>> save(directory, {"bias": np.zeros(3, np.float32)}, {"epochs": 5})
+    >>> load(directory)
+    ({'bias': array([0., 0., 0.], dtype=float32)}, {'epochs': 5})
+    """
+    specs = {name: array_spec(name, array) for name, array in arrays.items()}
+    draft = Manifest(sha256="0" * 64, arrays=specs, metadata=dict(metadata))
+    manifest_bytes(draft)  # refuses what cannot be saved before anything is touched
+    with _made_folder(Path(directory)) as folder, folder.locked():
+        _refuse_foreign(folder)
+        try:
+            _commit(folder, draft, arrays)
+        finally:
+            _sweep(folder)
+
+
+def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Load a model: the arrays and the metadata that were given to `save`.
+
+    Raises
+    ------
+    ModelError
+        If there is no model, if any byte of it is not as it was saved, or if it is too new. The message names
+        the file, what was found and what to do.
+    """
+    with _model_folder(Path(directory)) as folder:
+        raw = _read_manifest(folder)
+        while True:
+            manifest = parse_manifest(raw, folder.path / MANIFEST)
+            path = folder.path / manifest.data_file
+            try:
+                with _explained_model(path), folder.open(manifest.data_file) as file:
+                    return _read_arrays(file, manifest, path), dict(manifest.metadata)
+            except FileNotFoundError as error:
+                # Somebody may have saved in between: then there is a newer manifest.
+                raw, previous = _read_manifest(folder), raw
+                if raw == previous:
+                    raise ModelError(f"{path}: is missing; {DAMAGED}") from error
+
+
+def pack_strings(strings: Sequence[str], name: str = "strings") -> dict[str, NDArray[Any]]:
+    """Turn strings into two arrays: UTF-8 (uint8) and where each string starts and the last one ends (int64).
+
+    Examples
+    --------
+    >>> pack_strings(["a", "", "bc"], "labels")
+    {'labels.utf8': array([97, 98, 99], dtype=uint8), 'labels.offsets': array([0, 1, 1, 3])}
+    """
+    try:
+        encoded = [string.encode() for string in strings]
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name} holds {error.object!r}, which UTF-8 cannot express: {error.reason}"
+        ) from error
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum([len(item) for item in encoded], out=offsets[1:])
+    return {f"{name}.utf8": np.frombuffer(b"".join(encoded), np.uint8), f"{name}.offsets": offsets}
+
+
+def unpack_strings(arrays: Mapping[str, NDArray[Any]], name: str = "strings") -> list[str]:
+    """Return the strings that `pack_strings` put into `arrays`.
+
+    Examples
+    --------
+    >>> unpack_strings(pack_strings(["a", "", "bc"]))
+    ['a', '', 'bc']
+    """
+    try:
+        utf8, offsets = arrays[f"{name}.utf8"], arrays[f"{name}.offsets"]
+    except KeyError as error:
+        raise ModelError(
+            f"the array {error} is missing: the model does not hold the strings {name!r}"
+        ) from error
+    if utf8.dtype != np.uint8 or offsets.dtype != np.int64 or utf8.ndim != 1 or offsets.ndim != 1:
+        raise ModelError(f"the arrays of the strings {name!r} must be one-dimensional, of uint8 and int64")
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(utf8) or np.any(offsets[1:] < offsets[:-1]):
+        raise ModelError(f"{name}.offsets must rise from 0 to the length of {name}.utf8, {len(utf8)}")
+    raw = utf8.tobytes()
+    try:
+        return [raw[start:end].decode() for start, end in pairwise(offsets.tolist())]
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{name}.utf8 holds what is not UTF-8: {error.object!r}") from error
+
+
+def _commit(folder: Folder, draft: Manifest, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write everything under other names, then rename; the manifest last."""
+    data, manifest = (f".sparsenet-{secrets.token_hex(8)}.tmp" for _ in range(2))
+    with _explained(folder.path, "nothing was saved, what was there before is unchanged"):
+        digest = folder.write(data, _content(draft, arrays))
+        final = Manifest(sha256=digest, arrays=draft.arrays, metadata=draft.metadata)
+        folder.write(manifest, [manifest_bytes(final)])
+        folder.rename(data, final.data_file)
+        folder.sync()  # else a power cut might keep the next rename and lose this one
+        folder.rename(manifest, MANIFEST)
+    with _explained(folder.path, "the model was saved, but might not survive a power cut"):
+        folder.sync()
+
+
+def _content(draft: Manifest, arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
+    """Yield the data file piece by piece, little-endian and in C order, whatever the arrays in memory are."""
+    yield header_bytes(draft.arrays)
+    for name in in_file_order(draft.arrays):
+        dtype = draft.arrays[name].dtype
+        chunks = np.nditer(
+            arrays[name],
+            flags=["external_loop", "buffered", "zerosize_ok"],
+            op_flags=["readonly"],
+            op_dtypes=dtype,
+            casting="equiv",
+            order="C",
+            buffersize=_CHUNK // dtype.itemsize,
+        )
+        for chunk in chunks:
+            yield np.ascontiguousarray(chunk).data
+
+
+def _read_arrays(file: FileIO, manifest: Manifest, path: Path) -> dict[str, NDArray[Any]]:
+    size, header = os.fstat(file.fileno()).st_size, header_bytes(manifest.arrays)
+    if size != manifest.data_bytes:
+        raise ModelError(f"{path}: has {size} bytes, should have {manifest.data_bytes}; {DAMAGED}")
+    digest = hashlib.sha256()
+    found = np.empty(len(header), np.uint8)
+    _fill(file, found, digest, path)
+    if found.tobytes() != header:
+        raise ModelError(f"{path}: its header does not describe the arrays that {MANIFEST} lists; {DAMAGED}")
+    arrays = {name: np.empty(spec.shape, spec.dtype) for name, spec in manifest.arrays.items()}
+    for name in in_file_order(manifest.arrays):
+        _fill(file, arrays[name].reshape(-1).view(np.uint8), digest, path)
+    if digest.hexdigest() != manifest.sha256:
+        raise ModelError(f"{path}: its SHA-256 is not the one that {MANIFEST} states; {DAMAGED}")
+    for name, array in arrays.items():
+        if array.dtype == bool and array.size and array.view(np.uint8).max() > 1:
+            raise ModelError(f"{path}: array {name!r} holds booleans that are neither 0 nor 1; {DAMAGED}")
+    return arrays
+
+
+def _fill(file: FileIO, array: NDArray[np.uint8], digest: hashlib._Hash, path: Path) -> None:
+    left = array.data
+    while left:
+        piece = left[: file.readinto(left[:_CHUNK])]
+        if not piece:
+            raise ModelError(f"{path}: became shorter while it was read; {DAMAGED}")
+        digest.update(piece)
+        left = left[len(piece) :]
+
+
+def _read_manifest(folder: Folder) -> bytes:
+    path = folder.path / MANIFEST
+    try:
+        with _explained_model(path), folder.open(MANIFEST) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_MANIFEST_BYTES:
+                raise ModelError(
+                    f"{path}: has {size} bytes, at most {MAX_MANIFEST_BYTES} are possible; {DAMAGED}"
+                )
+            return file.read(MAX_MANIFEST_BYTES)
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"{folder.path}: is not a sparsenet model: that is a directory with {MANIFEST}, and there is none"
+        ) from error
+
+
+def _refuse_foreign(folder: Folder) -> None:
+    """Protect a directory that was named by mistake."""
+    names = folder.names()
+    foreign = sorted(name for name in names if name != MANIFEST and not _OURS.fullmatch(name))
+    if MANIFEST in names:
+        # Even a damaged manifest may be replaced, but not that of another program.
+        if f'"format": "{FORMAT}"'.encode() in _read_manifest(folder):
+            return
+        foreign = [MANIFEST]
+    if foreign:
+        raise FileExistsError(
+            f"{folder.path}: holds {foreign[0]!r} and no sparsenet model, so nothing was saved there; "
+            "name a directory that is new, empty or a model"
+        )
+
+
+def _sweep(folder: Folder) -> None:
+    """Remove what failed, was killed or was replaced: files of ours that the manifest does not mention."""
+    names = folder.names()
+    manifest = _read_manifest(folder).decode(errors="replace") if MANIFEST in names else ""
+    used = set(re.findall(_DATA_FILE, manifest))
+    for name in names:
+        if _OURS.fullmatch(name) and name not in used:
+            folder.remove(name)
+
+
+def _made_folder(path: Path) -> Folder:
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path}: is a file; a model is a directory: choose another name")
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        with Folder(path.parent) as parent:
+            parent.sync()
+    return Folder(path)
+
+
+def _model_folder(path: Path) -> Folder:
+    try:
+        with _explained_model(path):
+            return Folder(path)
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"{path}: does not exist; a sparsenet model is a directory with {MANIFEST}"
+        ) from error
+
+
+@contextlib.contextmanager
+def _explained(path: Path, state: str) -> Iterator[None]:
+    """Say which model could not be saved, and what there is now."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}; {state}", str(path)) from error
+
+
+@contextlib.contextmanager
+def _explained_model(path: Path) -> Iterator[None]:
+    """Turn what the system says of a model's file into a ModelError; absence is for the caller to explain."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ModelError(
+            f"{path}: cannot be read: {error.strerror}; a model is a directory of two regular files"
+        ) from error
