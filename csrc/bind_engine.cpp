@@ -17,23 +17,29 @@ using I32 = py::array;
 using I64 = py::array;
 using Released = py::gil_scoped_release;
 
-// Row pointers with their two arrays, checked as far as costs nothing: lengths, not every id.
+// Row pointers, checked as far as costs nothing: their ends.
+Vector<const int64_t> pointers_argument(const I64& array, const char* name) {
+  const Vector<const int64_t> pointers(array, name);
+  if (pointers.size() < 1) pointers.fail("must not be empty");
+  if (pointers.data()[0] != 0) pointers.fail("must start with 0, got " + std::to_string(pointers.data()[0]));
+  return pointers;
+}
+
+// Row pointers with their two arrays: lengths, not every id.
 Csr csr_view(const Vector<const int64_t>& indptr, const Vector<const int32_t>& indices,
              const Vector<const float>& data) {
-  if (indptr.size() < 1) indptr.fail("must not be empty");
   const int64_t nnz = indptr.data()[indptr.size() - 1];
-  if (indptr.data()[0] != 0) indptr.fail("must start with 0");
   if (indices.size() < nnz) indices.fail("is shorter than the row pointers say");
   if (data.size() < nnz) data.fail("is shorter than the row pointers say");
   return {indptr.data(), indices.data(), data.data()};
 }
 
 Csr csr_argument(const I64& indptr, const I32& indices, const F32& data) {
-  return csr_view({indptr, "indptr"}, {indices, "indices"}, {data, "data"});
+  return csr_view(pointers_argument(indptr, "indptr"), {indices, "indices"}, {data, "data"});
 }
 
 Positives positives_argument(const I64& indptr, const I32& points, const F32& weights, int64_t a) {
-  const Vector<const int64_t> starts(indptr, "positive_indptr");
+  const Vector<const int64_t> starts = pointers_argument(indptr, "positive_indptr");
   starts.require(0, a + 1, "rows of logits + 1");
   const Csr view = csr_view(starts, {points, "positive_points"}, {weights, "positive_weights"});
   return {view.indptr, view.indices, view.data};
@@ -113,7 +119,7 @@ void bind_matmul(const F32& a, const F32& b, F32& out, const std::optional<I32>&
 }
 
 void bind_pair_dot(const I64& indptr, const I32& ids, const F32& hidden, const F32& weight, F32& out, int threads) {
-  const Vector<const int64_t> starts(indptr, "indptr");
+  const Vector<const int64_t> starts = pointers_argument(indptr, "indptr");
   const Vector<const int32_t> labels(ids, "ids");
   const Matrix<const float> points(hidden, "hidden"), table(weight, "weight");
   const Vector<float> result(out, "out");
@@ -130,7 +136,8 @@ void bind_pair_dot(const I64& indptr, const I32& ids, const F32& hidden, const F
 void bind_label_centroids(const I64& label_indptr, const I32& label_points, const I64& indptr, const I32& indices,
                           const F32& data, int64_t n_features, const I64& budget, const I64& starts, I32& out_indices,
                           F32& out_data, I64& out_counts, int threads) {
-  const Vector<const int64_t> labels(label_indptr, "label_indptr"), room(starts, "starts"), limits(budget, "budget");
+  const Vector<const int64_t> labels = pointers_argument(label_indptr, "label_indptr");
+  const Vector<const int64_t> room = pointers_argument(starts, "starts"), limits(budget, "budget");
   const Vector<const int32_t> points(label_points, "label_points");
   const Vector<int32_t> features(out_indices, "out_indices");
   const Vector<float> values(out_data, "out_data");
@@ -152,7 +159,7 @@ void bind_label_centroids(const I64& label_indptr, const I32& label_points, cons
 int64_t bind_wide_touch(const I32& active, const I64& indptr, const I32& indices, const I32& slots,
                         I64& touched_indptr, I64& touched, int threads) {
   const Vector<const int32_t> labels(active, "active"), support(indices, "indices"), slot(slots, "slots");
-  const Vector<const int64_t> starts(indptr, "indptr");
+  const Vector<const int64_t> starts = pointers_argument(indptr, "indptr");
   const Vector<int64_t> out_starts(touched_indptr, "touched_indptr"), out(touched, "touched");
   out_starts.require(0, labels.size() + 1, "length of active + 1");
   int64_t room = 0;
@@ -169,7 +176,8 @@ void bind_wide_forward(const I64& touched_indptr, const I64& touched, const I32&
                        const I32& slots, const I64& starts, const I32& rows, const F32& values, F32& out,
                        int threads) {
   const Matrix<float> scores(out, "out");
-  const Vector<const int64_t> labels(touched_indptr, "touched_indptr"), positions(touched, "touched");
+  const Vector<const int64_t> labels = pointers_argument(touched_indptr, "touched_indptr");
+  const Vector<const int64_t> positions(touched, "touched");
   const Vector<const int32_t> support(indices, "indices");
   const Vector<const float> weight(weights, "weights");
   labels.require(0, scores.rows() + 1, "rows of out + 1");
@@ -186,7 +194,8 @@ void bind_wide_gradient(const I64& touched_indptr, const I64& touched, const I32
                         const I64& starts, const I32& rows, const F32& values, const F32& grad, F32& out,
                         int threads) {
   const Matrix<const float> tile(grad, "grad");
-  const Vector<const int64_t> labels(touched_indptr, "touched_indptr"), positions(touched, "touched");
+  const Vector<const int64_t> labels = pointers_argument(touched_indptr, "touched_indptr");
+  const Vector<const int64_t> positions(touched, "touched");
   const Vector<const int32_t> support(indices, "indices");
   const Vector<float> result(out, "out");
   labels.require(0, tile.rows() + 1, "rows of grad + 1");
@@ -276,7 +285,8 @@ void bind_predict_topk(const F32& hidden, const F32& weight, const F32& bias, co
   Vector<const int64_t>(indptr, "indptr").require(0, points.rows() + 1, "rows of hidden + 1");
   if (labels.cols() > biases.size()) labels.fail("has more columns than there are labels");
   const Csr batch = csr_argument(indptr, indices, data);
-  const Csr wide = csr_view({wide_indptr, "wide_indptr"}, {wide_labels, "wide_labels"}, {wide_weights, "wide_weights"});
+  const Csr wide = csr_view(pointers_argument(wide_indptr, "wide_indptr"), {wide_labels, "wide_labels"},
+                            {wide_weights, "wide_weights"});
   checked_threads(threads);
   Released released;
   predict_topk({points.rows(), points.cols(), biases.size(), points.data(), table.data(), biases.data(), batch, wide},

@@ -298,7 +298,7 @@ def adam_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 
 def predict_topk(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
-    # Whole numbers only: scores are exact whatever the order of sums, so that the labels must match, ties included.
+    # Whole numbers only: scores are exact in any order of summation, so labels must match, ties included.
     for k in sorted({0, 1, 5, shape.labels} & set(range(shape.labels + 1))):
         arguments = {
             "hidden": whole(rng, shape.n, shape.width),

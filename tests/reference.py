@@ -6,6 +6,7 @@ What a kernel adds to or replaces is an input here as well; nothing is changed i
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def double(x: Array) -> Array:
 
 
 def ranges(indptr: Array) -> list[slice]:
-    return [slice(int(first), int(last)) for first, last in zip(indptr[:-1], indptr[1:], strict=True)]
+    return [slice(int(first), int(last)) for first, last in pairwise(indptr)]
 
 
 def dense_batch(indptr: Array, indices: Array, data: Array, width: int) -> Array:

@@ -17,7 +17,7 @@ functions = pytest.mark.parametrize("function", sorted(MAKERS))
 
 
 def assert_close(found: reference.Outputs, expected: reference.Outputs, tolerance: float, name: str) -> None:
-    """Compare what the oracle defines: whole numbers exactly; a buffer may be longer than what was asked for."""
+    """Compare what the oracle defines, whole numbers exactly; a buffer may be longer than that."""
     assert found.keys() == expected.keys()
     for output, wanted in expected.items():
         got = found[output][: len(wanted)] if wanted.ndim else found[output]
