@@ -1,0 +1,208 @@
+// The grammar of a row, XMC or svmlight: parses the lines of one chunk, one after the other, into arrays.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "decimal.h"
+#include "reader.h"
+
+namespace sparsenet {
+
+inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+// Saturates far beyond every id allowed instead of wrapping around into one that is.
+inline bool read_id(const char*& p, int64_t& id) {
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  const char* start = p;
+  int64_t value = 0;
+  for (; is_digit(*p); ++p) value = value < kHuge ? value * 10 + (*p - '0') : kHuge;
+  id = value;
+  return p != start;
+}
+
+struct Xmc {
+  using Label = int32_t;
+  static constexpr bool kEveryLineIsARow = true;
+  static bool is_end(char c) { return c == '\n'; }
+  static bool read_label(const char*& p, const RowRules& rules, Label& label) {
+    int64_t id;
+    if (!read_id(p, id) || id >= rules.end_label) return false;
+    label = static_cast<Label>(id);
+    return true;
+  }
+};
+
+struct Svmlight {
+  using Label = double;
+  static constexpr bool kEveryLineIsARow = false;
+  static bool is_end(char c) { return c == '\n' || c == '#'; }
+  static bool read_label(const char*& p, const RowRules& rules, Label& label) {
+    if (!read_number(p, label)) return false;
+    const double end = static_cast<double>(rules.end_label);
+    return end == 0 || (label >= 0 && label < end && label == std::floor(label));
+  }
+};
+
+// Parses the lines of one chunk one after the other.
+template <typename Format>
+class ChunkParser {
+ public:
+  using Label = typename Format::Label;
+
+  ChunkParser(const char* text, const RowRules& rules, const RowArrays<Label>& out)
+      : text_(text), rules_(rules), out_(out) {}
+
+  ParsedRows parse(const char* begin, const char* end, int64_t first_line) {
+    done_.line = first_line;
+    end_ = end;
+    for (p_ = begin; p_ != end_ && parse_line();) ++done_.line;
+    return done_;
+  }
+
+ private:
+  bool parse_line() {
+    row_feature_ = n_features_;
+    row_label_ = n_labels_;
+    const char* start = p_;
+    skip_blanks();
+    if (Format::is_end(*p_)) {
+      if (Format::kEveryLineIsARow && done_.line <= rules_.last_line) end_row();
+      return next_line();
+    }
+    if (Format::kEveryLineIsARow && done_.line > rules_.last_line) return fail(RowError::kSurplusRow, p_);
+    // XMC: an indented row has no labels.
+    const bool labelled = !Format::kEveryLineIsARow || p_ == start;
+    if (labelled && !starts_with_feature() && !parse_labels()) return false;
+    if (rules_.one_label && n_labels_ != row_label_ + 1) return fail(RowError::kLabelCount, start);
+    if (!Format::kEveryLineIsARow && !skip_query()) return false;
+    if (!parse_features() || !order_features() || !order_labels()) return false;
+    end_row();
+    return next_line();
+  }
+
+  // The first token is a feature if it holds a colon before any comma, else labels.
+  bool starts_with_feature() const {
+    const char* p = p_;
+    while (*p != ':' && *p != ',' && !is_blank(*p) && !Format::is_end(*p)) ++p;
+    return *p == ':';
+  }
+
+  bool parse_labels() {
+    for (;; ++p_) {
+      const char* token = p_;
+      if (!Format::read_label(p_, rules_, out_.labels[n_labels_])) return fail(RowError::kLabel, token);
+      ++n_labels_;
+      if (*p_ == ',') continue;
+      return is_blank(*p_) || Format::is_end(*p_) || fail(RowError::kLabel, token);
+    }
+  }
+
+  // svmlight groups the points of one query for ranking: `qid:n` before the features, of no use here.
+  bool skip_query() {
+    skip_blanks();
+    if (std::strncmp(p_, "qid:", 4) != 0) return true;
+    const char* token = p_;
+    p_ += 4;
+    int64_t query;
+    p_ += *p_ == '-';
+    return (read_id(p_, query) && (is_blank(*p_) || Format::is_end(*p_))) || fail(RowError::kFeature, token);
+  }
+
+  bool parse_features() {
+    for (skip_blanks(); !Format::is_end(*p_); skip_blanks()) {
+      const char* token = p_;
+      int64_t id;
+      if (!read_id(p_, id) || *p_ != ':' || id < rules_.first_feature || id >= rules_.end_feature)
+        return fail(RowError::kFeature, token);
+      ++p_;
+      if (!read_number(p_, out_.values[n_features_]) || !(is_blank(*p_) || Format::is_end(*p_)))
+        return fail(RowError::kFeature, token);
+      out_.indices[n_features_++] = static_cast<int32_t>(id);
+    }
+    return true;
+  }
+
+  bool order_features() {
+    const int32_t* begin = out_.indices + row_feature_;
+    const int32_t* end = out_.indices + n_features_;
+    if (std::adjacent_find(begin, end, std::greater_equal<int32_t>()) == end) return true;
+    sort_features();
+    const int32_t* twin = std::adjacent_find(begin, end);
+    return twin == end || fail_repeated(RowError::kRepeatedFeature, *twin);
+  }
+
+  // Sorts (id, value) pairs as single integers, the id in the upper half.
+  void sort_features() {
+    pairs_.resize(static_cast<size_t>(n_features_ - row_feature_));
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      uint32_t bits;
+      std::memcpy(&bits, out_.values + row_feature_ + i, sizeof bits);
+      pairs_[i] = static_cast<uint64_t>(out_.indices[row_feature_ + i]) << 32 | bits;
+    }
+    std::sort(pairs_.begin(), pairs_.end());
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      const uint32_t bits = static_cast<uint32_t>(pairs_[i]);
+      std::memcpy(out_.values + row_feature_ + i, &bits, sizeof bits);
+      out_.indices[row_feature_ + i] = static_cast<int32_t>(pairs_[i] >> 32);
+    }
+  }
+
+  bool order_labels() {
+    Label* begin = out_.labels + row_label_;
+    Label* end = out_.labels + n_labels_;
+    std::sort(begin, end);
+    const Label* twin = std::adjacent_find(begin, end);
+    return twin == end || fail_repeated(RowError::kRepeatedLabel, *twin);
+  }
+
+  void end_row() {
+    out_.row_ends[done_.rows] = n_features_;
+    out_.label_ends[done_.rows] = n_labels_;
+    ++done_.rows;
+    done_.features = n_features_;
+    done_.labels = n_labels_;
+  }
+
+  void skip_blanks() {
+    while (is_blank(*p_)) ++p_;
+  }
+
+  bool next_line() {
+    if (*p_ != '\n') p_ = static_cast<const char*>(std::memchr(p_, '\n', static_cast<size_t>(end_ - p_)));
+    ++p_;
+    return true;
+  }
+
+  // Points at the token that starts at `token`: up to the next blank or, in a list of labels, comma.
+  bool fail(RowError error, const char* token) {
+    const char* end = token;
+    while (!is_blank(*end) && !Format::is_end(*end) && !(error == RowError::kLabel && *end == ',')) ++end;
+    done_.error = error;
+    done_.begin = token - text_;
+    done_.end = end - text_;
+    return false;
+  }
+
+  bool fail_repeated(RowError error, double id) {
+    done_.error = error;
+    done_.repeated = id;
+    return false;
+  }
+
+  const char* text_;
+  const RowRules& rules_;
+  RowArrays<Label> out_;
+  ParsedRows done_;
+  const char* p_ = nullptr;                  // the next character
+  const char* end_ = nullptr;                // of the chunk
+  int64_t n_features_ = 0, n_labels_ = 0;    // written so far
+  int64_t row_feature_ = 0, row_label_ = 0;  // where the row at hand starts
+  std::vector<uint64_t> pairs_;
+};
+
+}  // namespace sparsenet

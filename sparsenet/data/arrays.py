@@ -1,0 +1,133 @@
+"""Arrays that grow as rows are parsed, and rows in such arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.data.blocks import Block
+from sparsenet.data.explain import Parsed
+
+Scalar = TypeVar("Scalar", np.int32, np.int64, np.float32, np.float64)
+
+
+class GrowingArray(Generic[Scalar]):
+    """A vector that is filled at its end and handed out without a copy.
+
+    It grows by a quarter with realloc, which moves pages of memory, not their contents.
+    """
+
+    def __init__(self, dtype: type[Scalar], start: NDArray[Scalar] | None = None) -> None:
+        self._array: NDArray[Scalar] = np.empty(1024, dtype)
+        self.size = 0
+        if start is not None:
+            self.room(len(start))[: len(start)] = start
+            self.size = len(start)
+
+    def room(self, n: int) -> NDArray[Scalar]:
+        """Return what lies beyond the end, at least `n` entries; it is gone with the next call."""
+        if self.size + n > len(self._array):
+            # No one holds a view of it: those from the last call are gone.
+            self._array.resize(self.size + n + self.size // 4, refcheck=False)
+        return self._array[self.size :]
+
+    def take(self) -> NDArray[Scalar]:
+        """Hand over the array; what grows on is a new one."""
+        array, self._array = self._array, np.empty(0, self._array.dtype)
+        array.resize(self.size, refcheck=False)
+        self.size = 0
+        return array
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowArrays:
+    """Parsed rows: features and labels as two CSR matrices without a width."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[np.float32]
+    label_indptr: NDArray[np.int64]
+    labels: NDArray[Any]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indptr) - 1
+
+    def rows(self, first: int, last: int) -> RowArrays:
+        """Return rows ``first`` to ``last - 1``."""
+        start, end = self.indptr[first], self.indptr[last]
+        label_start, label_end = self.label_indptr[first], self.label_indptr[last]
+        return RowArrays(
+            indptr=self.indptr[first : last + 1] - start,
+            indices=self.indices[start:end],
+            values=self.values[start:end],
+            label_indptr=self.label_indptr[first : last + 1] - label_start,
+            labels=self.labels[label_start:label_end],
+        )
+
+
+class RowCollector:
+    """Parses blocks and collects their rows."""
+
+    def __init__(self, label_dtype: type[np.int32] | type[np.float64]) -> None:
+        self._label_dtype: Any = label_dtype
+        self._start(None)
+
+    def _start(self, rows: RowArrays | None) -> None:
+        zero = np.zeros(1, np.int64)
+        self._indptr = GrowingArray(np.int64, rows.indptr if rows else zero)
+        self._indices = GrowingArray(np.int32, rows.indices if rows else None)
+        self._values = GrowingArray(np.float32, rows.values if rows else None)
+        self._label_indptr = GrowingArray(np.int64, rows.label_indptr if rows else zero)
+        self._labels: GrowingArray[Any] = GrowingArray(self._label_dtype, rows.labels if rows else None)
+
+    @property
+    def n_rows(self) -> int:
+        return self._indptr.size - 1
+
+    def parse(self, parser: Callable[..., tuple[Any, ...]], block: Block, *rules: int, threads: int) -> Parsed:
+        """Append the rows of a block, up to the first error."""
+        ends = self._indptr.room(block.lines)
+        label_ends = self._label_indptr.room(block.lines)
+        indices, values = self._indices.room(block.colons), self._values.room(block.colons)
+        labels = self._labels.room(block.commas + block.lines)
+        done = Parsed(
+            *parser(
+                block.text, block.first_line, *rules, ends, indices, values, label_ends, labels, threads=threads
+            )
+        )
+        ends[: done.rows] += self._indices.size
+        label_ends[: done.rows] += self._labels.size
+        self._indptr.size += done.rows
+        self._indices.size += done.features
+        self._values.size += done.features
+        self._label_indptr.size += done.rows
+        self._labels.size += done.labels
+        return done
+
+    def take(self) -> RowArrays:
+        """Hand over all rows."""
+        rows = RowArrays(
+            indptr=self._indptr.take(),
+            indices=self._indices.take(),
+            values=self._values.take(),
+            label_indptr=self._label_indptr.take(),
+            labels=self._labels.take(),
+        )
+        self._start(None)
+        return rows
+
+    def take_batches(self, batch_rows: int, *, all_rows: bool) -> Iterator[RowArrays]:
+        """Hand over the rows there are in batches; what does not fill one stays, unless `all_rows`."""
+        n_rows = self.n_rows
+        n_taken = n_rows if all_rows else n_rows - n_rows % batch_rows
+        if n_taken == 0:
+            return
+        taken = self.take()
+        self._start(taken.rows(n_taken, n_rows))
+        for first in range(0, n_taken, batch_rows):
+            yield taken.rows(first, min(first + batch_rows, n_taken))

@@ -1,0 +1,83 @@
+"""Blocks of whole lines out of a stream of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.data.codecs import CorruptError
+from sparsenet.data.errors import DataError
+from sparsenet.data.sources import Source
+
+# How much is read and parsed at a time, and how long a line may be: all of it has to be held in memory.
+BLOCK_BYTES = 4 << 20
+MAX_LINE_BYTES = 256 << 20
+HEAD_BYTES = 4096
+
+
+class Block(NamedTuple):
+    """Whole lines, the last one ended by a newline too.
+
+    `first_line` counts from 1 in the file; `lines`, `colons` and `commas` bound what the text can hold.
+    """
+
+    text: NDArray[np.uint8]
+    first_line: int
+    lines: int
+    colons: int
+    commas: int
+
+    def head(self) -> bytes:
+        """Return the first line with its newline, or the start of a long one."""
+        start = bytes(memoryview(self.text)[:HEAD_BYTES])
+        return start[: start.find(b"\n") + 1] or start
+
+    def without_line(self, line: bytes) -> Block:
+        """Return what follows the first line, which is `line`."""
+        return Block(self.text[len(line) :], self.first_line + 1, self.lines - 1, self.colons, self.commas)
+
+
+def line_blocks(source: Source) -> Iterator[Block]:
+    """Cut the bytes of `source` into blocks. A block is gone when the next one is asked for."""
+    buffer = bytearray(BLOCK_BYTES + 1)  # one byte to spare for the newline that a last line may lack
+    filled, line = 0, 1
+    while n := _fill(source, buffer, filled, line):
+        end = buffer.rfind(b"\n", filled, filled + n) + 1
+        filled += n
+        if end:
+            yield (block := _block(buffer, end, line))
+            line += block.lines
+            buffer[: filled - end] = buffer[end:filled]
+            filled -= end
+        elif filled == len(buffer) - 1:
+            buffer = _larger(buffer, source, line)
+    if filled:
+        buffer[filled] = ord("\n")
+        yield _block(buffer, filled + 1, line)
+
+
+def _fill(source: Source, buffer: bytearray, filled: int, line: int) -> int:
+    try:
+        return source.readinto(memoryview(buffer)[filled:-1])
+    except CorruptError as error:
+        raise DataError(source.name, line, f"{error}; fetch or compress the file again") from None
+
+
+def _block(buffer: bytearray, size: int, line: int) -> Block:
+    text = np.frombuffer(buffer, np.uint8, size)
+    return Block(text, line, *kernels.count_marks(text))
+
+
+def _larger(buffer: bytearray, source: Source, line: int) -> bytearray:
+    filled = len(buffer) - 1
+    if filled >= MAX_LINE_BYTES:
+        limit = f"{MAX_LINE_BYTES >> 20} MB" if MAX_LINE_BYTES >> 20 else f"{MAX_LINE_BYTES} bytes"
+        problem = f"the line is longer than {limit}; check that its rows are separated by newlines"
+        raise DataError(source.name, line, problem)
+    larger = bytearray(min(2 * filled, MAX_LINE_BYTES) + 1)
+    larger[:filled] = memoryview(buffer)[:filled]
+    return larger

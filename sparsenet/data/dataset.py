@@ -1,0 +1,90 @@
+"""What the readers return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dataset:
+    """Points of a sparse file: features and labels, a row each.
+
+    Attributes
+    ----------
+    X : csr_array of shape (n_points, n_features), float32
+        The features; ids are int32 and ascend within a row.
+    Y : csr_array of shape (n_points, n_labels), float32
+        A one for each label of a point. A row without ones is an unlabelled point.
+    classes : ndarray of shape (n_labels,) or None
+        What the columns of `Y` stand for, where the labels of an svmlight file are not column numbers: negative
+        numbers or fractions, ascending. None: column j is label j.
+    zero_based : bool
+        Whether the file counts features from 0: read further files alike.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from sparsenet.data import read_xmc
+    >>> data = read_xmc(BytesIO(b"2 4 3\\n0,2 1:0.5 3:1\\n 0:2\\n"))
+    >>> data.X.toarray()
+    array([[0. , 0.5, 0. , 1. ],
+           [2. , 0. , 0. , 0. ]], dtype=float32)
+    >>> data.Y.toarray()
+    array([[1., 0., 1.],
+           [0., 0., 0.]], dtype=float32)
+    """
+
+    X: Any
+    Y: Any
+    classes: NDArray[Any] | None = None
+    zero_based: bool = True
+
+    @property
+    def n_points(self) -> int:
+        """How many points there are."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """How many features there are: the width of `X`."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels there are: the width of `Y`."""
+        return int(self.Y.shape[1])
+
+    @property
+    def y(self) -> NDArray[Any]:
+        """The one label of each point, shape (n_points,), as the file gives it."""
+        counts = np.diff(self.Y.indptr)
+        if (counts != 1).any():
+            point = int(np.argmax(counts != 1))
+            raise ValueError(f"point {point} has {counts[point]} labels, not one; use Y")
+        labels: NDArray[Any] = self.Y.indices
+        return labels if self.classes is None else self.classes[labels]
+
+
+def csr(indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[np.float32], width: int) -> Any:
+    """Make a CSR array whose ids are known to ascend within each row."""
+    # SciPy wants both index arrays of one type: with int32 for both it neither scans nor copies the larger one.
+    if indptr[-1] <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)  # type: ignore[assignment]
+    matrix = sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, width))
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def ones(indptr: NDArray[np.int64], labels: NDArray[np.int32], width: int) -> Any:
+    """Make the matrix of labels: a one for each."""
+    return csr(indptr, labels, np.ones(len(labels), np.float32), width)
+
+
+def no_labels(n_points: int) -> Any:
+    """Make the matrix of labels where none were asked for."""
+    return sparse.csr_array((n_points, 0), dtype=np.float32)

@@ -1,0 +1,60 @@
+"""What can be asked of the readers of sparse points, and what such a reader is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from sparsenet.data.arrays import RowArrays, RowCollector
+from sparsenet.data.blocks import Block
+from sparsenet.data.dataset import Dataset
+from sparsenet.data.explain import MAX_IDS
+
+SparseFormat: TypeAlias = Literal["auto", "xmc", "svmlight"]
+ZeroBased: TypeAlias = bool | Literal["auto"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What was asked for, checked."""
+
+    format: SparseFormat = "auto"
+    n_features: int | None = None
+    n_labels: int | None = None
+    multilabel: bool = True
+    with_labels: bool = True
+    zero_based: ZeroBased = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in ("auto", "xmc", "svmlight"):
+            raise ValueError(f"format must be 'auto', 'xmc' or 'svmlight', got {self.format!r}")
+        for name in ("n_features", "n_labels"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= MAX_IDS:
+                raise ValueError(f"{name} must lie between 0 and 2^31 - 1, got {value}")
+        if self.zero_based not in (True, False, "auto"):
+            raise ValueError(f"zero_based must be True, False or 'auto', got {self.zero_based!r}")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads must be at least 1, got {self.threads}")
+
+    @property
+    def n_threads(self) -> int:
+        """The threads to parse with: as many as there are CPUs, unless said otherwise."""
+        return self.threads or len(os.sched_getaffinity(0))
+
+
+class Reader(Protocol):
+    """Parses the blocks of one file into `rows`, and makes datasets of them."""
+
+    rows: RowCollector
+
+    def feed(self, block: Block) -> None:
+        """Parse a block."""
+
+    def finish(self) -> None:
+        """Check what can only be known at the end of the file."""
+
+    def dataset(self, rows: RowArrays) -> Dataset:
+        """Make a dataset of some rows."""

@@ -1,0 +1,107 @@
+"""Where bytes come from: a path, standard input or a binary stream, compressed or not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, TypeAlias
+
+from sparsenet.data.codecs import ZIP_MAGIC, Decompression, find_codec, is_undecided
+from sparsenet.data.errors import DataError
+
+PathOrStream: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+OnBytes: TypeAlias = Callable[[int], object]
+
+READ_BYTES = 256 << 10
+
+
+class Source:
+    """The decompressed bytes of a file or stream.
+
+    Parameters
+    ----------
+    file : binary stream
+    name : str
+        What errors call it.
+    on_bytes : callable, optional
+        Told how many bytes were read, before decompression, each time some were.
+    """
+
+    def __init__(self, file: Any, name: str, on_bytes: OnBytes | None = None) -> None:
+        self.name = name
+        self._file = file
+        # What is there now rather than as much as was asked for: a pipe's reader should not have to wait.
+        self._read_some = getattr(file, "read1", file.read)
+        self._readinto = getattr(file, "readinto1", None) or getattr(file, "readinto", None)
+        self._on_bytes = on_bytes
+        self._ready = memoryview(b"")
+        self._decompression: Decompression | None = None
+        self._sniff()
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the start of `buffer`, whole or in part, and return how many bytes; 0 at the end."""
+        if not self._ready:
+            if self._decompression is not None:
+                self._ready = memoryview(self._decompression.next_bytes())
+            elif self._readinto is not None:
+                return self._read_directly(self._readinto, buffer)
+            else:
+                self._ready = memoryview(self._read())
+        n = min(len(buffer), len(self._ready))
+        buffer[:n] = self._ready[:n]
+        self._ready = self._ready[n:]
+        return n
+
+    def _sniff(self) -> None:
+        head = b""
+        while is_undecided(head) and (more := self._read()):
+            head += more
+        if head.startswith(ZIP_MAGIC):
+            raise DataError(self.name, None, "this is a zip archive; unpack it and give one of its files")
+        if codec := find_codec(head):
+            self._decompression = Decompression(codec, head, self._read)
+        else:
+            self._ready = memoryview(head)
+
+    def _read(self) -> bytes:
+        with self._naming_errors():
+            data = self._read_some(READ_BYTES)
+        if isinstance(data, str):
+            raise TypeError(f"{self.name} is open in text mode; open it in binary mode ('rb')")
+        self._report(len(data))
+        return bytes(data)
+
+    def _read_directly(self, readinto: Callable[[memoryview], int], buffer: memoryview) -> int:
+        with self._naming_errors():
+            n = int(readinto(buffer))
+        self._report(n)
+        return n
+
+    def _report(self, n: int) -> None:
+        if n and self._on_bytes is not None:
+            self._on_bytes(n)
+
+    @contextmanager
+    def _naming_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.filename is None:
+                error.filename = self.name
+            raise
+
+
+@contextmanager
+def open_source(source: PathOrStream, on_bytes: OnBytes | None = None) -> Iterator[Source]:
+    """Open a path, ``"-"`` for standard input, or a binary stream, which is left open."""
+    if not isinstance(source, str | os.PathLike):
+        if not hasattr(source, "read"):
+            raise TypeError(f"expected a path, '-' or a binary stream, got {type(source).__name__}")
+        yield Source(source, str(getattr(source, "name", "<stream>")), on_bytes)
+    elif source == "-":
+        yield Source(sys.stdin.buffer, "<stdin>", on_bytes)
+    else:
+        with open(source, "rb", buffering=0) as file:
+            yield Source(file, os.fspath(source), on_bytes)

@@ -1,0 +1,237 @@
+"""Reading of sparse points, as a whole or a batch at a time: the XMC-repository format and svmlight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparsenet.data.blocks import Block, line_blocks
+from sparsenet.data.dataset import Dataset
+from sparsenet.data.errors import DataError
+from sparsenet.data.options import Options, Reader, SparseFormat, ZeroBased
+from sparsenet.data.sources import OnBytes, PathOrStream, Source, open_source
+from sparsenet.data.svmlight import SvmlightReader
+from sparsenet.data.xmc import XmcReader, is_xmc
+
+
+def read_xmc(
+    path: PathOrStream,
+    *,
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    threads: int | None = None,
+    on_bytes: OnBytes | None = None,
+) -> Dataset:
+    """Read a file in the format of the Extreme Classification Repository.
+
+    The first line says ``points features labels``; each further one is a point, ``label,label id:value ...``, with
+    ids that count from 0. Labels and features may be missing; features need not be in order, but none may occur
+    twice in a row. Plain, gzip, xz, bzip2 and Zstandard files are told apart by their content.
+
+    Parameters
+    ----------
+    path : path, '-' or binary stream
+        What to read; ``"-"`` is standard input.
+    n_features, n_labels : int, optional
+        Widths of `X` and `Y`, at least those of the header, which is the default.
+    threads : int, optional
+        How many threads parse; by default one for each CPU. The result is the same.
+    on_bytes : callable, optional
+        Called with the number of bytes read, before decompression, after each read: for a progress bar.
+
+    Returns
+    -------
+    Dataset
+        `X` of shape (points, n_features) and `Y` of shape (points, n_labels).
+
+    Raises
+    ------
+    DataError
+        For whatever is wrong with the file, naming the line.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> read_xmc(BytesIO(b"2 5 3\\n0,2 1:0.5 4:1\\n1 0:2\\n")).Y.toarray()
+    array([[1., 0., 1.],
+           [0., 1., 0.]], dtype=float32)
+    """
+    options = Options(format="xmc", n_features=n_features, n_labels=n_labels, threads=threads)
+    return read_sparse(path, options, on_bytes)
+
+
+def read_svmlight(
+    path: PathOrStream,
+    *,
+    multilabel: bool = True,
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    zero_based: ZeroBased = "auto",
+    threads: int | None = None,
+    on_bytes: OnBytes | None = None,
+) -> Dataset:
+    """Read an svmlight (LIBSVM) file, as `sklearn.datasets.load_svmlight_file` does, but faster.
+
+    Each line is a point, ``label,label qid:n id:value ... # comment``. Blank lines, comments and query ids are
+    skipped. Features need not be in order, but none may occur twice in a row.
+
+    Parameters
+    ----------
+    path : path, '-' or binary stream
+        What to read; ``"-"`` is standard input.
+    multilabel : bool
+        Whether a point may have several labels or none. If not, each has exactly one, and ``Dataset.y`` holds them.
+    n_features : int, optional
+        The width of `X`; by default, what the largest feature id needs.
+    n_labels : int, optional
+        The width of `Y`. If given, labels must be integers from 0 to n_labels - 1. By default labels may be any
+        numbers: column numbers if they can be, else ``Dataset.classes`` says what the columns stand for.
+    zero_based : bool or 'auto'
+        Whether features count from 0; "auto": they do if feature 0 occurs.
+    threads : int, optional
+        How many threads parse; by default one for each CPU. The result is the same.
+    on_bytes : callable, optional
+        Called with the number of bytes read, before decompression, after each read: for a progress bar.
+
+    Returns
+    -------
+    Dataset
+        `X` of shape (points, n_features) and `Y` of shape (points, n_labels).
+
+    Raises
+    ------
+    DataError
+        For whatever is wrong with the file, naming the line.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> data = read_svmlight(BytesIO(b"-1 1:0.5 3:2\\n+1 2:1 # a comment\\n"))
+    >>> data.y
+    array([-1,  1])
+    >>> data.X.toarray()
+    array([[0.5, 0. , 2. ],
+           [0. , 1. , 0. ]], dtype=float32)
+    """
+    options = Options(
+        format="svmlight",
+        multilabel=multilabel,
+        n_features=n_features,
+        n_labels=n_labels,
+        zero_based=zero_based,
+        threads=threads,
+    )
+    return read_sparse(path, options, on_bytes)
+
+
+def iter_batches(
+    path: PathOrStream,
+    *,
+    batch_rows: int,
+    format: SparseFormat = "auto",
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    with_labels: bool = True,
+    zero_based: bool = True,
+    threads: int | None = None,
+    on_bytes: OnBytes | None = None,
+) -> Iterator[Dataset]:
+    """Read XMC or svmlight a batch at a time, in memory that does not grow with the file.
+
+    Parameters
+    ----------
+    path : path, '-' or binary stream
+        What to read; ``"-"`` is standard input.
+    batch_rows : int
+        Points in a batch; the last one may have fewer.
+    format : {'auto', 'xmc', 'svmlight'}
+        "auto" takes a file whose first line is a header of three counts for XMC, any other for svmlight.
+    n_features, n_labels : int, optional
+        Widths of `X` and `Y`. XMC files have them in their header; svmlight needs them here.
+    with_labels : bool
+        Whether labels are wanted. If not, `Y` has no columns, and labels may be any that the format allows.
+    zero_based : bool
+        Whether svmlight features count from 0; see ``Dataset.zero_based`` of the file trained on.
+    threads, on_bytes
+        As for `read_xmc`.
+
+    Yields
+    ------
+    Dataset
+        `X` of shape (batch_rows, n_features) and `Y` of shape (batch_rows, n_labels).
+
+    Raises
+    ------
+    DataError
+        For whatever is wrong with the file, naming the line, after the batches before that line.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> batches = iter_batches(BytesIO(b"3 5 2\\n0 1:1\\n1 2:1\\n0 3:1\\n"), batch_rows=2)
+    >>> [batch.X.shape for batch in batches]
+    [(2, 5), (1, 5)]
+    """
+    if batch_rows < 1:
+        raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
+    options = Options(
+        format=format,
+        n_features=n_features,
+        n_labels=n_labels,
+        with_labels=with_labels,
+        zero_based=zero_based,
+        threads=threads,
+    )
+    return _iter_batches(path, batch_rows, options, on_bytes)
+
+
+def _iter_batches(
+    path: PathOrStream, batch_rows: int, options: Options, on_bytes: OnBytes | None
+) -> Iterator[Dataset]:
+    with open_source(path, on_bytes) as source:
+        reader = None
+        for reader in _parsed_blocks(source, options):
+            if isinstance(reader, SvmlightReader):
+                _require_widths(options)
+            for rows in reader.rows.take_batches(batch_rows, all_rows=False):
+                yield reader.dataset(rows)
+        assert reader is not None  # an empty file has raised
+        for rows in reader.rows.take_batches(batch_rows, all_rows=True):
+            yield reader.dataset(rows)
+        reader.finish()
+
+
+def _require_widths(options: Options) -> None:
+    """Refuse to guess from each batch alone how wide it is."""
+    for name in ("n_features", "n_labels") if options.with_labels else ("n_features",):
+        if getattr(options, name) is None:
+            raise ValueError(f"reading svmlight in batches needs {name}: the file does not say")
+
+
+def read_sparse(path: PathOrStream, options: Options, on_bytes: OnBytes | None) -> Dataset:
+    """Read all of a file."""
+    with open_source(path, on_bytes) as source:
+        for reader in _parsed_blocks(source, options):  # noqa: B007
+            pass
+        reader.finish()
+        return reader.dataset(reader.rows.take())
+
+
+def _parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
+    """Parse a file block by block; yield its reader, the same one each time, after each block."""
+    blocks = line_blocks(source)
+    first = next(blocks, None)
+    if first is None:
+        raise DataError(source.name, None, "the file is empty; expected a point on each line")
+    reader = _start(source.name, options, first)
+    yield reader
+    for block in blocks:
+        reader.feed(block)
+        yield reader
+
+
+def _start(path: str, options: Options, first: Block) -> Reader:
+    if options.format == "xmc" or (options.format == "auto" and is_xmc(first)):
+        return XmcReader(path, options, first)
+    reader = SvmlightReader(path, options)
+    reader.feed(first)
+    return reader

@@ -1,0 +1,84 @@
+"""The svmlight format: ``label,label qid:n id:value ... # comment`` for each point."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.data.arrays import RowArrays, RowCollector
+from sparsenet.data.blocks import Block
+from sparsenet.data.dataset import Dataset, csr, no_labels, ones
+from sparsenet.data.errors import DataError
+from sparsenet.data.explain import MAX_IDS, RowRules, explain
+from sparsenet.data.options import Options
+
+
+class SvmlightReader:
+    """Reads blocks of an svmlight file. Blank lines and comments are skipped, and so are query ids."""
+
+    def __init__(self, path: str, options: Options) -> None:
+        self.rows = RowCollector(np.float64)
+        self._path = path
+        self._options = options
+        self._n_read = 0
+        self._line = 1
+        first = int(options.zero_based is False)
+        # Until the file shows whether it counts from 0 or 1, both must fit.
+        room = options.n_features if options.n_features is not None else MAX_IDS
+        end = min(room + (options.zero_based is not True), MAX_IDS)
+        self._rules = RowRules(path=path, first_feature=first, end_feature=end, n_labels=options.n_labels)
+
+    def feed(self, block: Block) -> None:
+        """Parse a block."""
+        rules, options = self._rules, self._options
+        one_label = not options.multilabel
+        limits = (rules.first_feature, rules.end_feature, rules.n_labels or 0, one_label)
+        parsed = self.rows.parse(kernels.parse_svmlight, block, *limits, threads=options.n_threads)
+        self._n_read += parsed.rows
+        self._line += block.lines
+        if parsed.error:
+            raise explain(parsed, block.text, rules)
+
+    def finish(self) -> None:
+        """Check that there were points at all."""
+        if self._n_read == 0:
+            raise DataError(self._path, self._line, "the file ends without a single point; is it the right one?")
+
+    def dataset(self, rows: RowArrays) -> Dataset:
+        """Make a dataset of some rows; without `n_features` or `n_labels`, as wide as the rows need."""
+        zero_based = self._options.zero_based
+        if zero_based == "auto":
+            zero_based = not (len(rows.indices) and rows.indices.min() > 0)
+        if not zero_based:
+            rows.indices[:] -= 1
+        X = csr(rows.indptr, rows.indices, rows.values, self._width(rows))
+        if not self._options.with_labels:
+            return Dataset(X=X, Y=no_labels(rows.n_rows), zero_based=zero_based)
+        labels, n_labels, classes = number_labels(rows.labels, self._options.n_labels)
+        return Dataset(X=X, Y=ones(rows.label_indptr, labels, n_labels), classes=classes, zero_based=zero_based)
+
+    def _width(self, rows: RowArrays) -> int:
+        largest = int(rows.indices.max(initial=0))
+        n_features = self._options.n_features
+        if n_features is not None and largest >= n_features > 0:
+            point = int(np.searchsorted(rows.indptr, np.argmax(rows.indices == largest), side="right"))
+            problem = f"feature {largest} of point {point} is out of range: feature 0 occurs, so ids go"
+            raise DataError(self._path, None, f"{problem} from 0 to {n_features - 1} (n_features={n_features})")
+        return largest + 1 if n_features is None else n_features
+
+
+def number_labels(
+    labels: NDArray[np.float64], n_labels: int | None
+) -> tuple[NDArray[np.int32], int, NDArray[np.int64] | NDArray[np.float64] | None]:
+    """Turn labels into columns: return these, how many columns there are, and what they stand for.
+
+    Labels that are column numbers stand for themselves (None).
+    """
+    whole = bool((labels == np.floor(labels)).all())
+    if whole and labels.min(initial=0) >= 0 and labels.max(initial=0) < MAX_IDS:
+        columns = labels.astype(np.int32)
+        return columns, int(columns.max(initial=-1)) + 1 if n_labels is None else n_labels, None
+    values, positions = np.unique(labels, return_inverse=True)
+    classes = values.astype(np.int64) if whole and np.abs(values).max() < 2**53 else values
+    return positions.astype(np.int32), len(classes), classes

@@ -1,0 +1,78 @@
+"""The XMC-repository format: a line ``points features labels``, then ``label,label id:value ...`` for each point."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from sparsenet import kernels
+from sparsenet.data.arrays import RowArrays, RowCollector
+from sparsenet.data.blocks import Block
+from sparsenet.data.dataset import Dataset, csr, no_labels, ones
+from sparsenet.data.errors import DataError, quoted
+from sparsenet.data.explain import MAX_IDS, RowRules, explain
+from sparsenet.data.options import Options
+
+_HEADER = re.compile(rb"[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)\s*")
+
+
+def is_xmc(first: Block) -> bool:
+    """Say whether a file that starts with this block has an XMC header: no svmlight file starts with one."""
+    return _HEADER.fullmatch(first.head()) is not None
+
+
+class XmcReader:
+    """Reads a file whose first block is `first`, and checks it against its header.
+
+    An indented row, or one that starts with a feature, has no labels; a row may have no features; a blank line
+    among the announced points is a point without either.
+    """
+
+    def __init__(self, path: str, options: Options, first: Block) -> None:
+        self.rows = RowCollector(np.int32)
+        self._path = path
+        self._options = options
+        self._n_read = 0
+        self._line = 1
+        line = first.head()
+        header = _HEADER.fullmatch(line)
+        if header is None:
+            found = quoted(line.decode("utf-8", "replace").rstrip("\r\n"))
+            raise DataError(path, 1, f"expected the header `points features labels`, found {found}")
+        self.n_points, n_features, n_labels = (int(count) for count in header.groups())
+        self.n_features = self._width("features", n_features, options.n_features)
+        self.n_labels = self._width("labels", n_labels, options.n_labels if options.with_labels else MAX_IDS)
+        self._rules = RowRules(path=path, end_feature=n_features, n_labels=n_labels, announced=self.n_points)
+        self.feed(first.without_line(line))
+
+    def _width(self, kind: str, announced: int, asked: int | None) -> int:
+        if announced > (MAX_IDS if asked is None else asked):
+            limit = "2^31 - 1 at most are possible" if asked in (None, MAX_IDS) else f"at most {asked} are expected"
+            raise DataError(self._path, 1, f"the header announces {announced} {kind}, but {limit}")
+        return announced if asked is None else asked
+
+    def feed(self, block: Block) -> None:
+        """Parse a block."""
+        if block.lines == 0:
+            return
+        rules = self._rules
+        limits = (1 + self.n_points, rules.end_feature, rules.n_labels or 0)
+        parsed = self.rows.parse(kernels.parse_xmc, block, *limits, threads=self._options.n_threads)
+        self._n_read += parsed.rows
+        self._line += block.lines
+        if parsed.error:
+            raise explain(parsed, block.text, rules)
+
+    def finish(self) -> None:
+        """Check that there were as many points as announced."""
+        if self._n_read < self.n_points:
+            problem = f"the header announces {self.n_points} points, but the file ends after {self._n_read}"
+            raise DataError(self._path, self._line, f"{problem}; fetch it again or correct line 1")
+
+    def dataset(self, rows: RowArrays) -> Dataset:
+        """Make a dataset of some rows."""
+        X = csr(rows.indptr, rows.indices, rows.values, self.n_features)
+        if not self._options.with_labels:
+            return Dataset(X=X, Y=no_labels(rows.n_rows))
+        return Dataset(X=X, Y=ones(rows.label_indptr, rows.labels, self.n_labels))
