@@ -235,7 +235,7 @@ def _read_manifest(folder: Folder) -> bytes:
                 raise ModelError(
                     f"{path}: has {size} bytes, at most {MAX_MANIFEST_BYTES} are possible; {DAMAGED}"
                 )
-            return file.read(MAX_MANIFEST_BYTES)
+            return file.readall()
     except FileNotFoundError as error:
         raise ModelError(
             f"{folder.path}: is not a sparsenet model: that is a directory with {MANIFEST}, and there is none"
