@@ -1,0 +1,75 @@
+"""What this process may use of the machine: CPUs and memory, within affinity and control groups."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+PROC = Path("/proc")
+
+
+def usable_cpus() -> int:
+    """Return how many threads can run at once: by CPU affinity and the control group's quota, at least 1."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cpus, cpu_quota())))
+
+
+def cpu_quota() -> float:
+    """Return how many CPUs' worth of time the control group grants; infinity if it sets no limit."""
+    quotas = [math.inf]
+    for group in _groups("cpu"):
+        words = [*_words(group / "cpu.max"), *_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")]
+        if len(words) == 2 and words[0].isdigit() and int(words[1]):
+            quotas.append(int(words[0]) / int(words[1]))
+    return min(quotas)
+
+
+def available_memory() -> int:
+    """Return the bytes that can still be allocated without swapping, by the system's and the group's account."""
+    rooms = [_system_memory()]
+    for group in _groups("memory"):
+        limit = [*_words(group / "memory.max"), *_words(group / "memory.limit_in_bytes")]
+        used = [*_words(group / "memory.current"), *_words(group / "memory.usage_in_bytes")]
+        if limit and used and limit[0].isdigit():
+            rooms.append(int(limit[0]) - int(used[0]) + _reclaimable(group))
+    return max(0, min(rooms))
+
+
+def _system_memory() -> int:
+    for line in _lines(PROC / "meminfo"):
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _reclaimable(group: Path) -> int:
+    """Return the bytes of the page cache that the group would give back at need."""
+    names = ("inactive_file", "total_inactive_file")
+    fields = (line.split() for line in _lines(group / "memory.stat"))
+    return max((int(field[1]) for field in fields if len(field) == 2 and field[0] in names), default=0)
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """Yield the directories of this process's control group and of those above it, in either version."""
+    for line in _lines(PROC / "self" / "cgroup"):
+        _, controllers, name = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        root = CGROUP_ROOT / controller if controllers else CGROUP_ROOT
+        # Inside a container the path may be the host's: then only the root exists.
+        relative = Path(name.lstrip("/"))
+        yield from {root, root / relative, *(root / parent for parent in relative.parents)}
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:  # no such limit on this system
+        return []
+
+
+def _words(path: Path) -> list[str]:
+    return [word for line in _lines(path) for word in line.split()]
