@@ -22,9 +22,8 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from io import FileIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from sparsenet._model_format import (
     manifest_bytes,
     parse_manifest,
 )
+from sparsenet._strings import pack_strings, unpack_strings
 
 __all__ = ["ModelError", "load", "pack_strings", "save", "unpack_strings"]
 
@@ -53,9 +53,7 @@ _DATA_FILE = r"arrays-[0-9a-f]{16}\.safetensors"
 _OURS = re.compile(rf"{_DATA_FILE}|\.sparsenet-[0-9a-f]{{16}}\.tmp")
 
 
-def save(
-    directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
-) -> None:
+def save(directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
     """Save a model, replacing the one that is there; either the old or the new one survives any failure.
 
     Parameters
@@ -118,50 +116,6 @@ def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], di
                 raw, previous = _read_manifest(folder), raw
                 if raw == previous:
                     raise ModelError(f"{path}: is missing; {DAMAGED}") from error
-
-
-def pack_strings(strings: Sequence[str], name: str = "strings") -> dict[str, NDArray[Any]]:
-    """Turn strings into two arrays: UTF-8 (uint8) and where each string starts and the last one ends (int64).
-
-    Examples
-    --------
-    >>> pack_strings(["a", "", "bc"], "labels")
-    {'labels.utf8': array([97, 98, 99], dtype=uint8), 'labels.offsets': array([0, 1, 1, 3])}
-    """
-    try:
-        encoded = [string.encode() for string in strings]
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{name} holds {error.object!r}, which UTF-8 cannot express: {error.reason}"
-        ) from error
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum([len(item) for item in encoded], out=offsets[1:])
-    return {f"{name}.utf8": np.frombuffer(b"".join(encoded), np.uint8), f"{name}.offsets": offsets}
-
-
-def unpack_strings(arrays: Mapping[str, NDArray[Any]], name: str = "strings") -> list[str]:
-    """Return the strings that `pack_strings` put into `arrays`.
-
-    Examples
-    --------
-    >>> unpack_strings(pack_strings(["a", "", "bc"]))
-    ['a', '', 'bc']
-    """
-    try:
-        utf8, offsets = arrays[f"{name}.utf8"], arrays[f"{name}.offsets"]
-    except KeyError as error:
-        raise ModelError(
-            f"the array {error} is missing: the model does not hold the strings {name!r}"
-        ) from error
-    if utf8.dtype != np.uint8 or offsets.dtype != np.int64 or utf8.ndim != 1 or offsets.ndim != 1:
-        raise ModelError(f"the arrays of the strings {name!r} must be one-dimensional, of uint8 and int64")
-    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(utf8) or np.any(offsets[1:] < offsets[:-1]):
-        raise ModelError(f"{name}.offsets must rise from 0 to the length of {name}.utf8, {len(utf8)}")
-    raw = utf8.tobytes()
-    try:
-        return [raw[start:end].decode() for start, end in pairwise(offsets.tolist())]
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{name}.utf8 holds what is not UTF-8: {error.object!r}") from error
 
 
 def _commit(folder: Folder, draft: Manifest, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -232,9 +186,7 @@ def _read_manifest(folder: Folder) -> bytes:
         with _explained_model(path), folder.open(MANIFEST) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_MANIFEST_BYTES:
-                raise ModelError(
-                    f"{path}: has {size} bytes, at most {MAX_MANIFEST_BYTES} are possible; {DAMAGED}"
-                )
+                raise ModelError(f"{path}: has {size} bytes, at most {MAX_MANIFEST_BYTES} are possible; {DAMAGED}")
             return file.readall()
     except FileNotFoundError as error:
         raise ModelError(
@@ -283,9 +235,7 @@ def _model_folder(path: Path) -> Folder:
         with _explained_model(path):
             return Folder(path)
     except FileNotFoundError as error:
-        raise ModelError(
-            f"{path}: does not exist; a sparsenet model is a directory with {MANIFEST}"
-        ) from error
+        raise ModelError(f"{path}: does not exist; a sparsenet model is a directory with {MANIFEST}") from error
 
 
 @contextlib.contextmanager
