@@ -89,9 +89,7 @@ def array_spec(name: str, array: NDArray[Any]) -> ArraySpec:
         raise ValueError(f"arrays[{name!r}] must be a NumPy array, got {type(array).__name__}")
     dtype = array.dtype.newbyteorder("<")
     if dtype not in _CODES:
-        raise ValueError(
-            f"arrays[{name!r}] has dtype {array.dtype}; a model holds booleans, integers and floats"
-        )
+        raise ValueError(f"arrays[{name!r}] has dtype {array.dtype}; a model holds booleans, integers and floats")
     if array.ndim > MAX_DIMENSIONS:
         raise ValueError(f"arrays[{name!r}] has {array.ndim} dimensions; at most {MAX_DIMENSIONS} can be saved")
     return ArraySpec(dtype, array.shape)
@@ -144,9 +142,7 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not valid: {error}; {DAMAGED}") from error
     _check_version(content, path)
-    _require(
-        set(content) == {"format", "version", "data", "arrays", "metadata", "sha256"}, "its fields", path
-    )
+    _require(set(content) == {"format", "version", "data", "arrays", "metadata", "sha256"}, "its fields", path)
     _require(isinstance(content["arrays"], dict), "arrays", path)
     _require(isinstance(content["metadata"], dict), "metadata", path)
     _require(isinstance(content["data"], dict), "data", path)
@@ -179,9 +175,7 @@ def check_json(value: object, where: str = "metadata", depth: int = 0) -> None:
         if not math.isfinite(value):
             raise ValueError(f"{where} is {value}, which JSON does not know")
     elif value is not None and not isinstance(value, str):
-        raise ValueError(
-            f"{where} is of type {type(value).__name__}; JSON knows dict, list, str, int, float, bool"
-        )
+        raise ValueError(f"{where} is of type {type(value).__name__}; JSON knows dict, list, str, int, float, bool")
 
 
 def _describe(spec: ArraySpec) -> dict[str, Any]:

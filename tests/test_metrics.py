@@ -146,23 +146,18 @@ def test_stored_zeros_of_the_truth_are_no_labels():
 
 
 def test_a_hole_in_the_ids_keeps_its_rank():
-    assert metrics.evaluate(truth_matrix([{3}], 5), [[-1, 3]], ks=[1, 2])["nDCG@2"] == pytest.approx(
-        1 / np.log2(3)
-    )
+    assert metrics.evaluate(truth_matrix([{3}], 5), [[-1, 3]], ks=[1, 2])["nDCG@2"] == pytest.approx(1 / np.log2(3))
 
 
 def test_more_labels_than_one_block():
     """Rows are worked on in blocks and by length: order must not be lost between them."""
     rng = np.random.default_rng(0)
     rows = [
-        dict(zip(rng.permutation(3000)[: rng.integers(0, 3000)], rng.random(3000), strict=False))
-        for _ in range(900)
+        dict(zip(rng.permutation(3000)[: rng.integers(0, 3000)], rng.random(3000), strict=False)) for _ in range(900)
     ]
     scores = csr(rows, 3000)
     assert scores.nnz > 1 << 20
-    np.testing.assert_array_equal(
-        metrics.top_labels(scores, 3000), padded([oracle_ranking(row) for row in rows], 3000)
-    )
+    np.testing.assert_array_equal(metrics.top_labels(scores, 3000), padded([oracle_ranking(row) for row in rows], 3000))
     truth = truth_matrix([set(rng.choice(3000, 3)) for _ in rows], 3000)
     assert metrics.evaluate(truth, scores) == metrics.evaluate(truth, metrics.top_labels(scores, 3000))
 
@@ -246,9 +241,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(
-    ("words", "arguments"), [(words, case) for words, cases in BAD.items() for case in cases]
-)
+@pytest.mark.parametrize(("words", "arguments"), [(words, case) for words, cases in BAD.items() for case in cases])
 def test_bad_arguments(words, arguments):
     with pytest.raises(ValueError, match=words):
         metrics.precision_at_k(*arguments)
