@@ -55,6 +55,7 @@ class RowArrays:
 
     @property
     def n_rows(self) -> int:
+        """How many rows there are."""
         return len(self.indptr) - 1
 
     def rows(self, first: int, last: int) -> RowArrays:
@@ -87,6 +88,7 @@ class RowCollector:
 
     @property
     def n_rows(self) -> int:
+        """How many rows there are by now."""
         return self._indptr.size - 1
 
     def parse(self, parser: Callable[..., tuple[Any, ...]], block: Block, *rules: int, threads: int) -> Parsed:
@@ -96,9 +98,7 @@ class RowCollector:
         indices, values = self._indices.room(block.colons), self._values.room(block.colons)
         labels = self._labels.room(block.commas + block.lines)
         done = Parsed(
-            *parser(
-                block.text, block.first_line, *rules, ends, indices, values, label_ends, labels, threads=threads
-            )
+            *parser(block.text, block.first_line, *rules, ends, indices, values, label_ends, labels, threads=threads)
         )
         ends[: done.rows] += self._indices.size
         label_ends[: done.rows] += self._labels.size

@@ -33,7 +33,7 @@ class Block(NamedTuple):
 
     def head(self) -> bytes:
         """Return the first line with its newline, or the start of a long one."""
-        start = bytes(memoryview(self.text)[:HEAD_BYTES])
+        start = self.text[:HEAD_BYTES].tobytes()
         return start[: start.find(b"\n") + 1] or start
 
     def without_line(self, line: bytes) -> Block:

@@ -46,17 +46,21 @@ class GzipDecoder:
 
     @property
     def eof(self) -> bool:
+        """The member is complete."""
         return self._inflate.eof
 
     @property
     def needs_input(self) -> bool:
+        """Nothing more comes out before something goes in."""
         return not (self._full or self._inflate.unconsumed_tail)
 
     @property
     def unused_data(self) -> bytes:
+        """What follows the member."""
         return self._inflate.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Return about `max_length` bytes at most."""
         out = self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
         self._full = len(out) == max_length
         return out
@@ -77,17 +81,21 @@ class ZstandardDecoder:
 
     @property
     def eof(self) -> bool:
+        """The member is complete."""
         return bool(self._frame.eof)
 
     @property
     def needs_input(self) -> bool:
+        """Nothing more comes out before something goes in."""
         return self._position == len(self._input)
 
     @property
     def unused_data(self) -> bytes:
+        """What follows the member."""
         return bytes(self._frame.unused_data) + self._input[self._position :]
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Return about `max_length` bytes at most."""
         if data:
             self._input, self._position = self._input[self._position :] + data, 0
         out, size = [], 0

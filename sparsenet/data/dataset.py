@@ -12,7 +12,7 @@ from scipy import sparse
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    """Points of a sparse file: features and labels, a row each.
+    r"""Points of a sparse file: features and labels, a row each.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Dataset:
     --------
     >>> from io import BytesIO
     >>> from sparsenet.data import read_xmc
-    >>> data = read_xmc(BytesIO(b"2 4 3\\n0,2 1:0.5 3:1\\n 0:2\\n"))
+    >>> data = read_xmc(BytesIO(b"2 4 3\n0,2 1:0.5 3:1\n 0:2\n"))
     >>> data.X.toarray()
     array([[0. , 0.5, 0. , 1. ],
            [2. , 0. , 0. , 0. ]], dtype=float32)
@@ -74,7 +74,7 @@ def csr(indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[n
     """Make a CSR array whose ids are known to ascend within each row."""
     # SciPy wants both index arrays of one type: with int32 for both it neither scans nor copies the larger one.
     if indptr[-1] <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)  # type: ignore[assignment]
+        indptr = indptr.astype(np.int32)
     matrix = sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, width))
     matrix.has_canonical_format = True
     return matrix

@@ -31,6 +31,7 @@ class Source:
 
     def __init__(self, file: Any, name: str, on_bytes: OnBytes | None = None) -> None:
         self.name = name
+        self.n_bytes = 0  # read so far, before decompression
         self._file = file
         # What is there now rather than as much as was asked for: a pipe's reader should not have to wait.
         self._read_some = getattr(file, "read1", file.read)
@@ -80,6 +81,7 @@ class Source:
         return n
 
     def _report(self, n: int) -> None:
+        self.n_bytes += n
         if n and self._on_bytes is not None:
             self._on_bytes(n)
 

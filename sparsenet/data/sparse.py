@@ -21,7 +21,7 @@ def read_xmc(
     threads: int | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Dataset:
-    """Read a file in the format of the Extreme Classification Repository.
+    r"""Read a file in the format of the Extreme Classification Repository.
 
     The first line says ``points features labels``; each further one is a point, ``label,label id:value ...``, with
     ids that count from 0. Labels and features may be missing; features need not be in order, but none may occur
@@ -51,7 +51,7 @@ def read_xmc(
     Examples
     --------
     >>> from io import BytesIO
-    >>> read_xmc(BytesIO(b"2 5 3\\n0,2 1:0.5 4:1\\n1 0:2\\n")).Y.toarray()
+    >>> read_xmc(BytesIO(b"2 5 3\n0,2 1:0.5 4:1\n1 0:2\n")).Y.toarray()
     array([[1., 0., 1.],
            [0., 1., 0.]], dtype=float32)
     """
@@ -69,7 +69,7 @@ def read_svmlight(
     threads: int | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Dataset:
-    """Read an svmlight (LIBSVM) file, as `sklearn.datasets.load_svmlight_file` does, but faster.
+    r"""Read an svmlight (LIBSVM) file, as `sklearn.datasets.load_svmlight_file` does, but faster.
 
     Each line is a point, ``label,label qid:n id:value ... # comment``. Blank lines, comments and query ids are
     skipped. Features need not be in order, but none may occur twice in a row.
@@ -105,7 +105,7 @@ def read_svmlight(
     Examples
     --------
     >>> from io import BytesIO
-    >>> data = read_svmlight(BytesIO(b"-1 1:0.5 3:2\\n+1 2:1 # a comment\\n"))
+    >>> data = read_svmlight(BytesIO(b"-1 1:0.5 3:2\n+1 2:1 # a comment\n"))
     >>> data.y
     array([-1,  1])
     >>> data.X.toarray()
@@ -135,7 +135,7 @@ def iter_batches(
     threads: int | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Iterator[Dataset]:
-    """Read XMC or svmlight a batch at a time, in memory that does not grow with the file.
+    r"""Read XMC or svmlight a batch at a time, in memory that does not grow with the file.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def iter_batches(
     Examples
     --------
     >>> from io import BytesIO
-    >>> batches = iter_batches(BytesIO(b"3 5 2\\n0 1:1\\n1 2:1\\n0 3:1\\n"), batch_rows=2)
+    >>> batches = iter_batches(BytesIO(b"3 5 2\n0 1:1\n1 2:1\n0 3:1\n"), batch_rows=2)
     >>> [batch.X.shape for batch in batches]
     [(2, 5), (1, 5)]
     """
@@ -184,9 +184,7 @@ def iter_batches(
     return _iter_batches(path, batch_rows, options, on_bytes)
 
 
-def _iter_batches(
-    path: PathOrStream, batch_rows: int, options: Options, on_bytes: OnBytes | None
-) -> Iterator[Dataset]:
+def _iter_batches(path: PathOrStream, batch_rows: int, options: Options, on_bytes: OnBytes | None) -> Iterator[Dataset]:
     with open_source(path, on_bytes) as source:
         reader = None
         for reader in _parsed_blocks(source, options):

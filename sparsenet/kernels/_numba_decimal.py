@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
+import numba
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-U8 = NDArray[np.uint8]
+from sparsenet.kernels._numba_common import U8, Function
 
 _POWERS_OF_TEN = np.array([float(f"1e{i}") for i in range(23)])
 _DOT, _PLUS, _MINUS = ord("."), ord("+"), ord("-")
@@ -19,13 +20,22 @@ _MAX_EXPONENT = 99999
 _MAX_DIGITS = 800
 
 
-@njit(nogil=True, cache=True)
+def exact_jit(function: Function) -> Function:
+    """Compile like `jit` of the other kernels, but keep every rounding where it is written."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    try:
+        return cast(Function, numba.njit(cache=True, **options)(function))
+    except RuntimeError:  # no writable directory for the cache: compile anew in each process
+        return cast(Function, numba.njit(**options)(function))
+
+
+@exact_jit
 def is_digit(c: int) -> bool:
     return 48 <= c <= 57
 
 
-@njit(nogil=True, cache=True)
-def scan_decimal(text: U8, p: int) -> tuple[int, int, int, bool]:
+@exact_jit
+def scan_decimal(text: U8, p: int) -> tuple[int, np.uint64, int, bool]:
     """Return the end of the number at `p` (-1: there is none), its mantissa, exponent, and if these are exact."""
     mantissa = np.uint64(0)
     start = p
@@ -52,7 +62,7 @@ def scan_decimal(text: U8, p: int) -> tuple[int, int, int, bool]:
     return p, mantissa, exponent, digits <= 19 and abs(exponent) <= _MAX_EXPONENT
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _scan_exponent(text: U8, p: int) -> tuple[int, int]:
     sign = -1 if text[p] == _MINUS else 1
     if text[p] == _MINUS or text[p] == _PLUS:
@@ -67,7 +77,7 @@ def _scan_exponent(text: U8, p: int) -> tuple[int, int]:
     return p, sign * written
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def read_double(text: U8, p: int) -> tuple[int, float]:
     """Read a finite number; return its end, -1 if there is none, and the nearest float64."""
     negative = text[p] == _MINUS
@@ -84,7 +94,7 @@ def read_double(text: U8, p: int) -> tuple[int, float]:
     return end, -value if negative else value
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def read_float(text: U8, p: int) -> tuple[int, np.float32]:
     """Read a finite number; return its end, -1 if there is none, and the nearest float32."""
     negative = text[p] == _MINUS
@@ -105,17 +115,17 @@ def read_float(text: U8, p: int) -> tuple[int, np.float32]:
     return end, -value if negative else value
 
 
-@njit(nogil=True, cache=True)
-def _scaled(mantissa: int, exponent: int) -> float:
+@exact_jit
+def _scaled(mantissa: np.uint64, exponent: int) -> float:
     if exponent < 0:
-        return np.float64(mantissa) / _POWERS_OF_TEN[-exponent]
-    return np.float64(mantissa) * _POWERS_OF_TEN[exponent]
+        return float(np.float64(mantissa) / _POWERS_OF_TEN[-exponent])
+    return float(np.float64(mantissa) * _POWERS_OF_TEN[exponent])
 
 
 # --- the rest, exactly: big integers of 32-bit limbs, least significant first ----------------------------------
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def round_exactly(text: U8, start: int, end: int, fraction_bits: int, bias: int) -> float:
     """Round a decimal to a binary format with so many bits of fraction and that bias of the exponent.
 
@@ -144,7 +154,7 @@ def round_exactly(text: U8, start: int, end: int, fraction_bits: int, bias: int)
     return math.ldexp(np.float64(mantissa), power)
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _digits(text: U8, start: int, end: int) -> tuple[U8, int]:
     """Return the significant digits of a decimal and the exponent of the last."""
     digits = np.empty(min(end - start, _MAX_DIGITS + 1), np.uint8)
@@ -172,7 +182,7 @@ def _digits(text: U8, start: int, end: int) -> tuple[U8, int]:
     return digits[:n], exponent
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _guess(digits: U8, exponent: int, fraction_bits: int, bias: int, largest: int) -> int:
     """Return the bits of a value a few steps from the decimal at most."""
     near = 0.0
@@ -196,10 +206,10 @@ def _guess(digits: U8, exponent: int, fraction_bits: int, bias: int, largest: in
         return largest
     if biased <= 0:
         return int(math.ldexp(near, bias - 1 + fraction_bits))
-    return (np.int64(biased - 1) << fraction_bits) + int(math.ldexp(mantissa, fraction_bits + 1))
+    return ((biased - 1) << fraction_bits) + int(math.ldexp(mantissa, fraction_bits + 1))
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _unpack(bits: int, fraction_bits: int, bias: int) -> tuple[int, int]:
     """Return integers with ``value = mantissa * 2^power``."""
     mantissa = bits & ((1 << fraction_bits) - 1)
@@ -209,7 +219,7 @@ def _unpack(bits: int, fraction_bits: int, bias: int) -> tuple[int, int]:
     return mantissa, 1 - bias - fraction_bits
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _compare_to_midpoint(digits: U8, exponent: int, bits: int, fraction_bits: int, bias: int) -> int:
     """Compare the decimal with the middle between the value with these bits and the next: -1, 0 or 1."""
     mantissa, power = _unpack(bits, fraction_bits, bias)
@@ -230,8 +240,8 @@ def _compare_to_midpoint(digits: U8, exponent: int, bits: int, fraction_bits: in
     return 0
 
 
-@njit(nogil=True, cache=True)
-def _multiply_add(number: NDArray[np.uint64], factor: int, carry: int) -> None:
+@exact_jit
+def _multiply_add(number: NDArray[np.uint64], factor: np.uint64, carry: np.uint64) -> None:
     for i in range(len(number)):
         total = number[i] * factor + carry
         number[i] = total & np.uint64(0xFFFFFFFF)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sparsenet.kernels._numba_common import F32, I32, I64, U8, checked
-from sparsenet.kernels._numba_decimal import is_digit, read_double, read_float
+from sparsenet.kernels._numba_decimal import exact_jit, is_digit, read_double, read_float
 
 # RowError of csrc/reader.h
 _NONE, _LABEL, _FEATURE, _REPEATED_FEATURE, _REPEATED_LABEL, _LABEL_COUNT, _SURPLUS_ROW = range(7)
@@ -47,7 +46,7 @@ def parse_xmc(
     _check_room(text, row_ends, indices, values, label_ends, labels)
     rules = (0, n_features, n_labels, last_line, False)
     out = (row_ends, indices, values, label_ends, labels)
-    return cast(Counts, _parse(text, first_line, True, rules, *out))
+    return _parse(text, first_line, True, rules, *out)
 
 
 @checked(
@@ -71,15 +70,15 @@ def parse_svmlight(
     _check_room(text, row_ends, indices, values, label_ends, labels)
     rules = (first_feature, end_feature, n_labels, 0, bool(one_label))
     out = (row_ends, indices, values, label_ends, labels)
-    return cast(Counts, _parse(text, first_line, False, rules, *out))
+    return _parse(text, first_line, False, rules, *out)
 
 
-def _check_room(text: U8, row_ends: I64, indices: I32, values: F32, label_ends: I64, labels: NDArray[Any]) -> None:
+def _check_room(text: U8, *arrays: NDArray[Any]) -> None:
     if len(text) == 0 or text[-1] != _NEWLINE:
         raise ValueError("text must end with a newline")
     lines, colons, commas = count_marks(text)
     needs = {"row_ends": lines, "indices": colons, "values": colons, "label_ends": lines, "labels": commas + lines}
-    for (name, n), array in zip(needs.items(), (row_ends, indices, values, label_ends, labels), strict=True):
+    for (name, n), array in zip(needs.items(), arrays, strict=True):
         if len(array) < n:
             raise ValueError(f"{name} must have room for {n} entries")
 
@@ -87,29 +86,29 @@ def _check_room(text: U8, row_ends: I64, indices: I32, values: F32, label_ends: 
 # --- compiled: `p` is a position in the text, which ends in a newline --------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _is_blank(c: int) -> bool:
-    return c == _SPACE or c == _TAB or c == _RETURN
+    return c in (_SPACE, _TAB, _RETURN)
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _is_end(c: int, xmc: bool) -> bool:
     return c == _NEWLINE or (c == _HASH and not xmc)
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _ends_token(c: int, xmc: bool) -> bool:
     return _is_blank(c) or _is_end(c, xmc)
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _skip_blanks(text: U8, p: int) -> int:
     while _is_blank(text[p]):
         p += 1
     return p
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _read_id(text: U8, p: int) -> tuple[int, int]:
     """Return where the id at `p` ends (-1: there is none) and the id, or a huge one instead of wrapping around."""
     start, value = p, 0
@@ -119,14 +118,14 @@ def _read_id(text: U8, p: int) -> tuple[int, int]:
     return (p if p != start else -1), value
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _starts_with_feature(text: U8, p: int, xmc: bool) -> bool:
     while text[p] != _COLON and text[p] != _COMMA and not _ends_token(text[p], xmc):
         p += 1
     return bool(text[p] == _COLON)
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _read_label(text: U8, p: int, xmc: bool, n_labels: int) -> tuple[int, float]:
     if xmc:
         end, label = _read_id(text, p)
@@ -137,7 +136,7 @@ def _read_label(text: U8, p: int, xmc: bool, n_labels: int) -> tuple[int, float]
     return end, value
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _parse_labels(text: U8, p: int, xmc: bool, n_labels: int, out: Any, n: int) -> tuple[int, int, int]:
     """Return the position after the labels, how many there are in `out`, and where a bad one is (-1: none)."""
     while True:
@@ -152,7 +151,7 @@ def _parse_labels(text: U8, p: int, xmc: bool, n_labels: int, out: Any, n: int) 
         p += 1
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _skip_query(text: U8, p: int, xmc: bool) -> int:
     """Return the position after a query id, if there is one; -1 if it is no number."""
     # Compared one by one: a match stops at the newline that ends the text.
@@ -165,7 +164,7 @@ def _skip_query(text: U8, p: int, xmc: bool) -> int:
     return p if p >= 0 and _ends_token(text[p], xmc) else -1
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _parse_features(
     text: U8, p: int, xmc: bool, first: int, end: int, indices: I32, values: F32, n: int
 ) -> tuple[int, int, int]:
@@ -186,46 +185,76 @@ def _parse_features(
     return p, n, -1
 
 
-@njit(nogil=True, cache=True)
-def _order_features(indices: I32, values: F32) -> int:
-    """Sort the features of a row; return one that occurs twice, -1 if none does."""
-    rising = True
-    for i in range(1, len(indices)):
-        rising = rising and indices[i - 1] < indices[i]
-    if rising:
-        return -1
-    order = np.argsort(indices)
-    indices[:] = indices[order]
-    values[:] = values[order]
-    for i in range(1, len(indices)):
-        if indices[i - 1] == indices[i]:
-            return int(indices[i])
-    return -1
+@exact_jit
+def _sort(keys: Any) -> None:
+    """Heapsort. NumPy's sort, compiled by Numba, takes seconds of compiling for rows that are seldom out of order."""
+    n = len(keys)
+    for step in range(n // 2 + n):
+        root, end = n // 2 - 1 - step, n
+        if root < 0:
+            root, end = 0, n + n // 2 - 1 - step
+            keys[0], keys[end] = keys[end], keys[0]
+        child = 2 * root + 1
+        while child < end:
+            if child + 1 < end and keys[child] < keys[child + 1]:
+                child += 1
+            if keys[root] >= keys[child]:
+                break
+            keys[root], keys[child] = keys[child], keys[root]
+            root, child = child, 2 * child + 1
 
 
-@njit(nogil=True, cache=True)
-def _order_labels(labels: Any) -> int:
-    """Sort the labels of a row; return the position of one that occurs twice, -1 if none does."""
-    rising = True
-    for i in range(1, len(labels)):
-        rising = rising and labels[i - 1] < labels[i]
-    if rising:
-        return -1
-    labels.sort()
-    for i in range(1, len(labels)):
-        if labels[i - 1] == labels[i]:
+@exact_jit
+def _is_rising(ids: Any) -> bool:
+    for i in range(1, len(ids)):  # noqa: SIM110, Numba has no generators in all()
+        if ids[i - 1] >= ids[i]:
+            return False
+    return True
+
+
+@exact_jit
+def _twin(ids: Any) -> int:
+    """Return the position of an id that is equal to the one before it, -1 if there is none."""
+    for i in range(1, len(ids)):
+        if ids[i - 1] == ids[i]:
             return i
     return -1
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
+def _order_features(indices: I32, values: F32) -> int:
+    """Sort the features of a row; return the position of one that occurs twice, -1 if none does."""
+    if _is_rising(indices):
+        return -1
+    # (id, value) pairs as single integers, the id in the upper half
+    bits = values.view(np.uint32)
+    keys = np.empty(len(indices), np.uint64)
+    for i in range(len(indices)):
+        keys[i] = np.uint64(indices[i]) << np.uint64(32) | np.uint64(bits[i])
+    _sort(keys)
+    for i in range(len(indices)):
+        indices[i] = np.int32(keys[i] >> np.uint64(32))
+        bits[i] = np.uint32(keys[i] & np.uint64(0xFFFFFFFF))
+    return _twin(indices)
+
+
+@exact_jit
+def _order_labels(labels: Any) -> int:
+    """Sort the labels of a row; return the position of one that occurs twice, -1 if none does."""
+    if _is_rising(labels):
+        return -1
+    _sort(labels)
+    return _twin(labels)
+
+
+@exact_jit
 def _token_end(text: U8, p: int, xmc: bool, error: int) -> int:
     while not _ends_token(text[p], xmc) and not (error == _LABEL and text[p] == _COMMA):
         p += 1
     return p
 
 
-@njit(nogil=True, cache=True)
+@exact_jit
 def _parse(
     text: U8,
     line: int,
@@ -272,11 +301,11 @@ def _parse(
                 break
             twin = _order_features(indices[features:row_features], values[features:row_features])
             if twin >= 0:
-                error, token, repeated = _REPEATED_FEATURE, 0, np.float64(twin)
+                error, repeated = _REPEATED_FEATURE, np.float64(indices[features + twin])
                 break
             twin = _order_labels(labels[row_label:label])
             if twin >= 0:
-                error, token, repeated = _REPEATED_LABEL, 0, np.float64(labels[row_label + twin])
+                error, repeated = _REPEATED_LABEL, np.float64(labels[row_label + twin])
                 break
         if not blank or (xmc and line <= last_line):
             features, row_label = row_features, label
@@ -287,6 +316,6 @@ def _parse(
             p += 1
         p += 1
         line += 1
-    if error == _NONE or error == _REPEATED_FEATURE or error == _REPEATED_LABEL:
+    if error in (_NONE, _REPEATED_FEATURE, _REPEATED_LABEL):
         return rows, features, row_label, error, line, 0, 0, repeated
     return rows, features, row_label, error, line, token, _token_end(text, token, xmc, error), repeated

@@ -1,0 +1,59 @@
+"""Reading of a file whose format has to be found out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from sparsenet.data.dataset import Dataset
+from sparsenet.data.formats import table_format
+from sparsenet.data.options import Options
+from sparsenet.data.sources import PathOrStream
+from sparsenet.data.sparse import read_sparse, read_svmlight, read_xmc
+from sparsenet.data.tables import TextDataset, read_table
+
+Format = Literal["auto", "xmc", "svmlight", "csv", "tsv", "jsonl"]
+
+
+def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset | TextDataset:
+    r"""Read a file of any of the formats.
+
+    Parameters
+    ----------
+    path : path, '-' or binary stream
+        What to read; ``"-"`` is standard input.
+    format : {'auto', 'xmc', 'svmlight', 'csv', 'tsv', 'jsonl'}
+        "auto" goes by the name for tables (``.csv``, ``.tsv``, ``.jsonl``, before the suffix of a compression), and
+        by the first line else: XMC has a header of three counts.
+    **options
+        Those of `read_xmc`, `read_svmlight` or `read_table`.
+
+    Returns
+    -------
+    Dataset or TextDataset
+        The latter for tables.
+
+    Raises
+    ------
+    DataError
+        For whatever is wrong with the file, naming the line.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> read(BytesIO(b"1 3 2\n1 0:0.5\n")).X.shape
+    (1, 3)
+    >>> read(BytesIO(b'{"text": "sort an array", "label": "np.sort"}\n'), "jsonl").texts
+    ['sort an array']
+    """
+    table = table_format(path) if format == "auto" else format
+    match table:
+        case "csv" | "tsv" | "jsonl":
+            return read_table(path, format=table, **options)
+        case "xmc":
+            return read_xmc(path, **options)
+        case "svmlight":
+            return read_svmlight(path, **options)
+        case None:
+            on_bytes = options.pop("on_bytes", None)
+            return read_sparse(path, Options(**options), on_bytes)
+    raise ValueError(f"format must be 'auto', 'xmc', 'svmlight', 'csv', 'tsv' or 'jsonl', got {format!r}")

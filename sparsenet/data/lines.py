@@ -1,0 +1,115 @@
+"""Lines of UTF-8 text files, and the fields of CSV and TSV rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sparsenet.data.blocks import MAX_LINE_BYTES, line_blocks
+from sparsenet.data.errors import DataError, quoted
+from sparsenet.data.sources import Source
+
+
+class Line(NamedTuple):
+    """A line without its newline, and its number."""
+
+    text: str
+    number: int
+
+
+def text_lines(source: Source) -> Iterator[Line]:
+    """Decode the lines of a UTF-8 file, with or without a byte-order mark."""
+    for block in line_blocks(source):
+        for number, line in enumerate(block.text.tobytes().split(b"\n")[:-1], block.first_line):
+            yield Line(_decoded(line.removesuffix(b"\r"), source.name, number), number)
+
+
+def _decoded(line: bytes, path: str, number: int) -> str:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8"
+        raise DataError(path, number, f"{found}; convert the file, for instance with iconv") from None
+    if "\0" in text:
+        raise DataError(path, number, "there is a NUL byte; the file is not text, or it is damaged")
+    return text.removeprefix("\ufeff") if number == 1 else text
+
+
+class Record(NamedTuple):
+    """The fields of a row, and the number of the line it starts on."""
+
+    fields: list[str]
+    number: int
+
+
+def delimited_records(lines: Iterator[Line], path: str, delimiter: str, *, quotes: bool) -> Iterator[Record]:
+    """Split rows into fields; blank lines are no rows.
+
+    With `quotes` as RFC 4180 has it: a field that starts with a double quote ends with one, may hold delimiters
+    and newlines, and doubles the quotes within. Python's csv module would do, but that it limits the length of a
+    field for the whole process and cannot say where a quote that never closes was opened.
+    """
+    for line in lines:
+        if not line.text:
+            continue
+        if quotes and '"' in line.text:
+            yield Record(_QuotedRow(line, lines, path, delimiter).fields, line.number)
+        else:
+            yield Record(line.text.split(delimiter), line.number)
+
+
+class _QuotedRow:
+    """Splits one row with quotes in it, taking further lines where a field goes on."""
+
+    def __init__(self, line: Line, more: Iterator[Line], path: str, delimiter: str) -> None:
+        self._text, self._number = line
+        self._more = more
+        self._path = path
+        self._delimiter = delimiter
+        self._position = 0
+        self.fields = [self._field()]
+        while self._position < len(self._text):
+            self._position += len(delimiter)
+            self.fields.append(self._field())
+
+    def _field(self) -> str:
+        if self._text.startswith('"', self._position):
+            return self._quoted_field()
+        end = self._text.find(self._delimiter, self._position)
+        start, self._position = self._position, len(self._text) if end < 0 else end
+        return self._text[start : self._position]
+
+    def _quoted_field(self) -> str:
+        opened = self._number
+        parts: list[str] = []
+        room = MAX_LINE_BYTES
+        self._position += 1
+        while True:
+            end = self._text.find('"', self._position)
+            if end < 0:
+                parts += [self._text[self._position :], "\n"]
+                room -= len(parts[-2]) + 1
+                self._next_line(opened, room)
+                continue
+            parts.append(self._text[self._position : end])
+            self._position = end + 1
+            if not self._text.startswith('"', self._position):
+                break
+            parts.append('"')
+            self._position += 1
+        self._check_end()
+        return "".join(parts)
+
+    def _next_line(self, opened: int, room: int) -> None:
+        line = next(self._more, None) if room > 0 else None
+        if line is None:
+            problem = "a quote opens here and does not close; close it, or read the file with quotes=False"
+            raise DataError(self._path, opened, problem)
+        self._text, self._number = line
+        self._position = 0
+
+    def _check_end(self) -> None:
+        rest = self._text[self._position :]
+        if rest and not rest.startswith(self._delimiter):
+            problem = f"{quoted(rest)} follows a closing quote; double the quotes within a field"
+            raise DataError(self._path, self._number, problem)

@@ -1,0 +1,157 @@
+"""Rows of tables, CSV, TSV or JSONL, as texts, labels and numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from sparsenet.data.errors import DataError, quoted
+from sparsenet.data.formats import TableFormat
+from sparsenet.data.lines import Record, delimited_records, text_lines
+from sparsenet.data.sources import Source
+
+Column: TypeAlias = str | int
+_LARGEST = 3.4028235677973366e38  # what rounds to infinity as a 32-bit float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns are wanted, and how labels are separated."""
+
+    text: Column | None
+    target: Column | None
+    features: tuple[Column, ...]
+    label_delimiter: str | None
+
+    def wanted(self) -> list[Column]:
+        """Return all that are wanted."""
+        return [column for column in (self.text, self.target, *self.features) if column is not None]
+
+
+class Row(NamedTuple):
+    """A point of a table."""
+
+    text: str
+    labels: list[str]
+    numbers: list[float]
+
+
+def table_rows(
+    source: Source, table: TableFormat, columns: Columns, header: bool | None, quotes: bool | None
+) -> Iterator[Row]:
+    """Yield the rows of a table."""
+    lines = text_lines(source)
+    if table == "jsonl":
+        for line in lines:
+            if line.text.strip():
+                yield _Cells(_json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
+        return
+    quotes = table == "csv" if quotes is None else quotes
+    records = delimited_records(lines, source.name, "," if table == "csv" else "\t", quotes=quotes)
+    if header is None:
+        header = any(isinstance(column, str) for column in columns.wanted())
+    yield from _delimited_rows(records, source.name, columns, header)
+
+
+def _delimited_rows(records: Iterator[Record], path: str, columns: Columns, header: bool) -> Iterator[Row]:
+    names: list[Any] | None = None
+    for fields, number in records:
+        if names is None:
+            names = fields if header else list(range(len(fields)))
+            _check_columns(names, fields, path, number, columns)
+            if header:
+                continue
+        if len(fields) != len(names):
+            problem = f"{len(fields)} fields where the first row has {len(names)}; quote fields that hold delimiters"
+            raise DataError(path, number, problem)
+        cells: dict[Column, Any] = dict(enumerate(fields))
+        cells.update(zip(names, fields, strict=True))
+        yield _Cells(cells, path, number).row(columns)
+
+
+def _check_columns(names: list[Any], fields: list[str], path: str, number: int, columns: Columns) -> None:
+    for column in columns.wanted():
+        if isinstance(column, int) and not 0 <= column < len(names):
+            raise DataError(path, number, f"there is no column {column}: there are {len(names)}, counted from 0")
+        if isinstance(column, str) and column not in names:
+            found = ", ".join(quoted(field) for field in fields[:20])
+            problem = f"there is no column {column!r}; the first row holds {found}"
+            raise DataError(path, number, f"{problem}; name the columns, or give positions if it is no header")
+        if isinstance(column, str) and names.count(column) > 1:
+            raise DataError(path, number, f"column {column!r} is there twice; rename one, or give positions")
+
+
+def _json_object(text: str, path: str, number: int) -> dict[Column, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(path, number, f"broken JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:  # a number of too many digits; nested too deeply
+        raise DataError(path, number, f"JSON that cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise DataError(path, number, f"expected a JSON object, found {quoted(text)}")
+    return found
+
+
+class _Cells:
+    """The cells of one row, by column."""
+
+    def __init__(self, cells: dict[Column, Any], path: str, number: int) -> None:
+        self._cells = cells
+        self._path = path
+        self._number = number
+
+    def row(self, columns: Columns) -> Row:
+        text = "" if columns.text is None else self._text(columns.text)
+        labels = [] if columns.target is None else self._labels(columns.target, columns.label_delimiter)
+        return Row(text, labels, [self._number_in(column) for column in columns.features])
+
+    def _cell(self, column: Column) -> Any:
+        if column not in self._cells:
+            raise self._error(f"there is no key {column!r}; there are {', '.join(map(repr, self._cells)) or 'none'}")
+        return self._cells[column]
+
+    def _text(self, column: Column) -> str:
+        cell = self._cell(column)
+        if not isinstance(cell, str):
+            raise self._error(f"{column!r} must hold a text, found {quoted(json.dumps(cell))}")
+        return cell
+
+    def _labels(self, column: Column, delimiter: str | None) -> list[str]:
+        cell = self._cell(column)
+        if isinstance(cell, str) and delimiter is not None:
+            labels = [part for part in map(str.strip, cell.split(delimiter)) if part]
+        else:
+            cells = cell if isinstance(cell, list) else [] if cell is None or cell == "" else [cell]
+            labels = [self._label(column, label) for label in cells]
+        if len(set(labels)) < len(labels):
+            twin = next(label for i, label in enumerate(labels) if label in labels[:i])
+            raise self._error(f"label {quoted(twin)} is there twice; keep one of them")
+        return labels
+
+    def _label(self, column: Column, label: Any) -> str:
+        if isinstance(label, str) and label:
+            return label
+        if label == "" or not isinstance(label, str | int | float) or label != label:
+            found = quoted(json.dumps(label))
+            raise self._error(f"{column!r} must hold labels, texts or numbers, found {found}")
+        return json.dumps(label) if isinstance(label, bool) else str(label)
+
+    def _number_in(self, column: Column) -> float:
+        cell = self._cell(column)
+        try:
+            if isinstance(cell, bool) or not isinstance(cell, str | int | float) or "_" in str(cell):
+                raise ValueError
+            number = float(cell)
+        except (ValueError, OverflowError):
+            raise self._error(f"{column!r} must hold a number, found {quoted(str(cell))}") from None
+        if not math.isfinite(number) or abs(number) >= _LARGEST:
+            problem = f"{column!r} holds {quoted(str(cell))[1:-1]}, which is no finite 32-bit float"
+            raise self._error(f"{problem}; fill missing values in and rescale large ones")
+        return number
+
+    def _error(self, problem: str) -> DataError:
+        return DataError(self._path, self._number, problem)

@@ -1,0 +1,189 @@
+"""Reading of texts and labels from CSV, TSV and JSONL, as a whole or a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.data.errors import DataError
+from sparsenet.data.formats import TableFormat, table_format
+from sparsenet.data.rows import Column, Columns, Row, table_rows
+from sparsenet.data.sources import OnBytes, PathOrStream, open_source
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TextDataset:
+    r"""Points of a table: texts, labels and numeric features.
+
+    Attributes
+    ----------
+    texts : list of str, of length n_points, or None
+        None if no column of texts was asked for.
+    labels : list of lists of str, of length n_points, or None
+        The labels of each point, maybe none; None if no column of labels was asked for.
+    features : ndarray of shape (n_points, n_features), float32
+        The numeric columns asked for.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from sparsenet.data import read_table
+    >>> table = BytesIO(b"text,label\nsort an array,a|b\nfit a line,c\n")
+    >>> data = read_table(table, format="csv", label_delimiter="|")
+    >>> data.texts, data.labels
+    (['sort an array', 'fit a line'], [['a', 'b'], ['c']])
+    """
+
+    texts: list[str] | None
+    labels: list[list[str]] | None
+    features: NDArray[np.float32]
+
+    @property
+    def n_points(self) -> int:
+        """How many points there are."""
+        return len(self.features)
+
+
+def read_table(
+    path: PathOrStream,
+    *,
+    text: Column | None = "text",
+    target: Column | None = "label",
+    features: Sequence[Column] = (),
+    format: TableFormat | Literal["auto"] = "auto",
+    label_delimiter: str | None = None,
+    header: bool | None = None,
+    quotes: bool | None = None,
+    on_bytes: OnBytes | None = None,
+) -> TextDataset:
+    r"""Read texts and labels from a CSV, TSV or JSONL file in UTF-8, compressed or not.
+
+    Parameters
+    ----------
+    path : path, '-' or binary stream
+        What to read; ``"-"`` is standard input.
+    text, target : str or int, or None
+        The columns of texts and labels: a name in the first row or a key of the JSON objects, or, in a CSV or TSV
+        file, a position from 0. None: do without.
+    features : sequence of str or int
+        Columns of numbers.
+    format : {'auto', 'csv', 'tsv', 'jsonl'}
+        "auto" goes by the suffix before that of the compression.
+    label_delimiter : str, optional
+        What separates the labels of a point. By default, a cell is one label, an empty one none. A list of labels in
+        JSON needs none.
+    header : bool, optional
+        Whether the first row of a CSV or TSV file holds names; by default, if columns are asked for by name.
+    quotes : bool, optional
+        Whether fields may be enclosed in double quotes; by default in CSV, and not in TSV.
+    on_bytes : callable, optional
+        Called with the number of bytes read, before decompression, after each read: for a progress bar.
+
+    Returns
+    -------
+    TextDataset
+        Lists of n_points entries, and `features` of shape (n_points, len(features)).
+
+    Raises
+    ------
+    DataError
+        For whatever is wrong with the file, naming the line.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> lines = BytesIO(b"greet\thow do you do\nbye\tsee you\n")
+    >>> read_table(lines, format="tsv", text=1, target=0).labels
+    [['greet'], ['bye']]
+    """
+    columns = _columns(text, target, features, label_delimiter)
+    table = _table(path, format)
+    with open_source(path, on_bytes) as source:
+        rows = list(table_rows(source, table, columns, header, quotes))
+        if source.n_bytes == 0:
+            raise DataError(source.name, None, "the file is empty; expected rows")
+    return _dataset(rows, columns)
+
+
+def iter_table(
+    path: PathOrStream,
+    *,
+    batch_rows: int,
+    text: Column | None = "text",
+    target: Column | None = "label",
+    features: Sequence[Column] = (),
+    format: TableFormat | Literal["auto"] = "auto",
+    label_delimiter: str | None = None,
+    header: bool | None = None,
+    quotes: bool | None = None,
+    on_bytes: OnBytes | None = None,
+) -> Iterator[TextDataset]:
+    r"""Read a table a batch at a time, in memory that does not grow with the file.
+
+    Parameters are those of `read_table`, and `batch_rows`, how many rows a batch has; the last one may have fewer.
+
+    Yields
+    ------
+    TextDataset
+        Lists of batch_rows entries, and `features` of shape (batch_rows, len(features)).
+
+    Raises
+    ------
+    DataError
+        For whatever is wrong with the file, naming the line.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> lines = BytesIO(b'{"text": "one"}\n{"text": "two"}\n{"text": "three"}\n')
+    >>> [batch.texts for batch in iter_table(lines, batch_rows=2, target=None, format="jsonl")]
+    [['one', 'two'], ['three']]
+    """
+    if batch_rows < 1:
+        raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
+    columns = _columns(text, target, features, label_delimiter)
+    table = _table(path, format)
+
+    def batches() -> Iterator[TextDataset]:
+        with open_source(path, on_bytes) as source:
+            rows = table_rows(source, table, columns, header, quotes)
+            while batch := list(islice(rows, batch_rows)):
+                yield _dataset(batch, columns)
+            if source.n_bytes == 0:
+                raise DataError(source.name, None, "the file is empty; expected rows")
+
+    return batches()
+
+
+def _columns(text: Column | None, target: Column | None, features: Sequence[Column], delimiter: str | None) -> Columns:
+    if isinstance(features, str):
+        raise TypeError(f"features must be a sequence of columns, got the string {features!r}")
+    if delimiter == "":
+        raise ValueError("label_delimiter must not be empty; None for one label a cell")
+    columns = Columns(text=text, target=target, features=tuple(features), label_delimiter=delimiter)
+    if not columns.wanted():
+        raise ValueError("text, target and features are all empty: there is nothing to read")
+    return columns
+
+
+def _table(path: PathOrStream, format: TableFormat | Literal["auto"]) -> TableFormat:
+    if format not in ("auto", "csv", "tsv", "jsonl"):
+        raise ValueError(f"format must be 'auto', 'csv', 'tsv' or 'jsonl', got {format!r}")
+    found = table_format(path) if format == "auto" else format
+    if found is None:
+        raise ValueError(f"cannot tell the format of {path!r} by its name; give format='csv', 'tsv' or 'jsonl'")
+    return found
+
+
+def _dataset(rows: list[Row], columns: Columns) -> TextDataset:
+    numbers = np.array([row.numbers for row in rows], np.float64).reshape(len(rows), len(columns.features))
+    return TextDataset(
+        texts=None if columns.text is None else [row.text for row in rows],
+        labels=None if columns.target is None else [row.labels for row in rows],
+        features=numbers.astype(np.float32),
+    )
