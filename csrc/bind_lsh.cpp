@@ -25,7 +25,7 @@ void bind_pack_signs(Array scores, Array codes, int threads) {
   pack_signs(scores_.data(), scores_.rows(), codes_.rows(), n_bits, codes_.data(), threads);
 }
 
-void bind_bin_codes(Array values, Array bins, bool largest, Array codes, int threads) {
+void bind_bin_codes(Array values, Array bins, Array codes, int threads) {
   Matrix<const float> values_(values, "values");
   View<const int32_t, 3> bins_(bins, "bins");
   Matrix<uint16_t> codes_(codes, "codes");
@@ -35,7 +35,7 @@ void bind_bin_codes(Array values, Array bins, bool largest, Array codes, int thr
   checked_threads(threads);
   py::gil_scoped_release released;
   const Bins all{bins_.data(), bins.shape(0), bins.shape(1), bins_.cols()};
-  bin_codes(values_.data(), values_.rows(), values_.cols(), all, largest, codes_.data(), threads);
+  bin_codes(values_.data(), values_.rows(), values_.cols(), all, codes_.data(), threads);
 }
 
 void bind_build_tables(Array codes, Array offsets, Array labels, int threads) {
@@ -77,8 +77,8 @@ int64_t bind_query_shared(Array offsets, Array labels, Array codes, int64_t prob
   return query_shared(tables, query, ids_.data(), hits_.data(), threads);
 }
 
-void bind_query_each(Array offsets, Array labels, Array codes, int64_t probe_limit, Array counts, Array ids,
-                     Array hits, Array found, int threads) {
+void bind_query_each(Array offsets, Array labels, Array codes, int64_t probe_limit, Array counts, Array ids, Array hits,
+                     Array found, int threads) {
   Matrix<int32_t> ids_(ids, "ids"), hits_(hits, "hits");
   Vector<int64_t> found_(found, "found");
   const Tables tables = checked_tables(offsets, labels);
@@ -96,12 +96,12 @@ void bind_query_each(Array offsets, Array labels, Array codes, int64_t probe_lim
 void bind_lsh(py::module_& core) {
   using namespace py::literals;
   core.def("lsh_pack_signs", bind_pack_signs, "scores"_a, "codes"_a, "threads"_a);
-  core.def("lsh_bin_codes", bind_bin_codes, "values"_a, "bins"_a, "largest"_a, "codes"_a, "threads"_a);
+  core.def("lsh_bin_codes", bind_bin_codes, "values"_a, "bins"_a, "codes"_a, "threads"_a);
   core.def("lsh_build_tables", bind_build_tables, "codes"_a, "offsets"_a, "labels"_a, "threads"_a);
   core.def("lsh_query_shared", bind_query_shared, "offsets"_a, "labels"_a, "codes"_a, "probe_limit"_a, "counts"_a,
            "ids"_a, "hits"_a, "threads"_a);
-  core.def("lsh_query_each", bind_query_each, "offsets"_a, "labels"_a, "codes"_a, "probe_limit"_a, "counts"_a,
-           "ids"_a, "hits"_a, "found"_a, "threads"_a);
+  core.def("lsh_query_each", bind_query_each, "offsets"_a, "labels"_a, "codes"_a, "probe_limit"_a, "counts"_a, "ids"_a,
+           "hits"_a, "found"_a, "threads"_a);
 }
 
 }  // namespace sparsenet

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace sparsenet {
 namespace {
 
 // Rows hashed by one task: enough to pay for the call, few enough to share out a batch of queries.
-constexpr int64_t kRowsPerTask = 32;
+constexpr int64_t kRowsPerTask = 16;
 // Other bins asked by an empty one. Only a vector with one or two non-zero values comes near.
 constexpr uint32_t kBorrowAttempts = 64;
 
@@ -24,139 +25,159 @@ uint32_t mix(uint32_t x) {
 
 template <typename Function>
 void for_row_blocks(int64_t n, int threads, const Function& function) {
-  parallel_for((n + kRowsPerTask - 1) / kRowsPerTask, threads, [&](int64_t task) {
-    function(task * kRowsPerTask, std::min(n, (task + 1) * kRowsPerTask));
-  });
+  parallel_for((n + kRowsPerTask - 1) / kRowsPerTask, threads,
+               [&](int64_t task) { function(task * kRowsPerTask, std::min(n, (task + 1) * kRowsPerTask)); });
 }
 
-// The position that stands for a bin, -1 if all its values are zero. Written so that it compiles without branches:
-// at random data they would be mispredicted half of the time.
-template <bool largest>
-int32_t winner(const float* values, const int32_t* coordinates, int64_t window) {
-  float best = -std::numeric_limits<float>::infinity();
-  int32_t position = -1;
-  for (int64_t i = largest ? 0 : window - 1; largest ? i < window : i >= 0; largest ? ++i : --i) {
-    const float value = values[coordinates[i]];
-    const bool better = value != 0.0F && (!largest || value > best);
-    best = better ? value : best;
-    position = better ? static_cast<int32_t>(i) : position;
+constexpr int32_t kAbsent = std::numeric_limits<int32_t>::min();
+
+// One value for each row of a block: the same code for all rows, without branches that could not be predicted. A
+// vector type, since GCC unrolls such a loop over an array before it would vectorise it: three times slower.
+struct Lanes {
+  typedef int32_t Vector __attribute__((vector_size(kRowsPerTask * sizeof(int32_t))));
+  Vector value;
+};
+
+// An integer that orders as the value does, and kAbsent for zero.
+int32_t key_of(float value) {
+  int32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return value == 0.0F ? kAbsent : bits ^ ((bits >> 31) & 0x7fffffff);
+}
+
+// The position of the largest key in a bin for each row of a block, -1 where all are absent. `columns` (width,) is
+// the block, transposed.
+Lanes find_winners(const std::vector<Lanes>& columns, const int32_t* coordinates, int64_t window) {
+  Lanes::Vector best = Lanes::Vector{} + kAbsent, position = Lanes::Vector{} - 1;
+  for (int32_t i = 0; i < window; ++i) {
+    const Lanes::Vector column = columns[coordinates[i]].value, better = column > best;
+    position = (better & i) | (~better & position);
+    best = (better & column) | (~better & best);
   }
-  return position;
+  return {position};
 }
 
 // Densification (Shrivastava 2017): an empty bin takes over a pseudo-random other one, the same for every vector.
 // The donor is part of the symbol, so that a borrowed position rarely passes for one of the bin's own.
-uint32_t symbol(const std::vector<int32_t>& winners, uint32_t bin, int64_t window) {
-  const uint32_t n_bins = static_cast<uint32_t>(winners.size());
+uint32_t symbol(const std::vector<Lanes>& winners, int64_t row, uint32_t bin, int64_t window) {
   uint32_t donor = bin;
-  for (uint32_t attempt = 0; winners[donor] < 0 && attempt < kBorrowAttempts; ++attempt)
-    donor = mix(bin * kBorrowAttempts + attempt) % n_bins;
-  if (winners[donor] < 0) return 0;
-  return (static_cast<uint32_t>(winners[donor]) + donor) & static_cast<uint32_t>(window - 1);
+  for (uint32_t attempt = 0; winners[donor].value[row] < 0 && attempt < kBorrowAttempts; ++attempt)
+    donor = mix(bin * kBorrowAttempts + attempt) % static_cast<uint32_t>(winners.size());
+  const int32_t winner = winners[donor].value[row];
+  return winner < 0 ? 0 : (static_cast<uint32_t>(winner) + donor) & static_cast<uint32_t>(window - 1);
 }
 
-template <bool largest>
-void bin_codes_of(const float* values, int64_t n, int64_t width, const Bins& bins, uint16_t* codes, int threads) {
-  const int64_t n_bins = bins.n_tables * bins.per_table;
-  for_row_blocks(n, threads, [&](int64_t begin, int64_t end) {
-    std::vector<int32_t> winners(n_bins);
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t bin = 0; bin < n_bins; ++bin)
-        winners[bin] = winner<largest>(values + row * width, bins.coordinates + bin * bins.window, bins.window);
-      for (int64_t table = 0; table < bins.n_tables; ++table) {
-        uint32_t code = 0;
-        for (int64_t i = 0; i < bins.per_table; ++i)
-          code = code * static_cast<uint32_t>(bins.window) +
-                 symbol(winners, static_cast<uint32_t>(table * bins.per_table + i), bins.window);
-        codes[table * n + row] = static_cast<uint16_t>(code);
-      }
-    }
-  });
+uint16_t code_of(const std::vector<Lanes>& winners, int64_t row, const Bins& bins, int64_t table) {
+  uint32_t code = 0;
+  for (int64_t bin = table * bins.per_table; bin < (table + 1) * bins.per_table; ++bin)
+    code = code * static_cast<uint32_t>(bins.window) + symbol(winners, row, static_cast<uint32_t>(bin), bins.window);
+  return static_cast<uint16_t>(code);
+}
+
+// A run of labels in a bucket, each of which gets `weight` hits.
+struct Run {
+  const int32_t* labels;
+  int64_t size;
+  int32_t weight;
+};
+
+// Of a bucket above `limit`, only so many labels are looked at, from a place of its own in every bucket on: were it
+// always the first, small ids would be preferred. Appends one run, or two if it goes on at the bucket's beginning.
+void append_runs(const Tables& tables, int64_t table, uint32_t code, int64_t limit, int32_t weight,
+                 std::vector<Run>* runs) {
+  const int32_t* offsets = tables.offsets + table * (tables.n_buckets + 1) + code;
+  const int32_t* bucket = tables.labels + table * tables.n_labels + offsets[0];
+  const int64_t size = offsets[1] - offsets[0];
+  const int64_t start = size <= limit ? 0 : mix(static_cast<uint32_t>(table) << 16 | code) % size;
+  const int64_t looked_at = std::min(limit, size), until_end = std::min(looked_at, size - start);
+  if (until_end > 0) runs->push_back({bucket + start, until_end, weight});
+  if (looked_at > until_end) runs->push_back({bucket, looked_at - until_end, weight});
 }
 
 // Counts hits in a dense array of zeros and remembers which entries it touched.
 class Counter {
  public:
-  Counter(const Tables& tables, int64_t probe_limit, int32_t* counts)
-      : tables_(tables), probe_limit_(probe_limit), counts_(counts) {}
+  explicit Counter(int32_t* counts) : counts_(counts) {}
 
-  void add(int32_t label, int32_t weight) {
-    if (counts_[label] == 0) touched_.push_back(label);
-    counts_[label] += weight;
-  }
-
-  // Every label of a bucket gets `weight` hits. Of a bucket above the limit, only a run of labels is looked at; it
-  // starts at a place of its own in every bucket, otherwise small ids would always be preferred.
-  void probe(int64_t table, uint32_t code, int32_t weight) {
-    const int32_t* offsets = tables_.offsets + table * (tables_.n_buckets + 1) + code;
-    const int32_t* bucket = tables_.labels + table * tables_.n_labels + offsets[0];
-    const int64_t size = offsets[1] - offsets[0];
-    if (size <= probe_limit_) {
-      for (int64_t i = 0; i < size; ++i) add(bucket[i], weight);
-      return;
+  // Buckets lie anywhere in memory: those ahead are fetched while one is counted.
+  void add(const std::vector<Run>& runs) {
+    for (size_t i = 0; i < runs.size(); ++i) {
+      if (i + kRunsAhead < runs.size()) __builtin_prefetch(runs[i + kRunsAhead].labels);
+      const Run& run = runs[i];
+      reserve(run.size);
+      for (int64_t j = 0; j < run.size; ++j) add(run.labels[j], run.weight);
     }
-    const int64_t start = mix(static_cast<uint32_t>(table) << 16 | code) % size;
-    const int64_t until_end = std::min(probe_limit_, size - start);
-    for (int64_t i = 0; i < until_end; ++i) add(bucket[start + i], weight);
-    for (int64_t i = 0; i < probe_limit_ - until_end; ++i) add(bucket[i], weight);
   }
 
-  void absorb(Counter& other) {
-    for (const int32_t label : other.touched_) add(label, other.counts_[label]);
-    other.clear();
+  void absorb(Counter* other) {
+    reserve(other->n_touched_);
+    for (int64_t i = 0; i < other->n_touched_; ++i) {
+      const int32_t label = other->touched_[i];
+      add(label, other->counts_[label]);
+      other->counts_[label] = 0;
+    }
+    other->n_touched_ = 0;
   }
 
   // Moves the `limit` most frequent labels out, ties to the smaller label, and leaves only zeros.
   int64_t take(int64_t limit, int32_t* ids, int32_t* hits) {
+    found_.resize(n_touched_);
+    for (int64_t i = 0; i < n_touched_; ++i) {
+      found_[i] = counts_[touched_[i]];
+      counts_[touched_[i]] = 0;
+    }
     const int32_t least = cut(limit);
     keys_.clear();
-    for (const int32_t label : touched_)
-      if (counts_[label] >= least)
-        keys_.push_back(static_cast<uint64_t>(~static_cast<uint32_t>(counts_[label])) << 32 |
-                        static_cast<uint32_t>(label));
-    clear();
-    const int64_t found = std::min<int64_t>(limit, static_cast<int64_t>(keys_.size()));
-    std::nth_element(keys_.begin(), keys_.begin() + found, keys_.end());
-    std::sort(keys_.begin(), keys_.begin() + found);
-    for (int64_t i = 0; i < found; ++i) {
+    for (int64_t i = 0; i < n_touched_; ++i)
+      if (found_[i] >= least)
+        keys_.push_back(static_cast<uint64_t>(~static_cast<uint32_t>(found_[i])) << 32 |
+                        static_cast<uint32_t>(touched_[i]));
+    n_touched_ = 0;
+    const int64_t size = std::min<int64_t>(limit, static_cast<int64_t>(keys_.size()));
+    std::nth_element(keys_.begin(), keys_.begin() + size, keys_.end());
+    std::sort(keys_.begin(), keys_.begin() + size);
+    for (int64_t i = 0; i < size; ++i) {
       ids[i] = static_cast<int32_t>(keys_[i] & 0xffffffffU);
       hits[i] = static_cast<int32_t>(~static_cast<uint32_t>(keys_[i] >> 32));
     }
-    return found;
+    return size;
   }
 
  private:
-  void clear() {
-    for (const int32_t label : touched_) counts_[label] = 0;
-    touched_.clear();
+  static constexpr size_t kRunsAhead = 8;
+
+  // Without a branch on whether the label is new, which could not be predicted; `touched_` has room for it.
+  void add(int32_t label, int32_t weight) {
+    touched_[n_touched_] = label;
+    n_touched_ += counts_[label] == 0;
+    counts_[label] += weight;
+  }
+
+  void reserve(int64_t n_more) {
+    const size_t needed = static_cast<size_t>(n_touched_ + n_more + 1);
+    if (touched_.size() < needed) touched_.resize(2 * needed);
   }
 
   // The largest count that at least `limit` labels reach, or 1. Most labels have one or two hits: only those that
   // may be returned should be sorted.
   int32_t cut(int64_t limit) {
-    int32_t most = 0;
-    for (const int32_t label : touched_) most = std::max(most, counts_[label]);
+    int32_t most = 1;
+    for (const int32_t count : found_) most = std::max(most, count);
     histogram_.assign(most + 1, 0);
-    for (const int32_t label : touched_) ++histogram_[counts_[label]];
-    int64_t reached = 0;
-    for (; most > 1; --most) {
+    for (const int32_t count : found_) ++histogram_[count];
+    for (int64_t reached = 0; most > 1; --most) {
       reached += histogram_[most];
       if (reached >= limit) break;
     }
     return most;
   }
 
-  const Tables& tables_;
-  int64_t probe_limit_;
   int32_t* counts_;
-  std::vector<int32_t> touched_;
+  int64_t n_touched_ = 0;
+  std::vector<int32_t> touched_, found_;
   std::vector<uint64_t> keys_;
   std::vector<int64_t> histogram_;
 };
-
-Counter counter_of(const Tables& tables, const Query& query, int64_t slot) {
-  return Counter(tables, query.probe_limit, query.counts + slot * tables.n_labels);
-}
 
 }  // namespace
 
@@ -173,9 +194,16 @@ void pack_signs(const float* scores, int64_t n, int64_t n_tables, int64_t n_bits
   });
 }
 
-void bin_codes(const float* values, int64_t n, int64_t width, const Bins& bins, bool largest, uint16_t* codes,
-               int threads) {
-  (largest ? bin_codes_of<true> : bin_codes_of<false>)(values, n, width, bins, codes, threads);
+void bin_codes(const float* values, int64_t n, int64_t width, const Bins& bins, uint16_t* codes, int threads) {
+  for_row_blocks(n, threads, [&](int64_t begin, int64_t end) {
+    std::vector<Lanes> columns(width), winners(bins.n_tables * bins.per_table);
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t c = 0; c < width; ++c) columns[c].value[row - begin] = key_of(values[row * width + c]);
+    for (size_t bin = 0; bin < winners.size(); ++bin)
+      winners[bin] = find_winners(columns, bins.coordinates + bin * bins.window, bins.window);
+    for (int64_t table = 0; table < bins.n_tables; ++table)
+      for (int64_t row = begin; row < end; ++row) codes[table * n + row] = code_of(winners, row - begin, bins, table);
+  });
 }
 
 void build_tables(const uint16_t* codes, int64_t n_tables, int64_t n_labels, int64_t n_buckets, int32_t* offsets,
@@ -194,29 +222,34 @@ void build_tables(const uint16_t* codes, int64_t n_tables, int64_t n_labels, int
 
 int64_t query_shared(const Tables& tables, const Query& query, int32_t* ids, int32_t* hits, int threads) {
   std::vector<Counter> counters;
-  for (int64_t slot = 0; slot < query.n_slots; ++slot) counters.push_back(counter_of(tables, query, slot));
+  for (int64_t slot = 0; slot < query.n_slots; ++slot) counters.emplace_back(query.counts + slot * tables.n_labels);
   parallel_for(query.n_slots, threads, [&](int64_t slot) {
+    std::vector<Run> runs;
     for (int64_t table = slot; table < tables.n_tables; table += query.n_slots) {
       // Points of a batch often share a bucket: it is then walked once.
       std::vector<uint16_t> codes(query.codes + table * query.n, query.codes + (table + 1) * query.n);
       std::sort(codes.begin(), codes.end());
       for (auto first = codes.begin(); first != codes.end();) {
         const auto last = std::upper_bound(first, codes.end(), *first);
-        counters[slot].probe(table, *first, static_cast<int32_t>(last - first));
+        append_runs(tables, table, *first, query.probe_limit, static_cast<int32_t>(last - first), &runs);
         first = last;
       }
     }
+    counters[slot].add(runs);
   });
-  for (int64_t slot = 1; slot < query.n_slots; ++slot) counters[0].absorb(counters[slot]);
+  for (int64_t slot = 1; slot < query.n_slots; ++slot) counters[0].absorb(&counters[slot]);
   return counters[0].take(query.limit, ids, hits);
 }
 
 void query_each(const Tables& tables, const Query& query, int32_t* ids, int32_t* hits, int64_t* found, int threads) {
   parallel_for(query.n_slots, threads, [&](int64_t slot) {
-    Counter counter = counter_of(tables, query, slot);
+    Counter counter(query.counts + slot * tables.n_labels);
+    std::vector<Run> runs;
     for (int64_t point = slot; point < query.n; point += query.n_slots) {
+      runs.clear();
       for (int64_t table = 0; table < tables.n_tables; ++table)
-        counter.probe(table, query.codes[table * query.n + point], 1);
+        append_runs(tables, table, query.codes[table * query.n + point], query.probe_limit, 1, &runs);
+      counter.add(runs);
       found[point] = counter.take(query.limit, ids + point * query.limit, hits + point * query.limit);
     }
   });

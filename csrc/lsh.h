@@ -19,11 +19,10 @@ struct Bins {
   int64_t n_tables, per_table, window;
 };
 
-// For each row of `values` (n, width): the position within each bin of the largest non-zero value (`largest`), or of
-// the first one; ties go to the earlier. A bin that sees only zeros borrows from another. The symbols of a table's
-// bins, log2(window) bits each, make its code: codes (n_tables, n).
-void bin_codes(const float* values, int64_t n, int64_t width, const Bins& bins, bool largest, uint16_t* codes,
-               int threads);
+// For each row of `values` (n, width): the position within each bin of the largest non-zero value, ties going to the
+// earlier. A bin that sees only zeros borrows from another. The symbols of a table's bins, log2(window) bits each,
+// make its code: codes (n_tables, n).
+void bin_codes(const float* values, int64_t n, int64_t width, const Bins& bins, uint16_t* codes, int threads);
 
 // Per table, the labels in order of (code, label), and where each bucket starts.
 struct Tables {

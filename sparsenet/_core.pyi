@@ -219,12 +219,11 @@ def predict_topk(
 def lsh_pack_signs(scores: F32, codes: U16, threads: int) -> None:
     """Pack the bits ``score >= 0`` of each table, the first highest: scores (n, t * bits), codes (t, n)."""
 
-def lsh_bin_codes(values: F32, bins: I32, largest: bool, codes: U16, threads: int) -> None:
+def lsh_bin_codes(values: F32, bins: I32, codes: U16, threads: int) -> None:
     """Hash rows of `values` (n, w) by bins (t, per table, window) of coordinates; codes (t, n).
 
-    A bin's symbol is the position of its largest non-zero value, or of the first one if not `largest`; ties go to
-    the earlier. A bin of zeros borrows the symbol of another. Window is a power of two; a table's symbols make its
-    code, the first highest.
+    A bin's symbol is the position of its largest non-zero value, ties going to the earlier. A bin of zeros borrows
+    the symbol of another. Window is a power of two; a table's symbols make its code, the first highest.
     """
 
 def lsh_build_tables(codes: U16, offsets: I32, labels: I32, threads: int) -> None:

@@ -27,9 +27,7 @@ def lsh_pack_signs(scores: F32, codes: U16, threads: int) -> None:
     """See `sparsenet/_core.pyi`."""
     n_bits, surplus = divmod(scores.shape[1], max(len(codes), 1))
     if len(codes) < 1 or surplus or not 1 <= n_bits <= 16:
-        raise ValueError(
-            f"scores must have 1 to 16 columns for each of the {len(codes)} tables, got {scores.shape[1]}"
-        )
+        raise ValueError(f"scores must have 1 to 16 columns for each of the {len(codes)} tables, got {scores.shape[1]}")
     parallel_for(_pack_signs, len(scores), threads, scores, n_bits, codes, grain=ROW_GRAIN)
 
 
@@ -46,22 +44,22 @@ def _pack_signs(first: int, last: int, scores: F32, n_bits: int, codes: U16) -> 
 
 
 @checked(values="f32 n _", bins="i32 t _ _", codes="out u16 t n")
-def lsh_bin_codes(values: F32, bins: I32, largest: bool, codes: U16, threads: int) -> None:
+def lsh_bin_codes(values: F32, bins: I32, codes: U16, threads: int) -> None:
     """See `sparsenet/_core.pyi`."""
     window = bins.shape[2]
     if window < 2 or window & (window - 1):
         raise ValueError(f"bins must have a power of two as its last extent, got {window}")
-    parallel_for(_bin_codes, len(values), threads, values, bins, largest, codes, grain=ROW_GRAIN)
+    parallel_for(_bin_codes, len(values), threads, values, bins, codes, grain=ROW_GRAIN)
 
 
 @jit
-def _bin_codes(first: int, last: int, values: F32, bins: I32, largest: bool, codes: U16) -> None:
+def _bin_codes(first: int, last: int, values: F32, bins: I32, codes: U16) -> None:
     n_tables, per_table, window = bins.shape
     flat = bins.reshape(-1, window)
     winners = np.empty(len(flat), np.int64)
     for row in range(first, last):
         for b in range(len(flat)):
-            winners[b] = _winner(values[row], flat[b], largest)
+            winners[b] = _winner(values[row], flat[b])
         for table in range(n_tables):
             code = 0
             for i in range(per_table):
@@ -70,11 +68,11 @@ def _bin_codes(first: int, last: int, values: F32, bins: I32, largest: bool, cod
 
 
 @jit
-def _winner(values: F32, coordinates: I32, largest: bool) -> int:
+def _winner(values: F32, coordinates: I32) -> int:
     best, position = np.float32(-np.inf), -1
     for i in range(len(coordinates)):
         value = values[coordinates[i]]
-        if value != 0 and (value > best if largest else position < 0):
+        if value != 0 and value > best:
             best, position = value, i
     return position
 
@@ -156,9 +154,7 @@ def _count_shared(offsets: I32, labels: I32, codes: U16, slot: int, probe_limit:
 
 
 @jit
-def _probe(
-    bucket: I32, where: int, probe_limit: int, weight: int, counts: I32, touched: I32, n_touched: int
-) -> int:
+def _probe(bucket: I32, where: int, probe_limit: int, weight: int, counts: I32, touched: I32, n_touched: int) -> int:
     start = _mix(where) % len(bucket) if len(bucket) > probe_limit else 0
     for i in range(min(len(bucket), probe_limit)):
         at = start + i

@@ -135,12 +135,13 @@ class DWTA:
 
     def codes(self, vectors: F32, threads: int) -> U16:
         """See `HashFamily`."""
-        return _bin_codes(vectors, self.functions, True, threads)
+        return _bin_codes(vectors, self.functions, threads)
 
 
 class MinHash:
     """Densified one-permutation MinHash (Shrivastava 2017) of the set of a vector's large coordinates.
 
+    A bin yields the first member it sees, in the order of a random permutation: winner-take-all among zeros and ones.
     A label's set holds the coordinates above ``radius / sqrt(h)``, so that a longer vector has more; a query's, those
     above the root mean square of its own. Label sets are padded with elements that no query has (asymmetric
     minwise hashing, Shrivastava and Li 2015): the chance of agreeing then grows with the size of the overlap alone,
@@ -177,12 +178,12 @@ class MinHash:
 
     def codes(self, vectors: F32, threads: int) -> U16:
         """See `HashFamily`."""
-        return _bin_codes(vectors, self.functions, False, threads)
+        return _bin_codes(vectors, self.functions, threads)
 
 
-def _bin_codes(vectors: F32, bins: I32, largest: bool, threads: int) -> U16:
+def _bin_codes(vectors: F32, bins: I32, threads: int) -> U16:
     codes = np.empty((len(bins), len(vectors)), np.uint16)
-    kernels.lsh_bin_codes(vectors, bins, largest, codes, threads)
+    kernels.lsh_bin_codes(vectors, bins, codes, threads)
     return codes
 
 
