@@ -259,9 +259,7 @@ def softmax_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
         arguments = _tile(rng, shape, np.float32(spread))
         points = arguments["positive_points"]
         # Each of a point's labels has the same weight; points without any stay without.
-        arguments["positive_weights"] = (1 / np.bincount(points, minlength=shape.n)[points]).astype(
-            np.float32
-        )
+        arguments["positive_weights"] = (1 / np.bincount(points, minlength=shape.n)[points]).astype(np.float32)
         arguments["log_expected"] = normal(rng, shape.labels)
         arguments |= {"smoothing": smoothing, "scale": scale, "losses": np.full(shape.n, np.nan)}
         yield Call("softmax_gradient", arguments, ("logits", "losses"), 3e-5 + 1e-6 * spread)
@@ -305,9 +303,7 @@ def predict_topk(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
             "weight": whole(rng, shape.labels, shape.width),
             "bias": whole(rng, shape.labels),
         }
-        arguments |= dict(
-            zip(("indptr", "indices", "data"), csr(rng, shape.n, N_FEATURES, whole), strict=True)
-        )
+        arguments |= dict(zip(("indptr", "indices", "data"), csr(rng, shape.n, N_FEATURES, whole), strict=True))
         wide = csr(rng, N_FEATURES, shape.labels, whole, most=60)
         arguments |= dict(zip(("wide_indptr", "wide_labels", "wide_weights"), wide, strict=True))
         arguments["out_labels"] = np.full((shape.n, k), -1, np.int32)

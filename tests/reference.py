@@ -101,9 +101,7 @@ def label_centroids(
 
 
 def wide_touch(active: Array, indptr: Array, indices: Array, slots: Array) -> Outputs:
-    touched = [
-        [j for j in range(indptr[label], indptr[label + 1]) if slots[indices[j]] >= 0] for label in active
-    ]
+    touched = [[j for j in range(indptr[label], indptr[label + 1]) if slots[indices[j]] >= 0] for label in active]
     return {
         "touched_indptr": np.cumsum([0, *map(len, touched)]),
         "touched": np.array([j for label in touched for j in label], np.int64),

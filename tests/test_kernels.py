@@ -40,9 +40,7 @@ def test_kernel_agrees_with_the_oracle_at_any_size_and_alignment(backend: Module
 
 @functions
 @pytest.mark.parametrize("shape", LARGE, ids=str)
-def test_result_does_not_depend_on_threads_in_any_bit(
-    backend: ModuleType, function: str, shape: Shape
-) -> None:
+def test_result_does_not_depend_on_threads_in_any_bit(backend: ModuleType, function: str, shape: Shape) -> None:
     for name, call in calls(function, shape):
         alone = call.run(backend, threads=1)
         assert_close(alone, call.expected(), call.tolerance, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparsenet.kernels._numba_inference import predict_topk
+from sparsenet.kernels._numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels._numba_lsh import (
     lsh_bin_codes,
     lsh_build_tables,
@@ -10,15 +11,17 @@ from sparsenet.kernels._numba_lsh import (
     lsh_query_each,
     lsh_query_shared,
 )
-from sparsenet.kernels._numba_losses import bce_gradient, softmax_gradient
+from sparsenet.kernels._numba_matmul import matmul
 from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
-from sparsenet.kernels._numba_tiles import csr_matmul, matmul, pair_dot, transpose_batch
+from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_xmc
+from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
 from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
     "adagrad_rows",
     "adam_rows",
     "bce_gradient",
+    "count_marks",
     "csr_matmul",
     "isa_available",
     "isa_used",
@@ -30,6 +33,8 @@ __all__ = [
     "lsh_query_shared",
     "matmul",
     "pair_dot",
+    "parse_svmlight",
+    "parse_xmc",
     "predict_topk",
     "set_isa",
     "sgd_rows",

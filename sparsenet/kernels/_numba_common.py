@@ -11,18 +11,15 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -190,45 +187,3 @@ def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: 
         wait(helpers)
     for helper in helpers:
         helper.result()
-
-
-class _SingleThreadedBlas:
-    """Limits NumPy's BLAS to one thread while anyone is inside: how it splits work shows in the result."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._controller: ThreadpoolController | None = None
-        self._limiter: Any = None
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._inside == 0:
-                self._controller = self._controller or ThreadpoolController().select(user_api="blas")
-                self._limiter = self._controller.limit(limits=1)
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
-                    self._limiter.restore_original_limits()
-
-
-single_threaded_blas = _SingleThreadedBlas()
-
-
-def _forget_blas_limit() -> None:
-    # Another thread of the parent may have been inside, or held the lock, when the child was forked.
-    single_threaded_blas.__init__()  # type: ignore[misc]
-
-
-os.register_at_fork(after_in_child=_forget_blas_limit)
-
-
-def product(left: F32, right: F32, out: F32) -> None:
-    """Compute ``out = left @ right`` in NumPy, silent about what is not a number, as compiled kernels are."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.matmul(left, right, out=out)

@@ -1,22 +1,15 @@
-"""Exact inference over all labels, in Numba; the dense product is NumPy's."""
+"""Exact inference over all labels, in Numba."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sparsenet.kernels._numba_common import (
-    F32,
-    I32,
-    I64,
-    checked,
-    jit,
-    parallel_for,
-    product,
-    single_threaded_blas,
-)
+from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
+from sparsenet.kernels._numba_heap import make_heap, replace_worst, sort_heap
+from sparsenet.kernels._numba_matmul import Operand, multiply
 
-# A tile of scores, 64 x 1024, stays in the second-level cache.
-TILE_POINTS = 64
+# A tile of scores, 128 x 1024, stays in the second-level cache.
+TILE_POINTS = 128
 TILE_LABELS = 1024
 
 
@@ -49,15 +42,10 @@ def predict_topk(
 ) -> None:
     """See `sparsenet/_core.pyi`."""
     if out_labels.shape[1] > len(bias):
-        raise ValueError(
-            f"out_labels has {out_labels.shape[1]} columns, but there are only {len(bias)} labels"
-        )
+        raise ValueError(f"out_labels has {out_labels.shape[1]} columns, but there are only {len(bias)} labels")
     model = (hidden, weight, bias, indptr, indices, data, wide_indptr, wide_labels, wide_weights)
     if out_labels.size:
-        with single_threaded_blas():
-            parallel_for(
-                _topk_blocks, -(-len(hidden) // TILE_POINTS), threads, *model, out_labels, out_scores
-            )
+        parallel_for(_topk_blocks, -(-len(hidden) // TILE_POINTS), threads, *model, out_labels, out_scores)
 
 
 def _topk_blocks(
@@ -85,7 +73,7 @@ def _topk_blocks(
         for label in range(0, len(bias), TILE_LABELS):
             labels = slice(label, label + TILE_LABELS)
             scores = np.empty((len(pointers) - 1, len(bias[labels])), np.float32)
-            product(hidden[points], weight[labels].T, scores)
+            multiply(Operand.of(hidden[points], None, True), Operand.of(weight[labels], None, True), scores, 1)
             _add_wide(scores, bias[labels], label, *wide)
             _offer(scores, label, out_labels[points], out_scores[points])
         _sort(out_labels[points], out_scores[points])
@@ -116,7 +104,7 @@ def _add_wide(
 
 @jit
 def _offer(scores: F32, label: int, out_labels: I32, out_scores: F32) -> None:
-    """Keep the best k so far of each row in a heap, whose root is the worst of them."""
+    """Keep the best k so far of each row in a heap."""
     k = out_labels.shape[1]
     for i in range(scores.shape[0]):
         row, labels, best = scores[i], out_labels[i], out_scores[i]
@@ -124,42 +112,14 @@ def _offer(scores: F32, label: int, out_labels: I32, out_scores: F32) -> None:
         for j in range(fill):
             labels[label + j], best[label + j] = label + j, row[j]
         if fill > 0 and label + fill == k:
-            for start in range(k // 2 - 1, -1, -1):
-                _sink(labels, best, start, k)
+            make_heap(labels, best)
         for j in range(fill, row.size):
             # Labels come in ascending order, so one that merely equals the worst cannot enter.
             if row[j] > best[0]:
-                labels[0], best[0] = label + j, row[j]
-                _sink(labels, best, 0, k)
-
-
-@jit
-def _worse(labels: I32, scores: F32, i: int, j: int) -> bool:
-    if scores[i] != scores[j]:
-        return bool(scores[i] < scores[j])
-    return bool(labels[i] > labels[j])
-
-
-@jit
-def _sink(labels: I32, scores: F32, start: int, size: int) -> None:
-    at = start
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and _worse(labels, scores, child + 1, child):
-            child += 1
-        if not _worse(labels, scores, child, at):
-            return
-        labels[at], labels[child] = labels[child], labels[at]
-        scores[at], scores[child] = scores[child], scores[at]
-        at = child
+                replace_worst(labels, best, label + j, row[j])
 
 
 @jit
 def _sort(out_labels: I32, out_scores: F32) -> None:
-    """Turn each heap into a list, best first: the root, the worst of those left, goes to the end of them."""
     for i in range(out_labels.shape[0]):
-        labels, scores = out_labels[i], out_scores[i]
-        for last in range(labels.size - 1, 0, -1):
-            labels[0], labels[last] = labels[last], labels[0]
-            scores[0], scores[last] = scores[last], scores[0]
-            _sink(labels, scores, 0, last)
+        sort_heap(out_labels[i], out_scores[i])

@@ -90,9 +90,7 @@ def softmax_gradient(
     """See `sparsenet/_core.pyi`."""
     positives = (positive_indptr, positive_points, positive_weights)
     scalars = (float(smoothing), float(scale))
-    parallel_for(
-        _softmax, logits.shape[1], threads, logits, *positives, log_expected, *scalars, losses, grain=16
-    )
+    parallel_for(_softmax, logits.shape[1], threads, logits, *positives, log_expected, *scalars, losses, grain=16)
 
 
 @jit

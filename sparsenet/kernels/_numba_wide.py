@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
+from sparsenet.kernels._numba_heap import make_heap, replace_worst, sort_heap
 
 
 @checked(
@@ -57,7 +58,7 @@ def _label_centroids(
 ) -> None:
     # A dense sum with a list of what is set, so that clearing costs what was used.
     total, present = np.zeros(n_features, np.float32), np.zeros(n_features, np.bool_)
-    features = np.empty(n_features, np.int32)
+    features, magnitudes = np.empty(n_features, np.int32), np.empty(n_features, np.float32)
     for label in range(first, last):
         count = 0
         for p in range(label_indptr[label], label_indptr[label + 1]):
@@ -68,35 +69,34 @@ def _label_centroids(
                     features[count] = f
                     count += 1
                 total[f] += data[j]
-        kept = _largest(total, features[:count], budget[label])
+        kept = _keep_largest(total, features[:count], magnitudes[:count], min(budget[label], count))
         at = starts[label]
-        for i in range(kept.size):
-            out_indices[at + i], out_data[at + i] = kept[i], total[kept[i]]
-        out_counts[label] = kept.size
-        for i in range(count):
-            total[features[i]], present[features[i]] = 0, False
+        for i in range(kept):
+            out_indices[at + i], out_data[at + i] = features[i], total[features[i]]
+        out_counts[label] = kept
+        for p in range(label_indptr[label], label_indptr[label + 1]):
+            for j in range(indptr[label_points[p]], indptr[label_points[p] + 1]):
+                total[indices[j]], present[indices[j]] = 0, False
 
 
 @jit
-def _largest(total: F32, features: I32, budget: int) -> I32:
-    """Return the `budget` features with the largest magnitudes, ascending; ties go to the smaller feature."""
-    if features.size <= budget:
-        return np.sort(features)
+def _keep_largest(total: F32, features: I32, magnitudes: F32, budget: int) -> int:
+    """Bring the `budget` features with the largest sums to the front, in ascending order; return their number."""
     if budget <= 0:
-        return features[:0].copy()
-    magnitudes = np.abs(total[features])
-    threshold = np.partition(magnitudes, features.size - budget)[features.size - budget]
-    candidates = np.sort(features[magnitudes >= threshold])
-    room_for_ties = budget - np.sum(magnitudes > threshold)
-    kept = 0
-    for f in candidates:
-        tie = abs(total[f]) == threshold
-        if tie and room_for_ties == 0:
-            continue
-        room_for_ties -= tie
-        candidates[kept] = f
-        kept += 1
-    return candidates[:kept]
+        return 0
+    for i in range(features.size):
+        magnitudes[i] = abs(total[features[i]])
+    kept, worst = features[:budget], magnitudes[:budget]
+    if budget < features.size:
+        make_heap(kept, worst)
+        for i in range(budget, features.size):
+            if magnitudes[i] > worst[0] or (magnitudes[i] == worst[0] and features[i] < kept[0]):
+                replace_worst(kept, worst, features[i], magnitudes[i])
+    # Of equal scores the smaller id is the better one: sorted by nothing else, features ascend.
+    worst[:] = 0
+    make_heap(kept, worst)
+    sort_heap(kept, worst)
+    return budget
 
 
 @checked(
@@ -113,9 +113,7 @@ def wide_touch(
     """See `sparsenet/_core.pyi`."""
     support = int((indptr[1:][active] - indptr[active]).sum())
     if len(touched) < support:
-        raise ValueError(
-            f"touched has shape[0] = {len(touched)}, expected at least {support}, the active support"
-        )
+        raise ValueError(f"touched has shape[0] = {len(touched)}, expected at least {support}, the active support")
     batch = (active, indptr, indices, slots, touched_indptr)
     touched_indptr[0] = 0
     parallel_for(_wide_count, len(active), threads, *batch, grain=64)
@@ -125,9 +123,7 @@ def wide_touch(
 
 
 @jit
-def _wide_count(
-    first: int, last: int, active: I32, indptr: I64, indices: I32, slots: I32, counts: I64
-) -> None:
+def _wide_count(first: int, last: int, active: I32, indptr: I64, indices: I32, slots: I32, counts: I64) -> None:
     for label in range(first, last):
         count = 0
         for j in range(indptr[active[label]], indptr[active[label] + 1]):

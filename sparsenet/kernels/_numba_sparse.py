@@ -1,19 +1,10 @@
-"""Sparse batches and dense tiles, in Numba; the dense product is NumPy's."""
+"""Products with sparse operands, in Numba."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sparsenet.kernels._numba_common import (
-    F32,
-    I32,
-    I64,
-    checked,
-    jit,
-    parallel_for,
-    product,
-    single_threaded_blas,
-)
+from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
 
 
 @checked(indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", dense="f32 d h", out="out f32 n h")
@@ -78,45 +69,6 @@ def _transpose_batch(
         starts[s] = starts[s - 1]
     starts[0] = 0
     return present
-
-
-MATMUL_ROWS = 64  # of a task: fewer lose speed, more leave small products to one thread
-
-
-@checked(a="f32 _ _", b="f32 _ _", out="out f32 _ _", a_rows="i32? _", b_rows="i32? _")
-def matmul(
-    a: F32,
-    b: F32,
-    out: F32,
-    a_rows: I32 | None,
-    b_rows: I32 | None,
-    transpose_a: bool,
-    transpose_b: bool,
-    threads: int,
-) -> None:
-    """See `sparsenet/_core.pyi`."""
-    # The product of the shapes comes first: a gather is a copy, and bad shapes should not pay for it.
-    m, depth = _shape(a, a_rows, transpose_a)
-    b_depth, n = _shape(b, b_rows, transpose_b)
-    if depth != b_depth:
-        raise ValueError(f"b does not fit a: the inner extents are {depth} and {b_depth}")
-    if out.shape != (m, n):
-        raise ValueError(f"out has shape {out.shape}, expected {(m, n)}")
-    left, right = (x if rows is None else x[rows] for x, rows in ((a, a_rows), (b, b_rows)))
-    left, right = left.T if transpose_a else left, right.T if transpose_b else right
-    with single_threaded_blas():
-        parallel_for(_matmul, -(-m // MATMUL_ROWS), threads, left, right, out)
-
-
-def _shape(x: F32, rows: I32 | None, transpose: bool) -> tuple[int, int]:
-    shape = (len(x) if rows is None else len(rows), x.shape[1])
-    return shape[::-1] if transpose else shape
-
-
-def _matmul(first: int, last: int, left: F32, right: F32, out: F32) -> None:
-    for block in range(first, last):
-        rows = slice(block * MATMUL_ROWS, (block + 1) * MATMUL_ROWS)
-        product(left[rows], right, out[rows])
 
 
 @checked(indptr="ptr n+1 nnz", ids="i32 nnz", hidden="f32 n h", weight="f32 L h", out="out f32 nnz")
