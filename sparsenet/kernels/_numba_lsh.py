@@ -100,7 +100,7 @@ def _build_tables(first: int, last: int, codes: U16, offsets: I32, labels: I32) 
         code, start = codes[table], offsets[table]
         start[:] = 0
         for label in range(len(code)):
-            start[np.int64(code[label]) + 1] += 1
+            start[int(code[label]) + 1] += 1
         for bucket in range(len(start) - 1):
             start[bucket + 1] += start[bucket]
         following = start.copy()
@@ -146,8 +146,8 @@ def _count_shared(offsets: I32, labels: I32, codes: U16, slot: int, probe_limit:
             code, last = ordered[first], first + 1
             while last < len(ordered) and ordered[last] == code:
                 last += 1
-            bucket = labels[i, offsets[i, code] : offsets[i, np.int64(code) + 1]]
-            where = np.int64(slot + i * n_slots) << 16 | np.int64(code)
+            bucket = labels[i, offsets[i, code] : offsets[i, int(code) + 1]]
+            where = (slot + i * n_slots) << 16 | int(code)
             n_touched = _probe(bucket, where, probe_limit, last - first, counts[slot], touched, n_touched)
             first = last
     return touched[:n_touched].copy()
@@ -179,7 +179,7 @@ def _absorb(touched: I32, counts: I32, others: I32, other_counts: I32) -> I32:
 def _take(touched: I32, counts: I32, ids: I32, hits: I32) -> int:
     found = counts[touched]
     least = _cut(found, len(ids))
-    keys = np.empty(np.sum(found >= least), np.int64)
+    keys = np.empty(np.count_nonzero(found >= least), np.int64)
     n_keys = 0
     for i in range(len(touched)):
         if found[i] >= least:
@@ -252,9 +252,9 @@ def _query_each(
         for point in range(slot, codes.shape[1], len(counts)):
             n_touched = 0
             for table in range(len(offsets)):
-                code = np.int64(codes[table, point])
+                code = int(codes[table, point])
                 bucket = labels[table, offsets[table, code] : offsets[table, code + 1]]
-                where = np.int64(table) << 16 | code
+                where = table << 16 | code
                 n_touched = _probe(bucket, where, probe_limit, 1, counts[slot], touched, n_touched)
             found[point] = _take(touched[:n_touched], counts[slot], ids[point], hits[point])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 Family = Literal["simhash", "dwta", "minhash"]
@@ -96,10 +96,9 @@ class LSHConfig:
         Bits are chosen so that a bucket holds a few dozen labels.
         """
         bits = min(max(round(math.log2(max(n_labels, 1) / BUCKET_SIZE + 1)), 4), MAX_BITS)
-        defaults = {field.name: field.default for field in fields(cls)}
         if family != "simhash":
-            step = int(settings.get("window", defaults["window"])).bit_length() - 1
-            bits = max(bits // max(step, 1), 1) * max(step, 1)
+            step = max(int(settings.get("window", cls.window)).bit_length() - 1, 1)
+            bits = max(bits // step, 1) * step
         return cls(**{"family": family, "n_bits": bits, "covered": COVERED[family], **settings})  # type: ignore[arg-type]
 
     @property

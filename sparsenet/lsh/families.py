@@ -7,6 +7,7 @@ from there on only exact arithmetic and comparisons are used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -25,7 +26,9 @@ U64 = NDArray[np.uint64]
 class HashFamily(Protocol):
     """What an index needs of a family."""
 
-    functions: F32 | I32
+    @property
+    def functions(self) -> F32 | I32:
+        """The array that the hash functions are made of."""
 
     def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
         """Prepare rows of the output layer: weight (n, h), bias (n,)."""
@@ -39,9 +42,9 @@ class HashFamily(Protocol):
 
 def make_family(config: LSHConfig, width: int) -> HashFamily:
     """Build the hash functions that `config` describes, for vectors of `width` units."""
+    families: dict[str, Callable[[LSHConfig, int], HashFamily]]
     families = {"simhash": SimHash, "dwta": DWTA, "minhash": MinHash}
-    family: HashFamily = families[config.family](config, width)
-    return family
+    return families[config.family](config, width)
 
 
 class SimHash:
@@ -100,38 +103,32 @@ class DWTA:
     A bin looks at a few random coordinates and yields the position of the largest; zeros do not take part, and a
     bin that sees only zeros borrows from another. With two coordinates, two vectors agree if they order them alike.
 
-    The order of coordinates ignores length. So the last place of each bin is a threshold that no query has: what
-    completes a label's vector to the radius, spread over its coordinates, ``sqrt((radius**2 - |v|**2) / h)``. The
-    shorter a vector, the rarer the bins in which it beats the threshold; where it does not, no query meets it. The
-    bias, as ``b / sqrt(m)``, sits at m coordinates at which every query has ``1 / sqrt(m)``.
+    The order of coordinates ignores length and bias. So the last place of each bin is a threshold that no query has:
+    what completes a label's vector to the radius, spread over its coordinates, ``sqrt((radius**2 - l**2) / h)``. The
+    smaller l, the rarer the bins in which the vector beats the threshold; where it does not, no query meets it. Here
+    l is ``|w| + b``, the greatest score that the label has with a query of length 1, if that is positive.
 
     Limit: it compares orders, so the score is approached only in rank, and negative weights count only by not being
     large. For hidden vectors that are mostly positive and peaked, as after ReLU, it finds more than SimHash.
     """
 
     def __init__(self, config: LSHConfig, width: int) -> None:
-        self._n_bias = _bias_copies(width)
-        n_coordinates = width + self._n_bias
-        per_table = config.n_bits // config.bits_per_bin
-        shape = (config.n_tables, per_table, config.window - 1)
-        self.functions: I32 = np.full((*shape[:2], config.window), n_coordinates, np.int32)
-        self.functions[..., :-1] = _permuted(config.seed, n_coordinates, shape)
+        shape = (config.n_tables, config.n_bits // config.bits_per_bin, config.window - 1)
+        self.functions: I32 = np.full((*shape[:2], config.window), width, np.int32)
+        self.functions[..., :-1] = _permuted(config.seed, width, shape)
 
     def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
-        """See `HashFamily`: (n, h + m + 1)."""
+        """See `HashFamily`: (n, h + 1)."""
         centered = frame.centered(weight, bias)
-        squares = frame.quantized(centered)[1] * (frame.radius / LENGTH) ** 2
-        threshold = np.sqrt(np.maximum(frame.radius**2 - squares, 0) / centered.shape[1])
-        shared = centered[:, -1:] / np.float32(np.sqrt(self._n_bias))
-        bias_copies = np.repeat(shared, self._n_bias, axis=1)
-        return np.hstack((centered[:, :-1], bias_copies, threshold[:, None].astype(np.float32)))
+        squares = frame.quantized(centered[:, :-1])[1]
+        length = np.sqrt(squares) * (frame.radius / LENGTH) + centered[:, -1]
+        missing = np.maximum(frame.radius**2 - np.maximum(length, 0) ** 2, 0)
+        centered[:, -1] = np.sqrt(missing / max(weight.shape[1], 1))
+        return centered
 
     def query_vectors(self, hidden: F32) -> F32:
-        """See `HashFamily`: (n, h + m + 1)."""
-        out = np.zeros((len(hidden), hidden.shape[1] + self._n_bias + 1), np.float32)
-        out[:, : hidden.shape[1]] = hidden
-        out[:, hidden.shape[1] : -1] = np.float32(1 / np.sqrt(self._n_bias))
-        return out
+        """See `HashFamily`: (n, h + 1)."""
+        return np.hstack((hidden, np.zeros((len(hidden), 1), np.float32)))
 
     def codes(self, vectors: F32, threads: int) -> U16:
         """See `HashFamily`."""
@@ -143,38 +140,34 @@ class MinHash:
 
     A bin yields the first member it sees, in the order of a random permutation: winner-take-all among zeros and ones.
     A label's set holds the coordinates above ``radius / sqrt(h)``, so that a longer vector has more; a query's, those
-    above the root mean square of its own. Label sets are padded with elements that no query has (asymmetric
-    minwise hashing, Shrivastava and Li 2015): the chance of agreeing then grows with the size of the overlap alone,
-    ``o / (padded + |query| - o)``. For the bias, every query has m more elements and a label
-    ``m * b / radius`` of them, rounded, within 0 and m.
+    above the root mean square of its own. Label sets are padded to one size with elements that no query has
+    (asymmetric minwise hashing, Shrivastava and Li 2015): the chance of agreeing then grows with the size of the
+    overlap o alone, ``o / (padded + |query| - o)``. That size is ``h / 4 * (1 - b / radius)``: a bias makes it smaller
+    and agreement likelier.
 
     Limit: one bit of each weight is all that counts; the weakest of the three on dense vectors, the natural one for
     binary ones.
     """
 
     def __init__(self, config: LSHConfig, width: int) -> None:
-        self._n_bias = _bias_copies(width)
-        self._n_padding = -(-width // 4)
+        self._n_padding = -(-width // 2)
         shape = (config.n_tables, config.n_bits // config.bits_per_bin, config.window)
-        self.functions: I32 = _permuted(config.seed, width + self._n_bias + self._n_padding, shape)
+        self.functions: I32 = _permuted(config.seed, width + self._n_padding, shape)
 
     def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
-        """See `HashFamily`: zeros and ones, (n, h + m + padding)."""
+        """See `HashFamily`: zeros and ones, (n, h + h / 2)."""
         centered = frame.centered(weight, bias)
-        present = centered[:, :-1] > np.float32(frame.radius / np.sqrt(centered.shape[1]))
-        share = np.rint(centered[:, -1:] * np.float32(self._n_bias / frame.radius))
-        favoured = np.arange(self._n_bias) < share
-        missing = self._n_padding - present.sum(axis=1, keepdims=True) - favoured.sum(axis=1, keepdims=True)
-        return np.hstack((present, favoured, np.arange(self._n_padding) < missing)).astype(np.float32)
+        present = centered[:, :-1] > np.float32(frame.radius / np.sqrt(weight.shape[1]))
+        padded = np.rint(self._n_padding / 2 * (1 - centered[:, -1:].astype(np.float64) / frame.radius))
+        missing = padded - present.sum(axis=1, keepdims=True)
+        return np.hstack((present, np.arange(self._n_padding) < missing)).astype(np.float32)
 
     def query_vectors(self, hidden: F32) -> F32:
-        """See `HashFamily`: zeros and ones, (n, h + m + padding)."""
+        """See `HashFamily`: zeros and ones, (n, h + h / 2)."""
         peaks = np.maximum(np.abs(hidden).max(axis=1, initial=0, keepdims=True), TINY)
         squares = np.square(np.rint(hidden * (LENGTH / peaks)).astype(np.float64))
-        mean = squares.sum(axis=1, keepdims=True) / max(hidden.shape[1], 1)
-        present = (hidden > 0) & (squares > mean)
-        bias = np.ones((len(hidden), self._n_bias), bool)
-        return np.hstack((present, bias, np.zeros((len(hidden), self._n_padding), bool))).astype(np.float32)
+        present = (hidden > 0) & (squares > squares.mean(axis=1, keepdims=True))
+        return np.hstack((present, np.zeros((len(hidden), self._n_padding), bool))).astype(np.float32)
 
     def codes(self, vectors: F32, threads: int) -> U16:
         """See `HashFamily`."""
@@ -187,10 +180,6 @@ def _bin_codes(vectors: F32, bins: I32, threads: int) -> U16:
     return codes
 
 
-def _bias_copies(width: int) -> int:
-    return -(-width // 16)
-
-
 def _permuted(seed: int, n_coordinates: int, shape: tuple[int, ...]) -> I32:
     """Fill `shape` from one random permutation of the coordinates after another."""
     size = int(np.prod(shape))
@@ -201,9 +190,8 @@ def _permuted(seed: int, n_coordinates: int, shape: tuple[int, ...]) -> I32:
 
 def _words(seed: int, size: int) -> U64:
     """Return pseudo-random words (SplitMix64): unlike NumPy's generators, the same in every version for ever."""
-    x = (np.arange(1, size + 1, dtype=np.uint64) + np.uint64(seed) * np.uint64(0xD1342543DE82EF95)) * np.uint64(
-        0x9E3779B97F4A7C15
-    )
+    start = np.uint64(seed * 0xD1342543DE82EF95 % 2**64)
+    x = (np.arange(1, size + 1, dtype=np.uint64) + start) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

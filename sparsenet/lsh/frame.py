@@ -57,7 +57,8 @@ class Frame:
     def lengths(self, weight: F32, bias: F32) -> F32:
         """Return the length of each centred vector, (n,)."""
         squares = [self.quantized(self.centered(w, b))[1] for w, b in blocks(weight, bias)]
-        return (np.sqrt(np.concatenate([np.empty(0), *squares])) * (self.radius / LENGTH)).astype(np.float32)
+        lengths: F64 = np.sqrt(np.concatenate([np.empty(0), *squares])) * (self.radius / LENGTH)
+        return lengths.astype(np.float32)
 
 
 def measure(weight: F32, bias: F32, covered: float, headroom: float) -> tuple[Frame, F32]:

@@ -142,7 +142,8 @@ class LSHIndex:
         if shared:
             return float(np.isin(exact, self.query(hidden, limit)[0]).mean())
         indptr, ids, _ = self.query_each(hidden, limit)
-        return float(np.mean([np.isin(row, ids[a:b]).mean() for row, a, b in zip(exact, indptr, indptr[1:], strict=False)]))
+        found = [np.isin(row, ids[indptr[i] : indptr[i + 1]]).mean() for i, row in enumerate(exact)]
+        return float(np.mean(found))
 
     def state(self) -> dict[str, NDArray[np.generic]]:
         """Return the arrays that `restore` needs to make an equal index."""
@@ -184,7 +185,7 @@ class LSHIndex:
 
     def _outgrown(self) -> bool:
         within = np.count_nonzero(self._lengths <= self._frame.radius)
-        return within < n_covered(self.config.covered, self.n_labels)
+        return bool(within < n_covered(self.config.covered, self.n_labels))
 
     def _sort(self) -> None:
         kernels.lsh_build_tables(self.codes, self._offsets, self._labels, self.threads)

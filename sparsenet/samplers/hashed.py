@@ -1,0 +1,167 @@
+"""The sampler that finds hard negatives by hashing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.lsh import LSHConfig, LSHIndex
+from sparsenet.samplers.base import F32, I32, I64, State, uniform
+
+
+class LSHSampler:
+    """Hard negatives from a hash index, the rest at random, so that every label keeps a chance.
+
+    Re-hashing: changed rows are noted by `update` and hashed when the recall of the index has fallen below
+    `recall_target` times what it was right after the last re-hash. Recall is the share of the exact top 5 that are
+    among the 1 % of labels the index, with its stale codes, puts first, on up to 16 points of the latest sample. It is
+    measured after `check_every` updates; whenever that finds the index
+    good, the interval doubles, up to 16-fold, and otherwise it is halved, down to `check_every`.
+
+    Parameters
+    ----------
+    config
+        Settings of the index; by default chosen from the number of labels.
+    hashed
+        Share of the sample that comes from the index.
+    n_queries
+        At most so many points of a batch, evenly spaced, ask the index: their cost is what bounds a sample's.
+    recall_target, check_every
+        See above.
+    threads
+        Threads for the index.
+    """
+
+    def __init__(
+        self,
+        config: LSHConfig | None = None,
+        *,
+        hashed: float = 0.5,
+        n_queries: int = 64,
+        recall_target: float = 0.9,
+        check_every: int = 8,
+        threads: int = 1,
+    ) -> None:
+        for name, value in (("hashed", hashed), ("recall_target", recall_target)):
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name} must be from 0 to 1, got {value!r}")
+        for name, value in (("n_queries", n_queries), ("check_every", check_every), ("threads", threads)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value!r}")
+        self.config, self.hashed, self.n_queries = config, hashed, n_queries
+        self.recall_target, self.check_every, self.threads = recall_target, check_every, threads
+        self.n_rehashes = 0
+        self.recall = float("nan")
+        self._index: LSHIndex | None = None
+        self._queries: F32 | None = None
+        self._latest = np.empty(0, np.int32)
+
+    def prepare(self, n_labels: int, label_counts: I64) -> None:
+        """See `Sampler`."""
+        self.n_labels = n_labels
+        self._index = None
+        self._stale = np.zeros(n_labels, bool)
+        self._fresh_recall = float("nan")
+        self._interval = self._countdown = self.check_every
+
+    def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
+        """See `Sampler`; all at random until the first `update` has shown the weights."""
+        n_negatives = min(n_negatives, self.n_labels)
+        self._queries = hidden[:: -(-len(hidden) // self.n_queries)] if len(hidden) else hidden
+        limit = round(self.hashed * n_negatives)
+        found = np.empty(0, np.int32)
+        if self._index is not None and limit and len(self._queries):
+            found = self._index.query(np.ascontiguousarray(self._queries), limit)[0]
+        self._latest = np.sort(found)
+        others = uniform(self.n_labels - found.size, n_negatives - found.size, rng)
+        # Numbers of the labels that were not found, turned into their ids.
+        skipped = np.searchsorted(self._latest - np.arange(found.size), others, side="right")
+        return np.sort(np.concatenate((self._latest, others + skipped))).astype(np.int32)
+
+    def expected(self, ids: I32, n_negatives: int) -> F32:
+        """See `Sampler`: given the hidden vectors of the latest `sample`.
+
+        Given those, what the index returns is certain, 1, and the others share the rest evenly. Weighting negatives by
+        the reciprocal makes their sum an unbiased estimate of that over all labels. What it is *not* is a label's
+        frequency over batches, of which nothing is assumed.
+        """
+        n_others = self.n_labels - self._latest.size
+        share = (min(n_negatives, self.n_labels) - self._latest.size) / max(n_others, 1)
+        return np.where(np.isin(ids, self._latest), 1, share).astype(np.float32)
+
+    def update(self, weight: F32, bias: F32, changed_rows: I32 | I64) -> None:
+        """See `Sampler`; hashes anew when the rule above says so, and everything at the first call."""
+        if self._index is None:
+            self._index = self._make_index(weight.shape[1])
+            self._index.rebuild(weight, bias)
+            self._remember_fresh(weight, bias)
+            return
+        self._stale[changed_rows] = True
+        self._countdown -= 1
+        if self._countdown > 0 or self._queries is None:
+            return
+        self.recall = self._measure(weight, bias)
+        if self.recall < self.recall_target * self._fresh_recall or np.isnan(self._fresh_recall):
+            self._index.update(weight, bias, np.flatnonzero(self._stale))
+            self._stale[:] = False
+            self.n_rehashes += 1
+            self._interval = max(self._interval // 2, self.check_every)
+            self._remember_fresh(weight, bias)
+        else:
+            self._interval = min(2 * self._interval, 16 * self.check_every)
+        self._countdown = self._interval
+
+    def measure_recall(self, hidden: F32, weight: F32, bias: F32, n_negatives: int, k: int = 5) -> float:
+        """See `Sampler`: found by the index, or by chance among the others."""
+        if len(hidden) == 0 or self.n_labels == 0:
+            return float("nan")
+        limit = round(self.hashed * min(n_negatives, self.n_labels))
+        by_hash = 0.0
+        if self._index is not None and limit:
+            by_hash = self._index.recall(hidden, weight, bias, k=k, limit=limit, shared=True)
+        by_chance = (min(n_negatives, self.n_labels) - limit) / max(self.n_labels - limit, 1)
+        return by_hash + (1 - by_hash) * by_chance
+
+    def memory(self, n_labels: int, width: int) -> int:
+        """See `Sampler`."""
+        config = self.config or LSHConfig.for_size(n_labels, "dwta")
+        return config.memory(n_labels, width, self.threads) + n_labels
+
+    def state(self) -> State:
+        """See `Sampler`."""
+        own: State = {
+            "stale": self._stale,
+            "recalls": np.array([self.recall, self._fresh_recall]),
+            "counters": np.array([self._interval, self._countdown, self.n_rehashes]),
+        }
+        if self._index is None:
+            return own
+        return {**own, **{f"index.{name}": array for name, array in self._index.state().items()}}
+
+    def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
+        """See `Sampler`."""
+        self._stale = np.array(state["stale"], bool)
+        self.recall, self._fresh_recall = np.asarray(state["recalls"], np.float64).tolist()
+        self._interval, self._countdown, self.n_rehashes = np.asarray(state["counters"], np.int64).tolist()
+        prefix = "index."
+        saved = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+        self._index = None
+        if saved:
+            self._index = self._make_index(saved["center"].size - 1)
+            self._index.restore(saved)
+
+    def _make_index(self, width: int) -> LSHIndex:
+        config = self.config or LSHConfig.for_size(self.n_labels, "dwta")
+        return LSHIndex(config, self.n_labels, width, self.threads)
+
+    def _remember_fresh(self, weight: F32, bias: F32) -> None:
+        if self._queries is not None:
+            self.recall = self._fresh_recall = self._measure(weight, bias)
+
+    def _measure(self, weight: F32, bias: F32) -> float:
+        assert self._index is not None
+        assert self._queries is not None
+        queries = np.ascontiguousarray(self._queries[:16])
+        return self._index.recall(queries, weight, bias, k=5, limit=max(self.n_labels // 100, 5))
