@@ -31,9 +31,6 @@ def dense_batch(indptr: Array, indices: Array, data: Array, width: int) -> Array
     return out
 
 
-# --- sparse batches and dense tiles ---
-
-
 def csr_matmul(indptr: Array, indices: Array, data: Array, dense: Array) -> Outputs:
     return {"out": dense_batch(indptr, indices, data, len(dense)) @ double(dense)}
 
@@ -67,9 +64,6 @@ def pair_dot(indptr: Array, ids: Array, hidden: Array, weight: Array) -> Outputs
     return {"out": np.sum(double(hidden)[row_of] * double(weight)[ids], axis=1)}
 
 
-# --- the wide path ---
-
-
 def label_centroids(
     label_indptr: Array,
     label_points: Array,
@@ -82,10 +76,7 @@ def label_centroids(
     out_indices: Array,
     out_data: Array,
 ) -> Outputs:
-    points, present = (
-        dense_batch(indptr, indices, data, n_features),
-        np.zeros((len(indptr) - 1, n_features), bool),
-    )
+    points, present = (dense_batch(indptr, indices, data, n_features), np.zeros((len(indptr) - 1, n_features), bool))
     for i, entries in enumerate(ranges(indptr)):
         present[i, indices[entries]] = True
     features, values, counts = out_indices.copy(), double(out_data), np.zeros(len(budget), np.int64)
@@ -153,9 +144,6 @@ def wide_gradient(
     return {"out": out}
 
 
-# --- losses ---
-
-
 def bce_loss(logits: Array, targets: Array, weights: Array) -> Array:
     """Return the weighted cross-entropy of each entry."""
     return weights * (np.logaddexp(0.0, logits) - targets * logits)
@@ -197,11 +185,7 @@ def bce_gradient(
 
 
 def softmax_targets(
-    shape: tuple[int, ...],
-    positive_indptr: Array,
-    positive_points: Array,
-    positive_weights: Array,
-    smoothing: float,
+    shape: tuple[int, ...], positive_indptr: Array, positive_points: Array, positive_weights: Array, smoothing: float
 ) -> Array:
     """Return the target distribution of each point, a column; all zero for a point without a label."""
     targets = np.zeros(shape)
@@ -234,9 +218,6 @@ def softmax_gradient(
         "logits": scale * np.where(targets.any(axis=0), probability - targets, 0.0),
         "losses": scale * softmax_loss(double(logits), targets, log_expected),
     }
-
-
-# --- optimizers ---
 
 
 def sgd_rows(value: Array, rows: Array, grads: Array, rate: float, decay: float) -> Outputs:
@@ -281,9 +262,6 @@ def adam_rows(
         out[r] -= rate * m[r] / (1 - beta1**step) / corrected
         last[r] = step
     return {"value": out, "first": m, "second": v, "last_step": last}
-
-
-# --- inference ---
 
 
 def all_scores(

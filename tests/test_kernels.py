@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import reference
 from conftest import has_extension
-from kernel_cases import LARGE, MAKERS, SHAPES, Call, Shape, calls, misaligned, normal, whole
+from kernel_calls import LARGE, SHAPES, Call, Shape, misaligned, normal, whole
+from kernel_cases import MAKERS, calls
 from numpy.typing import NDArray
 
 functions = pytest.mark.parametrize("function", sorted(MAKERS))

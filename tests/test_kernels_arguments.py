@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_cases import MAKERS, Call, Shape, calls
+from kernel_calls import Call, Shape
+from kernel_cases import MAKERS, calls
 from numpy.typing import NDArray
 
 import sparsenet
@@ -185,8 +187,6 @@ def test_backend_has_every_kernel_of_the_contract(backend: ModuleType) -> None:
 
 
 def argument_names(function: Callable[..., Any]) -> list[str]:
-    import inspect
-
     try:
         return list(inspect.signature(function).parameters)
     except ValueError:  # a C++ function: its signature is the first line of its docstring

@@ -12,7 +12,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from kernel_cases import LARGE, Call, calls
+from kernel_calls import LARGE, Call
+from kernel_cases import calls
 
 from sparsenet.kernels import _numba_common as common
 

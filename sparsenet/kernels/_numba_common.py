@@ -52,8 +52,6 @@ DTYPES = {
     "i64": np.dtype(np.int64),
     "u8": np.dtype(np.uint8),
     "u16": np.dtype(np.uint16),
-    "u32": np.dtype(np.uint32),
-    "u64": np.dtype(np.uint64),
 }
 
 

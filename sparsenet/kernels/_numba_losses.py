@@ -8,6 +8,9 @@ import numpy as np
 
 from sparsenet.kernels._numba_common import F32, F64, I32, I64, checked, jit, parallel_for
 
+# log(1 + e^-z) is taken of products of that many factors, none above 2: a logarithm costs more than all else.
+LOG_BLOCK = 512
+
 
 @checked(
     logits="out f32 a n",
@@ -50,22 +53,33 @@ def _bce(
     n = logits.shape[1]
     weights, targets = np.empty(n, np.float32), np.empty(n, np.float32)
     for label in range(first, last):
-        weights[:] = negative_weights[label] * np.float32(scale)
+        row, negative, total = logits[label], negative_weights[label] * np.float32(scale), 0.0
+        weights[:] = negative
         targets[:] = smoothing
         for j in range(indptr[label], indptr[label + 1]):
-            weights[points[j]] = positive_weights[j] * np.float32(scale)
-            targets[points[j]] = 1.0 - smoothing
-        total = 0.0
-        for i in range(n):
-            z = logits[label, i]
-            # exp of what is never positive: no logit, however large, overflows.
-            e = math.exp(-abs(z))
-            likelier = np.float32(1) / (np.float32(1) + e)
-            probability = likelier if z >= 0 else e * likelier
-            softplus = max(z, np.float32(0)) + math.log1p(e)
-            logits[label, i] = weights[i] * (probability - targets[i])
-            total += weights[i] * (softplus - targets[i] * z)
+            i = points[j]
+            weights[i], targets[i] = positive_weights[j] * np.float32(scale), 1.0 - smoothing
+            total += (weights[i] - negative) * math.log1p(math.exp(-abs(row[i])))
+        for start in range(0, n, LOG_BLOCK):
+            block = slice(start, start + LOG_BLOCK)
+            linear, product = _bce_block(row[block], weights[block], targets[block])
+            total += linear + negative * math.log(product)
         losses[label] = total
+
+
+@jit
+def _bce_block(z: F32, weights: F32, targets: F32) -> tuple[float, float]:
+    """Replace logits by gradients; return the part of the loss without logarithms, and the product of 1 + e^-|z|."""
+    linear, product = 0.0, 1.0
+    for i in range(z.size):
+        # exp of what is never positive: no logit, however large, overflows.
+        e = math.exp(-abs(z[i]))
+        product *= 1.0 + e
+        linear += weights[i] * (max(z[i], np.float32(0)) - targets[i] * z[i])
+        likelier = np.float32(1) / (np.float32(1) + e)
+        probability = likelier if z[i] >= 0 else e * likelier
+        z[i] = weights[i] * (probability - targets[i])
+    return linear, product
 
 
 @checked(
