@@ -50,7 +50,7 @@ class LSHConfig:
     --------
     >>> config = LSHConfig(n_tables=8, n_bits=6)
     >>> config.memory(n_labels=1000, width=32)
-    76676
+    64740
     """
 
     family: Family = "simhash"

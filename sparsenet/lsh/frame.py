@@ -76,8 +76,8 @@ def measure(weight: F32, bias: F32, covered: float, headroom: float) -> tuple[Fr
 
 
 def n_covered(covered: float, n_labels: int) -> int:
-    """Return how many labels' vectors the radius must reach: at least one."""
-    return max(int(np.ceil(covered * n_labels)), 1)
+    """Return how many labels' vectors the radius must reach."""
+    return int(np.ceil(covered * n_labels))
 
 
 def blocks(weight: F32, bias: F32) -> Iterator[tuple[F32, F32]]:

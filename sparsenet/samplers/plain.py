@@ -124,7 +124,7 @@ class FrequencySampler(RandomSampler):
         """See `Sampler`.
 
         With a clock for each label, the sample is who has arrived when n have. The time of that is taken to be the one
-        at which n are expected; the error is of the order of ``1 / n``.
+        at which n are expected; the error is of the order of ``1 / n`` as long as n is not nearly all.
         """
         if n_negatives >= self.n_labels:
             return np.ones(len(ids), np.float32)

@@ -1,0 +1,193 @@
+"""Samplers: distinct labels, included as often as they say, the same after a restart."""
+
+import numpy as np
+import pytest
+
+from sparsenet.lsh import LSHConfig
+from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
+
+N_LABELS, WIDTH = 120, 16
+
+
+def output_layer(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((N_LABELS, WIDTH)).astype(np.float32), np.zeros(N_LABELS, np.float32)
+
+
+def points(n: int = 8, seed: int = 1) -> np.ndarray:
+    return np.maximum(np.random.default_rng(seed).standard_normal((n, WIDTH)), 0).astype(np.float32)
+
+
+def hashed() -> LSHSampler:
+    return LSHSampler(LSHConfig(family="dwta", n_tables=20, n_bits=3), hashed=0.5, check_every=2)
+
+
+SAMPLERS = [RandomSampler, FrequencySampler, lambda: FrequencySampler(1.0), hashed, AllSampler]
+NAMES = ["random", "frequency", "proportional", "hashed", "all"]
+
+
+@pytest.fixture(params=SAMPLERS, ids=NAMES)
+def sampler(request) -> Sampler:
+    made = request.param()
+    made.prepare(N_LABELS, np.arange(N_LABELS) ** 2 // 40)
+    made.update(*output_layer(), np.arange(N_LABELS))
+    return made
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 15, 60, N_LABELS - 1, N_LABELS, N_LABELS + 5])
+def test_samples_are_distinct_ascending_and_of_the_size_asked(sampler, n):
+    ids = sampler.sample(points(), n, np.random.default_rng(0))
+    assert ids.dtype == np.int32
+    assert (np.diff(ids) > 0).all()
+    assert ids.size == (N_LABELS if isinstance(sampler, AllSampler) else min(n, N_LABELS))
+    assert ids.size == 0 or 0 <= ids[0] <= ids[-1] < N_LABELS
+
+
+@pytest.mark.parametrize("n", [5, 25, 60, 90])
+def test_labels_are_included_as_often_as_expected(sampler, n):
+    rng, n_trials = np.random.default_rng(n), 4000
+    seen = np.zeros(N_LABELS)
+    for _ in range(n_trials):
+        seen[sampler.sample(points(), n, rng)] += 1
+    expected = sampler.expected(np.arange(N_LABELS, dtype=np.int32), n).astype(np.float64)
+    assert expected.min() > 0  # every label keeps a chance
+    if not isinstance(sampler, AllSampler):
+        assert expected.sum() == pytest.approx(n, rel=1e-3)
+    error = 5 * np.sqrt(expected * (1 - expected) / n_trials) + 3 / n_trials  # a label that is all but certain
+    if isinstance(sampler, FrequencySampler):
+        error += 0.25 * expected * (1 - expected) / np.sqrt(n)  # its expectation is an approximation
+    np.testing.assert_array_less(np.abs(seen / n_trials - expected), error + 1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 40])
+def test_frequent_labels_come_first(n):
+    """One label dwarfs the rest: drawing with rejection would hardly get anywhere."""
+    counts = np.ones(1000, np.int64)
+    counts[7] = 10**12
+    sampler = FrequencySampler(1.0)
+    sampler.prepare(1000, counts)
+    ids = sampler.sample(points(), n, np.random.default_rng(0))
+    assert 7 in ids
+    assert np.unique(ids).size == n
+    assert sampler.expected(np.array([7]), n)[0] > 0.99
+
+
+def test_weights_of_one_over_expected_estimate_the_sum_over_all_labels():
+    """What expected is for, hashed labels included: reweighted negatives are unbiased."""
+    sampler = hashed()
+    sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+    sampler.update(*output_layer(), np.arange(N_LABELS))
+    values, rng = np.exp(np.random.default_rng(5).standard_normal(N_LABELS)), np.random.default_rng(6)
+    estimates = []
+    for _ in range(4000):
+        ids = sampler.sample(points(), 30, rng)
+        estimates.append((values[ids] / sampler.expected(ids, 30)).sum())
+    assert abs(np.mean(estimates) - values.sum()) < 5 * np.std(estimates) / np.sqrt(4000)
+
+
+def run(sampler: Sampler, rng: np.random.Generator, first: int, last: int) -> list[np.ndarray]:
+    """Train a little: sample, then change the weights of what was sampled."""
+    samples = []
+    weight, bias = output_layer()
+    for step in range(last):
+        drift = np.random.default_rng(step).standard_normal((20, WIDTH)).astype(np.float32)
+        rows = np.random.default_rng(step + 1000).choice(N_LABELS, 20, replace=False)
+        weight[rows] += drift
+        if step >= first:
+            samples.append(sampler.sample(points(seed=step), 30, rng))
+            sampler.update(weight, bias, rows)
+    return samples
+
+
+@pytest.mark.parametrize("make", SAMPLERS, ids=NAMES)
+def test_resumed_equals_uninterrupted(make):
+    counts = np.arange(N_LABELS) % 13
+    whole, half, resumed = make(), make(), make()
+    for each in (whole, half, resumed):
+        each.prepare(N_LABELS, counts)
+    rng = np.random.default_rng(3)
+    expected = run(whole, np.random.default_rng(3), 0, 40)
+    samples = run(half, rng, 0, 21)
+    resumed.restore({name: array.copy() for name, array in half.state().items()})
+    samples += run(resumed, rng, 21, 40)
+    for a, b in zip(expected, samples, strict=True):
+        np.testing.assert_array_equal(a, b)
+    if isinstance(whole, LSHSampler):
+        assert whole.n_rehashes >= 2
+        assert resumed.n_rehashes == whole.n_rehashes
+
+
+def test_hashed_labels_score_higher_than_random_ones():
+    sampler = hashed()
+    sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+    weight, bias = output_layer()
+    assert sampler.sample(points(), 30, np.random.default_rng(0)).size == 30  # before any index: all at random
+    sampler.update(weight, bias, np.arange(N_LABELS))
+    standing = []
+    for seed in range(20):
+        hidden = points(1, seed)
+        ids = sampler.sample(hidden, 20, np.random.default_rng(0))
+        scores = hidden[0] @ weight.T
+        by_hash = ids[sampler.expected(ids, 20) == 1]
+        assert by_hash.size == 10
+        standing.append((scores[by_hash].mean() - scores.mean()) / scores.std())
+    assert np.mean(standing) > 0.6  # standard deviations; at random 0, give or take 0.07
+
+
+def test_stale_codes_are_hashed_anew_once_recall_has_fallen():
+    sampler = hashed()
+    sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+    weight, bias = output_layer()
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        sampler.sample(points(), 10, rng)
+        sampler.update(weight, bias, np.arange(3))  # nothing has really changed
+    calm = sampler.n_rehashes
+    assert calm <= 1  # the first check has nothing to compare with
+    for _ in range(64):
+        sampler.sample(points(), 10, rng)
+        sampler.update(-weight, bias, np.arange(N_LABELS))
+    assert sampler.n_rehashes == calm + 1
+    fresh = LSHSampler(sampler.config)
+    fresh.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+    fresh.update(-weight, bias, np.arange(N_LABELS))
+    assert sampler.measure_recall(points(), -weight, bias, 40) == pytest.approx(
+        fresh.measure_recall(points(), -weight, bias, 40), abs=0.1
+    )
+
+
+def test_recall_of_a_sample_is_what_is_measured(sampler):
+    weight, bias = output_layer()
+    hidden = points()
+    top = np.argsort(-(hidden @ weight.T), axis=1)[:, :5]
+    rng = np.random.default_rng(0)
+    held = [np.isin(top, sampler.sample(hidden, 30, rng)).mean() for _ in range(1500)]
+    measured = sampler.measure_recall(hidden, weight, bias, 30)
+    # The random sampler states the mean over labels; the others know their labels.
+    assert abs(np.mean(held) - measured) < 5 * np.std(held) / np.sqrt(1500) + 0.02
+
+
+def test_memory_of_the_index_is_announced():
+    sampler = hashed()
+    sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+    sampler.update(*output_layer(), np.arange(N_LABELS))
+    assert sampler.memory(N_LABELS, WIDTH) == sampler._index.nbytes + N_LABELS
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hashed": 1.5}, "hashed must be from 0 to 1, got 1.5"),
+        ({"recall_target": -1}, "recall_target must be from 0 to 1, got -1"),
+        ({"n_queries": 0}, "n_queries must be at least 1, got 0"),
+        ({"check_every": 0}, "check_every must be at least 1, got 0"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, message):
+    with pytest.raises(ValueError, match=message):
+        LSHSampler(**settings)
+
+
+def test_power_that_makes_no_sense():
+    with pytest.raises(ValueError, match="power must be from 0 to 4, got -1"):
+        FrequencySampler(-1)
