@@ -17,6 +17,15 @@ def usable_cpus() -> int:
     return max(1, math.ceil(min(cpus, cpu_quota())))
 
 
+def default_threads() -> int:
+    """Return how many threads to use if nobody says: all usable ones, or OMP_NUM_THREADS if that is fewer.
+
+    By that variable joblib tells its worker processes how many threads each may have.
+    """
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(usable_cpus(), int(wanted)) if wanted.isdigit() and int(wanted) else usable_cpus()
+
+
 def cpu_quota() -> float:
     """Return how many CPUs' worth of time the control group grants; infinity if it sets no limit."""
     quotas = [math.inf]

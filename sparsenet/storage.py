@@ -46,7 +46,7 @@ from sparsenet._model_format import (
 )
 from sparsenet._strings import pack_strings, unpack_strings
 
-__all__ = ["ModelError", "load", "pack_strings", "save", "unpack_strings"]
+__all__ = ["ModelError", "load", "pack_strings", "prepare", "remove", "save", "unpack_strings"]
 
 _CHUNK = 1 << 20
 _DATA_FILE = r"arrays-[0-9a-f]{16}\.safetensors"
@@ -92,6 +92,32 @@ def save(directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], 
             _commit(folder, draft, arrays)
         finally:
             _sweep(folder)
+
+
+def prepare(directory: str | os.PathLike[str]) -> None:
+    """Make the directory if need be, and raise now what `save` would raise after hours of training.
+
+    Raises
+    ------
+    FileExistsError, NotADirectoryError, PermissionError
+        If nothing could be saved there.
+    """
+    with _made_folder(Path(directory)) as folder:
+        _refuse_foreign(folder)
+        if not os.access(folder.path, os.W_OK | os.X_OK):
+            raise PermissionError(f"{folder.path}: no permission to write; name another directory")
+
+
+def remove(directory: str | os.PathLike[str]) -> None:
+    """Remove a model, and its directory if nothing else is in it."""
+    with _model_folder(Path(directory)) as folder, folder.locked():
+        _refuse_foreign(folder)
+        if MANIFEST in folder.names():
+            folder.remove(MANIFEST)  # first: what is left is not a model with parts missing
+        _sweep(folder)
+        empty = not folder.names()
+    if empty:
+        os.rmdir(directory)
 
 
 def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

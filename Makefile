@@ -1,0 +1,61 @@
+# make demo   trains on the docstrings of scientific Python and answers questions
+# make test   runs all tests
+# Both do all the set-up, once, in .venv. The rest is for those who change the code.
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+LINTERS := $(VENV)/.linters
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+SOURCES := $(wildcard csrc/*.cpp csrc/*.h csrc/*/*.cpp csrc/*/*.h)
+CXX_FILES := $(SOURCES)
+
+# The first Python that is new enough. PYTHON=/path/to/python names another one.
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
+NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(p))))
+
+.PHONY: demo test test-numba lint bench clean distclean
+
+demo: $(INSTALLED)
+	$(BIN)/sparsenet demo
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-numba: $(INSTALLED)
+	SPARSENET_KERNELS=numba $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(LINTERS)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/codespell
+
+bench: $(INSTALLED)
+	$(BIN)/python -m bench $(BENCH_ARGS)
+
+clean:
+	rm -rf build dist demo-output *.egg-info sparsenet/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find sparsenet tests bench -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@test -n '$(PYTHON)' || { echo 'sparsenet needs Python 3.11 or newer with its venv module (on Debian and Ubuntu:' \
+	  'apt install python3-venv); none was found. Name one: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@'$(PYTHON)' -c '$(NEW_ENOUGH)' || { echo 'PYTHON=$(PYTHON) is older than 3.11 or lacks venv and ensurepip' >&2; exit 1; }
+	'$(PYTHON)' -m venv $(VENV)
+
+$(INSTALLED): $(BIN)/python pyproject.toml setup.py $(SOURCES)
+	@echo 'Setting up $(VENV), once: a minute or two.' >&2
+	$(PIP) install --editable '.[test]'
+	@touch $@
+
+# Only what the linters themselves are: another `pip install --editable` would compile the extension again.
+$(LINTERS): $(INSTALLED)
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["lint"], sep="\n")' \
+	  | $(PIP) install --requirement /dev/stdin
+	@touch $@

@@ -1,0 +1,207 @@
+"""The docstrings that every machine with scientific Python has: what the demo learns from.
+
+Packages whose functions are written in C or assembled at import (NumPy, SciPy, scikit-learn, and a list of modules of
+the standard library) are imported and looked at; everything else is parsed, and nothing of it runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sysconfig
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+#: Imported: packages that change nothing in the process but their own modules.
+LIVE_PACKAGES = ("numpy", "scipy", "sklearn")
+#: Imported: modules of the standard library with parts in C, whose docstrings no source file holds.
+LIVE_MODULES = tuple(
+    "array binascii bisect bz2 builtins cmath codecs collections contextvars csv datetime decimal errno fcntl functools "
+    "gc hashlib heapq io ipaddress itertools json locale lzma math mmap operator os os.path pathlib pickle queue random re "
+    "resource select shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time types "
+    "unicodedata uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo".split()
+)
+#: Parsed, where installed. None stands for the standard library.
+PARSED_PACKAGES = (None, "numba", "matplotlib", "pandas")
+#: Parts of module names that lead to nothing that people look for.
+SKIPPED_PARTS = frozenset(
+    "test tests testing conftest setup externals idlelib lib2to3 turtledemo tkinter ensurepip pydoc_data encodings "
+    "site-packages dist-packages distutils f2py typing antigravity this cuda posixpath ntpath".split()
+)
+
+
+@dataclass
+class Symbols:
+    """What was found: docstrings by symbol, and what could not be looked at, with the reason."""
+
+    docstrings: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+def collect(on_source: Callable[[str], None] = lambda name: None) -> Symbols:
+    """Gather the docstrings of all public symbols; `on_source` is told what is looked at."""
+    found = Symbols()
+    for package in PARSED_PACKAGES:
+        on_source(package or "standard library")
+        _parse(package, found)
+    _Live(found).look_at(on_source)
+    return found
+
+
+# --- objects that are there at run time ---
+
+
+@dataclass(order=True)
+class _Alias:
+    """A name of an object; the smallest of them is the one to show."""
+
+    inherited: bool
+    depth: int
+    length: int
+    name: str
+
+
+class _Live:
+    """Walks through imported modules; one object may be met under many names."""
+
+    def __init__(self, found: Symbols) -> None:
+        self._found = found
+        self._objects: dict[int, tuple[object, _Alias]] = {}
+
+    def look_at(self, on_source: Callable[[str], None]) -> None:
+        """Import and walk everything, then name each object by its best alias."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecated corners warn when they are looked at
+            for name in (*LIVE_PACKAGES, *LIVE_MODULES):
+                if name not in LIVE_MODULES or name == "builtins":
+                    on_source(name)
+                for path, module in self._modules(name, deep=name in LIVE_PACKAGES):
+                    self._add_module(path, module)
+        for thing, alias in self._objects.values():
+            text = _own_docstring(thing)
+            if text:
+                self._found.docstrings[alias.name.removeprefix("builtins.")] = text
+
+    def _modules(self, name: str, *, deep: bool) -> Iterator[tuple[str, ModuleType]]:
+        try:
+            module = importlib.import_module(name)
+        except (Exception, SystemExit) as error:  # whatever an optional corner of a package may raise
+            self._found.problems[name] = f"{type(error).__name__}: {error}"
+            return
+        yield name, module
+        for info in pkgutil.iter_modules(getattr(module, "__path__", ())) if deep else ():
+            if _is_public(info.name):
+                yield from self._modules(f"{name}.{info.name}", deep=True)
+
+    def _add_module(self, path: str, module: ModuleType) -> None:
+        exported = getattr(module, "__all__", None)
+        root = path.partition(".")[0]
+        for name, thing in vars(module).items():
+            if name.startswith("_") or inspect.ismodule(thing):
+                continue
+            home = str(getattr(thing, "__module__", None) or root).partition(".")[0]
+            if name in exported if exported is not None else home == root:
+                self._add(thing, f"{path}.{name}", inherited=False)
+
+    def _add(self, thing: object, name: str, *, inherited: bool) -> None:
+        alias = _Alias(inherited, name.count("."), len(name), name)
+        known = self._objects.get(id(thing))
+        self._objects[id(thing)] = (thing, min(alias, known[1]) if known else alias)
+        if inspect.isclass(thing):
+            for member in (member for member in dir(thing) if not member.startswith("_")):
+                value = inspect.getattr_static(thing, member, None)
+                if not inspect.isclass(value):
+                    self._add(value, f"{name}.{member}", inherited=member not in vars(thing))
+
+
+def _own_docstring(thing: object) -> str | None:
+    """Return the docstring that was written for this very object, not for its class."""
+    text = getattr(thing, "__doc__", None)
+    if not isinstance(text, str) or text == type(thing).__doc__:
+        return None
+    return text
+
+
+def _is_public(name: str) -> bool:
+    return not name.startswith("_") and name not in SKIPPED_PARTS
+
+
+# --- source files ---
+
+
+def _parse(package: str | None, found: Symbols) -> None:
+    """Take the docstrings of a package's source files."""
+    folder = _folder(package)
+    defined: dict[str, str] = {}
+    exports: dict[str, str] = {}
+    for path in sorted(folder.rglob("*.py")) if folder else ():
+        parts = [*([package] if package else []), *path.relative_to(folder).with_suffix("").parts]
+        is_package = parts[-1] == "__init__"
+        module = ".".join(parts[:-1] if is_package else parts)
+        if SKIPPED_PARTS.intersection(parts):
+            continue
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (OSError, SyntaxError, ValueError) as error:
+            found.problems[module] = f"{type(error).__name__}: {error}"
+            continue
+        defined |= {f"{module}.{name}": text for name, text in _definitions(tree)}
+        if is_package or parts[-1] == "api":
+            exports |= _exports(tree, module)
+    for name, text in defined.items():
+        name = _shortest(name, exports)
+        if all(map(_is_public, name.split("."))):
+            found.docstrings[name] = text
+
+
+def _folder(package: str | None) -> Path | None:
+    if package is None:
+        return Path(sysconfig.get_path("stdlib"))
+    spec = importlib.util.find_spec(package)
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _definitions(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Yield the public functions, classes and methods with a docstring."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and _is_public(node.name):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.name, text
+            if isinstance(node, ast.ClassDef):
+                yield from ((f"{node.name}.{name}", text) for name, text in _definitions(node))
+
+
+def _exports(tree: ast.Module, package: str) -> dict[str, str]:
+    """Say which names a package takes from its modules: `{"package.module.name": "package.name"}`, or with ``*``."""
+    exports = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            source = ".".join(filter(None, [package if node.level else "", node.module]))
+            if source.partition(".")[0] == package.partition(".")[0]:
+                exports |= {f"{source}.{item.name}": f"{package}.{item.asname or item.name}" for item in node.names}
+    return exports
+
+
+def _shortest(name: str, exports: dict[str, str]) -> str:
+    """Follow re-exports to where people import the symbol from; never into a longer name."""
+    met = [name]
+    while (further := _exported_as(met[-1], exports)) and further not in met:
+        met.append(further)
+    return min(met, key=lambda candidate: candidate.count("."))
+
+
+def _exported_as(name: str, exports: dict[str, str]) -> str | None:
+    parts = name.split(".")
+    for i in range(len(parts) - 1, 0, -1):
+        module, (first, *rest) = ".".join(parts[:i]), parts[i:]
+        target = exports.get(f"{module}.{first}") or exports.get(f"{module}.*", "").replace("*", first)
+        if target and target.count(".") <= i:
+            return ".".join([target, *rest])
+    return None

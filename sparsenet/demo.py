@@ -1,0 +1,172 @@
+"""The demo: learn which symbol of scientific Python a sentence speaks of, then answer questions with symbols."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfVectorizer
+from tqdm import tqdm
+
+from sparsenet import _corpus, _docstrings, metrics
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.training import Progress
+
+QUESTIONS = (
+    "sort an array in place",
+    "fit a straight line to points",
+    "compute the inverse of a matrix",
+    "find the root of a function",
+    "split a string into a list of words",
+    "nearest neighbours of a point",
+    "create a temporary directory",
+    "compile a function to machine code",
+    "split data into a training and a test set",
+    "smooth a noisy signal",
+)
+N_VALIDATION, N_TEST = 2000, 5000
+ANSWERS = 3
+
+
+@dataclass(frozen=True)
+class Answerer:
+    """A trained classifier with the vocabulary and the symbols that go with it."""
+
+    vectorizer: TfidfVectorizer
+    model: ExtremeClassifier
+    symbols: Sequence[str]
+
+    def answer(self, question: str, k: int = ANSWERS) -> list[tuple[str, float]]:
+        """Return the k most likely symbols with their probabilities."""
+        labels, probabilities = self.model.topk(self.vectorizer.transform([question]), k)
+        return [(self.symbols[label], float(p)) for label, p in zip(labels[0], probabilities[0], strict=True)]
+
+
+def run(output: Path, *, interactive: bool = False, threads: int | None = None, seed: int = 0) -> None:
+    """Collect, train, measure, draw, answer; results go to stdout, everything else to stderr."""
+    started = time.perf_counter()
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    corpus = _gather(seed)
+    answerer, scores = learn(corpus, threads=threads, seed=seed)
+    console.print(
+        f"Held-out sentences ({scores['points']}): the right one of {len(corpus.symbols)} symbols comes first for "
+        f"{scores['P@1']:.1%} of them, and is among the best five for {scores['recall@5']:.1%}  "
+        f"(P@1 {scores['P@1']:.3f}, P@5 {scores['P@5']:.3f})",
+        highlight=False,
+    )
+    _draw(answerer.model.history_, output)
+    console.print(table_of_answers(answerer, QUESTIONS))
+    _say(f"{time.perf_counter() - started:.0f} seconds in all")
+    if interactive:
+        _converse(answerer, console)
+
+
+def learn(
+    corpus: _corpus.Corpus, *, threads: int | None = None, seed: int = 0
+) -> tuple[Answerer, dict[str, float]]:
+    """Train on a corpus with the defaults, and measure on what it holds out.
+
+    The last part of what is held out is measured once, at the end; the first part chooses the best epoch.
+    """
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2, dtype=np.float32)
+    n_validation = len(corpus.held_out.texts) * N_VALIDATION // (N_VALIDATION + N_TEST)
+    X, Y = vectorizer.fit_transform(corpus.train.texts), _indicator(corpus.train.labels, len(corpus.symbols))
+    held_X, held_Y = vectorizer.transform(corpus.held_out.texts), _indicator(corpus.held_out.labels, len(corpus.symbols))
+    _say(f"{X.shape[0]} sentences, {X.shape[1]} features, {Y.shape[1]} symbols: training")
+    model = ExtremeClassifier(n_jobs=threads, random_state=seed)
+    callbacks = [] if sys.stderr.isatty() else [_EpochLines()]
+    model.fit(X, Y, validation=(held_X[:n_validation], held_Y[:n_validation]), callbacks=callbacks)
+    predicted = model.predict_topk(held_X[n_validation:], k=5)
+    scores = metrics.evaluate(held_Y[n_validation:], predicted, ks=[1, 5])
+    return Answerer(vectorizer, model, corpus.symbols), {**scores, "points": predicted.shape[0]}
+
+
+def table_of_answers(answerer: Answerer, questions: Iterable[str]) -> Table:
+    """Lay out questions with their answers."""
+    table = Table("question", "symbol", "probability")
+    table.columns[2].justify = "right"
+    for question in questions:
+        for rank, (symbol, probability) in enumerate(answerer.answer(question)):
+            table.add_row("" if rank else question, symbol, f"{probability:.2f}", end_section=rank == ANSWERS - 1)
+    return table
+
+
+class _EpochLines:
+    """A line an epoch, where no progress bar can be drawn."""
+
+    def on_batch(self, progress: Progress) -> None:
+        self._epochs = progress.epochs
+
+    def on_epoch(self, record: dict[str, float]) -> None:
+        _say(
+            f"epoch {record['epoch']:.0f}/{self._epochs}: loss {record['loss']:.4g}, "
+            f"P@1 {record['P@1']:.1%}, {record['seconds']:.0f} s"
+        )
+
+
+def _gather(seed: int) -> _corpus.Corpus:
+    with tqdm(unit=" packages", disable=None, leave=False) as bar:
+
+        def follow(source: str) -> None:
+            bar.set_description(f"reading the docstrings of {source}")
+            bar.update()
+
+        found = _docstrings.collect(follow)
+    for name, problem in found.problems.items():
+        _say(f"left out {name}: {problem}")
+    _say(f"{len(found.docstrings)} symbols with a docstring")
+    return _corpus.build(found.docstrings, held_out=N_VALIDATION + N_TEST, seed=seed)
+
+
+def _indicator(labels: Sequence[Sequence[int]], width: int) -> csr_array:
+    indptr = np.cumsum([0, *map(len, labels)])
+    return csr_array((np.ones(indptr[-1], np.float32), np.concatenate(labels), indptr), shape=(len(labels), width))
+
+
+def _draw(history: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Save the curves of loss and P@1 as a picture."""
+    if importlib.util.find_spec("matplotlib") is None:
+        _say("no picture: matplotlib is missing (pip install 'sparsenet[plot]')")
+        return
+    from matplotlib.figure import Figure
+
+    epochs = [record["epoch"] for record in history]
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot(xlabel="epoch")
+    axes.plot(epochs, [record["loss"] for record in history], "o-", color="tab:gray")
+    axes.set_ylabel("training loss", color="tab:gray")
+    axes.set_ylim(bottom=0)
+    right = axes.twinx()
+    right.plot(epochs, [100 * record["P@1"] for record in history], "o-", color="tab:blue")
+    right.set_ylabel("P@1 on held-out sentences, %", color="tab:blue")
+    right.set_ylim(bottom=0)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "training.png"
+    figure.savefig(path, dpi=150)
+    print(f"The curves of loss and P@1: {path}")
+
+
+def _converse(answerer: Answerer, console: Console) -> None:
+    """Answer questions until an empty line or the end of the input."""
+    _say("ask for what you need; an empty line ends this")
+    while True:
+        try:
+            question = input("> ").strip()
+        except EOFError:
+            return
+        if not question:
+            return
+        console.print(table_of_answers(answerer, [question]))
+
+
+def _say(text: str) -> None:
+    print(f"sparsenet: {text}", file=sys.stderr, flush=True)
