@@ -96,9 +96,7 @@ class Slots:
         nnz = int(rows.indptr[-1])
         ids, starts = np.empty(nnz, np.int32), np.empty(nnz + 1, np.int64)
         points, values = np.empty(nnz, np.int32), np.empty(nnz, np.float32)
-        p = kernels.transpose_batch(
-            rows.indptr, rows.indices, rows.data, self.array, ids, starts, points, values
-        )
+        p = kernels.transpose_batch(rows.indptr, rows.indices, rows.data, self.array, ids, starts, points, values)
         self._used = ids[:p]
         return Postings(self.array, ids[:p], starts[: p + 1], points, values)
 

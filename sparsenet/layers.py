@@ -124,12 +124,8 @@ class SparseInput:
 
     def forward(self, features: Rows, postings: Postings | None, context: Pass) -> tuple[F32, Backward]:
         """Map points (n, d) to units (n, h); `postings`, the same points by feature, are needed to go back."""
-        out = np.asarray(
-            context.workspace.take(self.weight.name, (len(features), self.n_outputs), np.float32)
-        )
-        kernels.csr_matmul(
-            features.indptr, features.indices, features.data, self.weight.value, out, context.threads
-        )
+        out = np.asarray(context.workspace.take(self.weight.name, (len(features), self.n_outputs), np.float32))
+        kernels.csr_matmul(features.indptr, features.indices, features.data, self.weight.value, out, context.threads)
         out += self.bias.value
         activation = self.activation.forward(out, context)
 
@@ -137,9 +133,7 @@ class SparseInput:
             assert postings is not None, "an inference pass has no way back"
             grad = activation(grad)
             self.bias.record(np.zeros(1, np.int64), grad.sum(axis=0, keepdims=True))
-            rows = np.asarray(
-                context.workspace.take("input.grads", (len(postings.ids), self.n_outputs), np.float32)
-            )
+            rows = np.asarray(context.workspace.take("input.grads", (len(postings.ids), self.n_outputs), np.float32))
             kernels.csr_matmul(postings.starts, postings.points, postings.values, grad, rows, context.threads)
             self.weight.record(postings.ids.astype(np.int64), rows)
 

@@ -34,7 +34,7 @@ class Network:
     >>> from sparsenet import BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
     >>> network = Network(
     ...     input=SparseInput(n_features=100, n_units=16),
-    ...     output=SampledOutput(16, 1000, sampler=RandomSampler(1000), loss=BinaryCrossEntropy(), n_negatives=50),
+    ...     output=SampledOutput(16, 1000, sampler=RandomSampler(), loss=BinaryCrossEntropy(), n_negatives=50),
     ... )
     >>> network.initialise(seed=0)
     >>> network.memory(batch_size=32)["weights"]
@@ -50,20 +50,21 @@ class Network:
         expected = [*(layer.n_inputs for layer in self.hidden), self.output.n_inputs]
         for position, (width, wanted) in enumerate(zip(widths, expected, strict=True)):
             if width != wanted:
-                raise ValueError(
-                    f"layer {position + 1} takes {wanted} inputs, the one below has {width} outputs"
-                )
+                raise ValueError(f"layer {position + 1} takes {wanted} inputs, the one below has {width} outputs")
 
     def parameters(self) -> list[Parameter]:
         """Return all that is learnt, from input to output."""
-        layers = [*([self.input] if self.input else []), *self.hidden]
-        return [p for layer in layers for p in layer.parameters()] + self.output.parameters()
+        return [p for layer in self._below() for p in layer.parameters()] + self.output.parameters()
 
     def initialise(self, seed: int) -> None:
         """Draw the starting weights."""
         rng = np.random.default_rng(seed)
-        for layer in [*([self.input] if self.input else []), *self.hidden, self.output]:
+        for layer in self._below():
             layer.initialise(rng)
+        self.output.initialise(rng)
+
+    def _below(self) -> list[SparseInput | Dense]:
+        return [*([self.input] if self.input else []), *self.hidden]
 
     def memory(self, *, batch_size: int, n_active: int | None = None) -> dict[str, int]:
         """Return the bytes that training needs, by purpose, before anything is allocated.
@@ -77,7 +78,7 @@ class Network:
         return {
             "weights": weights,
             "optimizer": training - weights,
-            "index": self.output.sampler.memory(self.output.n_inputs),
+            "index": self.output.sampler.memory(self.output.n_labels, self.output.n_inputs),
             "batch": tile,
         }
 
@@ -91,6 +92,7 @@ class Network:
             grad = backward(grad)
         for parameter in self.parameters():
             parameter.apply(step=step, factor=factor, threads=context.threads)
+        self.output.after_step()
         return loss
 
     def hidden_units(self, features: Rows, threads: int) -> F32:
@@ -132,9 +134,7 @@ class Network:
         if self.output.wide:
             self.output.wide.forget_inverted()
 
-    def _forward(
-        self, features: Rows, postings: Postings | None, context: Pass
-    ) -> tuple[F32, list[Backward]]:
+    def _forward(self, features: Rows, postings: Postings | None, context: Pass) -> tuple[F32, list[Backward]]:
         if self.input is None:
             return np.empty((len(features), 0), np.float32), []
         units, backward = self.input.forward(features, postings, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from sparsenet import kernels
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
-State = dict[str, NDArray[np.generic]]
+State = dict[str, NDArray[Any]]
 
 
 class Optimizer(Protocol):
@@ -23,9 +23,7 @@ class Optimizer(Protocol):
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
         """Name the arrays this optimizer keeps for a parameter of `shape`: their shapes and types."""
 
-    def step(
-        self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int
-    ) -> None:
+    def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
         """Move ``value[rows]`` against `grads`, at the learning rate times `factor`; `step` counts from 1."""
 
 
@@ -40,9 +38,7 @@ class SGD:
         """Keep nothing."""
         return {}
 
-    def step(
-        self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int
-    ) -> None:
+    def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
         """Take one step on the rows given."""
         kernels.sgd_rows(value, rows, grads, self.rate * factor, self.decay, threads)
 
@@ -62,14 +58,10 @@ class Adagrad:
         """Keep the sum of squared gradients of each weight."""
         return {"squares": (shape, np.float32)}
 
-    def step(
-        self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int
-    ) -> None:
+    def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
         """Take one step on the rows given."""
         squares = state["squares"]
-        kernels.adagrad_rows(
-            value, squares, rows, grads, self.rate * factor, self.epsilon, self.decay, threads
-        )
+        kernels.adagrad_rows(value, squares, rows, grads, self.rate * factor, self.epsilon, self.decay, threads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +86,7 @@ class Adam:
             "last_step": ((shape[0],), np.int32),
         }
 
-    def step(
-        self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int
-    ) -> None:
+    def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
         """Take one step on the rows given."""
         kernels.adam_rows(
             value,
@@ -136,13 +126,9 @@ class Parameter:
 
     def allocate(self, value: F32 | None = None) -> None:
         """Set the weights, to zero if `value` is None; the optimizer's state comes with the first step."""
-        self.value = (
-            np.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
-        )
+        self.value = np.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
         if self.value.shape != self.shape:
-            raise ValueError(
-                f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}"
-            )
+            raise ValueError(f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}")
         self.state = {}
 
     def record(self, rows: I64, grads: F32) -> None:

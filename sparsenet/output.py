@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from sparsenet.batches import Batch, Rows
 from sparsenet.layers import F32, I32, Pass, uniform
 from sparsenet.losses import Loss, Positives
 from sparsenet.optim import Adam, Optimizer, Parameter
-from sparsenet.samplers import Sampler
+from sparsenet.samplers import LSHSampler, Sampler
 from sparsenet.wide import WidePath
 
 
@@ -33,6 +34,13 @@ class ActiveSet:
     labels: I32
     positives: Positives
     expected: F32
+
+
+class _Latest(NamedTuple):
+    """What the sampler is to hear of the batch in hand once its update is done."""
+
+    hidden: F32
+    changed: I32
 
 
 class SampledOutput:
@@ -67,12 +75,15 @@ class SampledOutput:
     ) -> None:
         if n_inputs == 0 and wide is None:
             raise ValueError("an output layer needs hidden units (n_inputs > 0), a wide path, or both")
+        if n_inputs == 0 and isinstance(sampler, LSHSampler):
+            raise ValueError("an LSHSampler looks at hidden units: it needs n_inputs > 0")
         if per_sample and wide is not None:
             raise ValueError("per_sample=True works on the deep path alone: pass wide=None")
         self.n_inputs, self.n_labels = n_inputs, n_labels
         self.sampler, self.loss, self.n_negatives = sampler, loss, n_negatives
         self.wide, self.initial_bias, self.per_sample = wide, initial_bias, per_sample
         optimizer = optimizer or Adam()
+        self._latest: _Latest | None = None
         self.weight = Parameter("output.weight", (n_labels, n_inputs), optimizer)
         self.bias = Parameter("output.bias", (n_labels, 1), bias_optimizer or optimizer)
 
@@ -84,6 +95,25 @@ class SampledOutput:
         """Draw the dense rows and set the biases; the wide path comes with its own start."""
         self.weight.allocate(uniform(rng, self.weight.shape, 3.0 * max(self.n_inputs, 1)))
         self.bias.allocate(np.full(self.bias.shape, self.initial_bias, np.float32))
+
+    def prepare(self, label_counts: NDArray[np.int64], threads: int) -> None:
+        """Get ready to be trained on data that holds each label so often, (L,)."""
+        self.sampler.prepare(self.n_labels, label_counts)
+        if isinstance(self.sampler, LSHSampler):
+            self.sampler.threads = threads
+
+    def after_step(self) -> None:
+        """Tell the sampler which rows the optimizers have just moved."""
+        if self._latest is not None:
+            self.sampler.update(self.weight.value, self.bias.value.reshape(-1), self._latest.changed)
+
+    def index_recall(self) -> float | None:
+        """Return the share of the deep path's top 5 that a sample holds, on a few points of the last batch."""
+        if self._latest is None or not self.n_inputs:
+            return None
+        hidden = np.ascontiguousarray(self._latest.hidden[:32])
+        weight, bias = self.weight.value, self.bias.value.reshape(-1)
+        return self.sampler.measure_recall(hidden, weight, bias, self.n_negatives)
 
     def forward(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
         """Return the loss of a batch, and the function that records gradients and returns that of `hidden`."""
@@ -98,11 +128,10 @@ class SampledOutput:
         else:
             tile.fill(0)
         tile += self.bias.value[active.labels]
+        self._latest = _Latest(hidden, active.labels)
         touched = None
         if self.wide:
-            touched = self.wide.touch(
-                active.labels, batch.feature_postings, context.workspace, context.threads
-            )
+            touched = self.wide.touch(active.labels, batch.feature_postings, context.workspace, context.threads)
             self.wide.add_scores(touched, batch.feature_postings, tile, context.threads)
         loss = self.loss.gradient(tile, active.positives, active.expected, context.threads)
 
@@ -110,19 +139,13 @@ class SampledOutput:
             rows = active.labels.astype(np.int64)
             self.bias.record(rows, tile.sum(axis=1, keepdims=True))
             if self.wide and touched:
-                self.wide.record_gradient(
-                    touched, batch.feature_postings, tile, context.workspace, context.threads
-                )
+                self.wide.record_gradient(touched, batch.feature_postings, tile, context.workspace, context.threads)
             below: F32 = np.empty((n, self.n_inputs), np.float32)
             if self.n_inputs:
-                grads: F32 = np.asarray(
-                    context.workspace.take("output.grads", (a, self.n_inputs), np.float32)
-                )
+                grads: F32 = np.asarray(context.workspace.take("output.grads", (a, self.n_inputs), np.float32))
                 kernels.matmul(tile, hidden, grads, None, None, False, False, context.threads)
                 self.weight.record(rows, grads)
-                kernels.matmul(
-                    tile, self.weight.value, below, None, active.labels, True, False, context.threads
-                )
+                kernels.matmul(tile, self.weight.value, below, None, active.labels, True, False, context.threads)
             return below
 
         return loss, backward
@@ -135,18 +158,16 @@ class SampledOutput:
         labels = np.concatenate((own.ids, negatives))
         indptr = np.full(len(labels) + 1, own.starts[-1], np.int64)
         indptr[: len(own.starts)] = own.starts
-        return ActiveSet(
-            labels, Positives(indptr, own.points), self.sampler.expected(labels, self.n_negatives)
-        )
+        return ActiveSet(labels, Positives(indptr, own.points), self.sampler.expected(labels, self.n_negatives))
 
     def _forward_pairs(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
         """Do the same with an active set for each sample."""
         assert context.rng is not None
-        indptr, labels, is_positive = self._choose_pairs(batch, hidden, context.rng)
+        indptr, labels, is_positive, expected = self._choose_pairs(batch, hidden, context.rng)
         scores = np.empty(len(labels), np.float32)
         kernels.pair_dot(indptr, labels, hidden, self.weight.value, scores, context.threads)
         scores += self.bias.value[labels, 0]
-        expected = self.sampler.expected(labels, self.n_negatives)
+        self._latest = _Latest(hidden, np.unique(labels))
         loss = self.loss.pair_gradient(scores, indptr, is_positive, expected)
 
         def backward() -> F32:
@@ -155,9 +176,7 @@ class SampledOutput:
             rows = np.flatnonzero(np.diff(by_label.indptr)).astype(np.int64)
             starts = np.append(by_label.indptr[rows], by_label.indptr[-1]).astype(np.int64)
             grads = np.empty((len(rows), self.n_inputs), np.float32)
-            kernels.csr_matmul(
-                starts, by_label.indices.astype(np.int32), by_label.data, hidden, grads, context.threads
-            )
+            kernels.csr_matmul(starts, by_label.indices.astype(np.int32), by_label.data, hidden, grads, context.threads)
             self.weight.record(rows, grads)
             self.bias.record(rows, np.add.reduceat(by_label.data, starts[:-1])[:, None])
             below: F32 = np.empty_like(hidden)
@@ -168,18 +187,21 @@ class SampledOutput:
 
     def _choose_pairs(
         self, batch: Batch, hidden: F32, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], I32, NDArray[np.bool_]]:
-        """Give each point its own labels and negatives of its own: row pointers, labels, and which are true."""
-        own = batch.label_postings
-        indptr, sampled = self.sampler.sample_each(hidden, self.n_negatives, rng)
-        shape = (len(batch), self.n_labels)
-        chosen = csr_array((np.ones(len(sampled), np.float32), sampled, indptr), shape=shape)
-        counts = np.diff(own.starts)
-        true = csr_array(
-            (np.full(len(own.points), 2.0, np.float32), (own.points, np.repeat(own.ids, counts))), shape=shape
-        )
-        merged = (chosen + true).tocsr()  # 1 sampled, 2 true, 3 both
-        return merged.indptr.astype(np.int64), merged.indices.astype(np.int32), merged.data > 1.5
+    ) -> tuple[NDArray[np.int64], I32, NDArray[np.bool_], F32]:
+        """Give each point its own labels and negatives of its own.
+
+        Returns row pointers, labels, which of them are true, and with what probability each would be sampled.
+        """
+        own, shape = batch.label_postings, (len(batch), self.n_labels)
+        sampled = self.sampler.sample_each(hidden, self.n_negatives, rng)
+        drawn = csr_array((sampled.expected, sampled.ids, sampled.indptr), shape=shape)
+        owners = np.repeat(own.ids, np.diff(own.starts))
+        true = csr_array((np.full(len(own.points), 2, np.float32), (own.points, owners)), shape=shape)
+        # A probability says that a label was drawn, 2 that it is true, their sum that it is both.
+        merged = (drawn + true).tocsr()
+        labels, is_true = merged.indices.astype(np.int32), merged.data >= 2
+        expected = np.where(is_true, self.sampler.expected(labels, self.n_negatives), merged.data)
+        return merged.indptr.astype(np.int64), labels, is_true, expected.astype(np.float32)
 
     def topk(self, features: Rows, hidden: F32, k: int, threads: int) -> tuple[I32, F32]:
         """Score every label exactly; return the k best of each point and their scores, best first."""
@@ -188,9 +210,7 @@ class SampledOutput:
         if self.wide:
             inverted = self.wide.inverted()
         else:
-            inverted = Rows(
-                np.zeros(features.width + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0
-            )
+            inverted = Rows(np.zeros(features.width + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
         kernels.predict_topk(
             hidden,
             self.weight.value,

@@ -158,6 +158,8 @@ class Trainer:
         self._started, self._points = 0.0, 0
         self._steps_before = steps_before
         self._interrupted = threading.Event()
+        counts = np.bincount(labels.indices, minlength=labels.width)
+        network.output.prepare(counts, config.threads)
 
     def run(self) -> None:
         """Train to the end, or until validation stops improving.
@@ -166,7 +168,6 @@ class Trainer:
         as it has become, and KeyboardInterrupt raised.
         """
         self._started = time.perf_counter()
-        self.network.output.prepare()
         with _deferred_interrupt() as self._interrupted:
             try:
                 while self._epoch < self.config.epochs and not self._out_of_patience():
@@ -208,7 +209,7 @@ class Trainer:
                     "lower the learning rate, or look for extreme values in X"
                 )
             if step % self.config.recall_every == 0:
-                self._recall = self.network.output.index_recall(self.config.threads)
+                self._recall = self.network.output.index_recall()
             self._points += len(batch)
             yield number, loss
 
@@ -261,9 +262,9 @@ class Trainer:
             return
         arrays: dict[str, NDArray[Any]] = dict(self.network.weights())
         for parameter in self.network.parameters():
-            arrays |= {f"state/{parameter.name}/{key}": array for key, array in parameter.state.items()}
-        arrays |= {f"sampler/{key}": array for key, array in self.network.output.sampler.state().items()}
-        arrays |= {f"best/{key}": array for key, array in self._best.weights.items()}
+            arrays |= {f"state-{parameter.name}-{key}": array for key, array in parameter.state.items()}
+        arrays |= {f"sampler-{key}": array for key, array in self.network.output.sampler.state().items()}
+        arrays |= {f"best-{key}": array for key, array in self._best.weights.items()}
         storage.save(self._checkpoint, arrays, self._position())
 
     def _position(self) -> dict[str, Any]:
@@ -291,14 +292,14 @@ class Trainer:
                 f"{self._checkpoint} is the checkpoint of a run with other data or settings; "
                 "give the same ones, or remove it to start afresh"
             )
-        self.network.set_weights({k: v for k, v in arrays.items() if "/" not in k})
+        self.network.set_weights({k: v for k, v in arrays.items() if "-" not in k})
         for parameter in self.network.parameters():
-            parameter.state = _strip(arrays, f"state/{parameter.name}/")
-        self.network.output.sampler.restore(_strip(arrays, "sampler/"))
+            parameter.state = _strip(arrays, f"state-{parameter.name}-")
+        self.network.output.sampler.restore(_strip(arrays, "sampler-"))
         self._epoch, self._batch = position["epoch"], position["batch"]
         self._loss_sum, self.history = position["loss_sum"], position["history"]
         if position["best_score"] is not None:
-            self._best = _Best(position["best_score"], position["best_epoch"], _strip(arrays, "best/"))
+            self._best = _Best(position["best_score"], position["best_epoch"], _strip(arrays, "best-"))
         return True
 
     def _fingerprint(self) -> dict[str, Any]:
@@ -310,7 +311,7 @@ class Trainer:
             self._features.data,
             self._labels.indices,
         ):
-            data = zlib.crc32(np.ascontiguousarray(array).view(np.uint8), data)
+            data = zlib.crc32(np.ascontiguousarray(array).data, data)
         return {
             "config": asdict(replace(self.config, threads=1)),
             "parameters": [[p.name, *p.shape, repr(p.optimizer)] for p in self.network.parameters()],

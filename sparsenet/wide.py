@@ -70,15 +70,24 @@ class Touched:
     positions: I64
 
 
+def _check_support(n_features: int, indptr: I64, indices: I32) -> None:
+    """Refuse a support that would send a kernel out of its arrays: it may come from a file."""
+    if indptr.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices):
+        raise ValueError(f"indptr must go from 0 to the number of indices, {len(indices)}")
+    if (np.diff(indptr) < 0).any():
+        raise ValueError("indptr must not decrease")
+    if len(indices) and not (indices.min() >= 0 and indices.max() < n_features):
+        raise ValueError(f"indices must be from 0 to {n_features - 1}, got {indices.min()} to {indices.max()}")
+
+
 class WidePath:
     """Sparse weights (n_labels, n_features) with a support that stays as it was made.
 
     `support` names the weights: label l has those for features ``indices[indptr[l] : indptr[l + 1]]``.
     """
 
-    def __init__(
-        self, n_features: int, indptr: I64, indices: I32, optimizer: Optimizer | None = None
-    ) -> None:
+    def __init__(self, n_features: int, indptr: I64, indices: I32, optimizer: Optimizer | None = None) -> None:
+        _check_support(n_features, indptr, indices)
         self.n_features = n_features
         self.indptr, self.indices = indptr, indices
         optimizer = optimizer or WideConfig().optimizer
@@ -110,9 +119,7 @@ class WidePath:
         kept = np.arange(indptr[-1]) + np.repeat(starts[:-1] - indptr[:-1], counts)
         path = cls(features.width, indptr, indices[kept], config.optimizer)
         values = data[kept]
-        squares = np.add.reduceat(
-            np.append(values * values, np.float32(0)), np.minimum(indptr[:-1], len(values))
-        )
+        squares = np.add.reduceat(np.append(values * values, np.float32(0)), np.minimum(indptr[:-1], len(values)))
         length = config.norm * np.maximum(np.diff(label_points.indptr), 1) ** config.norm_power
         scale = np.where(counts > 0, length / np.sqrt(np.maximum(squares, 1e-30)), 0)
         values *= np.repeat(scale, counts).astype(np.float32)

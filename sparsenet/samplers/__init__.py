@@ -5,8 +5,8 @@ the generator that is passed in, and `state` holds all that draws depend on besi
 uninterrupted one.
 """
 
-from sparsenet.samplers.base import Sampler
+from sparsenet.samplers.base import Sampler, Samples
 from sparsenet.samplers.hashed import LSHSampler
 from sparsenet.samplers.plain import AllSampler, FrequencySampler, RandomSampler
 
-__all__ = ["AllSampler", "FrequencySampler", "LSHSampler", "RandomSampler", "Sampler"]
+__all__ = ["AllSampler", "FrequencySampler", "LSHSampler", "RandomSampler", "Sampler", "Samples"]

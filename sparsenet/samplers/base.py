@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,17 @@ I64 = NDArray[np.int64]
 State = dict[str, NDArray[np.generic]]
 
 
+class Samples(NamedTuple):
+    """A sample for each point: that of point i is ``ids[indptr[i] : indptr[i + 1]]``.
+
+    ``expected[j]`` is the probability with which ``ids[j]`` is in its point's sample.
+    """
+
+    indptr: I64
+    ids: I32
+    expected: F32
+
+
 class Sampler(Protocol):
     """What training needs of a sampler."""
 
@@ -22,6 +33,9 @@ class Sampler(Protocol):
 
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
         """Draw `n_negatives` distinct labels, ascending (all of them if there are fewer): hidden (n, h)."""
+
+    def sample_each(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> Samples:
+        """Draw a sample for each of the points `hidden` (n, h) by itself."""
 
     def expected(self, ids: I32, n_negatives: int) -> F32:
         """Return the probability with which each of `ids` is in a sample of `n_negatives`."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.lsh import LSHConfig, LSHIndex
-from sparsenet.samplers.base import F32, I32, I64, State, uniform
+from sparsenet.samplers.base import F32, I32, I64, Samples, State, uniform
 
 
 class LSHSampler:
@@ -75,10 +75,39 @@ class LSHSampler:
         if self._index is not None and limit and len(self._queries):
             found = self._index.query(np.ascontiguousarray(self._queries), limit)[0]
         self._latest = np.sort(found)
+        return np.sort(np.concatenate((self._latest, self._others(self._latest, n_negatives, rng))))
+
+    def sample_each(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> Samples:
+        """See `Sampler`."""
+        n_negatives = min(n_negatives, self.n_labels)
+        limit = round(self.hashed * n_negatives)
+        self._queries, self._latest = hidden[:: -(-len(hidden) // self.n_queries)], np.empty(0, np.int32)
+        found = [self._latest] * len(hidden)
+        if self._index is not None and limit and len(hidden):
+            candidates = self._index.query_each(hidden, limit)
+            found = [np.sort(ids) for ids in np.split(candidates.ids, candidates.indptr[1:-1])]
+        ids = [np.concatenate((hashed, self._others(hashed, n_negatives, rng))) for hashed in found]
+        shares = [(n_negatives - len(hashed)) / max(self.n_labels - len(hashed), 1) for hashed in found]
+        expected = [
+            np.repeat([1, share], [len(h), n_negatives - len(h)]) for h, share in zip(found, shares, strict=True)
+        ]
+        return Samples(
+            np.arange(len(hidden) + 1, dtype=np.int64) * n_negatives,
+            np.concatenate([*ids, np.empty(0, np.int32)]),
+            np.concatenate([*expected, np.empty(0)]).astype(np.float32),
+        )
+
+    def _others(self, found: I32, n_negatives: int, rng: np.random.Generator) -> I32:
+        """Fill a sample up with labels that are not among those found, ascending."""
         others = uniform(self.n_labels - found.size, n_negatives - found.size, rng)
         # Numbers of the labels that were not found, turned into their ids.
-        skipped = np.searchsorted(self._latest - np.arange(found.size), others, side="right")
-        return np.sort(np.concatenate((self._latest, others + skipped))).astype(np.int32)
+        skipped = np.searchsorted(found - np.arange(found.size), others, side="right")
+        return (others + skipped).astype(np.int32)
+
+    def __repr__(self) -> str:
+        """Name the sampler and its settings, but not the threads, which change nothing."""
+        names = ("config", "hashed", "n_queries", "recall_target", "check_every")
+        return f"LSHSampler({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def expected(self, ids: I32, n_negatives: int) -> F32:
         """See `Sampler`: given the hidden vectors of the latest `sample`.

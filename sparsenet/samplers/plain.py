@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.lsh import exact_topk
-from sparsenet.samplers.base import F32, I32, I64, State, uniform
+from sparsenet.samplers.base import F32, I32, I64, Samples, State, uniform
 
 F64 = NDArray[np.float64]
 
@@ -31,6 +31,17 @@ class RandomSampler:
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
         """See `Sampler`."""
         return uniform(self.n_labels, n_negatives, rng)
+
+    def sample_each(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> Samples:
+        """See `Sampler`."""
+        samples = [self.sample(point[None], n_negatives, rng) for point in hidden]
+        ids = np.concatenate([*samples, np.empty(0, np.int32)])
+        indptr = np.concatenate(([0], np.cumsum([len(sample) for sample in samples], dtype=np.int64)))
+        return Samples(indptr, ids, self.expected(ids, n_negatives))
+
+    def __repr__(self) -> str:
+        """Name the sampler and its settings; a checkpoint is held to them."""
+        return f"{type(self).__name__}()"
 
     def expected(self, ids: I32, n_negatives: int) -> F32:
         """See `Sampler`."""
@@ -86,6 +97,10 @@ class FrequencySampler(RandomSampler):
         if not 0 <= power <= 4:
             raise ValueError(f"power must be from 0 to 4, got {power!r}")
         self.power = power
+
+    def __repr__(self) -> str:
+        """Name the sampler and its settings."""
+        return f"FrequencySampler(power={self.power})"
 
     def prepare(self, n_labels: int, label_counts: I64) -> None:
         """See `Sampler`."""
