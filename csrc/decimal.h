@@ -5,24 +5,56 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
 namespace sparsenet {
 
+// The position in the text is to stay in a register all along a line.
+#define SPARSENET_INLINE [[gnu::always_inline]] inline
+
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 
-// [digits][.digits][e[+-]digits], as mantissa * 10^exponent where the text has at most 19 digits, leading zeros
+inline constexpr uint64_t kIntegerPowersOfTen[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
+// Appends the digits at p to `value`, modulo 2^64, and returns their end. Eight at a time in one register, wherever
+// eight bytes can be read: how many digits there are then costs no mispredicted branch, which measured twice as
+// fast as a loop on digits alone.
+SPARSENET_INLINE const char* read_digits(const char* p, const char* end, uint64_t& value) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  while (end - p >= 8) {
+    uint64_t bytes;
+    std::memcpy(&bytes, p, 8);
+    bytes ^= 0x3030303030303030;  // digits become 0 ... 9; the sum sets the top bit of the first byte above
+    const uint64_t others = ((bytes + 0x7676767676767676) | bytes) & 0x8080808080808080;
+    const int n = others == 0 ? 8 : __builtin_ctzll(others) >> 3;
+    if (n == 0) return p;
+    bytes <<= 64 - 8 * n;  // as if zeros stood before the digits
+    bytes = bytes * 10 + (bytes >> 8);
+    bytes = ((bytes & 0x000000FF000000FF) * 0x000F424000000064 +
+             ((bytes >> 16) & 0x000000FF000000FF) * 0x0000271000000001) >>
+            32;
+    value = value * kIntegerPowersOfTen[n] + bytes;
+    p += n;
+    if (n < 8) return p;
+  }
+#endif
+  for (; is_digit(*p); ++p) value = value * 10 + static_cast<uint64_t>(*p - '0');
+  return p;
+}
+
+// [digits][.digits][e[+-]digits], as mantissa * 10^exponent where the text has at most 18 digits, leading zeros
 // included; longer ones are not exact and `mantissa` means nothing.
 struct Decimal {
-  uint64_t mantissa = 0;
+  int64_t mantissa = 0;
   int exponent = 0;
   bool exact = true;
 };
 
-// Returns the end of the number that starts at p, or nullptr if there is none. The text must end in something that
-// is no part of a number.
-inline const char* scan_decimal(const char* p, Decimal& out) {
+// Returns the end of the number that starts at p, or nullptr if there is none. The text goes to `end` and ends in
+// something that is no part of a number.
+SPARSENET_INLINE const char* scan_decimal(const char* p, const char* end, Decimal& out) {
   constexpr int kMaxExponent = 99999;  // far beyond any float; keeps sums of exponents from overflowing
   uint64_t mantissa = 0;
   const char* start = p;
@@ -31,7 +63,7 @@ inline const char* scan_decimal(const char* p, Decimal& out) {
   int64_t exponent = 0;
   if (*p == '.') {
     start = ++p;
-    for (; is_digit(*p); ++p) mantissa = mantissa * 10 + static_cast<uint64_t>(*p - '0');
+    p = read_digits(p, end, mantissa);
     exponent = start - p;
     digits -= exponent;
   }
@@ -45,8 +77,8 @@ inline const char* scan_decimal(const char* p, Decimal& out) {
       if (written < kMaxExponent) written = written * 10 + (*p - '0');
     exponent += negative ? -written : written;
   }
-  out.mantissa = mantissa;
-  out.exact = digits <= 19 && exponent >= -kMaxExponent && exponent <= kMaxExponent;
+  out.mantissa = static_cast<int64_t>(mantissa);
+  out.exact = digits <= 18 && exponent >= -kMaxExponent && exponent <= kMaxExponent;
   out.exponent = out.exact ? static_cast<int>(exponent) : 0;
   return p;
 }
@@ -54,7 +86,7 @@ inline const char* scan_decimal(const char* p, Decimal& out) {
 // Rounds with std::from_chars. Beyond the largest value is infinity, below the smallest is zero: from_chars says
 // "out of range" to both, and where the first digit stands tells which.
 template <typename T>
-T round_slowly(const char* begin, const char* end) {
+[[gnu::noinline, gnu::cold]] T round_slowly(const char* begin, const char* end) {
   T value = 0;
   if (std::from_chars(begin, end, value).ec != std::errc::result_out_of_range) return value;
   int64_t place = 0;
@@ -77,40 +109,42 @@ T round_slowly(const char* begin, const char* end) {
   return place + written > 0 ? std::numeric_limits<T>::infinity() : T{0};
 }
 
-inline constexpr double kPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                          1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+inline constexpr int kMaxFastExponent = 22;  // powers of ten up to this one are exact
+inline constexpr double kPowersOfTen[] = {
+    1e-22, 1e-21, 1e-20, 1e-19, 1e-18, 1e-17, 1e-16, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8,
+    1e-7,  1e-6,  1e-5,  1e-4,  1e-3,  1e-2,  1e-1,  1e0,   1e1,   1e2,   1e3,   1e4,   1e5,   1e6,  1e7,
+    1e8,   1e9,   1e10,  1e11,  1e12,  1e13,  1e14,  1e15,  1e16,  1e17,  1e18,  1e19,  1e20,  1e21, 1e22};
 
-// Tries to round with one exact power of ten. A double is then correctly rounded if the mantissa is exact too; a
-// float if both ends of the interval that must hold the true value round to it.
-template <typename T>
-bool round_fast(const Decimal& decimal, T& value) {
-  if (!decimal.exact || decimal.exponent < -22 || decimal.exponent > 22) return false;
+// Correctly rounded if mantissa and power of ten are both exact.
+inline bool round_fast(const Decimal& decimal, double& value) {
   const double mantissa = static_cast<double>(decimal.mantissa);
-  const double near =
-      decimal.exponent < 0 ? mantissa / kPowersOfTen[-decimal.exponent] : mantissa * kPowersOfTen[decimal.exponent];
-  if constexpr (std::is_same_v<T, double>) {
-    value = near;
-    return decimal.mantissa <= uint64_t{1} << 53;
-  } else {
-    constexpr double kSlack = 1.0 / (int64_t{1} << 50);  // the two roundings above err by less than 2^-52 each
-    value = static_cast<float>(near * (1 - kSlack));
-    return value == static_cast<float>(near * (1 + kSlack));
-  }
+  value = decimal.exponent < 0 ? mantissa / kPowersOfTen[kMaxFastExponent - decimal.exponent]
+                               : mantissa * kPowersOfTen[kMaxFastExponent + decimal.exponent];
+  return decimal.mantissa <= int64_t{1} << 53;
 }
 
-// Reads a finite number with an optional sign and moves p past it. False, p unchanged, if there is none.
+// Correctly rounded if both ends of the interval that must hold the true value round to the same float.
+inline bool round_fast(const Decimal& decimal, float& value) {
+  // Three roundings, of the mantissa, the power and the product, err by at most 2^-53 each.
+  constexpr double kSlack = 1.0 / (int64_t{1} << 50);
+  const double near = static_cast<double>(decimal.mantissa) * kPowersOfTen[kMaxFastExponent + decimal.exponent];
+  value = static_cast<float>(near * (1 - kSlack));
+  return value == static_cast<float>(near * (1 + kSlack));
+}
+
+// Reads a finite number with an optional sign; returns its end, nullptr if there is none. The text goes to `end`.
 template <typename T>
-bool read_number(const char*& p, T& value) {
+SPARSENET_INLINE const char* read_number(const char* p, const char* end, T& value) {
   const bool negative = *p == '-';
-  const char* start = p + (negative || *p == '+');
+  p += negative || *p == '+';
   Decimal decimal;
-  const char* end = scan_decimal(start, decimal);
-  if (end == nullptr) return false;
-  if (!round_fast(decimal, value)) value = round_slowly<T>(start, end);
-  if (!std::isfinite(value)) return false;
-  if (negative) value = -value;
-  p = end;
-  return true;
+  const char* stop = scan_decimal(p, end, decimal);
+  if (stop == nullptr) return nullptr;
+  const bool in_table = decimal.exponent >= -kMaxFastExponent && decimal.exponent <= kMaxFastExponent;
+  T magnitude;
+  if (!decimal.exact || !in_table || !round_fast(decimal, magnitude)) magnitude = round_slowly<T>(p, stop);
+  value = negative ? -magnitude : magnitude;
+  return std::isfinite(magnitude) ? stop : nullptr;
 }
 
 }  // namespace sparsenet

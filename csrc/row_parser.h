@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <vector>
 
 #include "decimal.h"
@@ -15,25 +14,31 @@ namespace sparsenet {
 
 inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// Saturates far beyond every id allowed instead of wrapping around into one that is.
-inline bool read_id(const char*& p, int64_t& id) {
+// Reads an id; returns its end, nullptr if there is none. Saturates far beyond every id allowed instead of wrapping
+// around into one that is.
+SPARSENET_INLINE const char* read_id(const char* p, const char* end, int64_t& id) {
   constexpr int64_t kHuge = int64_t{1} << 40;
-  const char* start = p;
-  int64_t value = 0;
-  for (; is_digit(*p); ++p) value = value < kHuge ? value * 10 + (*p - '0') : kHuge;
-  id = value;
-  return p != start;
+  uint64_t value = 0;
+  const char* stop = read_digits(p, end, value);
+  id = static_cast<int64_t>(value);
+  if (stop - p > 10) {
+    const char* first = p;
+    while (*first == '0') ++first;
+    if (stop - first > 10) id = kHuge;
+  }
+  return stop == p ? nullptr : stop;
 }
 
 struct Xmc {
   using Label = int32_t;
   static constexpr bool kEveryLineIsARow = true;
   static bool is_end(char c) { return c == '\n'; }
-  static bool read_label(const char*& p, const RowRules& rules, Label& label) {
+  static const char* read_label(const char* p, const char* end, const RowRules& rules, Label& label) {
     int64_t id;
-    if (!read_id(p, id) || id >= rules.end_label) return false;
+    const char* stop = read_id(p, end, id);
+    if (stop == nullptr || id >= rules.end_label) return nullptr;
     label = static_cast<Label>(id);
-    return true;
+    return stop;
   }
 };
 
@@ -41,10 +46,11 @@ struct Svmlight {
   using Label = double;
   static constexpr bool kEveryLineIsARow = false;
   static bool is_end(char c) { return c == '\n' || c == '#'; }
-  static bool read_label(const char*& p, const RowRules& rules, Label& label) {
-    if (!read_number(p, label)) return false;
-    const double end = static_cast<double>(rules.end_label);
-    return end == 0 || (label >= 0 && label < end && label == std::floor(label));
+  static const char* read_label(const char* p, const char* end, const RowRules& rules, Label& label) {
+    const char* stop = read_number(p, end, label);
+    if (stop == nullptr || rules.end_label == 0) return stop;
+    const bool is_id = label >= 0 && label < static_cast<double>(rules.end_label) && label == std::floor(label);
+    return is_id ? stop : nullptr;
   }
 };
 
@@ -88,17 +94,19 @@ class ChunkParser {
   // The first token is a feature if it holds a colon before any comma, else labels.
   bool starts_with_feature() const {
     const char* p = p_;
-    while (*p != ':' && *p != ',' && !is_blank(*p) && !Format::is_end(*p)) ++p;
+    while (*p != ':' && *p != ',' && !ends_token(*p)) ++p;
     return *p == ':';
   }
 
   bool parse_labels() {
-    for (;; ++p_) {
-      const char* token = p_;
-      if (!Format::read_label(p_, rules_, out_.labels[n_labels_])) return fail(RowError::kLabel, token);
+    for (const char* p = p_;; ++p) {
+      const char* token = p;
+      p = Format::read_label(token, end_, rules_, out_.labels[n_labels_]);
+      if (p == nullptr) return fail(RowError::kLabel, token);
       ++n_labels_;
-      if (*p_ == ',') continue;
-      return is_blank(*p_) || Format::is_end(*p_) || fail(RowError::kLabel, token);
+      if (*p == ',') continue;
+      p_ = p;
+      return ends_token(*p) || fail(RowError::kLabel, token);
     }
   }
 
@@ -107,32 +115,38 @@ class ChunkParser {
     skip_blanks();
     if (std::strncmp(p_, "qid:", 4) != 0) return true;
     const char* token = p_;
-    p_ += 4;
     int64_t query;
-    p_ += *p_ == '-';
-    return (read_id(p_, query) && (is_blank(*p_) || Format::is_end(*p_))) || fail(RowError::kFeature, token);
+    p_ = read_id(token + 4 + (token[4] == '-'), end_, query);
+    return (p_ != nullptr && ends_token(*p_)) || fail(RowError::kFeature, token);
   }
 
   bool parse_features() {
-    for (skip_blanks(); !Format::is_end(*p_); skip_blanks()) {
-      const char* token = p_;
+    int64_t previous = -1;
+    rising_ = true;
+    const char* p = p_;
+    for (;; ++n_features_) {
+      while (is_blank(*p)) ++p;
+      if (Format::is_end(*p)) break;
+      const char* token = p;
       int64_t id;
-      if (!read_id(p_, id) || *p_ != ':' || id < rules_.first_feature || id >= rules_.end_feature)
+      p = read_id(p, end_, id);
+      if (p == nullptr || *p != ':' || id < rules_.first_feature || id >= rules_.end_feature)
         return fail(RowError::kFeature, token);
-      ++p_;
-      if (!read_number(p_, out_.values[n_features_]) || !(is_blank(*p_) || Format::is_end(*p_)))
-        return fail(RowError::kFeature, token);
-      out_.indices[n_features_++] = static_cast<int32_t>(id);
+      p = read_number(p + 1, end_, out_.values[n_features_]);
+      if (p == nullptr || !ends_token(*p)) return fail(RowError::kFeature, token);
+      out_.indices[n_features_] = static_cast<int32_t>(id);
+      rising_ &= id > previous;
+      previous = id;
     }
+    p_ = p;
     return true;
   }
 
   bool order_features() {
-    const int32_t* begin = out_.indices + row_feature_;
-    const int32_t* end = out_.indices + n_features_;
-    if (std::adjacent_find(begin, end, std::greater_equal<int32_t>()) == end) return true;
+    if (rising_) return true;
     sort_features();
-    const int32_t* twin = std::adjacent_find(begin, end);
+    const int32_t* end = out_.indices + n_features_;
+    const int32_t* twin = std::adjacent_find<const int32_t*>(out_.indices + row_feature_, end);
     return twin == end || fail_repeated(RowError::kRepeatedFeature, *twin);
   }
 
@@ -168,6 +182,8 @@ class ChunkParser {
     done_.labels = n_labels_;
   }
 
+  static bool ends_token(char c) { return is_blank(c) || Format::is_end(c); }
+
   void skip_blanks() {
     while (is_blank(*p_)) ++p_;
   }
@@ -181,7 +197,7 @@ class ChunkParser {
   // Points at the token that starts at `token`: up to the next blank or, in a list of labels, comma.
   bool fail(RowError error, const char* token) {
     const char* end = token;
-    while (!is_blank(*end) && !Format::is_end(*end) && !(error == RowError::kLabel && *end == ',')) ++end;
+    while (!ends_token(*end) && !(error == RowError::kLabel && *end == ',')) ++end;
     done_.error = error;
     done_.begin = token - text_;
     done_.end = end - text_;
@@ -202,6 +218,7 @@ class ChunkParser {
   const char* end_ = nullptr;                // of the chunk
   int64_t n_features_ = 0, n_labels_ = 0;    // written so far
   int64_t row_feature_ = 0, row_label_ = 0;  // where the row at hand starts
+  bool rising_ = true;                       // the row's features
   std::vector<uint64_t> pairs_;
 };
 

@@ -35,6 +35,13 @@ class GrowingArray(Generic[Scalar]):
             self._array.resize(self.size + n + self.size // 4, refcheck=False)
         return self._array[self.size :]
 
+    def reserve(self, n: int) -> None:
+        """Make room for `n` entries in all; memory that is not written to costs nothing."""
+        if n > len(self._array):
+            larger = np.empty(n, self._array.dtype)
+            larger[: self.size] = self._array[: self.size]
+            self._array = larger
+
     def take(self) -> NDArray[Scalar]:
         """Hand over the array; what grows on is a new one."""
         array, self._array = self._array, np.empty(0, self._array.dtype)
@@ -108,6 +115,11 @@ class RowCollector:
         self._label_indptr.size += done.rows
         self._labels.size += done.labels
         return done
+
+    def reserve(self, factor: float) -> None:
+        """Make room for so many times the rows there are."""
+        for array in (self._indptr, self._indices, self._values, self._label_indptr, self._labels):
+            array.reserve(int(array.size * factor))
 
     def take(self) -> RowArrays:
         """Hand over all rows."""

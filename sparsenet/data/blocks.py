@@ -14,7 +14,7 @@ from sparsenet.data.errors import DataError
 from sparsenet.data.sources import Source
 
 # How much is read and parsed at a time, and how long a line may be: all of it has to be held in memory.
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 MAX_LINE_BYTES = 256 << 20
 HEAD_BYTES = 4096
 

@@ -25,12 +25,15 @@ class Source:
     file : binary stream
     name : str
         What errors call it.
+    size : int
+        The bytes there are, 0 if that is not known.
     on_bytes : callable, optional
         Told how many bytes were read, before decompression, each time some were.
     """
 
-    def __init__(self, file: Any, name: str, on_bytes: OnBytes | None = None) -> None:
+    def __init__(self, file: Any, name: str, size: int = 0, on_bytes: OnBytes | None = None) -> None:
         self.name = name
+        self.size = size
         self.n_bytes = 0  # read so far, before decompression
         self._file = file
         # What is there now rather than as much as was asked for: a pipe's reader should not have to wait.
@@ -101,9 +104,9 @@ def open_source(source: PathOrStream, on_bytes: OnBytes | None = None) -> Iterat
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "read"):
             raise TypeError(f"expected a path, '-' or a binary stream, got {type(source).__name__}")
-        yield Source(source, str(getattr(source, "name", "<stream>")), on_bytes)
+        yield Source(source, str(getattr(source, "name", "<stream>")), on_bytes=on_bytes)
     elif source == "-":
-        yield Source(sys.stdin.buffer, "<stdin>", on_bytes)
+        yield Source(sys.stdin.buffer, "<stdin>", on_bytes=on_bytes)
     else:
         with open(source, "rb", buffering=0) as file:
-            yield Source(file, os.fspath(source), on_bytes)
+            yield Source(file, os.fspath(source), os.fstat(file.fileno()).st_size, on_bytes)

@@ -1,0 +1,107 @@
+"""Rows a second of the svmlight and XMC readers, against scikit-learn's on the same file.
+
+    python bench/readers.py [--rows 20000] [--repeats 5] [--threads 1] [--json]
+
+Each round runs every reader once, in turn, so that a busy spell hits all alike; figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_svmlight_file
+
+from sparsenet import kernels
+from sparsenet.data import read_svmlight, read_xmc
+
+
+def write_file(path: Path, n_rows: int, *, header: bool, seed: int = 0) -> None:
+    """Write points of the shape of Amazon-670K: some 75 features of 135,909 a point, 5 labels of 670,091."""
+    rng = np.random.default_rng(seed)
+    n_features, n_labels = 135_909, 670_091
+    with path.open("w") as file:
+        if header:
+            file.write(f"{n_rows} {n_features} {n_labels}\n")
+        for _ in range(n_rows):
+            features = np.unique(rng.integers(0, n_features, rng.poisson(75) + 1))
+            labels = np.unique(rng.integers(0, n_labels, rng.poisson(4) + 1))
+            values = rng.random(len(features)) + 0.01
+            pairs = " ".join(f"{f}:{v:.6g}" for f, v in zip(features, values, strict=True))
+            file.write(",".join(map(str, labels)) + f" {pairs}\n")
+
+
+def measure(call: Callable[[], object]) -> tuple[float, float]:
+    """Return the wall and CPU seconds of a call."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    call()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def run(folder: Path, n_rows: int, repeats: int, threads: int) -> list[dict[str, Any]]:
+    svmlight, xmc = folder / "points.svm", folder / "points.txt"
+    write_file(svmlight, n_rows, header=False)
+    write_file(xmc, n_rows, header=True)
+    readers: dict[str, Callable[[], object]] = {
+        "sklearn load_svmlight_file": lambda: load_svmlight_file(svmlight, dtype=np.float32, multilabel=True),
+        "sparsenet read_svmlight": lambda: read_svmlight(svmlight, threads=threads),
+        "sparsenet read_xmc": lambda: read_xmc(xmc, threads=threads),
+    }
+    read_svmlight(svmlight), read_xmc(xmc)  # the Numba kernels compile at first use
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in readers}
+    for _ in range(repeats):
+        for name, reader in readers.items():
+            times[name].append(measure(reader))
+    size = svmlight.stat().st_size / 1e6
+    results = []
+    for name, pairs in times.items():
+        wall, cpu = (median(pair[i] for pair in pairs) for i in (0, 1))
+        base = median(pair[1] for pair in times["sklearn load_svmlight_file"])
+        results.append(
+            {
+                "reader": name,
+                "wall_s": wall,
+                "cpu_s": cpu,
+                "rows_per_cpu_s": n_rows / cpu,
+                "mb_per_cpu_s": size / cpu,
+                "times_sklearn": base / cpu,
+            }
+        )
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        results = run(Path(folder), arguments.rows, arguments.repeats, arguments.threads)
+    machine = {"backend": kernels.backend(), "cpus": os.cpu_count(), "python": platform.python_version()}
+    if arguments.json:
+        json.dump({"machine": machine, "arguments": vars(arguments), "results": results}, sys.stdout, indent=2)
+        print()
+        return
+    print(", ".join(f"{key} {value}" for key, value in machine.items()) + f", threads {arguments.threads}")
+    print(f"{'reader':28}{'wall s':>9}{'CPU s':>9}{'rows/CPU s':>12}{'MB/CPU s':>10}{'x sklearn':>11}")
+    for row in results:
+        print(
+            f"{row['reader']:28}{row['wall_s']:9.3f}{row['cpu_s']:9.3f}{row['rows_per_cpu_s']:12,.0f}"
+            f"{row['mb_per_cpu_s']:10.0f}{row['times_sklearn']:11.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
