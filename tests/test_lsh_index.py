@@ -241,3 +241,16 @@ def test_arguments_that_do_not_fit():
         index.rebuild(weight[:49], bias[:49])
     with pytest.raises(ValueError, match="width must be from 1 to 8192, got 0"):
         LSHIndex(LSHConfig(), 5, 0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_diverged_weights_are_refused_and_change_nothing(value):
+    hidden, weight, bias = planted(2000, 8, 3)
+    index = built("dwta", weight, bias)
+    before = [array.copy() for array in everything(index, hidden)]
+    weight[1500, 3] = value
+    with pytest.raises(ValueError, match="training has diverged"):
+        index.update(weight, bias, np.array([3, 1500]))
+    with pytest.raises(ValueError, match="training has diverged"):
+        index.rebuild(weight, bias)
+    assert_same(before, everything(index, hidden))

@@ -59,6 +59,20 @@ def test_labels_are_included_as_often_as_expected(sampler, n):
     np.testing.assert_array_less(np.abs(seen / n_trials - expected), error + 1e-6)
 
 
+@pytest.mark.parametrize("n", [0, 1, 7, 60, N_LABELS + 5])
+@pytest.mark.parametrize("n_points", [0, 1, 9])
+def test_each_point_may_have_a_sample_of_its_own(sampler, n, n_points):
+    indptr, ids, expected = sampler.sample_each(points(n_points), n, np.random.default_rng(0))
+    size = N_LABELS if isinstance(sampler, AllSampler) else min(n, N_LABELS)
+    np.testing.assert_array_equal(indptr, np.arange(n_points + 1) * size)
+    assert ids.dtype == np.int32
+    for i in range(n_points):
+        own = ids[indptr[i] : indptr[i + 1]]
+        assert np.unique(own).size == size
+    assert ((expected > 0) & (expected <= 1)).all()
+    assert expected.size == ids.size
+
+
 @pytest.mark.parametrize("n", [1, 40])
 def test_frequent_labels_come_first(n):
     """One label dwarfs the rest: drawing with rejection would hardly get anywhere."""

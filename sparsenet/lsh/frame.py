@@ -66,7 +66,11 @@ def measure(weight: F32, bias: F32, covered: float, headroom: float) -> tuple[Fr
 
     The radius is `headroom` times the length that a share `covered` of the vectors does not exceed.
     """
-    peak = max((max(_largest(w), _largest(b)) for w, b in blocks(weight, bias)), default=np.float32(0))
+    peak = np.float32(0)
+    for w, b in blocks(weight, bias):
+        peak = np.maximum(peak, np.maximum(np.abs(w).max(initial=0), np.abs(b).max(initial=0)))
+    if not np.isfinite(peak):
+        raise ValueError("weight or bias holds NaN or infinity: training has diverged, lower the learning rate")
     if peak < TINY:
         return Frame(center=np.zeros(weight.shape[1] + 1, np.float32), radius=1.0), np.zeros_like(bias)
     center = _center(weight, bias, peak)
@@ -94,7 +98,3 @@ def _center(weight: F32, bias: F32, peak: np.float32) -> F32:
         total[:-1] += np.rint(w * unit).sum(axis=0, dtype=np.float64)
         total[-1] += np.rint(b * unit).sum(dtype=np.float64)
     return (total / (float(unit) * len(weight))).astype(np.float32)
-
-
-def _largest(values: F32) -> np.float32:
-    return np.float32(max(values.max(initial=0), -values.min(initial=0)))

@@ -95,7 +95,10 @@ class LSHIndex:
         self._check(weight, bias)
         if len(rows) and (rows.min() < 0 or rows.max() >= self.n_labels):
             raise ValueError(f"rows must be from 0 to {self.n_labels - 1}, got {rows.min()} to {rows.max()}")
-        self._lengths[rows] = self._frame.lengths(weight[rows], bias[rows])
+        changed, offsets = weight[rows], bias[rows]
+        if not (np.isfinite(changed).all() and np.isfinite(offsets).all()):
+            raise ValueError("weight or bias holds NaN or infinity: training has diverged, lower the learning rate")
+        self._lengths[rows] = self._frame.lengths(changed, offsets)
         if self.n_rebuilds == 0 or self._outgrown():
             self.rebuild(weight, bias)
             return True

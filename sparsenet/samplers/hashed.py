@@ -17,8 +17,8 @@ class LSHSampler:
     Re-hashing: changed rows are noted by `update` and hashed when the recall of the index has fallen below
     `recall_target` times what it was right after the last re-hash. Recall is the share of the exact top 5 that are
     among the 1 % of labels the index, with its stale codes, puts first, on up to 16 points of the latest sample. It is
-    measured after `check_every` updates; whenever that finds the index
-    good, the interval doubles, up to 16-fold, and otherwise it is halved, down to `check_every`.
+    measured after `check_every` updates; whenever that finds the index good, the interval doubles, up to 16-fold, and
+    otherwise it is halved, down to `check_every`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class LSHSampler:
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
         """See `Sampler`; all at random until the first `update` has shown the weights."""
         n_negatives = min(n_negatives, self.n_labels)
-        self._queries = hidden[:: -(-len(hidden) // self.n_queries)] if len(hidden) else hidden
+        self._queries = self._spaced(hidden)
         limit = round(self.hashed * n_negatives)
         found = np.empty(0, np.int32)
         if self._index is not None and limit and len(self._queries):
@@ -81,7 +81,7 @@ class LSHSampler:
         """See `Sampler`."""
         n_negatives = min(n_negatives, self.n_labels)
         limit = round(self.hashed * n_negatives)
-        self._queries, self._latest = hidden[:: -(-len(hidden) // self.n_queries)], np.empty(0, np.int32)
+        self._queries, self._latest = self._spaced(hidden), np.empty(0, np.int32)
         found = [self._latest] * len(hidden)
         if self._index is not None and limit and len(hidden):
             candidates = self._index.query_each(hidden, limit)
@@ -96,6 +96,9 @@ class LSHSampler:
             np.concatenate([*ids, np.empty(0, np.int32)]),
             np.concatenate([*expected, np.empty(0)]).astype(np.float32),
         )
+
+    def _spaced(self, hidden: F32) -> F32:
+        return hidden[:: max(-(-len(hidden) // self.n_queries), 1)]
 
     def _others(self, found: I32, n_negatives: int, rng: np.random.Generator) -> I32:
         """Fill a sample up with labels that are not among those found, ascending."""
