@@ -118,6 +118,20 @@ class Network:
                 on_block(done)
         return labels, scores
 
+    def log_totals(self, features: Rows, threads: int) -> F32:
+        """Return the logarithm of the sum of exponentials of all scores of each point: softmax's denominator."""
+        totals = [
+            self.output.log_totals(block, self.hidden_units(block, threads), threads)
+            for block in features.blocks(INFERENCE_BLOCK)
+        ]
+        return np.concatenate([np.empty(0, np.float32), *totals])
+
+    def drop_state(self) -> None:
+        """Free what only training needs; training that goes on from here starts the optimizers afresh."""
+        for parameter in self.parameters():
+            parameter.drop_state()
+        self.output.drop_state()
+
     def weights(self) -> dict[str, NDArray[np.generic]]:
         """Return the arrays that make up the trained model, by name; views, not copies."""
         arrays: dict[str, NDArray[np.generic]] = {p.name: p.value for p in self.parameters()}

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet import kernels
-from sparsenet.batches import Batch, Rows
+from sparsenet.batches import Batch, Postings, Rows, Slots
 from sparsenet.layers import F32, I32, Pass, uniform
 from sparsenet.losses import Loss, Positives
 from sparsenet.optim import Adam, Optimizer, Parameter
 from sparsenet.samplers import LSHSampler, Sampler
-from sparsenet.wide import WidePath
+from sparsenet.wide import Touched, WidePath
+
+#: Labels scored at a time where all of them are.
+LABEL_BLOCK = 8192
 
 
 @dataclass(frozen=True)
@@ -122,17 +125,8 @@ class SampledOutput:
             return self._forward_pairs(batch, hidden, context)
         active = self._choose(batch, hidden, context.rng)
         a, n = len(active.labels), len(batch)
-        tile: F32 = np.asarray(context.workspace.take("output.tile", (a, n), np.float32))
-        if self.n_inputs:
-            kernels.matmul(self.weight.value, hidden, tile, active.labels, None, False, True, context.threads)
-        else:
-            tile.fill(0)
-        tile += self.bias.value[active.labels]
         self._latest = _Latest(hidden, active.labels)
-        touched = None
-        if self.wide:
-            touched = self.wide.touch(active.labels, batch.feature_postings, context.workspace, context.threads)
-            self.wide.add_scores(touched, batch.feature_postings, tile, context.threads)
+        tile, touched = self._scores(active.labels, batch.feature_postings, hidden, context)
         loss = self.loss.gradient(tile, active.positives, active.expected, context.threads)
 
         def backward() -> F32:
@@ -149,6 +143,20 @@ class SampledOutput:
             return below
 
         return loss, backward
+
+    def _scores(self, labels: I32, postings: Postings, hidden: F32, context: Pass) -> tuple[F32, Touched | None]:
+        """Score some labels for all points of a batch, (a, n); also return the wide weights that took part."""
+        tile: F32 = np.asarray(context.workspace.take("output.tile", (len(labels), len(hidden)), np.float32))
+        if self.n_inputs:
+            kernels.matmul(self.weight.value, hidden, tile, labels, None, False, True, context.threads)
+        else:
+            tile.fill(0)
+        tile += self.bias.value[labels]
+        if not self.wide:
+            return tile, None
+        touched = self.wide.touch(labels, postings, context.workspace, context.threads)
+        self.wide.add_scores(touched, postings, tile, context.threads)
+        return tile, touched
 
     def _choose(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActiveSet:
         """Merge the batch's own labels with the sampler's choice."""
@@ -202,6 +210,22 @@ class SampledOutput:
         labels, is_true = merged.indices.astype(np.int32), merged.data >= 2
         expected = np.where(is_true, self.sampler.expected(labels, self.n_negatives), merged.data)
         return merged.indptr.astype(np.int64), labels, is_true, expected.astype(np.float32)
+
+    def log_totals(self, features: Rows, hidden: F32, threads: int) -> F32:
+        """Return the logarithm of the sum of exponentials of all scores of each point, (n,), never an n x L matrix."""
+        context, postings = Pass(threads), Slots(features.width).transpose(features)
+        total = np.full(len(features), -np.inf)
+        for begin in range(0, self.n_labels, LABEL_BLOCK):
+            labels = np.arange(begin, min(begin + LABEL_BLOCK, self.n_labels), dtype=np.int32)
+            tile = self._scores(labels, postings, hidden, context)[0]
+            largest = tile.max(axis=0)
+            total = np.logaddexp(total, largest + np.log(np.exp(tile - largest).sum(axis=0, dtype=np.float64)))
+        return total.astype(np.float32)
+
+    def drop_state(self) -> None:
+        """Free what only training needs: the last batch, and the sampler's index."""
+        self._latest = None
+        self.sampler.prepare(self.n_labels, np.zeros(self.n_labels, np.int64))
 
     def topk(self, features: Rows, hidden: F32, k: int, threads: int) -> tuple[I32, F32]:
         """Score every label exactly; return the k best of each point and their scores, best first."""

@@ -1,0 +1,154 @@
+"""From settings and data to a network: its layers, the memory that will take, and its start."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sparsenet._machine import available_memory
+from sparsenet._settings import Settings
+from sparsenet.batches import Rows
+from sparsenet.layers import Dense, SparseInput
+from sparsenet.losses import BinaryCrossEntropy
+from sparsenet.lsh import LSHConfig
+from sparsenet.model import Network
+from sparsenet.optim import Parameter
+from sparsenet.output import SampledOutput
+from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
+from sparsenet.wide import WideConfig, WidePath, support_bound, transpose
+
+#: With many labels nearly every answer is no, and a neuron starts from there; more would only delay it.
+LOWEST_BIAS = -5.0
+
+
+def build(settings: Settings, features: Rows, labels: Rows, *, seed: int, threads: int, keep_best: bool) -> Network:
+    """Make a network that is ready to be trained; refuse in words where it would not fit into memory."""
+    label_points = transpose(labels)
+    network = outline(settings, features.width, np.diff(label_points.indptr), len(features), seed, threads)
+    bound = int(support_bound(features, label_points, settings.wide_budget).sum()) if settings.wide else 0
+    needed = memory_needed(settings, network, features, labels, bound, keep_best)
+    check_memory(needed, settings)
+    if settings.wide:
+        network.output.wide = WidePath.from_centroids(features, label_points, wide_config(settings), threads)
+    network.initialise(seed)
+    return network
+
+
+def outline(settings: Settings, n_features: int, counts: Any, n_points: int, seed: int, threads: int) -> Network:
+    """Lay out the layers and allocate nothing: the weights are to come by `initialise` or `set_weights`.
+
+    `counts` (n_labels,) says how many points each label has.
+    """
+    hidden, n_labels = settings.hidden, len(counts)
+    common: dict[str, Any] = {
+        "activation": settings.activation,
+        "dropout": settings.dropout,
+        "optimizer": settings.optimizer,
+    }
+    output = SampledOutput(
+        hidden[-1] if hidden else 0,
+        n_labels,
+        sampler=_sampler(settings, n_labels, seed, threads),
+        loss=settings.loss,
+        n_negatives=min(settings.n_negatives, n_labels),
+        wide=_no_support(settings, n_features, n_labels) if settings.wide else None,
+        initial_bias=_initial_bias(settings, float(counts.sum()), n_points * n_labels),
+        per_sample=settings.per_sample,
+        optimizer=settings.optimizer,
+    )
+    return Network(
+        output=output,
+        input=SparseInput(n_features, hidden[0], **common) if hidden else None,
+        hidden=[
+            Dense(below, width, name=f"dense{number}", **common)
+            for number, (below, width) in enumerate(pairwise(hidden), 1)
+        ],
+    )
+
+
+def wide_config(settings: Settings) -> WideConfig:
+    """Say how the wide path starts and learns."""
+    return WideConfig(budget=settings.wide_budget, optimizer=settings.wide_optimizer)
+
+
+def _no_support(settings: Settings, n_features: int, n_labels: int) -> WidePath:
+    empty = np.zeros(n_labels + 1, np.int64)
+    return WidePath(n_features, empty, np.empty(0, np.int32), settings.wide_optimizer)
+
+
+def _sampler(settings: Settings, n_labels: int, seed: int, threads: int) -> Sampler:
+    choice = settings.sampler
+    if not isinstance(choice, str | LSHConfig):
+        return choice
+    if choice == "none" or settings.n_negatives >= n_labels:
+        return AllSampler()
+    if isinstance(choice, LSHConfig):
+        return LSHSampler(choice, threads=threads)
+    if choice == "lsh":
+        return LSHSampler(LSHConfig.for_size(n_labels, "dwta", seed=seed), threads=threads)
+    return FrequencySampler() if choice == "frequency" else RandomSampler()
+
+
+def _initial_bias(settings: Settings, n_entries: float, n_cells: int) -> float:
+    """Start a yes-or-no neuron from the odds of a yes, which with few labels are not small."""
+    if not isinstance(settings.loss, BinaryCrossEntropy):
+        return 0.0
+    share = min(max(n_entries / n_cells, 1e-9), 1 - 1e-9)
+    return float(np.clip(np.log(share / (1 - share)), LOWEST_BIAS, -LOWEST_BIAS))
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+def memory_needed(
+    settings: Settings, network: Network, features: Rows, labels: Rows, support: int, keep_best: bool
+) -> dict[str, int]:
+    """Return the bytes that building and training will allocate, by purpose; `support` bounds the wide weights."""
+    batch = min(settings.batch_size, len(features))
+    per_point = labels.indptr[-1] / max(len(labels), 1)
+    active = min(network.output.n_labels, network.output.n_negatives + int(batch * per_point))
+    needed = network.memory(batch_size=batch, n_active=active)
+    if settings.per_sample:
+        needed["batch"] = int(batch * (network.output.n_negatives + per_point)) * 40  # a pair in its several lists
+    wide = Parameter("wide.weight", (support, 1), settings.wide_optimizer)
+    needed["weights"] += wide.nbytes(training=False)
+    needed["optimizer"] += wide.nbytes(training=True) - wide.nbytes(training=False)
+    # The features of each weight, and all of it once more by feature, to score every label.
+    needed["wide index"] = 4 * support + 8 * (support + features.width) if settings.wide else 0
+    needed["batch"] += 4 * (features.width + network.output.n_labels)
+    if keep_best:
+        needed["best epoch"] = needed["weights"] + 4 * support
+    return {purpose: size for purpose, size in needed.items() if size}
+
+
+def check_memory(needed: dict[str, int], settings: Settings) -> None:
+    """Say what is needed, and raise MemoryError where there is less."""
+    total = sum(needed.values())
+    available = available_memory()
+    limit = available if settings.memory_limit is None else settings.memory_limit
+    parts = ", ".join(f"{purpose} {in_words(size)}" for purpose, size in needed.items())
+    if settings.verbose or (settings.verbose is None and sys.stderr.isatty()):
+        print(f"sparsenet: {in_words(total)} needed ({parts}), {in_words(limit)} available", file=sys.stderr)
+    if total > limit:
+        what = "memory_limit allows" if settings.memory_limit is not None else "there are"
+        raise MemoryError(
+            f"training needs {in_words(total)} ({parts}), {what} {in_words(limit)}: lower hidden (the deep weights), "
+            "wide_budget (the wide weights), n_negatives or batch_size (the batch), or use optimizer='sgd', which "
+            "keeps no state"
+        )
+
+
+def in_words(size: float) -> str:
+    """Write a number of bytes for people.
+
+    >>> in_words(1_234_567)
+    '1.2 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

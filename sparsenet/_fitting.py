@@ -1,0 +1,125 @@
+"""What `fit` and `partial_fit` do beside building and training: seeds, lengths, held-out data, growth, progress."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.utils import check_random_state
+
+from sparsenet._building import wide_config
+from sparsenet._scaling import Scaling
+from sparsenet._settings import Settings
+from sparsenet._targets import Target
+from sparsenet.batches import Rows
+from sparsenet.model import Network
+from sparsenet.training import Callback, Trainer, Validation
+from sparsenet.wide import transpose
+
+Points = tuple[Rows, Rows]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """All that a fitted classifier is, beside its parameters.
+
+    Attributes
+    ----------
+    label_counts, n_points : how many points each label had in training, and how many there were.
+    steps : how many steps the optimizers' states have seen; 0 if those are gone.
+    calls : how many times it was trained; each draws other numbers.
+    """
+
+    network: Network
+    target: Target
+    scaling: Scaling
+    label_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    n_points: int = 0
+    history: Sequence[dict[str, Any]] = ()
+    steps: int = 0
+    calls: int = 0
+
+    def counting(self, labels: Rows) -> Fitted:
+        """Count the labels of new points in."""
+        counts = self.label_counts + np.bincount(labels.indices, minlength=labels.width)
+        return replace(self, label_counts=counts, n_points=self.n_points + len(labels))
+
+    def after(self, trainer: Trainer, keep_state: bool) -> Fitted:
+        """Take note of a training; without its state, further training is the same before `save` and after `load`."""
+        if not keep_state:
+            self.network.drop_state()
+        steps = trainer.steps if keep_state else 0
+        return replace(self, history=[*self.history, *trainer.history], steps=steps, calls=self.calls + 1)
+
+
+def run_seed(random_state: Any, checkpoint: str | os.PathLike[str] | None = None, call: int = 0) -> int:
+    """Return the seed of a run; that of a later `call` of partial_fit is another one."""
+    if checkpoint is not None and not isinstance(random_state, int | np.integer):
+        raise ValueError(
+            f"checkpoint needs random_state to be an integer, got {random_state!r}: a resumed run must draw the same "
+            "numbers"
+        )
+    seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    return seed if call == 0 else int(np.random.SeedSequence((seed, call)).generate_state(1)[0])
+
+
+def check_points(features: Rows, labels: Rows, *, some_label: bool = False) -> Points:
+    """Return both if they are of one length, and, on demand, not without any label."""
+    if len(features) != len(labels):
+        raise ValueError(f"X has {len(features)} rows, y has {len(labels)}: y must have an entry for each row of X")
+    if some_label and len(labels.indices) == 0:
+        raise ValueError("y holds no label at all: at least one row must have one")
+    return features, labels
+
+
+def held_out(settings: Settings, points: Points, given: Points | None, seed: int) -> tuple[Points, Validation | None]:
+    """Return the points to train on and those to measure on: the ones given, or a share of the former, or none."""
+    if given is None and settings.validation_fraction > 0:
+        features, labels = points
+        n = len(features)
+        order = np.random.default_rng((seed, 2)).permutation(n)
+        n_held = max(1, round(settings.validation_fraction * n))
+        if n_held >= n:
+            raise ValueError(f"validation_fraction={settings.validation_fraction} of {n} rows leaves none to train on")
+        held, kept = np.sort(order[:n_held]), np.sort(order[n_held:])
+        points, given = (features.take(kept), labels.take(kept)), (features.take(held), labels.take(held))
+    if given is None:
+        if settings.patience is not None:
+            raise ValueError("patience needs validation data: set validation_fraction or pass fit(validation=(X, y))")
+        return points, None
+    return points, Validation(given[0], as_matrix(given[1]))
+
+
+def as_matrix(rows: Rows) -> csr_array:
+    """Return rows as SciPy has them."""
+    return csr_array((rows.data, rows.indices, rows.indptr), shape=(len(rows), rows.width))
+
+
+def grow(network: Network, settings: Settings, points: Points, threads: int) -> None:
+    """Make a trained network ready to learn from new points: weights that may be written, room in the wide path."""
+    for parameter in network.parameters():
+        if not parameter.value.flags.writeable:  # as joblib maps a model that it has on disk
+            parameter.value = parameter.value.copy()
+            parameter.state = {name: array.copy() for name, array in parameter.state.items()}
+    if network.output.wide:
+        features, labels = points
+        network.output.wide.grow(features, transpose(labels), wide_config(settings), threads)
+
+
+@contextmanager
+def shown(settings: Settings, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
+    """Add a progress bar to the callbacks, if one is wanted, and put it away at the end."""
+    if not (settings.verbose or (settings.verbose is None and sys.stderr.isatty())):
+        yield list(callbacks)
+        return
+    from sparsenet.progress import ProgressBar
+
+    with ProgressBar() as bar:
+        yield [*callbacks, bar]

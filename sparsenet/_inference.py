@@ -1,0 +1,83 @@
+"""From a network's scores to probabilities, with no n x L matrix where none was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet._building import in_words
+from sparsenet._machine import available_memory
+from sparsenet.batches import Rows
+from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
+from sparsenet.model import INFERENCE_BLOCK, Network
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+#: Labels that `above_half` looks at first; more where a point has them all.
+FIRST_LOOK = 16
+MAX_CELLS = 10**9
+
+
+def topk(network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
+    """Return the k best labels of each point and their probabilities, (n, k) each, best first."""
+    labels, scores = network.topk(features, k, threads)
+    if isinstance(network.output.loss, SampledSoftmax):
+        scores -= network.log_totals(features, threads)[:, None]
+        return labels, np.exp(scores)
+    return labels, network.output.loss.probabilities(scores)
+
+
+def above_half(network: Network, features: Rows, threads: int) -> tuple[I32, I64]:
+    """Return the labels of a probability above one half, best first: labels and row pointers."""
+    blocks = list(_above_half(network, features, threads))
+    labels = np.concatenate([np.empty(0, np.int32), *(block for block, _ in blocks)])
+    counts = np.concatenate([np.zeros(1, np.int64), *(counts for _, counts in blocks)])
+    return labels, np.cumsum(counts)
+
+
+def _above_half(network: Network, features: Rows, threads: int) -> Iterator[tuple[I32, I64]]:
+    n_labels = network.output.n_labels
+    for block in features.blocks(INFERENCE_BLOCK):
+        k = min(FIRST_LOOK, n_labels)
+        labels, p = topk(network, block, k, threads)
+        while k < n_labels and (p[:, -1] > 0.5).any():
+            k = min(4 * k, n_labels)
+            labels, p = topk(network, block, k, threads)
+        yield labels[p > 0.5], (p > 0.5).sum(axis=1)
+
+
+def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:
+    """Tell for each point whether its best label is a true one."""
+    owners = np.repeat(np.arange(len(truth)), np.diff(truth.indptr))
+    return np.isin(np.arange(len(truth)) * truth.width + best, owners * truth.width + truth.indices)
+
+
+def dense_scores(network: Network, features: Rows, threads: int) -> F32:
+    """Return the score of every label, (n, n_labels); refuse in words where that is no sensible size."""
+    n_labels = network.output.n_labels
+    cells = len(features) * n_labels
+    if cells > MAX_CELLS or 16 * cells > available_memory():
+        raise ValueError(
+            f"the scores of {n_labels} labels for {len(features)} rows would fill {in_words(4 * cells)}: use "
+            " predict_topk, which returns the best k of each row, or fewer rows at a time"
+        )
+    labels, ordered = network.topk(features, n_labels, threads)
+    scores = np.empty_like(ordered)
+    np.put_along_axis(scores, labels.astype(np.int64), ordered, axis=1)
+    return scores
+
+
+def dense_probabilities(network: Network, scores: F32, *, exclusive: bool) -> F32:
+    """Turn the scores of all labels into probabilities; where labels are `exclusive`, those of a row sum to one."""
+    loss = network.output.loss
+    if not isinstance(loss, BinaryCrossEntropy) or not exclusive:
+        p = loss.probabilities(scores)
+        return np.asarray(p / p.sum(axis=1, keepdims=True)) if exclusive else p
+    # In logarithms, so that a row of improbable labels neither divides by zero nor loses its order.
+    logs = -np.logaddexp(0.0, -scores.astype(np.float64))
+    p64 = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(p64 / p64.sum(axis=1, keepdims=True), np.float32)

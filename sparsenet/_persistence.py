@@ -1,0 +1,136 @@
+"""A fitted classifier as arrays and JSON, and back. Nothing is pickled, and nothing read is believed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet._building import outline
+from sparsenet._fitting import Fitted
+from sparsenet._scaling import Scaling
+from sparsenet._settings import Settings
+from sparsenet._targets import KINDS, Target
+from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
+from sparsenet.lsh import LSHConfig
+from sparsenet.model import Network
+from sparsenet.optim import SGD, Adagrad, Adam
+from sparsenet.storage import ModelError, pack_strings, unpack_strings
+from sparsenet.wide import WidePath
+
+if TYPE_CHECKING:
+    from sparsenet.estimators import ExtremeClassifier
+
+Arrays = dict[str, NDArray[Any]]
+Model = TypeVar("Model", bound="ExtremeClassifier")
+_SAVABLE = {c.__name__: c for c in (SGD, Adagrad, Adam, BinaryCrossEntropy, SampledSoftmax, LSHConfig)}
+
+
+def pack(model: ExtremeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
+    """Return what `unpack` needs to make an equal classifier: arrays, and what JSON can say."""
+    target, scaling = fitted.target, fitted.scaling
+    arrays: Arrays = {**fitted.network.weights(), "counts": fitted.label_counts}
+    strings = target.classes.dtype.kind in "OU"
+    arrays |= pack_strings(target.classes.tolist(), "classes") if strings else {"classes": target.classes}
+    if scaling.centre is not None and scaling.factor is not None:
+        arrays |= {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        arrays |= pack_strings(names.tolist(), "features")
+    return arrays, {
+        "model": "ExtremeClassifier",
+        "parameters": {name: _to_json(name, value) for name, value in model.get_params(deep=False).items()},
+        "n_features": model.n_features_in_,
+        "n_points": fitted.n_points,
+        "calls": fitted.calls,
+        "target": {"kind": target.kind, "dtype": target.dtype.str, "strings": strings},
+        "scaling": scaling.kind,
+        "named_features": names is not None,
+        "history": [{k: v if math.isfinite(v) else None for k, v in record.items()} for record in fitted.history],
+    }
+
+
+def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
+    """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
+    try:
+        return _unpack(cls, arrays, metadata)
+    except ModelError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"the model is not one that this version can use: {error!r}; train it anew") from error
+
+
+def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
+    if metadata.get("model") != "ExtremeClassifier":
+        raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not an ExtremeClassifier")
+    model = cls(**{name: _from_json(value) for name, value in metadata["parameters"].items()})
+    model.n_features_in_ = int(metadata["n_features"])
+    if metadata["named_features"]:
+        model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
+    target, counts, n_points = _target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
+    settings = Settings.of(model.get_params(deep=False))
+    network = _network(settings, arrays, model.n_features_in_, counts, n_points)
+    if len(target.classes) != network.output.n_labels:
+        raise ModelError(f"the model counts {len(counts)} labels, and names {len(target.classes)}")
+    scaling = _scaling(arrays, metadata["scaling"], model.n_features_in_)
+    history, calls = metadata["history"], int(metadata["calls"])
+    model._adopt(Fitted(network, target, scaling, counts, n_points, history, calls=calls))
+    return model
+
+
+def _network(settings: Settings, arrays: Arrays, n_features: int, counts: NDArray[Any], n_points: int) -> Network:
+    network = outline(settings, n_features, counts, n_points, seed=0, threads=1)
+    if settings.wide:
+        indptr, indices = arrays["wide.indptr"], arrays["wide.indices"]
+        if indptr.dtype != np.int64 or indptr.shape != (len(counts) + 1,) or indices.dtype != np.int32:
+            raise ModelError("wide.indptr and wide.indices do not describe a list of features for each label")
+        network.output.wide = WidePath(n_features, indptr, indices, settings.wide_optimizer)
+    network.set_weights(arrays)
+    return network
+
+
+def _scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
+    if kind not in ("rows", "columns", "none"):
+        raise ModelError(f"the scaling must be rows, columns or none, got {kind!r}")
+    if kind != "columns":
+        return Scaling(kind)
+    centre, factor = arrays["scaling.centre"], arrays["scaling.factor"]
+    if centre.shape != (n_features,) or factor.shape != (n_features,):
+        raise ModelError(f"the scaling is of {centre.shape} and {factor.shape} columns, the model has {n_features}")
+    return Scaling(kind, centre, factor)
+
+
+def _target(arrays: Arrays, about: dict[str, Any]) -> Target:
+    if about["kind"] not in KINDS:
+        raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
+    dtype = np.dtype(about["dtype"])
+    if not about["strings"]:
+        return Target(about["kind"], arrays["classes"], dtype)
+    names = np.array(unpack_strings(arrays, "classes"), dtype=object)
+    return Target(about["kind"], names if dtype.kind == "O" else names.astype(dtype), dtype)
+
+
+def _to_json(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return [_to_json(name, item) for item in value]
+    if is_dataclass(value) and _SAVABLE.get(type(value).__name__) is type(value):
+        return {"class": type(value).__name__, "fields": asdict(value)}
+    raise ValueError(
+        f"{name}={value!r} cannot be saved: a model on disk holds no code. Name one of the built-in choices by "
+        f"set_params({name}=...) first; it matters for further training only, unless it is the loss"
+    )
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_from_json(item) for item in value)
+    if isinstance(value, dict):
+        return _SAVABLE[value["class"]](**value["fields"])
+    return value

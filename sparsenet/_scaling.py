@@ -1,0 +1,69 @@
+"""How the features of a point are scaled before the first layer sees them.
+
+The layers expect points of about unit length. There are two roads there, and which is right depends on the data.
+Sparse counts or tf-idf say what a point is about by the direction of its row: rows are divided by their length. In
+a dense table a column has a unit of its own, and a row's length may be all that tells two classes apart: there the
+columns are standardised, and divided by the square root of their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet.batches import Rows
+
+CHOICES = ("auto", "rows", "columns", "none")
+#: Far beyond any training point, and far from where float32 would overflow in a layer.
+_FARTHEST = 1e12
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The scaling in use: ``"rows"``, ``"columns"`` with the columns' centres and factors, or ``"none"``."""
+
+    kind: str
+    centre: NDArray[np.float64] | None = None
+    factor: NDArray[np.float64] | None = None
+
+    @classmethod
+    def learn(cls, X: Any, choice: str) -> Scaling:
+        """Measure a checked X, (n, d) sparse or dense; ``"auto"``: rows if it is sparse, columns if dense."""
+        kind = ("rows" if sparse.issparse(X) else "columns") if choice == "auto" else choice
+        if kind != "columns":
+            return cls(kind)
+        if sparse.issparse(X):
+            raise ValueError("normalize='columns' needs a dense X, got a sparse one: use 'rows', or pass X.toarray()")
+        deviation = X.std(axis=0, dtype=np.float64)
+        deviation[deviation == 0] = 1.0
+        return cls(kind, X.mean(axis=0, dtype=np.float64), 1 / (deviation * np.sqrt(X.shape[1])))
+
+    def apply(self, X: Any) -> Rows:
+        """Scale a checked X, sparse or dense, into rows for the kernels."""
+        if self.kind == "columns":
+            return self._standardised(X.toarray() if hasattr(X, "toarray") else X)
+        matrix = sparse.csr_array(X)
+        if self.kind == "none":
+            return Rows.of(matrix)
+        lengths = np.sqrt(_row_sums(np.square(matrix.data, dtype=np.float64), matrix.indptr))
+        inverse = 1 / np.where(lengths > 0, lengths, 1.0)
+        data = matrix.data * np.repeat(inverse, np.diff(matrix.indptr))
+        return Rows.of(sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
+
+    def _standardised(self, X: NDArray[Any]) -> Rows:
+        assert self.centre is not None
+        assert self.factor is not None
+        n, d = X.shape
+        scaled = np.clip((X - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
+        indices = np.tile(np.arange(d, dtype=np.int32), n)
+        return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.astype(np.float32).reshape(-1), d)
+
+
+def _row_sums(values: NDArray[np.float64], indptr: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum each row by itself, so that a row's sum does not depend on those around it."""
+    sums = np.add.reduceat(np.append(values, 0.0), indptr[:-1])
+    return np.where(np.diff(indptr) > 0, sums, 0.0)

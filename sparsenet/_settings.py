@@ -1,0 +1,167 @@
+"""What the parameters of an estimator mean: checked once, at `fit`, and resolved into the objects of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparsenet import _scaling
+from sparsenet._validation import boolean, choice, integer, number_of_bytes, optional, real
+from sparsenet.layers import ACTIVATIONS
+from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
+from sparsenet.lsh import LSHConfig
+from sparsenet.optim import SGD, Adagrad, Adam, Optimizer, Schedule
+from sparsenet.samplers import Sampler
+from sparsenet.training import TrainingConfig
+
+SAMPLERS = ("random", "frequency", "lsh", "none")
+LOSSES = ("bce", "softmax")
+OPTIMIZERS = ("adam", "adagrad", "sgd")
+DECAYS = ("constant", "linear", "cosine")
+#: ``epochs="auto"`` takes this many passes, and on small data as many as give it this many steps.
+AUTO_EPOCHS, AUTO_STEPS = 10, 1000
+MAX_UNITS = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The parameters of `ExtremeClassifier`, checked; names given as text have become objects."""
+
+    hidden: tuple[int, ...]
+    wide: bool
+    activation: str
+    dropout: float
+    loss: Loss
+    sampler: str | LSHConfig | Sampler
+    n_negatives: int
+    per_sample: bool
+    epochs: int | None
+    batch_size: int
+    optimizer: Optimizer
+    wide_optimizer: Optimizer
+    wide_budget: int
+    schedule: Schedule
+    normalize: str
+    validation_fraction: float
+    patience: int | None
+    memory_limit: int | None
+    n_jobs: int | None
+    verbose: bool | None
+
+    @classmethod
+    def of(cls, p: Mapping[str, Any]) -> Settings:
+        """Check the parameters of an estimator, as `get_params` returns them; an error names the first wrong one."""
+        wide_decay = real("wide_weight_decay", p["wide_weight_decay"], 0, 1)
+        settings = cls(
+            hidden=_widths(p["hidden"]),
+            wide=boolean("wide", p["wide"]),
+            activation=choice("activation", p["activation"], ACTIVATIONS),
+            dropout=real("dropout", p["dropout"], 0, 1, open_high=True),
+            loss=_loss(p["loss"], real("label_smoothing", p["label_smoothing"], 0, 0.5, open_high=True)),
+            sampler=_sampler(p["sampler"]),
+            n_negatives=integer("n_negatives", p["n_negatives"], 1),
+            per_sample=boolean("per_sample", p["per_sample"]),
+            epochs=None if _is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1),
+            batch_size=integer("batch_size", p["batch_size"], 1, 1 << 20),
+            optimizer=_optimizer(p),
+            wide_optimizer=Adagrad(rate=_rate("wide_learning_rate", p), decay=wide_decay),
+            wide_budget=integer("wide_budget", p["wide_budget"], 1),
+            schedule=Schedule(
+                warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)
+            ),
+            normalize=choice("normalize", p["normalize"], _scaling.CHOICES),
+            validation_fraction=real("validation_fraction", p["validation_fraction"], 0, 1, open_high=True),
+            patience=optional(integer, "patience", p["patience"], 1),
+            memory_limit=optional(number_of_bytes, "memory_limit", p["memory_limit"]),
+            n_jobs=_n_jobs(p["n_jobs"]),
+            verbose=optional(boolean, "verbose", p["verbose"]),
+        )
+        settings._check_together()
+        return settings
+
+    def _check_together(self) -> None:
+        if not self.hidden and not self.wide:
+            raise ValueError("hidden=0 leaves the wide path alone, and wide=False takes that away: set one of them")
+        if self.per_sample and self.wide:
+            raise ValueError("per_sample=True works on the deep path alone: set wide=False")
+        if not self.hidden and (self.sampler == "lsh" or isinstance(self.sampler, LSHConfig)):
+            raise ValueError("sampler='lsh' hashes hidden units, and hidden=0 has none: choose another sampler")
+
+    def training(self, n_points: int, *, seed: int, threads: int) -> TrainingConfig:
+        """Say how `fit` trains on `n_points`."""
+        return TrainingConfig(
+            epochs=self.n_epochs(n_points),
+            batch_size=self.batch_size,
+            seed=seed,
+            threads=threads,
+            schedule=self.schedule,
+            patience=self.patience,
+        )
+
+    def one_pass(self, *, seed: int, threads: int) -> TrainingConfig:
+        """Say how `partial_fit` trains."""
+        constant = Schedule(decay="constant")
+        return TrainingConfig(epochs=1, batch_size=self.batch_size, seed=seed, threads=threads, schedule=constant)
+
+    def n_epochs(self, n_points: int) -> int:
+        """Return the number of passes over `n_points`."""
+        if self.epochs is not None:
+            return self.epochs
+        steps_a_pass = -(-n_points // self.batch_size)
+        return max(AUTO_EPOCHS, -(-AUTO_STEPS // steps_a_pass))
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _widths(value: Any) -> tuple[int, ...]:
+    if isinstance(value, tuple | list):
+        if not value:
+            raise ValueError("hidden must be a number of units or a tuple of them, got an empty one: for none give 0")
+        return tuple(integer("each of hidden", width, 1, MAX_UNITS) for width in value)
+    width = integer("hidden", value, 0, MAX_UNITS)
+    return (width,) if width else ()
+
+
+def _loss(value: Any, smoothing: float) -> Loss:
+    if hasattr(value, "gradient"):
+        loss: Loss = value
+        return loss
+    name = choice("loss", value, LOSSES, " or a Loss object")
+    return BinaryCrossEntropy(smoothing=smoothing) if name == "bce" else SampledSoftmax(smoothing=smoothing)
+
+
+def _sampler(value: Any) -> str | LSHConfig | Sampler:
+    if isinstance(value, LSHConfig):
+        return value
+    if hasattr(value, "sample") and hasattr(value, "expected"):
+        sampler: Sampler = value
+        return sampler
+    return choice("sampler", value, SAMPLERS, ", an LSHConfig or a Sampler object")
+
+
+def _rate(name: str, p: Mapping[str, Any]) -> float:
+    return real(name, p[name], 0, 1e3, open_low=True)
+
+
+def _optimizer(p: Mapping[str, Any]) -> Optimizer:
+    value = p["optimizer"]
+    rate, decay = _rate("learning_rate", p), real("weight_decay", p["weight_decay"], 0, 1)
+    if hasattr(value, "state_shapes"):
+        optimizer: Optimizer = value
+        return optimizer
+    match choice("optimizer", value, OPTIMIZERS, " or an Optimizer object"):
+        case "adam":
+            return Adam(rate=rate, decay=decay)
+        case "adagrad":
+            return Adagrad(rate=rate, decay=decay)
+        case _:
+            return SGD(rate=rate, decay=decay)
+
+
+def _n_jobs(value: Any) -> int | None:
+    if value is None or value == -1:
+        return None
+    return integer("n_jobs", value, 1, 1024)

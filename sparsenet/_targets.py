@@ -1,0 +1,238 @@
+"""What y may be, and its road to label numbers and back.
+
+Four kinds of y, each predicted in the form in which it came: one label a point (``"single"``), lists of labels
+(``"lists"``), and indicators, dense (``"dense"``) or sparse (``"sparse"``), with a column for each label.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
+
+from sparsenet._validation import check_indicator
+from sparsenet.batches import Rows
+
+KINDS = ("single", "lists", "dense", "sparse")
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
+
+
+def kind_of(y: Any) -> str:
+    """Tell which of the four kinds y is.
+
+    A list of rows is an indicator, as scikit-learn has it, if all have one length of at least 2 and hold nothing but
+    0 and 1; else it is a list of labels for each point.
+    """
+    if y is None:
+        raise ValueError("ExtremeClassifier requires y to be passed, but the target y is None")
+    if sparse.issparse(y):
+        return "sparse"
+    if hasattr(y, "ndim"):
+        if y.ndim == 2:
+            return "dense" if y.shape[1] != 1 else "single"
+        if y.ndim != 1:
+            raise ValueError(f"y must have one or two dimensions, got {y.ndim}")
+        if y.dtype != np.dtype(object):
+            return "single"
+    first = next(iter(y), None)
+    if not isinstance(first, _LISTS):
+        return "single"
+    widths = {len(row) if isinstance(row, _LISTS) else -1 for row in y}
+    if -1 in widths:
+        raise ValueError("y mixes rows that are lists of labels with rows that are not: give every row a list")
+    if len(widths) == 1 and widths.pop() > 1 and all(_is_bit(value) for value in chain.from_iterable(y)):
+        return "dense"
+    return "lists"
+
+
+def _is_bit(value: Any) -> bool:
+    return not isinstance(value, str) and value in (0, 1)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The labels that a classifier knows, and the form in which y came.
+
+    Attributes
+    ----------
+    kind : one of `KINDS`.
+    classes : shape (n_labels,), ascending; the numbers of the columns for an indicator.
+    dtype : of a dense or sparse indicator, or of y where it is a single label.
+    """
+
+    kind: str
+    classes: NDArray[Any]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def learn(cls, y: Any, classes: Any = None, *, incremental: bool = False) -> tuple[Target, Rows]:
+        """Find the labels in y, or take them from `classes`; return them with y as rows of label numbers.
+
+        Where more y will follow, if `incremental`, only an indicator shows all labels there will be.
+        """
+        kind = kind_of(y)
+        if kind in ("dense", "sparse"):
+            indicator, dtype = _indicator(y)
+            target = cls(kind, np.arange(indicator.shape[1]), dtype)
+            target._check_same(classes)
+            return target, Rows.of(indicator.astype(np.float32))
+        if classes is None and incremental:
+            raise ValueError("classes must be passed on the first call to partial_fit: all labels that there will be")
+        labels, indptr = _flatten(y, kind)
+        known = _distinct(labels if classes is None else _labels(classes, "classes"))
+        target = cls(kind, known, known.dtype)
+        return target, target._rows(labels, indptr, drop_unknown=False)
+
+    def encode(self, y: Any, *, classes: Any = None, drop_unknown: bool = False) -> Rows:
+        """Turn y, of the kind that was learnt, into rows of label numbers.
+
+        A label that is not among the classes is an error, or dropped where it can only be a miss: in validation.
+        """
+        self._check_same(classes)
+        kind = kind_of(y)
+        if (kind in ("dense", "sparse")) != (self.kind in ("dense", "sparse")):
+            raise ValueError(f"y must be of the kind {self.kind!r} as it was before, got the kind {kind!r}")
+        if kind in ("dense", "sparse"):
+            indicator, _ = _indicator(y)
+            if indicator.shape[1] != len(self.classes):
+                raise ValueError(f"y has {indicator.shape[1]} columns, the classifier knows {len(self.classes)} labels")
+            return Rows.of(indicator.astype(np.float32))
+        labels, indptr = _flatten(y, kind)
+        return self._rows(labels, indptr, drop_unknown)
+
+    def decode(self, labels: NDArray[np.int32], indptr: NDArray[np.int64]) -> Any:
+        """Return predicted label numbers, row i ``labels[indptr[i] : indptr[i + 1]]``, in the form y came in."""
+        if self.kind == "single":
+            return self.classes[labels]
+        if self.kind == "lists":
+            names = self.classes[labels].tolist()
+            return [names[begin:end] for begin, end in pairwise(indptr.tolist())]
+        shape = (len(indptr) - 1, len(self.classes))
+        matrix = sparse.csr_array((np.ones(len(labels), self.dtype), labels, indptr), shape=shape)
+        matrix.sort_indices()
+        return matrix if self.kind == "sparse" else matrix.toarray()
+
+    def _check_same(self, classes: Any) -> None:
+        if classes is None:
+            return
+        given = _distinct(_labels(classes, "classes"))
+        if len(given) != len(self.classes) or np.any(_positions(given, self.classes) < 0):
+            raise ValueError(
+                f"classes must be the {len(self.classes)} that the classifier knows (0, 1, ... for an indicator), or "
+                f"None; got {len(given)} others: fit anew to change them"
+            )
+
+    def _rows(self, labels: NDArray[Any], indptr: NDArray[np.int64], drop_unknown: bool) -> Rows:
+        numbers = _positions(labels, self.classes)
+        unknown = numbers < 0
+        if unknown.any():
+            if not drop_unknown:
+                raise ValueError(
+                    f"y holds the label {labels[unknown][0]!r}, not one of the {len(self.classes)} known ones: pass all "
+                    "of them as classes in the first call of partial_fit, or fit anew"
+                )
+            indptr = np.concatenate(([0], np.cumsum(~unknown)))[indptr]
+            numbers = numbers[~unknown]
+        shape = (len(indptr) - 1, len(self.classes))
+        matrix = sparse.csr_array((np.ones(len(numbers), np.float32), numbers, indptr), shape=shape)
+        matrix.sum_duplicates()
+        matrix.data.fill(1.0)
+        return Rows.of(matrix)
+
+
+def _indicator(y: Any) -> tuple[Any, np.dtype[Any]]:
+    if hasattr(y, "tocsr"):
+        return check_indicator("y", y), y.dtype
+    dense = np.asarray(y)
+    if dense.dtype.kind not in "biuf":
+        raise ValueError(f"y with two dimensions must be an indicator of 0 and 1 for each label, got {dense.dtype}")
+    if dense.shape[1] == 0:
+        raise ValueError("y has no columns: there must be at least one label")
+    wrong = ~((dense == 0) | (dense == 1))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise ValueError(
+            "Unknown label type: y with two dimensions must be an indicator of 0 and 1 for each label, got "
+            f"{dense[row, column]!r} in row {row}, column {column}"
+        )
+    return sparse.csr_array(dense), dense.dtype
+
+
+def _flatten(y: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return all labels of y in one array, and where each row's begin."""
+    if kind == "single":
+        labels = _labels(y, "y")
+        return labels, np.arange(len(labels) + 1)
+    lengths = np.fromiter((len(row) for row in y), np.int64)
+    flat = list(chain.from_iterable(row.tolist() if isinstance(row, np.ndarray) else row for row in y))
+    return _labels(flat, "y"), np.concatenate(([0], np.cumsum(lengths)))
+
+
+def _labels(values: Any, name: str) -> NDArray[Any]:
+    """Return labels as a one-dimensional array of numbers or strings."""
+    if isinstance(values, list) and values and isinstance(values[0], str):
+        labels = np.array(values, dtype=object)  # fixed-width strings would give each the longest one's room
+    else:
+        labels = np.asarray(values)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        message = "A column-vector y was passed when a 1d array was expected; it is taken as one label for each row"
+        warnings.warn(message, DataConversionWarning, stacklevel=2)
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"{name} should be a 1d array of labels, got an array of shape {labels.shape} instead.")
+    if labels.dtype.kind == "f":
+        _check_float_labels(labels, name)
+    elif labels.dtype.kind == "O":
+        labels = _object_labels(labels, name)
+    elif labels.dtype.kind not in "biuU":
+        raise ValueError(f"Unknown label type: {name} must hold strings or whole numbers, got {labels.dtype}")
+    return labels
+
+
+def _check_float_labels(labels: NDArray[Any], name: str) -> None:
+    finite = np.isfinite(labels)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(f"{name} holds {labels[row]} in row {row} (NaN or inf): every row needs a label; drop the row")
+    check_classification_targets(labels)
+
+
+def _object_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
+    """Let labels be all strings or all whole numbers: those of several types have no order."""
+    types = {type(label) for label in labels.tolist()}
+    if all(issubclass(t, str) for t in types):
+        return labels
+    if all(issubclass(t, int | np.integer) for t in types):
+        return labels.astype(np.int64)
+    if types <= {int, float}:
+        numbers = labels.astype(np.float64)
+        _check_float_labels(numbers, name)
+        return numbers
+    found = ", ".join(sorted(t.__name__ for t in types))
+    raise ValueError(
+        f"Unknown label type: {name} must hold strings alone or whole numbers alone, got {found}: convert them with "
+        "str, and drop rows whose label is missing"
+    )
+
+
+def _distinct(labels: NDArray[Any]) -> NDArray[Any]:
+    if labels.dtype.kind == "O":  # a set is several times as fast as comparing Python strings in a sort
+        return np.array(sorted(set(labels.tolist())), dtype=object)
+    return np.unique(labels)
+
+
+def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the position of each label in `classes`, -1 where it is not among them."""
+    if "O" in (labels.dtype.kind, classes.dtype.kind) or labels.dtype.kind != classes.dtype.kind:
+        index = {label: position for position, label in enumerate(classes.tolist())}
+        return np.fromiter((index.get(label, -1) for label in labels.tolist()), np.int64, len(labels))
+    found = np.minimum(np.searchsorted(classes, labels), max(len(classes) - 1, 0))
+    known = classes[found] == labels if len(classes) else np.zeros(len(labels), bool)
+    return np.where(known, found, -1)

@@ -1,0 +1,200 @@
+"""The one place where what users pass is checked and cast: hyper-parameters, and the arrays X and sparse y.
+
+Every error says which argument, what came, and what to do. Past this point ids are valid and values finite, as the
+kernels require.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+MAX_WIDTH = 2**31 - 1
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+# --- hyper-parameters ----------------------------------------------------------------------------------------------
+
+
+def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return `value` as an int within ``[low, high]``."""
+    wanted = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+    if value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {wanted}, got {value}")
+    return int(value)
+
+
+def real(name: str, value: Any, low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> float:
+    """Return `value` as a float between `low` and `high`; an end is excluded where it is open."""
+    wanted = f"a number in {'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+    inside = (low < value if open_low else low <= value) and (value < high if open_high else value <= high)
+    if not inside or not math.isfinite(value):
+        raise ValueError(f"{name} must be {wanted}, got {value}")
+    return float(value)
+
+
+def boolean(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def choice(name: str, value: Any, choices: Sequence[str], alternative: str = "") -> str:
+    """Return `value` if it is among `choices`; the error lists them, and `alternative` beside them."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(c) for c in choices)
+        raise ValueError(f"{name} must be one of {listed}{alternative}, got {value!r}")
+    return value
+
+
+def optional(check: Callable[..., Any], name: str, value: Any, *arguments: Any, **options: Any) -> Any:
+    """Apply `check` unless `value` is None."""
+    return None if value is None else check(name, value, *arguments, **options)
+
+
+def number_of_bytes(name: str, value: Any) -> int:
+    """Return a number of bytes from an integer or from text.
+
+    >>> number_of_bytes("memory_limit", "1.5GB")
+    1500000000
+    """
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", value.upper())
+        if not match or match[2] not in _UNITS:
+            raise ValueError(f"{name} must be a number of bytes such as 8000000000, '8GB' or '8GiB', got {value!r}")
+        value = int(float(match[1]) * _UNITS[match[2]])
+    return integer(name, value, 1)
+
+
+# --- arrays --------------------------------------------------------------------------------------------------------
+
+
+def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
+    """Return X as a canonical CSR array or a dense array (n, d), finite in float32; n_features_in_ is set or held to.
+
+    Duplicate entries of a sparse X are summed, as SciPy does. X itself is never changed.
+    """
+    if sparse.issparse(X):
+        _check_structure("X", X)
+    checked = validate_data(
+        estimator,
+        X,
+        reset=fitting,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,  # below, with the place and the value
+        ensure_min_samples=1 if fitting else 0,
+    )
+    if checked.shape[1] > MAX_WIDTH:
+        raise ValueError(
+            f"X has {checked.shape[1]} columns, at most 2**31 - 1 are possible; hash them into fewer, for example with "
+            "sklearn.feature_extraction.FeatureHasher"
+        )
+    if sparse.issparse(checked):
+        checked = _canonical(checked)
+    _check_finite("X", checked)
+    return checked
+
+
+def check_indicator(name: str, matrix: Any) -> Any:
+    """Return a sparse indicator of labels as a canonical CSR array without stored zeros."""
+    _check_structure(name, matrix)
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers, non-zero where a row has a label, got {matrix.dtype}")
+    matrix = _canonical(matrix.tocsr())
+    if matrix.shape[1] > MAX_WIDTH:
+        raise ValueError(f"{name} has {matrix.shape[1]} columns, at most 2**31 - 1 labels are possible")
+    _check_finite(name, matrix)
+    if not np.all(matrix.data):
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def _canonical(matrix: Any) -> Any:
+    """Return a CSR array with ids that ascend within each row, duplicates summed; a copy where they did not.
+
+    SciPy's own flag is not trusted: it is cached, and whoever changes the arrays by hand does not reset it.
+    """
+    csr = sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    if len(csr.indices) > csr.indptr[-1]:  # room at the end, which SciPy allows
+        csr = sparse.csr_array((csr.data[: csr.indptr[-1]], csr.indices[: csr.indptr[-1]], csr.indptr), csr.shape)
+    ascends = csr.indices[1:] > csr.indices[:-1]
+    ends = csr.indptr[1:-1]
+    ascends[ends[(ends > 0) & (ends < len(csr.indices))] - 1] = True  # from one row to the next, they need not
+    if not ascends.all():
+        csr = csr.copy()
+        csr.has_canonical_format = False
+        csr.sum_duplicates()
+    csr.has_canonical_format = True
+    return csr
+
+
+def _check_structure(name: str, matrix: Any) -> None:
+    """Refuse a sparse matrix whose ids or row pointers would send SciPy or a kernel out of its arrays."""
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} must be two-dimensional, got {matrix.ndim} dimensions")
+    if matrix.format == "coo":
+        for axis, ids in zip(("row", "column"), matrix.coords, strict=True):
+            _check_ids(name, axis, ids, matrix.shape[axis == "column"])
+    elif matrix.format in ("csr", "csc", "bsr"):
+        block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        major, minor = (1, 0) if matrix.format == "csc" else (0, 1)
+        _check_pointers(name, matrix, matrix.shape[major] // block[major])
+        axis = "row" if matrix.format == "csc" else "column"
+        _check_ids(name, axis, matrix.indices[: matrix.indptr[-1]], matrix.shape[minor] // block[minor])
+
+
+def _check_pointers(name: str, matrix: Any, n_major: int) -> None:
+    pointers, room = matrix.indptr, min(len(matrix.indices), len(matrix.data))
+    if len(pointers) != n_major + 1 or pointers[0] != 0 or pointers[-1] > room or np.any(pointers[1:] < pointers[:-1]):
+        raise ValueError(
+            f"{name}.indptr must hold {n_major + 1} numbers that rise from 0 to at most {room}, the number of entries "
+            f"stored; got {len(pointers)} from {pointers[0] if len(pointers) else None} to "
+            f"{pointers[-1] if len(pointers) else None}: build the matrix anew"
+        )
+
+
+def _check_ids(name: str, axis: str, ids: NDArray[Any], width: int) -> None:
+    if len(ids) and (ids.min() < 0 or ids.max() >= width):
+        wrong = ids[(ids < 0) | (ids >= width)][0]
+        raise ValueError(
+            f"{name} holds the {axis} index {wrong}, but they go from 0 to {width - 1}: build the matrix anew, "
+            "with ids that start from 0 and a shape that holds them all"
+        )
+
+
+def _check_finite(name: str, array: Any) -> None:
+    """Refuse NaN, infinity and what float32 cannot hold, and say where it stands."""
+    in_rows = hasattr(array, "indptr")
+    values = array.data if in_rows else array.reshape(-1)
+    limit = np.finfo(np.float32).max
+    with np.errstate(invalid="ignore"):
+        # NaN fails both comparisons; two reductions need no array of booleans.
+        if not len(values) or (values.max() <= limit and values.min() >= -limit):
+            return
+        at = int(np.flatnonzero(~(np.abs(values) <= limit))[0])
+    if in_rows:
+        row, column = int(np.searchsorted(array.indptr, at, side="right")) - 1, int(array.indices[at])
+    else:
+        row, column = divmod(at, array.shape[1])
+    value = float(values[at])
+    if math.isnan(value):
+        found, advice = "NaN", "fill in or drop missing values, for example with sklearn.impute.SimpleImputer"
+    elif math.isinf(value):
+        found, advice = f"infinity ({value})", "replace or drop it"
+    else:
+        found, advice = f"{value:g}, beyond the range of float32 (3.4e38, else inf)", "rescale this column"
+    raise ValueError(f"{name} holds {found} in row {row}, column {column}: {advice}")

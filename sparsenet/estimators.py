@@ -1,0 +1,303 @@
+"""The scikit-learn face: `ExtremeClassifier`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from sparsenet import _persistence, storage
+from sparsenet._building import build
+from sparsenet._fitting import Fitted, check_points, grow, held_out, run_seed, shown
+from sparsenet._machine import default_threads
+from sparsenet._prediction import PredictionMixin
+from sparsenet._scaling import Scaling
+from sparsenet._settings import Settings
+from sparsenet._targets import Target
+from sparsenet._validation import check_features
+from sparsenet.losses import Loss
+from sparsenet.lsh import LSHConfig
+from sparsenet.optim import Optimizer
+from sparsenet.samplers import Sampler
+from sparsenet.training import Callback, Trainer
+
+
+class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A classifier for a few to millions of labels, one or several a point.
+
+    Each label is a neuron with two kinds of input: a deep path through a hidden layer, and a wide path of sparse
+    weights straight from the features. A training step computes the neurons of the batch's own labels and of a few
+    thousand others that a sampler chose; prediction is exact over all labels.
+
+    Parameters
+    ----------
+    hidden : int or tuple of int
+        Units of the hidden layer or layers; 0 for the wide path alone.
+    wide : bool
+        Whether there is a wide path.
+    activation : {"relu", "linear", "tanh"}
+        Of the hidden layers.
+    dropout : float
+        Share of hidden units silenced at each step.
+    loss : {"bce", "softmax"} or Loss
+        ``"bce"``: each label is a yes-or-no question. ``"softmax"``: labels compete, corrected for the sampling.
+    sampler : {"random", "frequency", "lsh", "none"}, LSHConfig or Sampler
+        What chooses the negatives; ``"none"`` computes all labels at each step.
+    n_negatives : int
+        Negatives asked for at each step. If there are no more labels than that, all are computed.
+    per_sample : bool
+        Give each point of a batch active labels of its own, for comparison; needs ``wide=False``.
+    epochs : int or "auto"
+        Passes over the data. ``"auto"``: 10, and on small data as many as give 1000 steps.
+    batch_size : int
+        Points of a step.
+    optimizer : {"adam", "adagrad", "sgd"} or Optimizer
+        Of the deep weights.
+    learning_rate, weight_decay : float
+        Of the deep weights.
+    wide_learning_rate, wide_weight_decay : float
+        Of the wide weights, which Adagrad moves.
+    wide_budget : int
+        The most features that a label may hold in the wide path.
+    warmup : float
+        Share of all steps over which the learning rates rise from zero.
+    decay : {"linear", "cosine", "constant"}
+        How they fall afterwards.
+    label_smoothing : float
+        Targets are this far from 0 and 1.
+    normalize : {"auto", "rows", "columns", "none"}
+        ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
+        columns of a dense table. ``"auto"``: rows if X is sparse in `fit`, columns if it is dense.
+    validation_fraction : float
+        Share of the points held out to choose the best epoch by P@1; see also `fit`.
+    patience : int or None
+        With validation, stop after this many epochs without a better P@1.
+    memory_limit : int, str or None
+        Bytes, or text such as ``"8GB"``, that training may use; None: what the machine has to offer.
+    n_jobs : int or None
+        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
+    random_state : int, RandomState or None
+        An integer gives equal models, bit for bit.
+    verbose : bool or None
+        Show memory and progress on stderr; None: if that is a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        The labels, ascending; column numbers if y was an indicator.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, if X was a data frame
+    network_ : Network
+    history_ : list of dict
+        Loss, seconds, and what was measured in each epoch.
+    n_iter_ : int
+        Epochs trained.
+    label_counts_ : ndarray of shape (n_labels,)
+        How many of the training points had each label.
+    n_points_ : int
+        How many training points there were.
+    n_threads_ : int
+        Threads in use.
+
+    Examples
+    --------
+    >>> from sparsenet import ExtremeClassifier
+    >>> X = [[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 1.0, 0.1], [0.0, 0.9, 0.2]]
+    >>> model = ExtremeClassifier(hidden=16, random_state=0).fit(X, ["cat", "cat", "dog", "dog"])
+    >>> model.predict([[1.0, 0.1, 0.0]]).tolist()
+    ['cat']
+    >>> model = ExtremeClassifier(hidden=16, random_state=0).fit(X, [["cat"], ["cat", "pet"], ["dog", "pet"], []])
+    >>> model.predict_topk([[1.0, 0.1, 0.0]], k=2).shape
+    (1, 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden: int | tuple[int, ...] = 256,
+        wide: bool = True,
+        activation: str = "relu",
+        dropout: float = 0.2,
+        loss: str | Loss = "bce",
+        sampler: str | LSHConfig | Sampler = "random",
+        n_negatives: int = 4096,
+        per_sample: bool = False,
+        epochs: int | str = "auto",
+        batch_size: int = 256,
+        optimizer: str | Optimizer = "adam",
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        wide_learning_rate: float = 0.1,
+        wide_weight_decay: float = 0.003,
+        wide_budget: int = 1024,
+        warmup: float = 0.0,
+        decay: str = "linear",
+        label_smoothing: float = 0.0,
+        normalize: str = "auto",
+        validation_fraction: float = 0.0,
+        patience: int | None = None,
+        memory_limit: int | str | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.wide = wide
+        self.activation = activation
+        self.dropout = dropout
+        self.loss = loss
+        self.sampler = sampler
+        self.n_negatives = n_negatives
+        self.per_sample = per_sample
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.wide_learning_rate = wide_learning_rate
+        self.wide_weight_decay = wide_weight_decay
+        self.wide_budget = wide_budget
+        self.warmup = warmup
+        self.decay = decay
+        self.label_smoothing = label_smoothing
+        self.normalize = normalize
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- training ---
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train on X and y from the start.
+
+        Ctrl-C stops within a second: the classifier is then fitted with what was learnt, and KeyboardInterrupt goes
+        on. A training that diverges raises DivergenceError and leaves an earlier model as it was.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+        y : labels
+            One a row (strings or whole numbers), a list of labels for each row, or an indicator of shape
+            (n, n_labels), dense or sparse, whose non-zero entries are labels.
+        validation : (X, y), optional
+            Each epoch is measured on it, and the epoch of the best P@1 kept.
+        callbacks : told of each batch and epoch.
+        checkpoint : directory, optional
+            Holds the state of the run after each epoch and after Ctrl-C; needs an integer `random_state`.
+        resume : bool
+            Go on from the checkpoint, if there is one: the result is that of an uninterrupted run, bit for bit.
+        """
+        settings, threads = self._settings(), self._threads()
+        seed = run_seed(self.random_state, checkpoint)
+        X = check_features(self, X, fitting=True)
+        target, labels = Target.learn(y)
+        scaling = Scaling.learn(X, settings.normalize)
+        points = check_points(scaling.apply(X), labels, some_label=True)
+        given = None
+        if validation is not None:
+            valid = scaling.apply(check_features(self, validation[0], fitting=False))
+            given = check_points(valid, target.encode(validation[1], drop_unknown=True))
+        points, measured = held_out(settings, points, given, seed)
+        network = build(settings, *points, seed=seed, threads=threads, keep_best=measured is not None)
+        fitted = Fitted(network, target, scaling).counting(points[1])
+        config = settings.training(len(points[0]), seed=seed, threads=threads)
+        place = None if checkpoint is None else Path(checkpoint)
+        with shown(settings, callbacks) as told:
+            trainer = Trainer(network, *points, config, validation=measured, callbacks=told, checkpoint=place)
+            if resume:
+                trainer.resume()
+            return self._train(trainer, fitted, keep_state=False)
+
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+        """Take one pass over X and y, from where the classifier stands, at a constant learning rate.
+
+        The first call names all `classes`, unless y is an indicator, and fixes how features are scaled. The wide path
+        gets room for features that are new to a label. The optimizer's state lives on from call to call; what `fit`
+        and `load` leave are the weights alone.
+        """
+        settings, threads = self._settings(), self._threads()
+        X = check_features(self, X, fitting=not self.__sklearn_is_fitted__())
+        if self.__sklearn_is_fitted__():
+            fitted = self._fitted
+            points = check_points(fitted.scaling.apply(X), fitted.target.encode(y, classes=classes))
+            seed = run_seed(self.random_state, call=fitted.calls)
+            grow(fitted.network, settings, points, threads)
+        else:
+            target, labels = Target.learn(y, classes, incremental=True)
+            scaling = Scaling.learn(X, settings.normalize)
+            points = check_points(scaling.apply(X), labels)
+            seed = run_seed(self.random_state)
+            network = build(settings, *points, seed=seed, threads=threads, keep_best=False)
+            fitted = Fitted(network, target, scaling)
+        config = settings.one_pass(seed=seed, threads=threads)
+        trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
+        return self._train(trainer, fitted.counting(points[1]), keep_state=True)
+
+    def _settings(self) -> Settings:
+        return Settings.of(self.get_params(deep=False))
+
+    def _threads(self) -> int:
+        return default_threads() if self.n_jobs in (None, -1) else int(self.n_jobs)
+
+    def _train(self, trainer: Trainer, fitted: Fitted, *, keep_state: bool) -> Self:
+        """Train, and be fitted with what came of it, even if that was cut short."""
+        try:
+            trainer.run()
+        except KeyboardInterrupt:
+            self._adopt(fitted.after(trainer, keep_state))
+            raise
+        return self._adopt(fitted.after(trainer, keep_state))
+
+    def _adopt(self, fitted: Fitted) -> Self:
+        self._fitted = fitted
+        self.network_, self.classes_ = fitted.network, fitted.target.classes
+        self.history_, self.n_iter_ = fitted.history, len(fitted.history)
+        self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
+        self.n_threads_ = self._threads()
+        return self
+
+    # --- storage ---
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
+
+        Predictions after `load` are equal bit for bit. The optimizer's state is not saved: further training starts
+        it afresh.
+        """
+        check_is_fitted(self)
+        storage.save(path, *_persistence.pack(self, self._fitted))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
+        return _persistence.unpack(cls, *storage.load(path))
+
+    # --- scikit-learn ---
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
