@@ -29,7 +29,7 @@ F32 = NDArray[np.float32]
 RECALL_AT = 100
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Source:
     """A file of points, and how to read it.
 
@@ -144,7 +144,7 @@ def describe_training(summary: Mapping[str, Any]) -> str:
 def _read_validation(source: Source, valid: Path | None, points: data.Dataset) -> tuple[Any, Any] | None:
     if valid is None:
         return None
-    held = Source(path=valid, format=source.format, n_features=points.n_features, n_labels=points.n_labels).read()
+    held = Source(valid, format=source.format, n_features=points.n_features, n_labels=points.n_labels).read()
     return held.X, _labels(held)
 
 

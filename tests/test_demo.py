@@ -1,0 +1,183 @@
+import importlib.util
+import io
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparsenet import _corpus, _docstrings, demo
+
+NUMPYDOC = """sort(a, axis=-1)
+
+    Sort an array.  See :func:`numpy.argsort` for indices.
+
+    The order is ``ascending``.
+
+    >>> sort([2, 1])
+    [1, 2]
+
+    .. versionadded:: 1.4
+
+    Parameters
+    ----------
+    a : array_like
+        The array that gets sorted.
+
+    Returns
+    -------
+    sorted : ndarray
+        An array of the same type.
+
+    See Also
+    --------
+    argsort : The indices that would do it.
+    """
+
+
+class TestSentences:
+    def test_keeps_the_prose_alone_and_the_summary_first(self) -> None:
+        assert [*_corpus.sentences(NUMPYDOC)] == [
+            "Sort an array.",
+            "See numpy.argsort for indices.",
+            "The order is ascending.",
+            "An array of the same type.",
+        ]
+
+    def test_nothing_comes_of_nothing(self) -> None:
+        assert [*_corpus.sentences("")] == []
+        assert [*_corpus.sentences("f(x) -> float")] == []
+
+    def test_words_of_a_name(self) -> None:
+        assert _corpus.name_words("numpy.ma.MaskedArray.sort_2d") == "numpy ma Masked Array sort 2 d"
+
+
+class TestCorpus:
+    def test_no_text_is_both_learnt_and_held_out(self) -> None:
+        docstrings = {f"module.name{i}": f"Does thing {i}.\n\nDetail one of {i}. Detail two of {i}." for i in range(50)}
+        corpus = _corpus.build(docstrings, held_out=15, seed=0)
+        assert len(corpus.held_out.texts) == 15
+        assert set(corpus.held_out.texts).isdisjoint(corpus.train.texts)
+        assert all("Detail" in text for text in corpus.held_out.texts), "summaries are learnt"
+        assert {label for row in corpus.train.labels for label in row} == set(range(50))
+
+    def test_equal_sentences_have_several_labels_and_phrases_none(self) -> None:
+        docstrings = {f"a.f{i}": f"Return the item number {i}.\n\nThis is said everywhere." for i in range(30)}
+        docstrings |= {"b.x": "Sort an array.", "b.y": "Sort an array."}
+        corpus = _corpus.build(docstrings, held_out=0, seed=0)
+        labels = dict(zip(corpus.train.texts, corpus.train.labels, strict=True))
+        assert [corpus.symbols[label] for label in labels["Sort an array."]] == ["b.x", "b.y"]
+        assert "This is said everywhere." not in labels
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package on the path, with modules that are public, private, broken, and not to be run."""
+    name = f"package{random.randrange(10**9)}"
+    folder = tmp_path / name
+    folder.mkdir()
+    sources = {
+        "__init__.py": "from ._private import shown as exported\nfrom .inner import *",
+        "_private.py": 'def shown(): "Shown under another name."\ndef hidden(): "Not shown."',
+        "inner.py": 'class Box:\n    "A box."\n    def open(self): "Open the box."\n    def _lid(self): "Private."',
+        "explodes.py": 'raise RuntimeError("ran")\ndef quiet(): "Parsed, not run."',
+        "broken.py": "def (:",
+    }
+    for file, text in sources.items():
+        (folder / file).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    return folder
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *, parsed: tuple[str | None, ...] = (), live: tuple[str, ...] = ()) -> None:
+    monkeypatch.setattr(_docstrings, "PARSED_PACKAGES", parsed)
+    monkeypatch.setattr(_docstrings, "LIVE_PACKAGES", live)
+    monkeypatch.setattr(_docstrings, "LIVE_MODULES", ())
+
+
+class TestDocstrings:
+    def test_source_files_are_parsed_and_not_run(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (package / "__init__.py").write_text("from ._private import shown as exported\nfrom .inner import *")
+        monkeypatch.setattr(_docstrings, "_folder", lambda name: package)
+        only(monkeypatch, parsed=(package.name,))
+        found = _docstrings.collect()
+        assert found.docstrings == {
+            f"{package.name}.exported": "Shown under another name.",
+            f"{package.name}.Box": "A box.",
+            f"{package.name}.Box.open": "Open the box.",
+            f"{package.name}.explodes.quiet": "Parsed, not run.",
+        }
+        assert [*found.problems] == [f"{package.name}.broken"]
+        assert package.name not in sys.modules
+
+    def test_what_cannot_be_imported_is_named(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (package / "__init__.py").write_text("")
+        only(monkeypatch, live=(package.name,))
+        found = _docstrings.collect()
+        assert found.problems[f"{package.name}.explodes"] == "RuntimeError: ran"
+        assert "SyntaxError" in found.problems[f"{package.name}.broken"]
+        assert found.docstrings[f"{package.name}.inner.Box.open"] == "Open the box."
+
+    def test_functions_in_c_are_found_by_their_best_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        only(monkeypatch)
+        monkeypatch.setattr(_docstrings, "LIVE_MODULES", ("builtins", "math", "collections"))
+        found = _docstrings.collect().docstrings
+        assert {"list.sort", "math.sqrt", "collections.deque.append", "dict.keys"} <= set(found)
+        assert "collections.OrderedDict.get" not in found, "it is dict.get, inherited"
+        assert "math.pi" not in found, "a number has no docstring of its own"
+
+    def test_nothing_noisy_or_harmful_is_looked_at(self) -> None:
+        assert {"antigravity", "this", "tkinter", "idlelib", "test"} <= _docstrings.SKIPPED_PARTS
+        assert _docstrings.SKIPPED_PARTS.isdisjoint([*_docstrings.LIVE_MODULES, *_docstrings.LIVE_PACKAGES])
+
+
+THINGS = ["apple", "boat", "candle", "drum", "engine", "flute", "garden", "hammer", "island", "jacket"]
+DEEDS = ["paint", "carry", "repair", "measure", "rotate", "borrow"]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docstrings of sixty functions that a demo learns in a second."""
+    texts = {
+        f"tools.{thing}.{deed}": f"To {deed} the {thing}.\n\nWill {deed} one {thing} well. "
+        f"Use it to {deed} a {thing} today. You can {deed} any {thing} here."
+        for thing in THINGS
+        for deed in DEEDS
+    }
+    symbols = _docstrings.Symbols(texts, {"tools.broken": "SyntaxError: invalid syntax"})
+    monkeypatch.setattr(_docstrings, "collect", lambda follow: symbols)
+    monkeypatch.setattr(demo, "QUESTIONS", ("repair my boat", "carry an apple"))
+
+
+@pytest.mark.usefixtures("small")
+class TestDemo:
+    def test_learns_measures_draws_and_answers(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytest.importorskip("matplotlib")
+        monkeypatch.setattr(demo, "N_VALIDATION", 10)
+        monkeypatch.setattr(demo, "N_TEST", 20)
+        demo.run(tmp_path / "out")
+        shown = capsys.readouterr()
+        assert (tmp_path / "out" / "training.png").stat().st_size > 1000
+        assert "P@1" in shown.out
+        assert shown.out.index("tools.boat.repair") < shown.out.index("tools.apple.carry")
+        assert "left out tools.broken: SyntaxError" in shown.err
+        assert "epoch 1/" in shown.err
+
+    def test_without_matplotlib_it_says_what_is_missing(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        demo._draw([{"epoch": 1.0, "loss": 1.0, "P@1": 0.5}], tmp_path)
+        assert "sparsenet[plot]" in capsys.readouterr().err
+        assert not [*tmp_path.iterdir()]
+
+    @pytest.mark.parametrize("end", ["\n", ""])
+    def test_interactive_until_an_empty_line_or_the_end(
+        self, end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"measure the drum\n{end}"))
+        demo.run(tmp_path / "out", interactive=True)
+        answered = capsys.readouterr().out.partition("> ")[2]
+        assert answered.index("measure the drum") < answered.index("tools.drum.measure")
