@@ -78,6 +78,16 @@ def dense_probabilities(network: Network, scores: F32, *, exclusive: bool) -> F3
         p = loss.probabilities(scores)
         return np.asarray(p / p.sum(axis=1, keepdims=True)) if exclusive else p
     # In logarithms, so that a row of improbable labels neither divides by zero nor loses its order.
-    logs = -np.logaddexp(0.0, -scores.astype(np.float64))
+    logs = _log_sigmoid(scores)
     p64 = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(p64 / p64.sum(axis=1, keepdims=True), np.float32)
+
+
+def log_odds(network: Network, scores: F32) -> F32:
+    """Return by how much the second of two classes is more probable than the first, (n,)."""
+    logs = _log_sigmoid(scores) if isinstance(network.output.loss, BinaryCrossEntropy) else scores
+    return np.asarray(logs[:, 1] - logs[:, 0], np.float32)
+
+
+def _log_sigmoid(scores: F32) -> NDArray[np.float64]:
+    return np.asarray(-np.logaddexp(0.0, -scores.astype(np.float64)))

@@ -62,20 +62,23 @@ class PredictionMixin:
         With one label a row, and under softmax, those of a row sum to one; else each label has its own. Where that
         would be absurdly large, a ValueError points to `predict_topk`.
         """
-        scores = _inference.dense_scores(self.network_, self._features(X), self._threads())
+        features = self._features(X)
+        scores = _inference.dense_scores(self.network_, features, self._threads())
         exclusive = self._fitted.target.kind == "single"
         return _inference.dense_probabilities(self.network_, scores, exclusive=exclusive)
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
-        """Return the scores behind `predict`, dense (n, n_labels); for two classes, one label a row, (n,)."""
-        scores = _inference.dense_scores(self.network_, self._features(X), self._threads())
+        """Return the scores behind `predict`, dense (n, n_labels); for two classes, one label a row, log odds (n,)."""
+        features = self._features(X)
+        scores = _inference.dense_scores(self.network_, features, self._threads())
         if self._fitted.target.kind == "single" and len(self.classes_) == 2:
-            return scores[:, 1] - scores[:, 0]
+            return _inference.log_odds(self.network_, scores)
         return scores
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of rows whose best label is right: accuracy for one label a row, P@1 for several."""
-        features, truth = check_points(self._features(X), self._fitted.target.encode(y, drop_unknown=True))
+        features = self._features(X)
+        _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
         best, _ = self.network_.topk(features, 1, self._threads())
         hits = _inference.is_hit(best[:, 0], truth)
         return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))

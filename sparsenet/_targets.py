@@ -52,6 +52,11 @@ def kind_of(y: Any) -> str:
     return "lists"
 
 
+def _plain(y: Any) -> Any:
+    """Turn whatever claims to be an array into one; lists stay, since their rows may differ in length."""
+    return np.asarray(y) if hasattr(y, "__array__") and not hasattr(y, "tocsr") else y
+
+
 def _is_bit(value: Any) -> bool:
     return not isinstance(value, str) and value in (0, 1)
 
@@ -77,6 +82,7 @@ class Target:
 
         Where more y will follow, if `incremental`, only an indicator shows all labels there will be.
         """
+        y = _plain(y)
         kind = kind_of(y)
         if kind in ("dense", "sparse"):
             indicator, dtype = _indicator(y)
@@ -96,6 +102,7 @@ class Target:
         A label that is not among the classes is an error, or dropped where it can only be a miss: in validation.
         """
         self._check_same(classes)
+        y = _plain(y)
         kind = kind_of(y)
         if (kind in ("dense", "sparse")) != (self.kind in ("dense", "sparse")):
             raise ValueError(f"y must be of the kind {self.kind!r} as it was before, got the kind {kind!r}")
@@ -135,8 +142,8 @@ class Target:
         if unknown.any():
             if not drop_unknown:
                 raise ValueError(
-                    f"y holds the label {labels[unknown][0]!r}, not one of the {len(self.classes)} known ones: pass all "
-                    "of them as classes in the first call of partial_fit, or fit anew"
+                    f"y holds the label {labels[unknown][0]!r}, not one of the {len(self.classes)} known ones: pass "
+                    "all of them as classes in the first call of partial_fit, or fit anew"
                 )
             indptr = np.concatenate(([0], np.cumsum(~unknown)))[indptr]
             numbers = numbers[~unknown]
