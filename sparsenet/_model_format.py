@@ -46,7 +46,17 @@ DAMAGED = "the file is damaged or was edited; restore it from a copy or train ag
 
 
 class ModelError(ValueError):
-    """What was to be loaded is no model, is damaged, or is newer than this version of sparsenet."""
+    """What was to be loaded is no model, is damaged, or is newer than this version of sparsenet.
+
+    Examples
+    --------
+    >>> from sparsenet import ExtremeClassifier, ModelError
+    >>> try:
+    ...     ExtremeClassifier.load("/nowhere")
+    ... except ModelError as error:
+    ...     print(error)
+    /nowhere: does not exist; a sparsenet model is a directory with manifest.json
+    """
 
 
 @dataclass(frozen=True)

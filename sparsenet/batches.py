@@ -36,7 +36,22 @@ class Workspace:
 class Rows:
     """Rows of a sparse matrix: point i holds ``indices[indptr[i] : indptr[i + 1]]``.
 
-    Shapes: indptr (n + 1,) int64 from 0, indices (nnz,) int32, data (nnz,) float32; ids below `width`.
+    Attributes
+    ----------
+    indptr : ndarray of shape (n + 1,), int64
+        Row pointers, from 0 on.
+    indices : ndarray of shape (nnz,), int32
+        Ids, below `width`.
+    data : ndarray of shape (nnz,), float32
+        Values.
+    width : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> rows = Rows.of(csr_array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]))
+    >>> len(rows), rows.width, rows.indices.tolist()
+    (2, 3, [1, 2, 0])
     """
 
     indptr: I64

@@ -92,10 +92,24 @@ class SparseInput:
 
     Parameters
     ----------
-    n_features, n_units : the shape of the weights; one row a feature.
-    activation : ``"relu"``, ``"linear"`` or ``"tanh"``.
-    dropout : the share of units silenced in training.
-    optimizer : how the weights move; Adam at 1e-3 by default.
+    n_features, n_units : int
+        The shape of the weights; one row a feature.
+    activation : {"relu", "linear", "tanh"}
+        The non-linearity.
+    dropout : float
+        The share of units silenced in training.
+    optimizer : Optimizer, optional
+        How the weights move; Adam at 1e-3 by default.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> layer = SparseInput(n_features=4, n_units=2)
+    >>> layer.initialise(np.random.default_rng(0))
+    >>> points = Rows.of(csr_array([[0.0, 1.0, 0.0, 2.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
+    >>> units, backward = layer.forward(points, None, Pass(threads=1))
+    >>> units.shape
+    (3, 2)
     """
 
     def __init__(
@@ -145,8 +159,20 @@ class Dense:
 
     Parameters
     ----------
-    n_inputs, n_units : the shape; the weights are (n_units, n_inputs).
-    activation, dropout, optimizer : as for `SparseInput`.
+    n_inputs, n_units : int
+        The shape; the weights are (n_units, n_inputs).
+    name : str
+        Begins the names of its arrays; no two layers of a network may share it.
+    activation, dropout, optimizer
+        As for `SparseInput`.
+
+    Examples
+    --------
+    >>> layer = Dense(n_inputs=2, n_units=5, activation="tanh")
+    >>> layer.initialise(np.random.default_rng(0))
+    >>> units, backward = layer.forward(np.ones((3, 2), np.float32), Pass(threads=1))
+    >>> units.shape
+    (3, 5)
     """
 
     def __init__(

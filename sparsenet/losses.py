@@ -52,9 +52,21 @@ class BinaryCrossEntropy:
 
     Parameters
     ----------
-    smoothing : targets are ``smoothing`` and ``1 - smoothing`` instead of 0 and 1.
-    reweight : weigh a negative by ``expected ** -reweight``: 1 makes the sampled loss an unbiased estimate of the
-        full one, 0 takes the sample as it comes, which trains better where negatives are chosen to be hard.
+    smoothing : float
+        Targets are ``smoothing`` and ``1 - smoothing`` instead of 0 and 1.
+    reweight : float
+        Weigh a negative by ``expected ** -reweight``: 1 makes the sampled loss an unbiased estimate of the full one,
+        0 takes the sample as it comes, which trains better where negatives are chosen to be hard.
+
+    Examples
+    --------
+    Two active labels, one point, which has the first of them:
+
+    >>> logits = np.zeros((2, 1), np.float32)
+    >>> positives = Positives(indptr=np.array([0, 1, 1]), points=np.array([0], np.int32))
+    >>> loss = BinaryCrossEntropy().gradient(logits, positives, expected=np.ones(2, np.float32), threads=1)
+    >>> round(loss, 3), logits.ravel().tolist()
+    (1.386, [-0.5, 0.5])
     """
 
     smoothing: float = 0.0
@@ -105,6 +117,23 @@ class SampledSoftmax:
     With `correct`, the logarithm of how often the sampler is expected to include a label is subtracted from its
     logits, which makes the sampled softmax an asymptotically unbiased estimate of the full one (Bengio and Senecal
     2008, "Adaptive importance sampling to accelerate training of a neural probabilistic language model").
+
+    Parameters
+    ----------
+    smoothing : float
+        This share of the target is spread over all active labels.
+    correct : bool
+        Whether to correct for the sampling.
+
+    Examples
+    --------
+    Two active labels, one point, which has the first of them:
+
+    >>> logits = np.zeros((2, 1), np.float32)
+    >>> positives = Positives(indptr=np.array([0, 1, 1]), points=np.array([0], np.int32))
+    >>> loss = SampledSoftmax().gradient(logits, positives, expected=np.ones(2, np.float32), threads=1)
+    >>> round(loss, 3), logits.ravel().tolist()
+    (0.693, [-0.5, 0.5])
     """
 
     smoothing: float = 0.0

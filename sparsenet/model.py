@@ -25,9 +25,12 @@ class Network:
 
     Parameters
     ----------
-    output : the last layer.
-    input : the first layer; None for a wide path alone.
-    hidden : fully connected layers between them.
+    output : SampledOutput
+        The last layer.
+    input : SparseInput, optional
+        The first layer; None for a wide path alone.
+    hidden : sequence of Dense
+        Fully connected layers between them.
 
     Examples
     --------
@@ -38,7 +41,7 @@ class Network:
     ... )
     >>> network.initialise(seed=0)
     >>> network.memory(batch_size=32)["weights"]
-    75264
+    74464
     """
 
     output: SampledOutput

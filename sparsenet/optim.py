@@ -29,7 +29,25 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SGD:
-    """Stochastic gradient descent; `decay` is added to the gradient as ``decay * value`` of touched rows."""
+    """Stochastic gradient descent.
+
+    Parameters
+    ----------
+    rate : float
+        The learning rate.
+    decay : float
+        ``decay * value`` is added to the gradient of touched rows.
+
+    Examples
+    --------
+    >>> from sparsenet.optim import Parameter
+    >>> weight = Parameter("weight", (3, 2), SGD(rate=0.5))
+    >>> weight.allocate()
+    >>> weight.record(np.array([1]), np.ones((1, 2), np.float32))
+    >>> weight.apply(step=1, factor=1.0, threads=1)
+    >>> weight.value.tolist()
+    [[0.0, 0.0], [-0.5, -0.5], [0.0, 0.0]]
+    """
 
     rate: float = 0.1
     decay: float = 0.0
@@ -47,7 +65,19 @@ class SGD:
 class Adagrad:
     """Adagrad: each weight's rate falls with the squares of its own gradients, so rare features keep learning.
 
-    `decay` is added to the gradient as ``decay * value`` of touched rows: weights that no batch touches keep still.
+    Parameters
+    ----------
+    rate : float
+        The learning rate.
+    epsilon : float
+        Is added to the root of the sum of squares.
+    decay : float
+        ``decay * value`` is added to the gradient of touched rows: weights that no batch touches keep still.
+
+    Examples
+    --------
+    >>> Adagrad(rate=0.1).state_shapes((3, 2))["squares"][0]
+    (3, 2)
     """
 
     rate: float = 0.1
@@ -70,6 +100,22 @@ class Adam:
 
     A row that sat out some steps behaves as if its gradient had been zero then, except that it did not move: its
     moments decay for the steps missed before the new gradient enters. Weight decay acts on touched rows only.
+
+    Parameters
+    ----------
+    rate : float
+        The learning rate.
+    beta1, beta2 : float
+        What remains of the first and the second moment after a step.
+    epsilon : float
+        Is added to the root of the second moment.
+    decay : float
+        Touched rows shrink by ``rate * decay``.
+
+    Examples
+    --------
+    >>> sorted(Adam(rate=1e-3).state_shapes((3, 2)))
+    ['first', 'last_step', 'second']
     """
 
     rate: float = 1e-3
@@ -157,9 +203,18 @@ class Schedule:
 
     Parameters
     ----------
-    warmup : share of all steps over which the rate rises from zero.
-    decay : ``"constant"``, ``"linear"`` or ``"cosine"``.
-    final : the factor reached at the last step.
+    warmup : float
+        Share of all steps over which the rate rises from zero.
+    decay : {"constant", "linear", "cosine"}
+        How it falls afterwards.
+    final : float
+        The factor reached at the last step.
+
+    Examples
+    --------
+    >>> schedule = Schedule(warmup=0.1, decay="linear", final=0.0)
+    >>> [schedule.factor(step, total=100) for step in (5, 55, 100)]
+    [0.5, 0.5, 0.0]
     """
 
     warmup: float = 0.0

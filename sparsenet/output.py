@@ -51,15 +51,31 @@ class SampledOutput:
 
     Parameters
     ----------
-    n_inputs : hidden units below, 0 for a wide path alone.
-    n_labels : neurons.
-    sampler : chooses the negatives.
-    n_negatives : how many it is asked for, for a batch or, `per_sample`, for each point.
-    loss : what is minimised.
-    wide : sparse weights beside the dense ones.
-    initial_bias : where every neuron starts; under a yes-or-no loss nearly every answer is no.
-    per_sample : give every point an active set of its own, as SLIDE does, for comparison; deep path only.
-    optimizer, bias_optimizer : how the dense rows and the biases move; Adam by default.
+    n_inputs : int
+        Hidden units below, 0 for a wide path alone.
+    n_labels : int
+        Neurons.
+    sampler : Sampler
+        Chooses the negatives.
+    loss : Loss
+        What is minimised.
+    n_negatives : int
+        How many the sampler is asked for, for a batch or, `per_sample`, for each point.
+    wide : WidePath, optional
+        Sparse weights beside the dense ones.
+    initial_bias : float
+        Where every neuron starts; under a yes-or-no loss nearly every answer is no.
+    per_sample : bool
+        Give every point an active set of its own, as SLIDE does, for comparison; deep path only.
+    optimizer, bias_optimizer : Optimizer, optional
+        How the dense rows (n_labels, n_inputs) and the biases (n_labels, 1) move; Adam by default.
+
+    Examples
+    --------
+    >>> from sparsenet import BinaryCrossEntropy, RandomSampler
+    >>> output = SampledOutput(16, 1000, sampler=RandomSampler(), loss=BinaryCrossEntropy(), n_negatives=50)
+    >>> [(parameter.name, parameter.shape) for parameter in output.parameters()]
+    [('output.weight', (1000, 16)), ('output.bias', (1000, 1))]
     """
 
     def __init__(

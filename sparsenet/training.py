@@ -26,11 +26,25 @@ from sparsenet.optim import Schedule
 
 
 class DivergenceError(ArithmeticError):
-    """The loss is no longer a finite number."""
+    """The loss is no longer a finite number.
+
+    Examples
+    --------
+    >>> from sparsenet import DivergenceError
+    >>> issubclass(DivergenceError, ArithmeticError)
+    True
+    """
 
 
 class CheckpointError(ValueError):
-    """A checkpoint belongs to another run than the one that is to be resumed."""
+    """A checkpoint belongs to another run than the one that is to be resumed.
+
+    Examples
+    --------
+    >>> from sparsenet import CheckpointError
+    >>> issubclass(CheckpointError, ValueError)
+    True
+    """
 
 
 class _Stop(KeyboardInterrupt):
@@ -43,13 +57,25 @@ class TrainingConfig:
 
     Parameters
     ----------
-    epochs : passes over the data.
-    batch_size : points a step.
-    seed : decides everything random; equal seeds give equal models, bit for bit, at any number of threads.
-    threads : of the kernels.
-    schedule : the learning rate over the run.
-    patience : with validation data, stop after this many epochs without a better P@1; None never stops early.
-    recall_every : steps between two measurements of the index's recall.
+    epochs : int
+        Passes over the data.
+    batch_size : int
+        Points a step.
+    seed : int
+        Decides everything random; equal seeds give equal models, bit for bit, at any number of threads.
+    threads : int
+        Of the kernels.
+    schedule : Schedule
+        The learning rate over the run.
+    patience : int or None
+        With validation data, stop after this many epochs without a better P@1; None never stops early.
+    recall_every : int
+        Steps between two measurements of the index's recall.
+
+    Examples
+    --------
+    >>> TrainingConfig(epochs=5, schedule=Schedule(decay="cosine")).batch_size
+    256
     """
 
     epochs: int = 10
@@ -98,7 +124,21 @@ class Callback(Protocol):
 
 @dataclass(frozen=True)
 class Validation:
-    """Points and true labels kept from training."""
+    """Points and true labels kept from training.
+
+    Attributes
+    ----------
+    features : Rows of shape (n, d)
+    truth : csr_array of shape (n, L)
+        Its non-zero entries are the labels of a point.
+
+    Examples
+    --------
+    >>> truth = csr_array([[1.0, 0.0], [0.0, 1.0]])
+    >>> held_out = Validation(features=Rows.of(csr_array([[1.0, 0.0, 0.0], [0.0, 0.0, 2.0]])), truth=truth)
+    >>> len(held_out.features), held_out.truth.shape
+    (2, (2, 2))
+    """
 
     features: Rows
     truth: csr_array
@@ -122,13 +162,36 @@ class Trainer:
 
     Parameters
     ----------
-    network : initialised layers.
-    features, labels : the points (n, d) and their labels (n, L).
-    config : how to train.
-    validation : if given, each epoch is measured on it, and the best epoch's weights are what remains.
-    callbacks : told of progress.
-    checkpoint : a directory that holds the run's state after each epoch and after Ctrl-C.
-    steps_before : steps the network took in earlier runs, which the optimizers' states count on from.
+    network : Network
+        Initialised layers.
+    features, labels : Rows
+        The points (n, d) and their labels (n, L).
+    config : TrainingConfig
+        How to train.
+    validation : Validation, optional
+        Each epoch is measured on it, and the best epoch's weights are what remains.
+    callbacks : sequence of Callback
+        Told of progress.
+    checkpoint : Path, optional
+        A directory that holds the run's state after each epoch and after Ctrl-C.
+    steps_before : int
+        Steps the network took in earlier runs, which the optimizers' states count on from.
+
+    Examples
+    --------
+    Eight points, each with a feature and a label of its own:
+
+    >>> from sparsenet import Adam, BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
+    >>> points = Rows.of(csr_array(np.eye(8)))
+    >>> network = Network(
+    ...     input=SparseInput(8, 16, optimizer=Adam(rate=0.01)),
+    ...     output=SampledOutput(16, 8, sampler=RandomSampler(), loss=BinaryCrossEntropy(), n_negatives=4),
+    ... )
+    >>> network.initialise(seed=0)
+    >>> trainer = Trainer(network, points, points, TrainingConfig(epochs=200, batch_size=8))
+    >>> trainer.run()
+    >>> network.topk(points, k=1, threads=1)[0].ravel().tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7]
     """
 
     def __init__(

@@ -27,10 +27,19 @@ class WideConfig:
 
     Parameters
     ----------
-    budget : the most features a label may hold.
-    norm : length of the starting weights of a label seen once.
-    norm_power : the length grows with a label's count to this power, since frequent labels deserve higher scores.
-    optimizer : how the weights move.
+    budget : int
+        The most features a label may hold.
+    norm : float
+        Length of the starting weights of a label seen once.
+    norm_power : float
+        The length grows with a label's count to this power, since frequent labels deserve higher scores.
+    optimizer : Optimizer
+        How the weights move.
+
+    Examples
+    --------
+    >>> WideConfig(budget=64, optimizer=Adagrad(rate=0.3)).norm
+    4.0
     """
 
     budget: int = 1024
@@ -83,7 +92,25 @@ def _check_support(n_features: int, indptr: I64, indices: I32) -> None:
 class WidePath:
     """Sparse weights (n_labels, n_features) with a support that stays as it was made.
 
-    `support` names the weights: label l has those for features ``indices[indptr[l] : indptr[l + 1]]``.
+    Parameters
+    ----------
+    n_features : int
+        Number of columns.
+    indptr : ndarray of shape (n_labels + 1,), int64
+    indices : ndarray of shape (n_weights,), int32
+        The support: label l has weights for the features ``indices[indptr[l] : indptr[l + 1]]``, ascending.
+    optimizer : Optimizer, optional
+        How the weights (n_weights, 1) move; that of `WideConfig` by default.
+
+    Examples
+    --------
+    Three points, of which label 0 has the first two and label 1 the last:
+
+    >>> points = Rows.of(csr_array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
+    >>> labels = Rows.of(csr_array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    >>> path = WidePath.from_centroids(points, transpose(labels), WideConfig(norm=1.0, norm_power=0.0), threads=1)
+    >>> path.indices.tolist(), path.weight.value.ravel().tolist()
+    ([0, 2], [1.0, 1.0])
     """
 
     def __init__(self, n_features: int, indptr: I64, indices: I32, optimizer: Optimizer | None = None) -> None:

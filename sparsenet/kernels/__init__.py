@@ -21,7 +21,14 @@ CHOICES = ("auto", "native", "numba")
 
 
 class KernelWarning(UserWarning):
-    """The slower kernels are in use."""
+    """The slower kernels are in use.
+
+    Examples
+    --------
+    >>> from sparsenet import KernelWarning
+    >>> issubclass(KernelWarning, UserWarning)
+    True
+    """
 
 
 def _choose() -> ModuleType:

@@ -22,16 +22,29 @@ class LSHSampler:
 
     Parameters
     ----------
-    config
+    config : LSHConfig, optional
         Settings of the index; by default chosen from the number of labels.
-    hashed
+    hashed : float
         Share of the sample that comes from the index.
-    n_queries
+    n_queries : int
         At most so many points of a batch, evenly spaced, ask the index: their cost is what bounds a sample's.
-    recall_target, check_every
+    recall_target : float
+    check_every : int
         See above.
-    threads
+    threads : int
         Threads for the index.
+
+    Examples
+    --------
+    Labels whose vectors are the axes; a hidden vector finds the label that lies along it, the rest is random:
+
+    >>> weight, bias = np.eye(64, dtype=np.float32), np.zeros(64, np.float32)
+    >>> sampler = LSHSampler()
+    >>> sampler.prepare(64, np.ones(64, np.int64))
+    >>> sampler.update(weight, bias, np.arange(64))
+    >>> sample = sampler.sample(weight[5:6], 8, np.random.default_rng(0))
+    >>> sample.size, 5 in sample
+    (8, True)
     """
 
     def __init__(

@@ -67,7 +67,15 @@ class RandomSampler:
 
 
 class AllSampler(RandomSampler):
-    """No sampling: every label, always."""
+    """No sampling: every label, always.
+
+    Examples
+    --------
+    >>> sampler = AllSampler()
+    >>> sampler.prepare(3, np.ones(3, np.int64))
+    >>> sampler.sample(np.empty((1, 8), np.float32), 1, np.random.default_rng(0)).tolist()
+    [0, 1, 2]
+    """
 
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
         """See `Sampler`; `n_negatives` does not matter."""
@@ -89,8 +97,15 @@ class FrequencySampler(RandomSampler):
 
     Parameters
     ----------
-    power
+    power : float
         1 draws labels as often as they occur, 0 all alike; between the two, rare labels gain.
+
+    Examples
+    --------
+    >>> sampler = FrequencySampler(power=0.5)
+    >>> sampler.prepare(3, np.array([100, 25, 0]))
+    >>> [round(float(p), 1) for p in sampler.expected(np.arange(3), n_negatives=1)]
+    [0.6, 0.3, 0.1]
     """
 
     def __init__(self, power: float = 0.5) -> None:
