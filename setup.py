@@ -20,7 +20,7 @@ KERNEL_FLAGS = ["-fassociative-math", "-fno-signed-zeros", "-ffp-contract=fast",
 
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512"]
-ISA_FLAGS = {
+ISA_FLAGS: dict[str, dict[str, list[str]]] = {
     "x86": {"scalar": [], "avx2": AVX2, "avx512": AVX512},
     "arm": {
         "scalar": ["-fno-tree-vectorize"],
@@ -41,10 +41,11 @@ LEVELS = ISA_FLAGS[FAMILIES.get(machine(), "other")]
 ISA_FILES = {f"csrc/isa/{level}.cpp": [*KERNEL_FLAGS, *flags] for level, flags in LEVELS.items()}
 
 
-class BuildCore(build_ext):
+class BuildCore(build_ext):  # type: ignore[misc]
     """Give each instruction set its own flags; fall back to Numba when there is no compiler."""
 
     def build_extensions(self) -> None:
+        """Compile, and carry on without the extension where that fails."""
         compile_one = self.compiler._compile
 
         def compile_with_isa(obj, src, ext, cc_args, extra_postargs, pp_opts):  # type: ignore[no-untyped-def]

@@ -46,12 +46,11 @@ class Source:
     def read(self) -> data.Dataset:
         """Read all of it, with a bar on stderr if that is a terminal."""
         self._refuse_tables()
-        widths = {"n_features": self.n_features, "n_labels": self.n_labels}
+        options: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
+        if self.format != "xmc":
+            options["zero_based"] = True
         with self._progress() as on_bytes:
-            format = {} if self.format == "auto" else {"format": self.format}
-            if self.format != "xmc":
-                widths["zero_based"] = True
-            found = data.read(str(self.path), **format, **widths, on_bytes=on_bytes)
+            found = data.read(str(self.path), self.format, on_bytes=on_bytes, **options)
         assert isinstance(found, data.Dataset)
         return found
 

@@ -20,20 +20,22 @@ from types import ModuleType
 
 #: Imported: packages that change nothing in the process but their own modules.
 LIVE_PACKAGES = ("numpy", "scipy", "sklearn")
+_LIVE_MODULES = """
+    array binascii bisect bz2 builtins cmath codecs collections contextvars csv datetime decimal errno fcntl functools
+    gc hashlib heapq io ipaddress itertools json locale lzma math mmap operator os os.path pathlib pickle queue random
+    re resource select shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time types
+    unicodedata uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo
+"""
 #: Imported: modules of the standard library with parts in C, whose docstrings no source file holds.
-LIVE_MODULES = tuple(
-    "array binascii bisect bz2 builtins cmath codecs collections contextvars csv datetime decimal errno fcntl functools "
-    "gc hashlib heapq io ipaddress itertools json locale lzma math mmap operator os os.path pathlib pickle queue random re "
-    "resource select shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time types "
-    "unicodedata uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo".split()
-)
+LIVE_MODULES = tuple(_LIVE_MODULES.split())
 #: Parsed, where installed. None stands for the standard library.
 PARSED_PACKAGES = (None, "numba", "matplotlib", "pandas")
+_SKIPPED_PARTS = """
+    test tests testing conftest setup externals idlelib lib2to3 turtledemo tkinter ensurepip pydoc_data encodings
+    site-packages dist-packages distutils f2py typing antigravity this cuda posixpath ntpath
+"""
 #: Parts of module names that lead to nothing that people look for.
-SKIPPED_PARTS = frozenset(
-    "test tests testing conftest setup externals idlelib lib2to3 turtledemo tkinter ensurepip pydoc_data encodings "
-    "site-packages dist-packages distutils f2py typing antigravity this cuda posixpath ntpath".split()
-)
+SKIPPED_PARTS = frozenset(_SKIPPED_PARTS.split())
 
 
 @dataclass
@@ -138,9 +140,11 @@ def _is_public(name: str) -> bool:
 def _parse(package: str | None, found: Symbols) -> None:
     """Take the docstrings of a package's source files."""
     folder = _folder(package)
+    if folder is None:
+        return
     defined: dict[str, str] = {}
     exports: dict[str, str] = {}
-    for path in sorted(folder.rglob("*.py")) if folder else ():
+    for path in sorted(folder.rglob("*.py")):
         parts = [*([package] if package else []), *path.relative_to(folder).with_suffix("").parts]
         is_package = parts[-1] == "__init__"
         module = ".".join(parts[:-1] if is_package else parts)
@@ -180,7 +184,7 @@ def _definitions(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 def _exports(tree: ast.Module, package: str) -> dict[str, str]:
     """Say which names a package takes from its modules: `{"package.module.name": "package.name"}`, or with ``*``."""
-    exports = {}
+    exports: dict[str, str] = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
             source = ".".join(filter(None, [package if node.level else "", node.module]))

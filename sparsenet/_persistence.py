@@ -49,8 +49,13 @@ def pack(model: ExtremeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, An
         "target": {"kind": target.kind, "dtype": target.dtype.str, "strings": strings},
         "scaling": scaling.kind,
         "named_features": names is not None,
-        "history": [{k: v if math.isfinite(v) else None for k, v in record.items()} for record in fitted.history],
+        "history": [_history_entry(record) for record in fitted.history],
     }
+
+
+def _history_entry(record: dict[str, float]) -> dict[str, float | None]:
+    """Leave out how long the epoch took: equal models are equal files."""
+    return {name: value if math.isfinite(value) else None for name, value in record.items() if name != "seconds"}
 
 
 def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:

@@ -35,7 +35,9 @@ Format = Annotated[
 ]
 ExcludeSeen = Annotated[
     bool,
-    typer.Option("--exclude-seen", help="Recommend nothing new that is old: feature i is label i, and never predicted."),
+    typer.Option(
+        "--exclude-seen", help="Recommend nothing new that is old: feature i is label i, and never predicted."
+    ),
 ]
 
 
@@ -91,9 +93,11 @@ def train(
         int | None, typer.Option(min=1, help="Number of labels, if svmlight files do not show all.", show_default="")
     ] = None,
     checkpoint: Annotated[
-        bool, typer.Option(help="Keep the state of the run in MODEL.checkpoint after each epoch, for --resume.")
+        bool, typer.Option(help="Keep the state of the run in MODEL.checkpoint, every few seconds, for --resume.")
     ] = True,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Ctrl-C stops, and saves what was learnt so far."""
@@ -209,7 +213,9 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers or min(numbers) < 1:
-        raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}", param_hint="--k")
+        raise typer.BadParameter(
+            f"expected whole numbers from 1 on, separated by commas, got {text!r}", param_hint="--k"
+        )
     return numbers
 
 
@@ -245,5 +251,5 @@ def _close_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"sparsenet: warning: {message}", file=sys.stderr)

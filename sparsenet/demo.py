@@ -70,18 +70,17 @@ def run(output: Path, *, interactive: bool = False, threads: int | None = None, 
         _converse(answerer, console)
 
 
-def learn(
-    corpus: _corpus.Corpus, *, threads: int | None = None, seed: int = 0
-) -> tuple[Answerer, dict[str, float]]:
+def learn(corpus: _corpus.Corpus, *, threads: int | None = None, seed: int = 0) -> tuple[Answerer, dict[str, float]]:
     """Train on a corpus with the defaults, and measure on what it holds out.
 
     The last part of what is held out is measured once, at the end; the first part chooses the best epoch.
     """
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2, dtype=np.float32)
-    n_validation = len(corpus.held_out.texts) * N_VALIDATION // (N_VALIDATION + N_TEST)
-    X, Y = vectorizer.fit_transform(corpus.train.texts), _indicator(corpus.train.labels, len(corpus.symbols))
-    held_X, held_Y = vectorizer.transform(corpus.held_out.texts), _indicator(corpus.held_out.labels, len(corpus.symbols))
-    _say(f"{X.shape[0]} sentences, {X.shape[1]} features, {Y.shape[1]} symbols: training")
+    n_labels, held_out = len(corpus.symbols), corpus.held_out
+    X, Y = vectorizer.fit_transform(corpus.train.texts), _indicator(corpus.train.labels, n_labels)
+    held_X, held_Y = vectorizer.transform(held_out.texts), _indicator(held_out.labels, n_labels)
+    n_validation = len(held_out.texts) * N_VALIDATION // (N_VALIDATION + N_TEST)
+    _say(f"{X.shape[0]} sentences, {X.shape[1]} features, {n_labels} symbols: training")
     model = ExtremeClassifier(n_jobs=threads, random_state=seed)
     callbacks = [] if sys.stderr.isatty() else [_EpochLines()]
     model.fit(X, Y, validation=(held_X[:n_validation], held_Y[:n_validation]), callbacks=callbacks)

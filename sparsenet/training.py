@@ -25,6 +25,10 @@ from sparsenet.model import Network
 from sparsenet.optim import Schedule
 
 
+#: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
+CHECKPOINT_SECONDS = 5.0
+
+
 class DivergenceError(ArithmeticError):
     """The loss is no longer a finite number.
 
@@ -221,6 +225,7 @@ class Trainer:
         self._started, self._points = 0.0, 0
         self._steps_before = steps_before
         self._interrupted = threading.Event()
+        self._saved_at = -math.inf
         counts = np.bincount(labels.indices, minlength=labels.width)
         network.output.prepare(counts, config.threads)
 
@@ -231,13 +236,14 @@ class Trainer:
         as it has become, and KeyboardInterrupt raised.
         """
         self._started = time.perf_counter()
-        with _deferred_interrupt() as self._interrupted:
+        # What overflows shows in the loss, and is an error there: NumPy's warnings would only come before it.
+        with _deferred_interrupt() as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
             try:
                 while self._epoch < self.config.epochs and not self._out_of_patience():
                     self._train_epoch()
             except _Stop:
                 self._save_checkpoint()
-                raise
+                raise KeyboardInterrupt from None
         if self._best.weights:
             self.network.set_weights(self._best.weights)
 
@@ -291,7 +297,8 @@ class Trainer:
                 self._best = _Best(record["P@1"], self._epoch, weights)
         self.history.append(record)
         self._epoch, self._batch, self._loss_sum = self._epoch + 1, 0, 0.0
-        self._save_checkpoint()
+        if time.perf_counter() - self._saved_at >= CHECKPOINT_SECONDS:
+            self._save_checkpoint()
         for callback in self._callbacks:
             callback.on_epoch(record)
 
@@ -329,6 +336,7 @@ class Trainer:
         arrays |= {f"sampler-{key}": array for key, array in self.network.output.sampler.state().items()}
         arrays |= {f"best-{key}": array for key, array in self._best.weights.items()}
         storage.save(self._checkpoint, arrays, self._position())
+        self._saved_at = time.perf_counter()
 
     def _position(self) -> dict[str, Any]:
         return {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sparsenet
-from sparsenet import _machine, info
+from sparsenet import info
 
 PACKAGE = Path(sparsenet.__file__).parent
 
@@ -78,61 +78,3 @@ def test_missing_optional_packages_are_named(monkeypatch: pytest.MonkeyPatch) ->
     assert report["optional"]["no-such-package"] is None
     assert any("flying" in advice and "sparsenet[wings]" in advice for advice in report["advice"])
     assert "not installed" in info.describe(report)
-
-
-class FakeSystem:
-    """Files as the kernel shows them to a process in a control group."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root = root
-        monkeypatch.setattr(_machine, "CGROUP_ROOT", root / "cgroup")
-        monkeypatch.setattr(_machine, "PROC", root / "proc")
-        self.write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable: 8000 kB\n")
-
-    def write(self, name: str, text: str) -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-@pytest.fixture
-def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSystem:
-    return FakeSystem(tmp_path, monkeypatch)
-
-
-def test_limits_of_a_control_group(system: FakeSystem) -> None:
-    system.write("proc/self/cgroup", "0::/job/step\n")
-    system.write("cgroup/job/step/cpu.max", "max 100000\n")
-    system.write("cgroup/job/cpu.max", "150000 100000\n")
-    system.write("cgroup/job/memory.max", "3000000\n")
-    system.write("cgroup/job/memory.current", "2000000\n")
-    system.write("cgroup/job/memory.stat", "anon 5\ninactive_file 250000\n")
-    assert _machine.cpu_quota() == 1.5
-    assert _machine.usable_cpus() == min(2, len(os.sched_getaffinity(0)))
-    assert _machine.available_memory() == 1_250_000
-
-
-def test_limits_of_the_first_version_and_of_a_container(system: FakeSystem) -> None:
-    system.write("proc/self/cgroup", "4:memory:/host/name\n3:cpu,cpuacct:/host/name\n")
-    system.write("cgroup/cpu/cpu.cfs_quota_us", "50000\n")
-    system.write("cgroup/cpu/cpu.cfs_period_us", "100000\n")
-    system.write("cgroup/memory/memory.limit_in_bytes", "1000\n")
-    system.write("cgroup/memory/memory.usage_in_bytes", "2000\n")
-    assert _machine.cpu_quota() == 0.5
-    assert _machine.usable_cpus() == 1
-    assert _machine.available_memory() == 0
-
-
-def test_without_limits(system: FakeSystem) -> None:
-    system.write("proc/self/cgroup", "0::/\n")
-    system.write("cgroup/cpu.max", "max 100000\n")
-    assert _machine.cpu_quota() == float("inf")
-    assert _machine.usable_cpus() == len(os.sched_getaffinity(0))
-    assert _machine.available_memory() == 8000 * 1024
-
-
-@pytest.mark.parametrize(("value", "expected"), [("3", 3), ("0", 7), ("many", 7), ("", 7)])
-def test_default_threads(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
-    monkeypatch.setattr(_machine, "usable_cpus", lambda: 7)
-    monkeypatch.setenv("OMP_NUM_THREADS", value)
-    assert _machine.default_threads() == expected

@@ -1,0 +1,350 @@
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sparsenet import cli
+from sparsenet.data import read_xmc
+
+N_FEATURES, N_LABELS = 60, 20
+
+
+def planted_rows(n: int, seed: int) -> Iterator[str]:
+    """Yield points whose labels show in two features each; label 19 never occurs."""
+    rng = random.Random(seed)
+    for _ in range(n):
+        labels = sorted(rng.sample(range(N_LABELS - 1), rng.randint(1, 2)))
+        features = {2 * label + bit: 1.0 for label in labels for bit in (0, 1)} | {rng.randrange(40, N_FEATURES): 0.5}
+        yield ",".join(map(str, labels)) + "".join(f" {i}:{v:g}" for i, v in sorted(features.items()))
+
+
+def write_xmc(path: Path, n: int, seed: int) -> Path:
+    path.write_text("\n".join([f"{n} {N_FEATURES} {N_LABELS}", *planted_rows(n, seed)]) + "\n")
+    return path
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "sparsenet", *map(str, arguments)]
+
+
+def run(*arguments: object, stdin: str = "", status: int = 0) -> Result:
+    """Run a command in this process, which saves the second that a new one takes to start."""
+    done = CliRunner().invoke(cli.app, [*map(str, arguments)], input=stdin, prog_name="sparsenet")
+    assert done.exit_code == status, (done.stderr, done.exception)
+    return done
+
+
+def fails(*arguments: object, stdin: str = "", status: int = 1) -> str:
+    """Run what must fail, with nothing on stdout, and return what it says."""
+    done = run(*arguments, stdin=stdin, status=status)
+    assert done.stdout == ""
+    if status == 1:
+        assert done.stderr.count("\n") == 1, "one line"
+    return done.stderr
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli")
+    write_xmc(path / "train.txt", 600, seed=1)
+    write_xmc(path / "test.txt", 200, seed=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def summary(folder: Path) -> dict[str, Any]:
+    done = run("train", folder / "train.txt", "--model", folder / "model", "--hidden", 16, "--epochs", 20, "--json")
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path, summary: dict[str, Any]) -> Path:
+    assert not summary["interrupted"]
+    return folder / "model"
+
+
+class TestTrain:
+    def test_summary(self, summary: dict[str, Any], model: Path) -> None:
+        assert (summary["points"], summary["features"], summary["labels"]) == (600, N_FEATURES, N_LABELS)
+        assert (summary["epochs"], summary["validation"], summary["model"]) == (20, None, str(model))
+        assert summary["model_bytes"] == sum(map(len, files(model).values()))
+        assert summary["backend"] in ("native", "numba")
+        assert min(summary["seconds"], summary["cpu_seconds"], summary["threads"]) > 0
+        assert not model.with_name("model.checkpoint").exists(), "a completed run needs none"
+
+    def test_text_summary_and_validation(self, folder: Path, tmp_path: Path) -> None:
+        valid = ("--valid", folder / "test.txt", "--patience", 2)
+        done = run("train", folder / "train.txt", "--model", tmp_path / "m", "--hidden", 0, "--epochs", 20, *valid)
+        assert "600 points, 60 features, 20 labels" in done.stdout
+        assert "P@1 " in done.stdout
+
+    def test_equal_seeds_give_equal_files_at_any_number_of_threads(self, folder: Path, tmp_path: Path) -> None:
+        for name, seed, threads in (("a", 3, 1), ("b", 3, 2), ("c", 4, 2)):
+            options = ("--hidden", 8, "--epochs", 3, "--seed", seed, "--threads", threads)
+            run("train", folder / "train.txt", "--model", tmp_path / name, *options)
+        arrays = {name: next(iter(files(tmp_path / name))) for name in "abc"}  # named by their content
+        assert arrays["a"] == arrays["b"] != arrays["c"]
+
+    def test_replaces_a_model_and_nothing_else(self, folder: Path, tmp_path: Path) -> None:
+        train = ("train", folder / "train.txt", "--hidden", 0, "--epochs", 1, "--model")
+        run(*train, tmp_path / "model")
+        run(*train, tmp_path / "model")
+        (tmp_path / "letters").mkdir()
+        (tmp_path / "letters" / "dear.txt").write_text("do not lose me")
+        assert "dear.txt" in fails(*train, tmp_path / "letters")
+        assert files(tmp_path / "letters") == {"dear.txt": b"do not lose me"}
+        assert "is a file" in fails(*train, tmp_path / "letters" / "dear.txt")
+
+    def test_svmlight_with_labels_that_are_no_columns(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.svm"
+        path.write_text("-1 1:1 3:0.5\n+1 2:1\n" * 20)
+        run("train", path, "--model", tmp_path / "m", "--hidden", 4, "--epochs", 100)
+        done = run("predict", tmp_path / "m", "--k", 1, "--format", "jsonl", stdin="0 1:1\n0 2:1\n")
+        assert [json.loads(line)["labels"] for line in done.stdout.splitlines()] == [[-1], [1]]
+
+
+def start_training(folder: Path, model: Path, *more: object) -> subprocess.Popen[str]:
+    """Start a run and wait until it has saved a state to go on from."""
+    arguments = command("train", folder / "train.txt", "--model", model, *more)
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    state = model.with_name(f"{model.name}.checkpoint") / "manifest.json"
+    deadline = time.monotonic() + 120
+    while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert process.poll() is None, process.communicate()
+    assert state.exists()
+    return process
+
+
+#: Of a run that takes long enough to be interrupted.
+LONG = ("--hidden", 8, "--epochs", 300)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(folder: Path) -> dict[str, bytes]:
+    run("train", folder / "train.txt", "--model", folder / "whole", *LONG)
+    return files(folder / "whole")
+
+
+class TestInterruption:
+    def test_ctrl_c_saves_a_model_and_resume_makes_it_whole(
+        self, folder: Path, tmp_path: Path, uninterrupted: dict[str, bytes]
+    ) -> None:
+        model = tmp_path / "model"
+        process = start_training(folder, model, *LONG, "--json")
+        process.send_signal(signal.SIGINT)
+        asked = time.monotonic()
+        out, err = process.communicate(timeout=60)
+        assert time.monotonic() - asked < 5  # a second on an idle machine
+        assert process.returncode == 130
+        assert json.loads(out)["interrupted"]
+        assert "Traceback" not in err
+        assert "200 points" in run("evaluate", model, folder / "test.txt").stdout
+        run("train", folder / "train.txt", "--model", model, *LONG, "--resume")
+        assert files(model) == uninterrupted
+        assert [*tmp_path.iterdir()] == [model]
+
+    def test_a_killed_run_is_resumed(self, folder: Path, tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
+        model = tmp_path / "model"
+        process = start_training(folder, model, *LONG)
+        process.kill()
+        process.communicate()
+        run("train", folder / "train.txt", "--model", model, *LONG, "--resume")
+        assert files(model) == uninterrupted
+
+    def test_a_checkpoint_of_another_run_is_refused(self, folder: Path, tmp_path: Path) -> None:
+        model = tmp_path / "model"
+        process = start_training(folder, model, *LONG)
+        process.kill()
+        process.communicate()
+        other = ("train", folder / "test.txt", "--model", model, *LONG, "--resume")
+        assert "other data or settings" in fails(*other)
+
+
+class TestEvaluate:
+    def test_json(self, model: Path, folder: Path) -> None:
+        scores = json.loads(run("evaluate", model, folder / "test.txt", "--json").stdout)
+        ks = (1, 3, 5)
+        assert set(scores) == {f"{m}@{k}" for m in ("P", "nDCG", "PSP") for k in ks} | {
+            "recall@100", "seconds", "points"
+        }  # fmt: skip
+        assert scores["points"] == 200
+        assert scores["P@1"] > 0.95
+        assert 0 < scores["PSP@1"] <= 1
+        assert scores["recall@100"] == 1.0
+
+    def test_batches_do_not_matter(self, model: Path, folder: Path) -> None:
+        scores = [
+            json.loads(run("evaluate", model, folder / "test.txt", "--json", "--k", "1,2", "--batch-size", size).stdout)
+            for size in (7, 4096)
+        ]
+        for score in scores:
+            del score["seconds"]
+        assert scores[0] == scores[1]
+        assert "P@2" in scores[0]
+
+    def test_text(self, model: Path, folder: Path) -> None:
+        lines = run("evaluate", model, folder / "test.txt").stdout.splitlines()
+        assert [line.split()[0] for line in lines] == ["P", "nDCG", "PSP", "recall", "200"]
+
+    def test_a_label_never_seen_in_training_counts_as_missed(self, model: Path, tmp_path: Path) -> None:
+        path = tmp_path / "test.txt"
+        path.write_text(f"2 {N_FEATURES} {N_LABELS}\n0 0:1 1:1\n{N_LABELS - 1} 2:1 3:1\n")
+        assert json.loads(run("evaluate", model, path, "--json").stdout)["P@1"] == 0.5
+
+    def test_bad_arguments(self, model: Path, folder: Path) -> None:
+        for k in ("0", "1,x", ""):
+            assert "--k" in fails("evaluate", model, folder / "test.txt", "--k", k, status=2)
+
+
+class TestPredict:
+    def test_tsv_and_jsonl_agree_and_keep_the_order(self, model: Path, folder: Path) -> None:
+        truth = read_xmc(str(folder / "test.txt")).Y
+        tsv = run("predict", model, folder / "test.txt", "--k", 3, "--batch-size", 17).stdout.splitlines()
+        jsonl = run("predict", model, folder / "test.txt", "--k", 3, "--format", "jsonl").stdout.splitlines()
+        assert len(tsv) == len(jsonl) == 200
+        hits = 0
+        for point, (line, text) in enumerate(zip(tsv, jsonl, strict=True)):
+            pairs = [cell.split(":") for cell in line.split("\t")]
+            record = json.loads(text)
+            assert [int(label) for label, _ in pairs] == record["labels"]
+            assert [float(p) for _, p in pairs] == record["probabilities"] == sorted(record["probabilities"])[::-1]
+            hits += truth[point, record["labels"][0]] != 0
+        assert hits > 190
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            f"2 {N_FEATURES} {N_LABELS}\n 0:1 1:1\n 2:1 3:1\n",
+            f"2 {N_FEATURES} {N_LABELS}\n0:1 1:1\n2:1 3:1\n",
+            "7 0:1 1:1\n7 2:1 3:1\n",
+        ],
+        ids=["XMC, indented", "XMC, bare", "svmlight"],
+    )
+    def test_unlabelled_input_from_stdin(self, text: str, model: Path) -> None:
+        lines = run("predict", model, "--k", 1, stdin=text).stdout.splitlines()
+        assert [line.partition(":")[0] for line in lines] == ["0", "1"]
+
+    def test_more_labels_than_there_are(self, model: Path) -> None:
+        done = run("predict", model, "-", "--k", 1000, stdin="0 0:1\n")
+        assert done.stdout.count(":") == N_LABELS
+
+    def test_seen_items_are_left_out(self, tmp_path: Path) -> None:
+        rows = [f"{(i + 1) % 10},{(i + 2) % 10} {i % 10}:1" for i in range(100)]
+        (tmp_path / "train.txt").write_text("\n".join(["100 10 10", *rows]) + "\n")
+        run("train", tmp_path / "train.txt", "--model", tmp_path / "m", "--hidden", 0)
+        record = run("predict", tmp_path / "m", "--k", 10, "--exclude-seen", stdin="0 3:1 5:1\n").stdout
+        labels = [int(cell.partition(":")[0]) for cell in record.split("\t")]
+        assert set(labels) == set(range(10)) - {3, 5}
+        scores = json.loads(run("evaluate", tmp_path / "m", tmp_path / "train.txt", "--exclude-seen", "--json").stdout)
+        assert scores["P@1"] == 1.0
+
+    def test_seen_items_need_features_that_are_labels(self, model: Path) -> None:
+        assert "--exclude-seen" in fails("predict", model, "--exclude-seen", stdin="0 0:1\n")
+
+    def test_each_batch_is_written_when_it_is_there(self, model: Path) -> None:
+        arguments = command("predict", model, "--batch-size", 2, "--k", 1)
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("0 0:1 1:1\n0 2:1 3:1\n")
+            process.stdin.flush()
+            assert process.stdout.readline().startswith("0:"), "although the input has not ended"
+            process.stdin.close()
+
+    def test_a_reader_that_leaves_is_no_trouble(self, model: Path) -> None:
+        arguments = command("predict", model, "--batch-size", 10)
+        with subprocess.Popen(
+            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            process.stdin.write("0 0:1 1:1\n" * 100)
+            process.stdin.close()
+            assert process.stderr.read() == ""
+        assert process.returncode == 0
+
+    def test_memory_does_not_grow_with_the_input(self, model: Path, tmp_path: Path) -> None:
+        peaks = [self.peak_memory(model, tmp_path / "in.svm", n) for n in (20_000, 150_000)]
+        assert peaks[1] - peaks[0] < 16 << 20, "35 MB more of text, 48 MB more of numbers"
+
+    def peak_memory(self, model: Path, path: Path, n: int) -> int:
+        """Predict n points and return the peak; measured by a small process, since a child starts with its parent's."""
+        path.write_text(("0 " + " ".join(f"{i}:0.5" for i in range(40)) + "\n") * n)
+        code = (
+            "import os, subprocess, sys\n"
+            f"process = subprocess.Popen({command('predict', model, '--k', 2)}, stdin=open({str(path)!r}), stdout=-3)\n"
+            "_, status, usage = os.wait4(process.pid, 0)\n"
+            "print(status, usage.ru_maxrss * 1024)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        status, peak = done.stdout.split()
+        assert status == "0", done.stderr
+        return int(peak)
+
+
+class TestErrors:
+    def test_bad_data(self, folder: Path, model: Path, tmp_path: Path) -> None:
+        bad = tmp_path / "bad.txt"
+        bad.write_text("1 3 2\n0 0:1 7:1\n")
+        text = fails("train", bad, "--model", tmp_path / "m")
+        assert f"{bad}, line 2: " in text
+        assert f"{bad}, line 2: " in fails("evaluate", model, bad)
+        wrong_width = tmp_path / "wide.txt"
+        wrong_width.write_text("1 999 20\n0 998:1\n")
+        assert "999" in fails("predict", model, wrong_width)
+        (tmp_path / "empty.txt").touch()
+        assert "empty" in fails("train", tmp_path / "empty.txt", "--model", tmp_path / "m")
+        assert "no/such/file" in fails("train", "no/such/file", "--model", tmp_path / "m")
+        assert str(folder) in fails("predict", model, folder)
+        (tmp_path / "table.csv.gz").touch()
+        assert "table" in fails("train", tmp_path / "table.csv.gz", "--model", tmp_path / "m")
+
+    def test_bad_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
+        for name, content in files(model).items():
+            damaged = bytearray(content)
+            damaged[len(damaged) // 2] ^= 1
+            copy = tmp_path / f"with-{name}"
+            copy.mkdir()
+            for other, intact in files(model).items():
+                (copy / other).write_bytes(damaged if other == name else intact)
+            assert str(copy) in fails("predict", copy, stdin="0 0:1\n")
+        assert "nowhere" in fails("evaluate", "nowhere", folder / "test.txt")
+        assert "not a sparsenet model" in fails("evaluate", folder, folder / "test.txt")
+
+    def test_usage(self, folder: Path, tmp_path: Path) -> None:
+        for arguments in (
+            ("train",),
+            ("train", folder / "train.txt"),
+            ("train", folder / "train.txt", "--model", tmp_path / "m", "--epochs", 0),
+            ("train", folder / "train.txt", "--model", tmp_path / "m", "--no-such-option"),
+            ("predict", tmp_path, "--format", "xml"),
+            ("no-such-command",),
+        ):
+            fails(*arguments, status=2)
+
+    def test_hyper_parameters_and_memory(self, folder: Path, tmp_path: Path) -> None:
+        train = ("train", folder / "train.txt", "--model", tmp_path / "m")
+        assert "memory_limit" in fails(*train, "--memory-limit", "a lot")
+        assert "needs" in fails(*train, "--memory-limit", "10kB")
+        assert "sampler='lsh'" in fails(*train, "--hidden", 0, "--sampler", "lsh")
+
+    @pytest.mark.parametrize("name", ["", "train", "evaluate", "predict", "info", "demo"])
+    def test_help(self, name: str) -> None:
+        done = run(*([name] if name else []), "--help")
+        assert "Usage: sparsenet" in done.stdout
+        assert done.stderr == ""
