@@ -23,8 +23,8 @@ LIVE_PACKAGES = ("numpy", "scipy", "sklearn")
 _LIVE_MODULES = """
     array binascii bisect bz2 builtins cmath codecs collections contextvars csv datetime decimal errno fcntl functools
     gc hashlib heapq io ipaddress itertools json locale lzma math mmap operator os os.path pathlib pickle queue random
-    re resource select shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time types
-    unicodedata uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo
+    re resource select shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time
+    types unicodedata uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo
 """
 #: Imported: modules of the standard library with parts in C, whose docstrings no source file holds.
 LIVE_MODULES = tuple(_LIVE_MODULES.split())
