@@ -113,14 +113,22 @@ def memory_needed(
     needed = network.memory(batch_size=batch, n_active=active)
     if settings.per_sample:
         needed["batch"] = int(batch * (network.output.n_negatives + per_point)) * 40  # a pair in its several lists
+    if settings.hidden:  # the gradient of the first layer: a row for each feature present
+        present = min(int(batch * features.indptr[-1] / max(len(features), 1)), features.width)
+        needed["batch"] += 4 * present * settings.hidden[0]
     wide = Parameter("wide.weight", (support, 1), settings.wide_optimizer)
     needed["weights"] += wide.nbytes(training=False)
+    if settings.wide:  # which features they belong to
+        needed["weights"] += 4 * support + 8 * (network.output.n_labels + 1)
     needed["optimizer"] += wide.nbytes(training=True) - wide.nbytes(training=False)
-    # The features of each weight, and all of it once more by feature, to score every label.
-    needed["wide index"] = 4 * support + 8 * (support + features.width) if settings.wide else 0
+    # All of it once more by feature, to score every label. Making it takes 12 bytes a weight for a moment, in which
+    # the best epoch is not yet copied.
+    needed["wide index"] = 8 * (support + features.width) if settings.wide else 0
     needed["batch"] += 4 * (features.width + network.output.n_labels)
     if keep_best:
-        needed["best epoch"] = needed["weights"] + 4 * support
+        needed["best epoch"] = max(needed["weights"], 12 * support)
+    else:
+        needed["wide index"] += 12 * support
     return {purpose: size for purpose, size in needed.items() if size}
 
 

@@ -63,7 +63,7 @@ def dense_scores(network: Network, features: Rows, threads: int) -> F32:
     if cells > MAX_CELLS or 16 * cells > available_memory():
         raise ValueError(
             f"the scores of {n_labels} labels for {len(features)} rows would fill {in_words(4 * cells)}: use "
-            " predict_topk, which returns the best k of each row, or fewer rows at a time"
+            "predict_topk, which returns the best k of each row, or fewer rows at a time"
         )
     labels, ordered = network.topk(features, n_labels, threads)
     scores = np.empty_like(ordered)

@@ -47,11 +47,12 @@ class ProgressBar:
                 file=self._file,
                 unit="batch",
                 dynamic_ncols=True,
-                bar_format="{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}",
+                desc=_epoch(progress),
+                bar_format="{desc}{percentage:3.0f}%|{bar}| {remaining} left{postfix}",
             )
         bar = self._bar
         if bar.update(done - bar.n) or done == bar.total:
-            bar.set_description_str(f"epoch {progress.epoch + 1}/{progress.epochs}", refresh=False)
+            bar.set_description_str(_epoch(progress), refresh=False)
             bar.set_postfix_str(describe(progress), refresh=True)
 
     def on_epoch(self, record: dict[str, float]) -> None:
@@ -62,6 +63,10 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def _epoch(progress: Progress) -> str:
+    return f"epoch {progress.epoch + 1}/{progress.epochs}"
 
 
 def describe(progress: Progress) -> str:

@@ -71,6 +71,13 @@ def _owners(indptr: I64) -> I64:
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
+def _sums(values: NDArray[np.float64], indptr: I64) -> NDArray[np.float64]:
+    """Sum each row; an empty one has no sum, and the caller does not look at it."""
+    if not len(values):
+        return np.zeros(len(indptr) - 1)
+    return np.asarray(np.add.reduceat(values, np.minimum(indptr[:-1], len(values) - 1)))
+
+
 @dataclass
 class Touched:
     """The wide weights that a batch uses, of active label l at ``positions[indptr[l] : indptr[l + 1]]``."""
@@ -143,10 +150,13 @@ class WidePath:
             threads,
         )
         indptr = np.concatenate(([0], np.cumsum(counts)))
-        kept = np.arange(indptr[-1]) + np.repeat(starts[:-1] - indptr[:-1], counts)
-        path = cls(features.width, indptr, indices[kept], config.optimizer)
-        values = data[kept]
-        squares = np.add.reduceat(np.append(values * values, np.float32(0)), np.minimum(indptr[:-1], len(values)))
+        # These arrays are as large as the model: each goes as soon as it can.
+        kept = np.repeat(starts[:-1] - indptr[:-1], counts)
+        kept += np.arange(indptr[-1])
+        indices, values = indices[kept], data[kept]
+        del kept, data
+        path = cls(features.width, indptr, indices, config.optimizer)
+        squares = _sums(np.square(values, dtype=np.float64), indptr)
         length = config.norm * np.maximum(np.diff(label_points.indptr), 1) ** config.norm_power
         scale = np.where(counts > 0, length / np.sqrt(np.maximum(squares, 1e-30)), 0)
         values *= np.repeat(scale, counts).astype(np.float32)

@@ -1,0 +1,94 @@
+"""CPUs and memory within control groups of either version, on made-up file systems."""
+
+import pytest
+
+from sparsenet import _machine
+
+GIB = 2**30
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Write files of a made-up machine, by their path below /."""
+    monkeypatch.setattr(_machine, "CGROUP_ROOT", tmp_path / "sys/fs/cgroup")
+    monkeypatch.setattr(_machine, "PROC", tmp_path / "proc")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+    def write(**files):
+        for name, text in {"proc/meminfo": f"MemTotal: 1 kB\nMemAvailable: {8 * GIB // 1024} kB\n", **files}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    return write
+
+
+def version_2(**files):
+    return {"proc/self/cgroup": "0::/a/b\n", **{f"sys/fs/cgroup/{name}": text for name, text in files.items()}}
+
+
+def version_1(**files):
+    hierarchies = "4:memory:/a/b\n1:cpu,cpuacct:/a/b\n"
+    return {"proc/self/cgroup": hierarchies, **{f"sys/fs/cgroup/{name}": text for name, text in files.items()}}
+
+
+def test_memory_without_groups_is_what_the_system_says(machine):
+    machine()
+    assert _machine.available_memory() == 8 * GIB
+
+
+def test_memory_of_a_group_counts_the_cache_it_would_give_back(machine):
+    machine(
+        **version_2(
+            **{"a/b/memory.max": str(3 * GIB), "a/b/memory.current": str(GIB)},
+            **{"a/b/memory.stat": "inactive_file 4096\n"},
+        )
+    )
+    assert _machine.available_memory() == 2 * GIB + 4096
+
+
+def test_memory_is_bounded_by_every_group_above(machine):
+    groups = {"a/b/memory.max": "max", "a/b/memory.current": "0", "a/memory.max": str(GIB), "a/memory.current": "0"}
+    machine(**version_2(**groups))
+    assert _machine.available_memory() == GIB
+
+
+def test_memory_of_the_first_version(machine):
+    limit, used = {"memory/a/memory.limit_in_bytes": str(2 * GIB)}, {"memory/a/memory.usage_in_bytes": str(GIB)}
+    machine(**version_1(**limit, **used, **{"memory/a/memory.stat": "total_inactive_file 8192\n"}))
+    assert _machine.available_memory() == GIB + 8192
+
+
+def test_memory_that_is_overdrawn_is_none(machine):
+    machine(**version_2(**{"a/b/memory.max": "100", "a/b/memory.current": "200"}))
+    assert _machine.available_memory() == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "cpus"),
+    [
+        ({}, 6),
+        (version_2(**{"a/b/cpu.max": "max 100000"}), 6),
+        (version_2(**{"a/b/cpu.max": "250000 100000"}), 3),
+        (version_2(**{"a/cpu.max": "50000 100000"}), 1),
+        (version_1(**{"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000"}), 2),
+        (version_1(**{"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"}), 6),
+    ],
+)
+def test_cpus_by_affinity_and_quota(machine, monkeypatch, files, cpus):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)), raising=False)
+    machine(**files)
+    assert _machine.usable_cpus() == cpus
+
+
+@pytest.mark.parametrize(("value", "threads"), [("2", 2), ("64", 6), ("0", 6), ("many", 6)])
+def test_default_threads_heed_what_joblib_sets(machine, monkeypatch, value, threads):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)), raising=False)
+    machine()
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert _machine.default_threads() == threads
+
+
+def test_this_machine_has_something():
+    assert _machine.usable_cpus() >= 1
+    assert _machine.available_memory() > 0

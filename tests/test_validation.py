@@ -1,0 +1,243 @@
+"""What bad input gets: an error that names the argument, what came, and what to do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from sparsenet import ExtremeClassifier
+from sparsenet._validation import number_of_bytes
+
+X = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.2, 0.9]])
+Y = [0, 1, 0, 1]
+
+
+def small(**parameters):
+    return ExtremeClassifier(**{"hidden": 4, "epochs": 2, "n_jobs": 1, "random_state": 0, **parameters})
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [
+        ("hidden", -1, "hidden must be an integer from 0 to 65536, got -1"),
+        ("hidden", (), "hidden must be a number of units or a tuple of them, got an empty one"),
+        ("hidden", (8, 0), "each of hidden must be an integer from 1 to 65536, got 0"),
+        ("hidden", 1.5, "hidden must be an integer from 0 to 65536, got 1.5"),
+        ("wide", "yes", "wide must be True or False, got 'yes'"),
+        ("activation", "sigmoid", "activation must be one of 'relu', 'linear', 'tanh', got 'sigmoid'"),
+        ("dropout", 1.5, r"dropout must be a number in \[0, 1\), got 1.5"),
+        ("dropout", 1, r"dropout must be a number in \[0, 1\), got 1"),
+        ("loss", "hinge", "loss must be one of 'bce', 'softmax' or a Loss object, got 'hinge'"),
+        ("sampler", "best", "sampler must be one of 'random', 'frequency', 'lsh', 'none', an LSHConfig or a Sampler"),
+        ("n_negatives", 0, "n_negatives must be an integer of at least 1, got 0"),
+        ("per_sample", True, "per_sample=True works on the deep path alone: set wide=False"),
+        ("epochs", 0, "epochs must be an integer of at least 1, got 0"),
+        ("epochs", "many", "epochs must be an integer of at least 1, got 'many'"),
+        ("epochs", True, "epochs must be an integer of at least 1, got True"),
+        ("batch_size", 0, "batch_size must be an integer from 1"),
+        ("optimizer", "lion", "optimizer must be one of 'adam', 'adagrad', 'sgd' or an Optimizer object, got 'lion'"),
+        ("learning_rate", 0, r"learning_rate must be a number in \(0, 1000\], got 0"),
+        ("learning_rate", np.nan, "learning_rate must be a number .*, got nan"),
+        ("weight_decay", -0.1, r"weight_decay must be a number in \[0, 1\], got -0.1"),
+        ("wide_learning_rate", -1.0, "wide_learning_rate must be a number .*, got -1.0"),
+        ("wide_weight_decay", "none", "wide_weight_decay must be a number .*, got 'none'"),
+        ("wide_budget", 0, "wide_budget must be an integer of at least 1, got 0"),
+        ("warmup", 1.0, r"warmup must be a number in \[0, 1\), got 1.0"),
+        ("decay", "step", "decay must be one of 'constant', 'linear', 'cosine', got 'step'"),
+        ("label_smoothing", 0.5, r"label_smoothing must be a number in \[0, 0.5\), got 0.5"),
+        ("normalize", True, "normalize must be one of 'auto', 'rows', 'columns', 'none', got True"),
+        ("validation_fraction", 1.0, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
+        ("validation_fraction", 0.9, "validation_fraction=0.9 of 4 rows leaves none to train on"),
+        ("patience", 0, "patience must be an integer of at least 1, got 0"),
+        ("patience", 3, "patience needs validation data"),
+        ("memory_limit", "plenty", "memory_limit must be a number of bytes such as .*'8GB'.*, got 'plenty'"),
+        ("n_jobs", 0, "n_jobs must be an integer from 1 to 1024, got 0"),
+        ("verbose", 2, "verbose must be True or False, got 2"),
+    ],
+)
+def test_absurd_parameters(parameter, value, message):
+    with pytest.raises(ValueError, match=message):
+        small(**{parameter: value}).fit(X, Y)
+
+
+def test_neither_path():
+    with pytest.raises(ValueError, match="hidden=0 leaves the wide path alone, and wide=False takes that away"):
+        small(hidden=0, wide=False).fit(X, Y)
+
+
+def test_hashing_needs_hidden_units():
+    with pytest.raises(ValueError, match="sampler='lsh' hashes hidden units, and hidden=0 has none"):
+        small(hidden=0, sampler="lsh").fit(X, Y)
+
+
+def placed(value, as_type):
+    bad = X.copy()
+    bad[2, 1] = value
+    return as_type(bad)
+
+
+@pytest.mark.parametrize("as_type", [np.asarray, sparse.csr_array, sparse.csc_matrix, sparse.coo_array, pd.DataFrame])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, r"X holds NaN in row 2, column 1: fill in or drop missing values"),
+        (np.inf, r"X holds infinity \(inf\) in row 2, column 1: replace or drop it"),
+        (-np.inf, r"X holds infinity \(-inf\) in row 2, column 1"),
+        (1e39, r"X holds 1e\+39, beyond the range of float32 .* in row 2, column 1: rescale this column"),
+    ],
+)
+@pytest.mark.parametrize("method", ["fit", "predict", "partial_fit"])
+def test_values_that_are_no_numbers(as_type, value, message, method):
+    model = small().fit(as_type(X), Y)
+    arguments = () if method == "predict" else (Y,)
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(placed(value, as_type), *arguments)
+
+
+def broken(**changes):
+    matrix = sparse.csr_array(X)
+    for name, (position, value) in changes.items():
+        getattr(matrix, name)[position] = value
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (broken(indices=(1, 3)), "X holds the column index 3, but they go from 0 to 2"),
+        (broken(indices=(0, -1)), "X holds the column index -1, but they go from 0 to 2"),
+        (broken(indptr=(1, 6)), "X.indptr must hold 5 numbers that rise from 0 to at most 7"),
+        (broken(indptr=(4, 99)), "X.indptr must hold 5 numbers that rise from 0 to at most 7"),
+        (broken(indptr=(0, 1)), "X.indptr must hold 5 numbers that rise from 0"),
+    ],
+)
+def test_broken_csr(matrix, message):
+    with pytest.raises(ValueError, match=message):
+        small().fit(matrix, Y)
+
+
+def test_broken_csc():
+    matrix = sparse.csc_array(X)
+    matrix.indices[0] = 4
+    with pytest.raises(ValueError, match="X holds the row index 4, but they go from 0 to 3"):
+        small().fit(matrix, Y)
+
+
+def test_broken_coo():
+    matrix = sparse.coo_array(X)
+    matrix.coords[1][0] = -2
+    with pytest.raises(ValueError, match="X holds the column index -2, but they go from 0 to 2"):
+        small().fit(matrix, Y)
+
+
+def test_broken_csr_labels():
+    labels = sparse.csr_array(np.eye(4, 3))
+    labels.indices[0] = 7
+    with pytest.raises(ValueError, match="y holds the column index 7, but they go from 0 to 2"):
+        small().fit(X, labels)
+
+
+def test_duplicates_are_summed_and_the_input_left_alone():
+    twice = sparse.csr_array((np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
+    assert twice.has_canonical_format is False
+    twice.has_canonical_format = True  # what SciPy may have cached is not to be trusted
+    once = sparse.csr_array([[1.0, 0, 0], [0, 1, 0]])
+    a, b = small().fit(twice, [0, 1]), small().fit(once, [0, 1])
+    np.testing.assert_array_equal(a.predict_proba(once), b.predict_proba(twice))
+    assert twice.nnz == 3
+
+
+def test_unsorted_rows_and_room_at_the_end():
+    data, ids = np.array([1.0, 0.5, 1.0, 9.0]), np.array([2, 0, 1, 0])
+    matrix = sparse.csr_array((data, ids, np.array([0, 2, 3])), shape=(2, 3))
+    plain = sparse.csr_array([[0.5, 0, 1.0], [0, 1, 0]])
+    a, b = small().fit(matrix, [0, 1]), small().fit(plain, [0, 1])
+    np.testing.assert_array_equal(a.predict_proba(plain), b.predict_proba(matrix))
+
+
+@pytest.mark.parametrize(
+    ("points", "labels", "message"),
+    [
+        (np.empty((0, 3)), [], "0 sample"),
+        (np.empty((3, 0)), [0, 1, 0], "0 feature"),
+        (X, None, "requires y to be passed, but the target y is None"),
+        (X, [0, 1], "X has 4 rows, y has 2: y must have an entry for each row of X"),
+        (X, [[], [], [], []], "y holds no label at all"),
+        (X, sparse.csr_array((4, 3)), "y holds no label at all"),
+        (X, sparse.csr_array((4, 0)), "y holds no label at all"),
+        (X, np.empty((4, 0)), "y has no columns"),
+        (X, [0.5, 1.5, 0.5, 1.5], "Unknown label type: continuous"),
+        (X, [0.0, np.nan, 1.0, 0.0], "y holds nan in row 1"),
+        (X, ["a", None, "b", "a"], "y must hold strings alone or whole numbers alone, got NoneType, str"),
+        (X, ["a", 1, "b", 2], "y must hold strings alone or whole numbers alone, got int, str"),
+        (X, [["a"], "b", ["c"], []], "y mixes rows that are lists of labels with rows that are not"),
+        (X, np.array([[0, 2], [1, 0], [0, 0], [1, 1]]), "indicator of 0 and 1 for each label, got .*2.* in row 0"),
+        (X, np.ones((4, 2), complex), "indicator of 0 and 1 for each label, got complex128"),
+        (X, np.ones((4, 2, 2)), "y must have one or two dimensions, got 3"),
+        (X, sparse.csr_array([[np.nan], [1], [0], [1]]), "y holds NaN in row 0, column 0"),
+        (X, sparse.csr_array(np.eye(4, 2) * 1j), "y must hold numbers, .* got complex128"),
+        ([["a", "b"]] * 4, Y, "could not convert string to float"),
+        (X * 1j, Y, "Complex data not supported"),
+        (X[0], Y, "Expected 2D array, got 1D array instead"),
+    ],
+)
+def test_shapes_and_types(points, labels, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        small().fit(points, labels)
+
+
+def test_too_many_columns():
+    wide = sparse.csr_array(([1.0], np.array([2**31], np.int64), [0, 1]), shape=(1, 2**31 + 1))
+    with pytest.raises(ValueError, match=r"X has 2147483649 columns, at most 2\*\*31 - 1 are possible"):
+        small().fit(wide, [0])
+
+
+def test_prediction_before_fit():
+    for method in ("predict", "predict_proba", "predict_topk", "topk", "decision_function"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(small(), method)(X)
+    with pytest.raises(NotFittedError):
+        small().save("nowhere")
+
+
+def test_the_wrong_width():
+    model = small().fit(X, Y)
+    with pytest.raises(ValueError, match="X has 2 features, but ExtremeClassifier is expecting 3"):
+        model.predict(X[:, :2])
+    with pytest.raises(ValueError, match="expecting 3"):
+        model.partial_fit(sparse.csr_array(X[:, :2]), Y)
+
+
+def test_other_column_names():
+    model = small().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(pd.DataFrame(X, columns=["a", "b", "d"]))
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, "5"])
+def test_an_absurd_k(k):
+    with pytest.raises(ValueError, match="k must be an integer of at least 1"):
+        small().fit(X, Y).topk(X, k)
+
+
+def test_sparse_data_are_not_centred():
+    with pytest.raises(ValueError, match="normalize='columns' needs a dense X"):
+        small(normalize="columns").fit(sparse.csr_array(X), Y)
+
+
+def test_a_dense_answer_beyond_all_bounds():
+    model = small().fit(X, Y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparsenet._inference.MAX_CELLS", 7)
+        with pytest.raises(ValueError, match="the scores of 2 labels for 4 rows would fill 32 B: use predict_topk"):
+            model.predict_proba(X)
+        assert model.predict_proba(X[:3]).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("8GB", 8 * 10**9), ("1.5 GiB", 3 * 2**29), ("100", 100), ("2k", 2000), (77, 77)]
+)
+def test_numbers_of_bytes(text, size):
+    assert number_of_bytes("memory_limit", text) == size
