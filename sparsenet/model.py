@@ -53,7 +53,7 @@ class Network:
         expected = [*(layer.n_inputs for layer in self.hidden), self.output.n_inputs]
         for position, (width, wanted) in enumerate(zip(widths, expected, strict=True)):
             if width != wanted:
-                raise ValueError(f"layer {position + 1} takes {wanted} inputs, the one below has {width} outputs")
+                raise ValueError(f"layer {position + 2} takes {wanted} inputs, the one below has {width} outputs")
 
     def parameters(self) -> list[Parameter]:
         """Return all that is learnt, from input to output."""

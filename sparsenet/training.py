@@ -344,6 +344,7 @@ class Trainer:
             "epoch": self._epoch,
             "batch": self._batch,
             "loss_sum": self._loss_sum,
+            "recall": self._recall,
             "history": self.history,
             "best_score": self._best.score if self._best.weights else None,
             "best_epoch": self._best.epoch,
@@ -369,6 +370,7 @@ class Trainer:
         self.network.output.sampler.restore(_strip(arrays, "sampler-"))
         self._epoch, self._batch = position["epoch"], position["batch"]
         self._loss_sum, self.history = position["loss_sum"], position["history"]
+        self._recall = position["recall"]
         if position["best_score"] is not None:
             self._best = _Best(position["best_score"], position["best_epoch"], _strip(arrays, "best-"))
         return True

@@ -1,60 +1,21 @@
-"""ExtremeClassifier: what it learns, the kinds of y, and everything around `fit`."""
-
-import io
-import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
-import tracemalloc
+"""ExtremeClassifier: what it learns, the kinds of y, prediction, determinism, validation, and learning in parts."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from planted import NAMES, X, Y, fast, lists
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 
 from sparsenet import (
     SGD,
-    BinaryCrossEntropy,
     DivergenceError,
     ExtremeClassifier,
     LSHConfig,
-    ModelError,
     RandomSampler,
 )
-from sparsenet._building import memory_needed, outline
 from sparsenet._settings import AUTO_STEPS, Settings
 from sparsenet._targets import Target
-from sparsenet.batches import Rows
-from sparsenet.wide import support_bound, transpose
-
-NAMES = np.array([f"label {number:02d}" for number in range(40)], dtype=object)
-
-
-def planted(n=400, n_features=60, n_labels=40, seed=0):
-    """Points whose features name their labels: label l stands for the features l and l + 1."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, n_labels, (n, 2))
-    X = sparse.lil_array((n, n_features))
-    for point, own in enumerate(labels):
-        for label in own:
-            X[point, label] = X[point, label + 1] = 1 + rng.random()
-        X[point, rng.integers(0, n_features)] += 0.3
-    Y = np.zeros((n, n_labels), np.int64)
-    Y[np.arange(n)[:, None], labels] = 1
-    return X.tocsr(), Y
-
-
-X, Y = planted()
-FAST = {"hidden": 32, "n_jobs": 1, "random_state": 0, "epochs": 60, "batch_size": 64}
-
-
-def fast(**parameters):
-    return ExtremeClassifier(**{**FAST, **parameters})
-
 
 # --- learning ---
 
@@ -124,10 +85,6 @@ def test_automatic_epochs_give_small_data_enough_steps(n, epochs):
 
 
 # --- kinds of y ---
-
-
-def lists(names):
-    return [[names[label] for label in np.flatnonzero(row)] for row in Y]
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "strings", "integers", "series"])
@@ -340,241 +297,3 @@ def test_partial_fit_wants_the_classes_first():
 def test_partial_fit_is_deterministic():
     a, b = (fast(n_jobs=n).partial_fit(X, Y).partial_fit(X, Y).predict_proba(X) for n in (1, 2))
     np.testing.assert_array_equal(a, b)
-
-
-# --- saving ---
-
-
-@pytest.mark.parametrize(
-    ("parameters", "y"),
-    [
-        ({}, Y),
-        ({"loss": "softmax"}, sparse.csr_array(Y)),
-        ({"hidden": (16, 8), "wide": False, "loss": BinaryCrossEntropy(smoothing=0.1)}, lists(NAMES)),
-        ({"hidden": 0, "sampler": LSHConfig(n_bits=4), "n_negatives": 99} | {"hidden": 8}, NAMES[Y.argmax(axis=1)]),
-        ({"optimizer": SGD(rate=0.1), "sampler": "frequency"}, NAMES[Y.argmax(axis=1)].astype(str)),
-        ({"hidden": 0}, Y.argmax(axis=1)),
-    ],
-    ids=["dense", "sparse", "lists", "object strings", "fixed strings", "integers"],
-)
-@pytest.mark.parametrize("dense", [False, True])
-def test_a_saved_model_predicts_and_learns_on_as_before(tmp_path, parameters, y, dense):
-    features = pd.DataFrame(X.toarray()).add_prefix("feature ") if dense else X
-    model = fast(epochs=2, **parameters).fit(features, y)
-    model.save(tmp_path / "model")
-    loaded = ExtremeClassifier.load(tmp_path / "model")
-    assert loaded.get_params() == model.get_params()
-    assert [record["loss"] for record in loaded.history_] == [record["loss"] for record in model.history_]
-    assert type(loaded.classes_.tolist()[0]) is type(model.classes_.tolist()[0])
-    for _ in range(2):
-        np.testing.assert_array_equal(loaded.predict_proba(features), model.predict_proba(features))
-        assert_equal_predictions(loaded.predict(features), model.predict(features))
-        loaded.partial_fit(features, y)
-        model.partial_fit(features, y)
-
-
-def assert_equal_predictions(a, b):
-    assert type(a) is type(b)
-    assert (a != b).nnz == 0 if sparse.issparse(a) else np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
-
-
-def test_a_model_with_code_of_its_own_is_not_saved(tmp_path):
-    model = fast(epochs=1, sampler=RandomSampler()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"sampler=.* cannot be saved: a model on disk holds no code"):
-        model.save(tmp_path / "model")
-    model.set_params(sampler="random").save(tmp_path / "model")
-    np.testing.assert_array_equal(ExtremeClassifier.load(tmp_path / "model").predict(X), model.predict(X))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda arrays, data: data.update(model="other"), "a model of the kind 'other'"),
-        (lambda arrays, data: data["parameters"].update(hidden=-1), "hidden must be"),
-        (lambda arrays, data: data["parameters"].update(novelty=1), "novelty"),
-        (lambda arrays, data: data.pop("target"), "target"),
-        (lambda arrays, data: data.update(n_features=10), "from 0 to 9"),
-        (lambda arrays, data: arrays.pop("output.weight"), "output.weight"),
-        (lambda arrays, data: arrays["wide.indices"].__setitem__(0, -5), "got -5"),
-        (lambda arrays, data: arrays["wide.indptr"].__setitem__(1, 10**9), "decrease"),
-        (lambda arrays, data: arrays.update(counts=np.zeros(3, np.int64)), "counts|list of features"),
-        (lambda arrays, data: data.update(scaling="columns"), "scaling.centre"),
-        (lambda arrays, data: data.update(scaling="sideways"), "rows, columns or none"),
-    ],
-)
-def test_a_model_that_does_not_fit_together(tmp_path, change, message):
-    from sparsenet import storage
-
-    fast(epochs=1).fit(X, Y).save(tmp_path / "model")
-    arrays, metadata = storage.load(tmp_path / "model")
-    change(arrays, metadata)
-    storage.save(tmp_path / "model", arrays, metadata)
-    with pytest.raises(ModelError, match=message):
-        ExtremeClassifier.load(tmp_path / "model")
-
-
-# --- checkpoints and Ctrl-C ---
-
-
-class StopAt:
-    """Ctrl-C after some batches."""
-
-    def __init__(self, batch):
-        self.left = batch
-
-    def on_batch(self, progress):
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    def on_epoch(self, record):
-        pass
-
-
-@pytest.mark.parametrize("batch", [1, 6, 10, 17])
-@pytest.mark.parametrize("sampler", ["random", "lsh"])
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, batch, sampler):
-    parameters = {"epochs": 3, "sampler": sampler, "n_negatives": 10, "validation_fraction": 0.1}
-    whole = fast(**parameters).fit(X, Y)
-    model = fast(**parameters)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAt(batch)])
-    assert model.predict(X).shape == Y.shape
-    resumed = fast(**parameters, n_jobs=2).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
-    for name, array in whole.network_.weights().items():
-        np.testing.assert_array_equal(resumed.network_.weights()[name], array, err_msg=name)
-    unlike = {"seconds"}
-    for a, b in zip(resumed.history_, whole.history_, strict=True):
-        assert {k: v for k, v in a.items() if k not in unlike} == {k: v for k, v in b.items() if k not in unlike}
-
-
-def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match="is the checkpoint of a run with other data or settings"):
-        fast(epochs=1, learning_rate=0.5).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
-
-
-def test_a_checkpoint_needs_a_seed(tmp_path):
-    with pytest.raises(ValueError, match="checkpoint needs random_state to be an integer, got None"):
-        fast(random_state=None).fit(X, Y, checkpoint=tmp_path / "run")
-
-
-def test_control_c_stops_within_a_second_and_leaves_a_model():
-    program = textwrap.dedent(
-        """
-        import sys, time
-        import numpy as np
-        from scipy.sparse import random as draw
-        from sparsenet import ExtremeClassifier
-
-        class Ready:
-            def on_batch(self, progress):
-                if progress.batch == 3:
-                    print("training", flush=True)
-            def on_epoch(self, record):
-                pass
-
-        rng = np.random.default_rng(0)
-        X = draw(4000, 5000, 0.01, "csr", random_state=0)
-        y = rng.integers(0, 3000, 4000)
-        model = ExtremeClassifier(epochs=100000, random_state=0)
-        try:
-            model.fit(X, y, callbacks=[Ready()])
-        except KeyboardInterrupt:
-            print(time.time(), model.predict(X[:3]).shape, flush=True)
-            raise
-        """
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "training\n"
-    sent = time.time()
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    stopped, shape = out.split(maxsplit=1)
-    assert float(stopped) - sent < 1, err
-    assert shape.strip() == "(3,)"
-    assert "KeyboardInterrupt" in err
-    assert process.returncode != 0
-
-
-# --- memory, progress, import ---
-
-
-def test_too_little_memory_is_said_in_words():
-    with pytest.raises(MemoryError, match=r"training needs .* \(weights .*memory_limit allows 10.0 kB: lower hidden"):
-        fast(memory_limit="10kB").fit(X, Y)
-    fast(memory_limit="1GB", epochs=1).fit(X, Y)
-
-
-def sparse_points(n=3000, n_features=20_000, n_labels=4000):
-    rng = np.random.default_rng(0)
-    points = sparse.csr_array(sparse.random(n, n_features, 0.004, "csr", rng=rng, dtype=np.float32))
-    labels = sparse.csr_array((np.ones(n, np.float32), rng.integers(0, n_labels, n), np.arange(n + 1)), (n, n_labels))
-    return Rows.of(points), Rows.of(labels), points, labels
-
-
-@pytest.mark.parametrize(
-    "parameters", [{}, {"hidden": 0}, {"wide": False}, {"optimizer": "sgd", "sampler": "lsh"}], ids=str
-)
-def test_memory_is_foretold(parameters):
-    features, labels, points, y = sparse_points()
-    model = fast(**{"hidden": 64, "n_negatives": 500, "epochs": 1, **parameters})
-    settings = Settings.of(model.get_params())
-    counts = np.bincount(labels.indices, minlength=labels.width)
-    support = int(support_bound(features, transpose(labels), settings.wide_budget).sum()) if settings.wide else 0
-    network = outline(settings, features.width, counts, len(features), seed=0, threads=1)
-    foretold = memory_needed(settings, network, features, labels, support, keep_best=True)
-
-    trained = model.set_params(hidden=2).fit(points, y)  # imports and compiles
-    model = trained.set_params(**{"hidden": 64, **parameters})
-    scaled = features.data.nbytes + features.indptr.nbytes
-    del trained._fitted, trained.network_
-    tracemalloc.start()
-    model.fit(points, y, validation=(points[:100], y[:100]))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    arrays = sum(array.nbytes for array in model.network_.weights().values())
-    assert foretold["weights"] == pytest.approx(arrays, rel=0.1)
-    assert sum(foretold.values()) + scaled == pytest.approx(peak, rel=0.1)
-
-
-def test_progress_is_shown_on_demand_only(capsys):
-    fast(epochs=2).fit(X, Y)
-    assert capsys.readouterr() == ("", "")
-    fast(epochs=2, verbose=True, validation_fraction=0.2).fit(X, Y)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "needed (weights" in err
-    for part in ("epoch 2/2", "100%", "loss", "points/s", "P@1", "left"):
-        assert part in err
-
-
-def test_the_bar_shows_recall():
-    from sparsenet.progress import ProgressBar
-    from sparsenet.training import Progress
-
-    file = io.StringIO()
-    with ProgressBar(file) as bar:
-        bar.on_batch(Progress(0, 1, 2, 2, 0.5, 512, 1.0, 0.93, {"P@1": 0.5}))
-    assert "index recall 93 %" in file.getvalue()
-    assert "P@1 50.0 %" in file.getvalue()
-
-
-def test_import_is_light():
-    heavy = ["numba", "sklearn", "scipy", "numpy", "tqdm"]
-    program = f"import sys, json, sparsenet; print(json.dumps([m for m in {heavy} if m in sys.modules]))"
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert json.loads(out) == []
-
-
-def test_public_names_exist():
-    import sparsenet
-
-    assert set(sparsenet.__all__) <= set(dir(sparsenet))
-    for name in sparsenet.__all__:
-        if name != "TextClassifier":
-            assert getattr(sparsenet, name).__name__ == name
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = sparsenet.nothing

@@ -51,7 +51,7 @@ def test_cross_validation_in_processes(n_jobs):
     model = ExtremeClassifier(**{**SMALL, "epochs": "auto"})
     here = cross_val_score(model, X, y, cv=3)
     there = cross_val_score(model.set_params(n_jobs=n_jobs), X, y, cv=3, n_jobs=2)
-    assert here.mean() > 0.9
+    assert here.mean() > 0.8
     np.testing.assert_array_equal(here, there)
 
 

@@ -1,0 +1,185 @@
+"""ExtremeClassifier at work: checkpoints, Ctrl-C, memory, progress, and what an import costs."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from planted import X, Y, fast
+from scipy import sparse
+
+from sparsenet._building import memory_needed, outline
+from sparsenet._settings import Settings
+from sparsenet.batches import Rows
+from sparsenet.wide import support_bound, transpose
+
+
+class StopAt:
+    """Ctrl-C after some batches."""
+
+    def __init__(self, batch):
+        self.left = batch
+
+    def on_batch(self, progress):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def on_epoch(self, record):
+        pass
+
+
+@pytest.mark.parametrize("batch", [1, 6, 10, 17])
+@pytest.mark.parametrize("sampler", ["random", "lsh"])
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, batch, sampler):
+    parameters = {"epochs": 3, "sampler": sampler, "n_negatives": 10, "validation_fraction": 0.1}
+    whole = fast(**parameters).fit(X, Y)
+    model = fast(**parameters)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAt(batch)])
+    assert model.predict(X).shape == Y.shape
+    resumed = fast(**parameters, n_jobs=2).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+    for name, array in whole.network_.weights().items():
+        np.testing.assert_array_equal(resumed.network_.weights()[name], array, err_msg=name)
+    unlike = {"seconds"}
+    for a, b in zip(resumed.history_, whole.history_, strict=True):
+        assert {k: v for k, v in a.items() if k not in unlike} == {k: v for k, v in b.items() if k not in unlike}
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
+    with pytest.raises(ValueError, match="is the checkpoint of a run with other data or settings"):
+        fast(epochs=1, learning_rate=0.5).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+
+
+def test_a_checkpoint_needs_a_seed(tmp_path):
+    with pytest.raises(ValueError, match="checkpoint needs random_state to be an integer, got None"):
+        fast(random_state=None).fit(X, Y, checkpoint=tmp_path / "run")
+
+
+def test_control_c_stops_within_a_second_and_leaves_a_model():
+    program = textwrap.dedent(
+        """
+        import sys, time
+        import numpy as np
+        from scipy.sparse import random as draw
+        from sparsenet import ExtremeClassifier
+
+        class Ready:
+            def on_batch(self, progress):
+                if progress.batch == 3:
+                    print("training", flush=True)
+            def on_epoch(self, record):
+                pass
+
+        rng = np.random.default_rng(0)
+        X = draw(4000, 5000, 0.01, "csr", random_state=0)
+        y = rng.integers(0, 3000, 4000)
+        model = ExtremeClassifier(epochs=100000, random_state=0)
+        try:
+            model.fit(X, y, callbacks=[Ready()])
+        except KeyboardInterrupt:
+            print(time.time(), model.predict(X[:3]).shape, flush=True)
+            raise
+        """
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "training\n"
+    sent = time.time()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    stopped, shape = out.split(maxsplit=1)
+    assert float(stopped) - sent < 1, err
+    assert shape.strip() == "(3,)"
+    assert "KeyboardInterrupt" in err
+    assert process.returncode != 0
+
+
+# --- memory, progress, import ---
+
+
+def test_too_little_memory_is_said_in_words():
+    with pytest.raises(MemoryError, match=r"training needs .* \(weights .*memory_limit allows 10.0 kB: lower hidden"):
+        fast(memory_limit="10kB").fit(X, Y)
+    fast(memory_limit="1GB", epochs=1).fit(X, Y)
+
+
+def sparse_points(n=3000, n_features=20_000, n_labels=4000):
+    rng = np.random.default_rng(0)
+    points = sparse.csr_array(sparse.random(n, n_features, 0.004, "csr", rng=rng, dtype=np.float32))
+    labels = sparse.csr_array((np.ones(n, np.float32), rng.integers(0, n_labels, n), np.arange(n + 1)), (n, n_labels))
+    return Rows.of(points), Rows.of(labels), points, labels
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"hidden": 0}, {"wide": False}, {"optimizer": "sgd", "sampler": "lsh"}], ids=str
+)
+def test_memory_is_foretold(parameters):
+    features, labels, points, y = sparse_points()
+    model = fast(**{"hidden": 64, "n_negatives": 500, "epochs": 1, **parameters})
+    settings = Settings.of(model.get_params())
+    counts = np.bincount(labels.indices, minlength=labels.width)
+    support = int(support_bound(features, transpose(labels), settings.wide_budget).sum()) if settings.wide else 0
+    network = outline(settings, features.width, counts, len(features), seed=0, threads=1)
+    foretold = memory_needed(settings, network, features, labels, support, keep_best=True)
+
+    trained = model.set_params(hidden=2).fit(points, y)  # imports and compiles
+    model = trained.set_params(**{"hidden": 64, **parameters})
+    scaled = features.data.nbytes + features.indptr.nbytes
+    del trained._fitted, trained.network_
+    tracemalloc.start()
+    model.fit(points, y, validation=(points[:100], y[:100]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    arrays = sum(array.nbytes for array in model.network_.weights().values())
+    assert foretold["weights"] == pytest.approx(arrays, rel=0.1)
+    assert sum(foretold.values()) + scaled == pytest.approx(peak, rel=0.1)
+
+
+def test_progress_is_shown_on_demand_only(capsys):
+    fast(epochs=2).fit(X, Y)
+    assert capsys.readouterr() == ("", "")
+    fast(epochs=2, verbose=True, validation_fraction=0.2).fit(X, Y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "needed (weights" in err
+    for part in ("epoch 2/2", "100%", "loss", "points/s", "P@1", "left"):
+        assert part in err
+
+
+def test_the_bar_shows_recall():
+    from sparsenet.progress import ProgressBar
+    from sparsenet.training import Progress
+
+    file = io.StringIO()
+    with ProgressBar(file) as bar:
+        bar.on_batch(Progress(0, 1, 2, 2, 0.5, 512, 1.0, 0.93, {"P@1": 0.5}))
+    assert "index recall 93 %" in file.getvalue()
+    assert "P@1 50.0 %" in file.getvalue()
+
+
+def test_import_is_light():
+    heavy = ["numba", "sklearn", "scipy", "numpy", "tqdm"]
+    program = f"import sys, json, sparsenet; print(json.dumps([m for m in {heavy} if m in sys.modules]))"
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert json.loads(out) == []
+
+
+def test_public_names_exist():
+    import sparsenet
+
+    assert set(sparsenet.__all__) <= set(dir(sparsenet))
+    for name in sparsenet.__all__:
+        if name != "TextClassifier":
+            assert getattr(sparsenet, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = sparsenet.nothing

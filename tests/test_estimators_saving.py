@@ -1,0 +1,84 @@
+"""ExtremeClassifier on disk: equal after loading, and nothing believed that does not fit together."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import NAMES, X, Y, fast, lists
+from scipy import sparse
+
+from sparsenet import (
+    SGD,
+    BinaryCrossEntropy,
+    ExtremeClassifier,
+    LSHConfig,
+    ModelError,
+    RandomSampler,
+)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y"),
+    [
+        ({}, Y),
+        ({"loss": "softmax"}, sparse.csr_array(Y)),
+        ({"hidden": (16, 8), "wide": False, "loss": BinaryCrossEntropy(smoothing=0.1)}, lists(NAMES)),
+        ({"hidden": 0, "sampler": LSHConfig(n_bits=4), "n_negatives": 99} | {"hidden": 8}, NAMES[Y.argmax(axis=1)]),
+        ({"optimizer": SGD(rate=0.1), "sampler": "frequency"}, NAMES[Y.argmax(axis=1)].astype(str)),
+        ({"hidden": 0}, Y.argmax(axis=1)),
+    ],
+    ids=["dense", "sparse", "lists", "object strings", "fixed strings", "integers"],
+)
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_saved_model_predicts_and_learns_on_as_before(tmp_path, parameters, y, dense):
+    features = pd.DataFrame(X.toarray()).add_prefix("feature ") if dense else X
+    model = fast(epochs=2, **parameters).fit(features, y)
+    model.save(tmp_path / "model")
+    loaded = ExtremeClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    assert [record["loss"] for record in loaded.history_] == [record["loss"] for record in model.history_]
+    assert type(loaded.classes_.tolist()[0]) is type(model.classes_.tolist()[0])
+    for _ in range(2):
+        np.testing.assert_array_equal(loaded.predict_proba(features), model.predict_proba(features))
+        assert_equal_predictions(loaded.predict(features), model.predict(features))
+        loaded.partial_fit(features, y)
+        model.partial_fit(features, y)
+
+
+def assert_equal_predictions(a, b):
+    assert type(a) is type(b)
+    assert (a != b).nnz == 0 if sparse.issparse(a) else np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
+
+
+def test_a_model_with_code_of_its_own_is_not_saved(tmp_path):
+    model = fast(epochs=1, sampler=RandomSampler()).fit(X, Y)
+    with pytest.raises(ValueError, match=r"sampler=.* cannot be saved: a model on disk holds no code"):
+        model.save(tmp_path / "model")
+    model.set_params(sampler="random").save(tmp_path / "model")
+    np.testing.assert_array_equal(ExtremeClassifier.load(tmp_path / "model").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays, data: data.update(model="other"), "a model of the kind 'other'"),
+        (lambda arrays, data: data["parameters"].update(hidden=-1), "hidden must be"),
+        (lambda arrays, data: data["parameters"].update(novelty=1), "novelty"),
+        (lambda arrays, data: data.pop("target"), "target"),
+        (lambda arrays, data: data.update(n_features=10), "from 0 to 9"),
+        (lambda arrays, data: arrays.pop("output.weight"), "output.weight"),
+        (lambda arrays, data: arrays["wide.indices"].__setitem__(0, -5), "got -5"),
+        (lambda arrays, data: arrays["wide.indptr"].__setitem__(1, 10**9), "decrease"),
+        (lambda arrays, data: arrays.update(counts=np.zeros(3, np.int64)), "counts|list of features"),
+        (lambda arrays, data: data.update(scaling="columns"), "scaling.centre"),
+        (lambda arrays, data: data.update(scaling="sideways"), "rows, columns or none"),
+    ],
+)
+def test_a_model_that_does_not_fit_together(tmp_path, change, message):
+    from sparsenet import storage
+
+    fast(epochs=1).fit(X, Y).save(tmp_path / "model")
+    arrays, metadata = storage.load(tmp_path / "model")
+    change(arrays, metadata)
+    storage.save(tmp_path / "model", arrays, metadata)
+    with pytest.raises(ModelError, match=message):
+        ExtremeClassifier.load(tmp_path / "model")

@@ -1,0 +1,173 @@
+"""The training loop: schedules, validation, divergence, determinism, checkpoints."""
+
+import math
+
+import numpy as np
+import pytest
+from networks import FEATURES, TRUTH, D, L, assert_equal_weights, network, train
+from planted import X as POINTS
+from planted import Y as LABELS
+from scipy import sparse
+
+from sparsenet import (
+    SGD,
+    Adagrad,
+    Adam,
+    BinaryCrossEntropy,
+    CheckpointError,
+    DivergenceError,
+    FrequencySampler,
+    LSHSampler,
+    RandomSampler,
+    Rows,
+    SampledSoftmax,
+    Schedule,
+    Trainer,
+    TrainingConfig,
+    Validation,
+)
+
+# --- schedules ---
+
+
+@pytest.mark.parametrize(
+    ("schedule", "factors"),
+    [
+        (Schedule(decay="constant"), [1, 1, 1]),
+        (Schedule(decay="linear", final=0.0), [0.9, 0.5, 0.0]),
+        (Schedule(decay="cosine", final=0.0), [0.5 * (1 + math.cos(0.1 * math.pi)), 0.5, 0.0]),
+        (Schedule(decay="linear", final=0.5), [0.95, 0.75, 0.5]),
+        (Schedule(warmup=0.2, decay="constant"), [0.5, 1, 1]),
+    ],
+)
+def test_schedules(schedule, factors):
+    assert [schedule.factor(step, 100) for step in (10, 50, 100)] == pytest.approx(factors)
+
+
+def test_a_rate_of_nearly_zero_moves_nearly_nothing():
+    made = network(8, optimizer=SGD(rate=1.0))
+    before = made.output.weight.value.copy()
+    train(made, schedule=Schedule(decay="linear", final=0.0))  # the only step is the last
+    np.testing.assert_array_equal(made.output.weight.value, before)
+
+
+# --- validation, divergence ---
+
+
+def validation(points=slice(0, 50)):
+    return Validation(Rows.of(sparse.csr_array(POINTS[points], dtype=np.float32)), sparse.csr_array(LABELS[points]))
+
+
+def test_the_best_epoch_is_what_remains():
+    made = network(16, wide=False, optimizer=Adam(rate=0.02))
+    trainer = train(made, epochs=15, batch_size=40, run={"validation": validation()})
+    measured = [record["P@1"] for record in trainer.history]
+    assert validation().measure(made, 1, lambda: None)["P@1"] == max(measured)
+    assert {"P@1", "P@3", "P@5", "loss", "seconds", "epoch"} <= set(trainer.history[0])
+
+
+def test_patience():
+    made = network(16, wide=False, optimizer=SGD(rate=1e-9))  # never gets better
+    trainer = train(made, epochs=50, patience=3, run={"validation": validation()})
+    assert len(trainer.history) == 4
+
+
+def test_divergence_is_an_error():
+    made = network(16, wide=False, optimizer=SGD(rate=1e30))
+    with pytest.raises(
+        DivergenceError, match=r"the loss is (nan|inf) at epoch \d+, batch \d+; lower the learning rate"
+    ):
+        train(made, epochs=20)
+
+
+def test_points_without_labels_or_features_train():
+    features = Rows.of(sparse.csr_array((5, D), dtype=np.float32))
+    labels = Rows.of(sparse.csr_array((5, L), dtype=np.float32))
+    for loss in (BinaryCrossEntropy(), SampledSoftmax()):
+        made = network(8, loss=loss)
+        assert math.isfinite(train(made, features, labels).history[0]["loss"])
+
+
+# --- determinism, checkpoints ---
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"sampler": RandomSampler, "n_negatives": 10, "dropout": 0.3},
+        {"sampler": LSHSampler, "n_negatives": 10, "wide": False},
+        {"loss": SampledSoftmax(), "sampler": FrequencySampler, "n_negatives": 10, "optimizer": Adagrad()},
+        {"sampler": RandomSampler, "n_negatives": 10, "wide": False, "per_sample": True},
+    ],
+    ids=str,
+)
+def test_training_is_bit_identical_at_any_number_of_threads(settings):
+    def trained(threads):
+        made = network(24, 16, **{k: v() if isinstance(v, type) else v for k, v in settings.items()})
+        train(made, epochs=3, batch_size=64, threads=threads)
+        return made
+
+    alone = trained(1)
+    for threads in (2, 4):
+        together = trained(threads)
+        assert_equal_weights(alone, together)
+        for a, b in zip(alone.topk(FEATURES, 5, 1), together.topk(FEATURES, 5, threads), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+class Interrupt:
+    """What a user does at some batch, without waiting for the signal to arrive."""
+
+    def __init__(self, at):
+        self.at, self.seen = at, 0
+
+    def on_batch(self, progress):
+        self.seen += 1
+        if self.seen == self.at:
+            self.trainer._interrupted.set()
+
+    def on_epoch(self, record):
+        pass
+
+
+@pytest.mark.parametrize("at", [1, 9, 10, 11, 27])
+@pytest.mark.parametrize("sampler", [RandomSampler, LSHSampler])
+def test_resuming_equals_never_having_stopped(tmp_path, at, sampler):
+    def make(threads, interrupt=None):
+        made = network(24, sampler=sampler(), n_negatives=10, dropout=0.2)
+        config = TrainingConfig(epochs=3, batch_size=40, threads=threads, recall_every=4)
+        callbacks = [interrupt] if interrupt else []
+        checkpoint = tmp_path / "run"
+        trainer = Trainer(
+            made, FEATURES, TRUTH, config, validation=validation(), callbacks=callbacks, checkpoint=checkpoint
+        )
+        if interrupt:
+            interrupt.trainer = trainer
+        return made, trainer
+
+    whole, uninterrupted = make(1)
+    uninterrupted._checkpoint = None
+    uninterrupted.run()
+    _, stopped = make(2, Interrupt(at))
+    with pytest.raises(KeyboardInterrupt):
+        stopped.run()
+    resumed, trainer = make(4)
+    assert trainer.resume()
+    trainer.run()
+    assert_equal_weights(whole, resumed)
+    for a, b in zip(uninterrupted.history, trainer.history, strict=True):
+        assert {**a, "seconds": 0} == {**b, "seconds": 0}
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    made = network(8)
+    train(made, run={"checkpoint": tmp_path / "run"})
+    other = Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=2), checkpoint=tmp_path / "run")
+    with pytest.raises(CheckpointError, match="is the checkpoint of a run with other data or settings"):
+        other.resume()
+
+
+def test_without_a_checkpoint_resuming_starts_afresh(tmp_path):
+    trainer = Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "none")
+    assert not trainer.resume()
