@@ -69,8 +69,9 @@ def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def modules_with_examples() -> list[str]:
-    paths = [path for path in sorted((ROOT / "sparsenet").rglob("*.py")) if re.search(r"^ *>>> ", path.read_text(), re.MULTILINE)]
-    return [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    paths = sorted((ROOT / "sparsenet").rglob("*.py"))
+    shown = [path for path in paths if re.search(r"^ *>>> ", path.read_text(), re.MULTILINE)]
+    return [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in shown]
 
 
 @pytest.mark.parametrize("module", modules_with_examples())
