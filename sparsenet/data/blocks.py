@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
 
 def line_blocks(source: Source) -> Iterator[Block]:
-    """Cut the bytes of `source` into blocks. A block is gone when the next one is asked for."""
+    """Cut the bytes of `source`, of which there must be some, into blocks; each is gone when the next one comes."""
     buffer = bytearray(BLOCK_BYTES + 1)  # one byte to spare for the newline that a last line may lack
     filled, line = 0, 1
     while n := _fill(source, buffer, filled, line):
@@ -55,6 +55,8 @@ def line_blocks(source: Source) -> Iterator[Block]:
             filled -= end
         elif filled == len(buffer) - 1:
             buffer = _larger(buffer, source, line)
+    if filled == 0 and line == 1:
+        raise DataError(source.name, None, "the file is empty; expected a point on each line")
     if filled:
         buffer[filled] = ord("\n")
         yield _block(buffer, filled + 1, line)

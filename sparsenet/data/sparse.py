@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from sparsenet.data.blocks import Block, line_blocks
 from sparsenet.data.dataset import Dataset
-from sparsenet.data.errors import DataError
 from sparsenet.data.options import Options, Reader, SparseFormat, ZeroBased
 from sparsenet.data.sources import OnBytes, PathOrStream, Source, open_source
 from sparsenet.data.svmlight import SvmlightReader
@@ -221,10 +220,7 @@ def read_sparse(path: PathOrStream, options: Options, on_bytes: OnBytes | None) 
 def _parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
     """Parse a file block by block; yield its reader, the same one each time, after each block."""
     blocks = line_blocks(source)
-    first = next(blocks, None)
-    if first is None:
-        raise DataError(source.name, None, "the file is empty; expected a point on each line")
-    reader = _start(source.name, options, first)
+    reader = _start(source.name, options, next(blocks))
     yield reader
     for block in blocks:
         reader.feed(block)

@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.data.errors import DataError
 from sparsenet.data.formats import TableFormat, table_format
 from sparsenet.data.rows import Column, Columns, Row, table_rows
 from sparsenet.data.sources import OnBytes, PathOrStream, open_source
@@ -105,8 +104,6 @@ def read_table(
     table = _table(path, format)
     with open_source(path, on_bytes) as source:
         rows = list(table_rows(source, table, columns, header, quotes))
-        if source.n_bytes == 0:
-            raise DataError(source.name, None, "the file is empty; expected rows")
     return _dataset(rows, columns)
 
 
@@ -154,8 +151,6 @@ def iter_table(
             rows = table_rows(source, table, columns, header, quotes)
             while batch := list(islice(rows, batch_rows)):
                 yield _dataset(batch, columns)
-            if source.n_bytes == 0:
-                raise DataError(source.name, None, "the file is empty; expected rows")
 
     return batches()
 

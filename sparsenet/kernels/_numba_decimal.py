@@ -198,6 +198,8 @@ def _guess(digits: U8, exponent: int, fraction_bits: int, bias: int, largest: in
         step = min(-power, 22)
         near /= _POWERS_OF_TEN[step]
         power += step
+    if near == 0:
+        return 0
     if not np.isfinite(near):
         return largest
     mantissa, exponent2 = math.frexp(near)  # near = mantissa * 2^exponent2, mantissa in [0.5, 1)

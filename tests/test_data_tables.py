@@ -1,0 +1,185 @@
+"""CSV, TSV and JSONL: texts, labels and numbers, and what bad tables get."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_cases import COMPRESSORS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparsenet.data import DataError, TextDataset, iter_table, read, read_table
+
+cells = st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"]), max_size=12)
+quick = settings(max_examples=80, deadline=None)
+
+
+@quick
+@given(st.lists(st.tuples(cells, cells), min_size=1), st.sampled_from(["\n", "\r\n"]))
+def test_csv_round_trip(rows, newline):
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator=newline)
+    writer.writerows([("text", "label"), *rows])
+    data = read_table(io.BytesIO(file.getvalue().encode()), format="csv")
+    assert data.texts == [text for text, _ in rows]
+    assert data.labels == [[label] if label else [] for _, label in rows]
+
+
+@quick
+@given(st.lists(st.tuples(cells, st.lists(cells.filter(bool), unique=True)), min_size=1))
+def test_jsonl_round_trip(rows):
+    lines = "".join(json.dumps({"text": text, "label": labels, "more": 1}) + "\n" for text, labels in rows)
+    data = read(io.BytesIO(lines.encode()), "jsonl")
+    assert isinstance(data, TextDataset)
+    assert data.texts == [text for text, _ in rows]
+    assert data.labels == [labels for _, labels in rows]
+
+
+@quick
+@given(st.lists(st.tuples(*[st.text("ab \"',é", max_size=9)] * 2).filter(any), min_size=1))
+def test_tsv_takes_quotes_as_they_are(rows):
+    lines = "".join(f"{label}\t{text}\n" for label, text in rows)
+    data = read_table(io.BytesIO(lines.encode()), format="tsv", text=1, target=0)
+    assert data.texts == [text for _, text in rows]
+
+
+@pytest.mark.parametrize("compression", COMPRESSORS)
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_formats_by_name(tmp_path, compression, suffix):
+    rows = {
+        "tsv": 'text\tlabel\n"a, b\t1\nc\t\n',
+        "csv": 'text,label\n"""a, b",1\nc,\n',
+        "jsonl": '{"text": "\\"a, b", "label": 1}\n{"label": null, "text": "c"}\n',
+    }
+    name = f"data.{suffix}" + ("" if compression == "plain" else f".{compression}")
+    path = tmp_path / name
+    path.write_bytes(COMPRESSORS[compression](rows[suffix].encode()))
+    data = read(path)
+    assert isinstance(data, TextDataset)
+    assert (data.texts, data.labels) == (['"a, b', "c"], [["1"], []])
+    with path.open("rb") as file:
+        assert read(file).texts == data.texts
+
+
+def test_columns():
+    table = b"\xef\xbb\xbfid,title,tags,price,stock\n1,one,a|b| c ,1.5,-2\n\n2,two,,1e3,0\n"
+    options = {"format": "csv", "text": "title", "target": "tags", "label_delimiter": "|"}
+    data = read_table(io.BytesIO(table), features=["price", "stock", "id"], **options)
+    assert data.texts == ["one", "two"]
+    assert data.labels == [["a", "b", "c"], []]
+    assert data.features.dtype == np.float32
+    assert data.features.tolist() == [[1.5, -2, 1], [1000, 0, 2]]
+    assert data.n_points == 2
+    by_position = read_table(io.BytesIO(table), format="csv", header=True, text=1, target=None, features=[3])
+    assert (by_position.texts, by_position.labels) == (["one", "two"], None)
+    numbers = read_table(io.BytesIO(table), format="csv", text=None, target=None, features=["id"])
+    assert (numbers.texts, numbers.features.tolist()) == (None, [[1], [2]])
+
+
+def test_labels_of_all_kinds_in_json():
+    labels = ["one", 1, 2.5, True, ["a", 1, False], [], None, ""]
+    lines = "\n".join(json.dumps({"text": "", "label": label}) for label in labels)
+    data = read_table(io.BytesIO(lines.encode()), format="jsonl")
+    assert data.labels == [["one"], ["1"], ["2.5"], ["true"], ["a", "1", "false"], [], [], []]
+
+
+def test_batches_are_the_rows(monkeypatch):
+    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", 3)
+    text = "text,label\n" + "".join(f'"row\n{i}",{i % 3}\n' for i in range(25))
+    whole = read_table(io.BytesIO(text.encode()), format="csv")
+    batches = list(iter_table(io.BytesIO(text.encode()), batch_rows=7, format="csv"))
+    assert [batch.n_points for batch in batches] == [7, 7, 7, 4]
+    assert [text for batch in batches for text in batch.texts or []] == whole.texts
+    assert [labels for batch in batches for labels in batch.labels or []] == whole.labels
+
+
+ERRORS = {
+    # format, text, options: line and words of the error
+    "missing column": ("csv", "txt,label\na,b\n", {}, 1, "there is no column 'text'; the first row holds 'txt'"),
+    "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if it is no header"),
+    "missing position": ("tsv", "a\tb\n", {"text": 2, "target": 0}, 1, "there is no column 2: there are 2, counted"),
+    "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' is there twice"),
+    "too many fields": ("csv", "text,label\na,b\nc,d,e\n", {}, 3, "3 fields where the first row has 2"),
+    "too few fields": ("csv", "text,label\na,b\n\nc\n", {}, 4, "1 fields where the first row has 2"),
+    "open quote": ("csv", 'text,label\na,b\n"c,d\ne,f\n', {}, 3, "a quote opens here and does not close; close it"),
+    "open quote on a later line": ("csv", 'text,label\n"a\nb","c\n', {}, 3, "a quote opens here"),
+    "after a quote": ("csv", 'text,label\n"a"b,c\n', {}, 2, "'b,c' follows a closing quote"),
+    "a repeated label": ("csv", "text,label\na,x;y;x\n", {"label_delimiter": ";"}, 2, "label 'x' is there twice"),
+    "no number": ("csv", "text,n\na,one\n", {"features": ["n"], "target": None}, 2, "must hold a number, found 'one'"),
+    "missing number": ("csv", "text,n\na,\n", {"features": ["n"], "target": None}, 2, "must hold a number, found ''"),
+    "nan": ("csv", "text,n\na,nan\n", {"features": ["n"], "target": None}, 2, "'n' holds nan, which is no finite"),
+    "1e39": ("csv", "text,n\na,1e39\n", {"features": ["n"], "target": None}, 2, "'n' holds 1e39, which is no finite"),
+    "broken JSON": ("jsonl", '{"text": "a", "label": 1}\n{"text": \n', {}, 2, "broken JSON: Expecting value at column"),
+    "not an object": ("jsonl", "[1]\n", {}, 1, "expected a JSON object, found '[1]'"),
+    "missing key": ("jsonl", '{"text": "a", "tag": 1}\n', {}, 1, "there is no key 'label'; there are 'text', 'tag'"),
+    "text that is none": ("jsonl", '{"text": 3, "label": 1}\n', {}, 1, "'text' must hold a text, found '3'"),
+    "label that is none": ("jsonl", '{"text": "", "label": {"a": 1}}\n', {}, 1, "'label' must hold labels"),
+    "nan label": ("jsonl", '{"text": "", "label": NaN}\n', {}, 1, "'label' must hold labels"),
+    "deep JSON": ("jsonl", "[" * 200_000 + "\n", {}, 1, "JSON that cannot be read"),
+    "boolean": ("jsonl", '{"text": "", "n": true}\n', {"features": ["n"], "target": None}, 1, "'n' must hold a number"),
+    "large integer": ("jsonl", f'{{"text": "", "n": 1{"0" * 400}}}\n', {"features": ["n"], "target": None}, 1, "number"),
+    "NUL": ("csv", "text,label\na,b\0\n", {}, 2, "there is a NUL byte"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors(tmp_path: Path, case):
+    suffix, text, options, line, words = ERRORS[case]
+    path = tmp_path / f"bad.{suffix}"
+    path.write_bytes(text.encode())
+    with pytest.raises(DataError) as caught:
+        read_table(path, **options)
+    assert str(caught.value).startswith(f"{path}, line {line}: ")
+    assert words in str(caught.value)
+
+
+def test_wrong_utf8_names_the_line(tmp_path: Path):
+    path = tmp_path / "latin.csv"
+    path.write_bytes("text,label\none,1\ncafé,2\n".encode("latin-1"))
+    with pytest.raises(DataError, match="line 3: byte 0xe9 at column 4 is not UTF-8; convert") as caught:
+        read_table(path)
+    assert caught.value.line == 3
+
+
+def test_truncated_and_empty_tables(tmp_path: Path):
+    path = tmp_path / "a.csv.gz"
+    whole = COMPRESSORS["gz"](b"text,label\n" + b"".join(b"%d,%d\n" % (i * i, i) for i in range(999)))
+    path.write_bytes(whole[:-100])
+    with pytest.raises(DataError, match="cut short"):
+        read_table(path)
+    for compress in COMPRESSORS.values():
+        path.write_bytes(compress(b""))
+        with pytest.raises(DataError, match="the file is empty"):
+            read_table(path)
+        with pytest.raises(DataError, match="the file is empty"):
+            list(iter_table(path, batch_rows=2))
+
+
+def test_a_quote_that_swallows_the_file_is_refused_early(monkeypatch):
+    monkeypatch.setattr("sparsenet.data.lines.MAX_LINE_BYTES", 1000)
+    taken = io.BytesIO(b'text,label\n"a,b\n' + b"c,d\n" * 1_000_000)
+    with pytest.raises(DataError, match="line 2: a quote opens here"):
+        read_table(taken, format="csv")
+
+
+def test_wrong_arguments(tmp_path: Path):
+    table = io.BytesIO(b"text,label\n")
+    with pytest.raises(ValueError, match="cannot tell the format of"):
+        read_table(tmp_path / "data.txt")
+    with pytest.raises(ValueError, match="format must be"):
+        read_table(table, format="xls")
+    with pytest.raises(ValueError, match="format must be"):
+        read(table, "xls")
+    with pytest.raises(ValueError, match="nothing to read"):
+        read_table(table, format="csv", text=None, target=None)
+    with pytest.raises(ValueError, match="label_delimiter"):
+        read_table(table, format="csv", label_delimiter="")
+    with pytest.raises(TypeError, match="features must be a sequence"):
+        read_table(table, format="csv", features="price")
+    with pytest.raises(ValueError, match="batch_rows"):
+        iter_table(table, batch_rows=0, format="csv")
