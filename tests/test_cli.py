@@ -1,4 +1,5 @@
 import json
+import os
 import random
 import signal
 import subprocess
@@ -266,9 +267,9 @@ class TestPredict:
 
     def test_a_reader_that_leaves_is_no_trouble(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 10)
-        with subprocess.Popen(
-            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
+        quiet = os.environ | {"PYTHONWARNINGS": "ignore"}  # that Numba is in use may be said
+        pipe = subprocess.PIPE
+        with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=quiet) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             assert process.stderr is not None

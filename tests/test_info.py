@@ -13,10 +13,18 @@ from sparsenet import info
 PACKAGE = Path(sparsenet.__file__).parent
 
 
+#: An editable installation would find the extension even for a copy that has none.
+PROGRAM = """
+import runpy, sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable__" not in getattr(finder, "__module__", "")]
+runpy.run_module("sparsenet", run_name="__main__")
+"""
+
+
 def run_info(*arguments: str, path: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("SPARSENET_")} | environment
     env["PYTHONPATH"] = str(path or PACKAGE.parent)
-    command = [sys.executable, "-m", "sparsenet", "info", *arguments]
+    command = [sys.executable, "-c", PROGRAM, "info", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=env, check=True, cwd=path)
 
 
