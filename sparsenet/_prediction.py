@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import _inference
 from sparsenet._fitting import Fitted, check_points
+from sparsenet._machine import default_threads
 from sparsenet._validation import check_features, integer
 from sparsenet.batches import Rows
 from sparsenet.model import Network
@@ -21,10 +22,11 @@ class PredictionMixin:
 
     network_: Network
     classes_: NDArray[Any]
+    n_jobs: Any
     _fitted: Fitted
 
     def _threads(self) -> int:
-        raise NotImplementedError
+        return default_threads() if self.n_jobs in (None, -1) else int(self.n_jobs)
 
     def predict(self, X: Any) -> Any:
         """Return the best class of each row (n,), or its labels of a probability above one half in the form of y.

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import _persistence, storage
 from sparsenet._building import build
 from sparsenet._fitting import Fitted, check_points, grow, held_out, run_seed, shown
-from sparsenet._machine import default_threads
 from sparsenet._prediction import PredictionMixin
 from sparsenet._scaling import Scaling
 from sparsenet._settings import Settings
@@ -26,7 +25,7 @@ from sparsenet.losses import Loss
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import Optimizer
 from sparsenet.samplers import Sampler
-from sparsenet.training import Callback, Trainer
+from sparsenet.training import Callback, DivergenceError, Trainer
 
 
 class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -124,7 +123,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         hidden: int | tuple[int, ...] = 256,
         wide: bool = True,
         activation: str = "relu",
-        dropout: float = 0.2,
+        dropout: float = 0.25,
         loss: str | Loss = "bce",
         sampler: str | LSHConfig | Sampler = "random",
         n_negatives: int = 4096,
@@ -132,10 +131,10 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         epochs: int | str = "auto",
         batch_size: int = 256,
         optimizer: str | Optimizer = "adam",
-        learning_rate: float = 1e-3,
+        learning_rate: float = 4e-3,
         weight_decay: float = 0.0,
-        wide_learning_rate: float = 0.1,
-        wide_weight_decay: float = 0.003,
+        wide_learning_rate: float = 0.6,
+        wide_weight_decay: float = 1e-5,
         wide_budget: int = 1024,
         warmup: float = 0.0,
         decay: str = "linear",
@@ -174,8 +173,6 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # --- training ---
 
     def fit(
         self,
@@ -232,7 +229,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
 
         The first call names all `classes`, unless y is an indicator, and fixes how features are scaled. The wide path
         gets room for features that are new to a label. The optimizer's state lives on from call to call; what `fit`
-        and `load` leave are the weights alone.
+        and `load` leave are the weights alone. A pass that diverges leaves the classifier unfitted.
         """
         settings, threads = self._settings(), self._threads()
         X = check_features(self, X, fitting=not self.__sklearn_is_fitted__())
@@ -255,15 +252,16 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
     def _settings(self) -> Settings:
         return Settings.of(self.get_params(deep=False))
 
-    def _threads(self) -> int:
-        return default_threads() if self.n_jobs in (None, -1) else int(self.n_jobs)
-
     def _train(self, trainer: Trainer, fitted: Fitted, *, keep_state: bool) -> Self:
         """Train, and be fitted with what came of it, even if that was cut short."""
         try:
             trainer.run()
         except KeyboardInterrupt:
             self._adopt(fitted.after(trainer, keep_state))
+            raise
+        except DivergenceError:
+            if keep_state and self.__sklearn_is_fitted__():
+                del self._fitted  # its weights are no longer numbers
             raise
         return self._adopt(fitted.after(trainer, keep_state))
 
@@ -274,8 +272,6 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
         self.n_threads_ = self._threads()
         return self
-
-    # --- storage ---
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
@@ -290,8 +286,6 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
         return _persistence.unpack(cls, *storage.load(path))
-
-    # --- scikit-learn ---
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

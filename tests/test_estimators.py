@@ -6,6 +6,7 @@ import pytest
 from planted import NAMES, X, Y, fast, lists
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
+from sklearn.exceptions import NotFittedError
 
 from sparsenet import (
     SGD,
@@ -61,16 +62,10 @@ def test_small_dense_tables_are_learnt(points, least):
     assert ExtremeClassifier(random_state=0, n_jobs=1).fit(features, labels).score(features, labels) >= least
 
 
-def test_dense_columns_may_have_any_unit_and_origin():
+def test_dense_columns_may_have_any_unit_and_origin_or_be_constant():
     features, labels = load_iris(return_X_y=True)
-    strange = features * [1e-6, 1e6, 1, 1] + [0, -1e7, 0, 273]
+    strange = np.column_stack((features * [1e-6, 1e6, 1, 1] + [0, -1e7, 0, 273], np.full(len(features), 7.0)))
     assert ExtremeClassifier(random_state=0, n_jobs=1).fit(strange, labels).score(strange, labels) > 0.94
-
-
-def test_a_constant_column_does_no_harm():
-    features, labels = load_iris(return_X_y=True)
-    features = np.column_stack((features, np.full(len(features), 7.0)))
-    assert ExtremeClassifier(random_state=0, n_jobs=1).fit(features, labels).score(features, labels) > 0.94
 
 
 def test_extreme_values_in_prediction_give_numbers():
@@ -292,6 +287,14 @@ def test_partial_fit_wants_the_classes_first():
     with pytest.raises(ValueError, match="y must be of the kind 'lists' as it was before, got the kind 'dense'"):
         model.partial_fit(X[:2], Y[:2])
     model.partial_fit(X[:1], [[]], classes=NAMES)
+
+
+def test_a_pass_that_diverges_leaves_no_model():
+    model = fast(optimizer=SGD(rate=1e30), wide=False, batch_size=1).partial_fit(X[:1], Y[:1])
+    with pytest.raises(DivergenceError):
+        model.partial_fit(X, Y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 def test_partial_fit_is_deterministic():
