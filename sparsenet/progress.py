@@ -48,7 +48,7 @@ class ProgressBar:
                 unit="batch",
                 dynamic_ncols=True,
                 desc=_epoch(progress),
-                bar_format="{desc}{percentage:3.0f}%|{bar}| {remaining} left{postfix}",
+                bar_format="{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}",
             )
         bar = self._bar
         if bar.update(done - bar.n) or done == bar.total:
