@@ -21,7 +21,7 @@ from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomS
 from sparsenet.wide import WideConfig, WidePath, support_bound, transpose
 
 #: With many labels nearly every answer is no, and a neuron starts from there; more would only delay it.
-LOWEST_BIAS = -5.0
+LOWEST_BIAS = -6.0
 
 
 def build(settings: Settings, features: Rows, labels: Rows, *, seed: int, threads: int, keep_best: bool) -> Network:

@@ -19,8 +19,10 @@ SAMPLERS = ("random", "frequency", "lsh", "none")
 LOSSES = ("bce", "softmax")
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 DECAYS = ("constant", "linear", "cosine")
-#: ``epochs="auto"`` takes this many passes, and on small data as many as give it this many steps.
-AUTO_EPOCHS, AUTO_STEPS = 10, 1000
+#: ``epochs="auto"`` takes MOST_EPOCHS passes; on large data, which has had ENOUGH_STEPS before, fewer, down to
+#: FEWEST_EPOCHS; on small data as many as give it LEAST_STEPS.
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 10
+LEAST_STEPS, ENOUGH_STEPS = 500, 2500
 MAX_UNITS = 1 << 16
 
 
@@ -109,7 +111,8 @@ class Settings:
         if self.epochs is not None:
             return self.epochs
         steps_a_pass = -(-n_points // self.batch_size)
-        return max(AUTO_EPOCHS, -(-AUTO_STEPS // steps_a_pass))
+        enough, least = -(-ENOUGH_STEPS // steps_a_pass), -(-LEAST_STEPS // steps_a_pass)
+        return max(FEWEST_EPOCHS, min(MOST_EPOCHS, enough), least)
 
 
 def _is_auto(value: Any) -> bool:

@@ -56,7 +56,7 @@ def train(
         Path | None, typer.Option(help="Points to measure each epoch on; the best epoch is kept.", show_default=False)
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the data.", show_default="10, more on small data")
+        int | None, typer.Option(min=1, help="Passes over the data.", show_default="5 to 10, more on small data")
     ] = None,
     hidden: Annotated[
         int | None,
@@ -66,7 +66,7 @@ def train(
         int | None, typer.Option(min=1, max=1 << 20, help="Points a step.", show_default="256")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(min=0, max=1e3, help="Rate of the deep path's optimizer.", show_default="0.001")
+        float | None, typer.Option(min=0, max=1e3, help="Rate of the deep path's optimizer.", show_default="0.004")
     ] = None,
     negatives: Annotated[
         int | None, typer.Option(min=1, help="Labels computed beside the true ones in a batch.", show_default="4096")

@@ -39,13 +39,13 @@ class WideConfig:
     Examples
     --------
     >>> WideConfig(budget=64, optimizer=Adagrad(rate=0.3)).norm
-    4.0
+    8.0
     """
 
     budget: int = 1024
-    norm: float = 4.0
+    norm: float = 8.0
     norm_power: float = 0.25
-    optimizer: Optimizer = field(default_factory=lambda: Adagrad(rate=0.1, decay=0.003))
+    optimizer: Optimizer = field(default_factory=lambda: Adagrad(rate=0.6, decay=1e-5))
 
     def __post_init__(self) -> None:
         if self.budget < 1:

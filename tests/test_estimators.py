@@ -15,7 +15,7 @@ from sparsenet import (
     LSHConfig,
     RandomSampler,
 )
-from sparsenet._settings import AUTO_STEPS, Settings
+from sparsenet._settings import LEAST_STEPS, Settings
 from sparsenet._targets import Target
 
 # --- learning ---
@@ -74,8 +74,8 @@ def test_extreme_values_in_prediction_give_numbers():
     assert np.isfinite(model.predict_proba(np.full((1, 4), 3e38))).all()
 
 
-@pytest.mark.parametrize(("n", "epochs"), [(20, AUTO_STEPS), (256 * 50, 20), (10**6, 10)])
-def test_automatic_epochs_give_small_data_enough_steps(n, epochs):
+@pytest.mark.parametrize(("n", "epochs"), [(20, LEAST_STEPS), (256 * 20, 25), (256 * 100, 10), (256 * 400, 7), (10**6, 5)])
+def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
     assert Settings.of(ExtremeClassifier().get_params()).n_epochs(n) == epochs
 
 
