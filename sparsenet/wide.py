@@ -38,8 +38,8 @@ class WideConfig:
 
     Examples
     --------
-    >>> WideConfig(budget=64, optimizer=Adagrad(rate=0.3)).norm
-    8.0
+    >>> WideConfig(budget=64, optimizer=Adagrad(rate=0.3)).budget
+    64
     """
 
     budget: int = 1024
