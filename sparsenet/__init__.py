@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.samplers import LSHSampler as LSHSampler
     from sparsenet.samplers import RandomSampler as RandomSampler
     from sparsenet.storage import ModelError as ModelError
-    from sparsenet.text import TextClassifier as TextClassifier
     from sparsenet.training import CheckpointError as CheckpointError
     from sparsenet.training import DivergenceError as DivergenceError
     from sparsenet.training import Trainer as Trainer
@@ -62,7 +61,6 @@ _HOMES = {
     "SampledSoftmax": "losses",
     "Schedule": "optim",
     "SparseInput": "layers",
-    "TextClassifier": "text",
     "Trainer": "training",
     "TrainingConfig": "training",
     "Validation": "training",

@@ -24,7 +24,6 @@ from sparsenet.layers import Pass
 from sparsenet.model import Network
 from sparsenet.optim import Schedule
 
-
 #: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
 CHECKPOINT_SECONDS = 5.0
 

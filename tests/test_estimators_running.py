@@ -179,7 +179,6 @@ def test_public_names_exist():
 
     assert set(sparsenet.__all__) <= set(dir(sparsenet))
     for name in sparsenet.__all__:
-        if name != "TextClassifier":
-            assert getattr(sparsenet, name).__name__ == name
+        assert getattr(sparsenet, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = sparsenet.nothing
