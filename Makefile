@@ -8,7 +8,6 @@ INSTALLED := $(VENV)/.installed
 LINTERS := $(VENV)/.linters
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 SOURCES := $(wildcard csrc/*.cpp csrc/*.h csrc/*/*.cpp csrc/*/*.h)
-CXX_FILES := $(SOURCES)
 
 # The first Python that is new enough. PYTHON=/path/to/python names another one.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
@@ -30,11 +29,11 @@ lint: $(LINTERS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
 	$(BIN)/codespell
 
 bench: $(INSTALLED)
-	$(BIN)/python -m bench $(BENCH_ARGS)
+	for script in bench/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit 1; done
 
 clean:
 	rm -rf build dist demo-output *.egg-info sparsenet/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -37,6 +37,9 @@ _SKIPPED_PARTS = """
 #: Parts of module names that lead to nothing that people look for.
 SKIPPED_PARTS = frozenset(_SKIPPED_PARTS.split())
 
+#: What a package keeps in a module of this name and exports nowhere is not for its users.
+INTERNAL_PART = "core"
+
 
 @dataclass
 class Symbols:
@@ -160,7 +163,7 @@ def _parse(package: str | None, found: Symbols) -> None:
             exports |= _exports(tree, module)
     for name, text in defined.items():
         name = _shortest(name, exports)
-        if all(map(_is_public, name.split("."))):
+        if all(map(_is_public, name.split("."))) and INTERNAL_PART not in name.split("."):
             found.docstrings[name] = text
 
 

@@ -27,12 +27,14 @@ QUESTIONS = (
     "compute the inverse of a matrix",
     "find the root of a function",
     "split a string into a list of words",
-    "nearest neighbours of a point",
+    "nearest neighbors of a point",
     "create a temporary directory",
-    "compile a function to machine code",
-    "split data into a training and a test set",
-    "smooth a noisy signal",
+    "compile a Python function to native code",
+    "split arrays into random train and test sets",
+    "smooth an image with a Gaussian filter",
 )
+#: Words that say nothing about what a function does; pairs of words are better without them, too.
+STOP_WORDS = "a an and are as be by can for from if in is it not of on or that the this to which with".split()  # noqa: SIM905
 N_VALIDATION, N_TEST = 2000, 5000
 ANSWERS = 3
 
@@ -75,7 +77,9 @@ def learn(corpus: _corpus.Corpus, *, threads: int | None = None, seed: int = 0) 
 
     The last part of what is held out is measured once, at the end; the first part chooses the best epoch.
     """
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2, dtype=np.float32)
+    vectorizer = TfidfVectorizer(
+        stop_words=STOP_WORDS, ngram_range=(1, 2), sublinear_tf=True, min_df=2, dtype=np.float32
+    )
     n_labels, held_out = len(corpus.symbols), corpus.held_out
     X, Y = vectorizer.fit_transform(corpus.train.texts), _indicator(corpus.train.labels, n_labels)
     held_X, held_Y = vectorizer.transform(held_out.texts), _indicator(held_out.labels, n_labels)
@@ -95,7 +99,7 @@ def table_of_answers(answerer: Answerer, questions: Iterable[str]) -> Table:
     table.columns[2].justify = "right"
     for question in questions:
         for rank, (symbol, probability) in enumerate(answerer.answer(question)):
-            table.add_row("" if rank else question, symbol, f"{probability:.2f}", end_section=rank == ANSWERS - 1)
+            table.add_row("" if rank else question, symbol, f"{probability:.1%}", end_section=rank == ANSWERS - 1)
     return table
 
 
