@@ -18,28 +18,44 @@ inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; 
 
 inline constexpr uint64_t kIntegerPowersOfTen[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
+// Eight characters in one register, the first one lowest, digits turned into 0 ... 9.
+SPARSENET_INLINE uint64_t load_eight(const char* p) {
+  uint64_t bytes;
+  std::memcpy(&bytes, p, 8);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  bytes = __builtin_bswap64(bytes);
+#endif
+  return bytes ^ 0x3030303030303030;
+}
+
+// The top bit of each byte that is no digit.
+SPARSENET_INLINE uint64_t mark_others(uint64_t bytes) {
+  constexpr uint64_t kTop = 0x8080808080808080;
+  return (((bytes & ~kTop) + 0x7676767676767676) | bytes) & kTop;
+}
+
+// The number that the first n of eight digits make, 1 <= n <= 8.
+SPARSENET_INLINE uint64_t join_digits(uint64_t bytes, int n) {
+  bytes <<= 64 - 8 * n;  // as if zeros stood before the digits
+  bytes = bytes * 10 + (bytes >> 8);
+  return ((bytes & 0x000000FF000000FF) * 0x000F424000000064 +
+          ((bytes >> 16) & 0x000000FF000000FF) * 0x0000271000000001) >>
+         32;
+}
+
 // Appends the digits at p to `value`, modulo 2^64, and returns their end. Eight at a time in one register, wherever
-// eight bytes can be read: how many digits there are then costs no mispredicted branch, which measured twice as
-// fast as a loop on digits alone.
+// eight bytes can be read: how many digits there are then costs no mispredicted branch, which measured faster than
+// a loop on digits alone.
 SPARSENET_INLINE const char* read_digits(const char* p, const char* end, uint64_t& value) {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   while (end - p >= 8) {
-    uint64_t bytes;
-    std::memcpy(&bytes, p, 8);
-    bytes ^= 0x3030303030303030;  // digits become 0 ... 9; the sum sets the top bit of the first byte above
-    const uint64_t others = ((bytes + 0x7676767676767676) | bytes) & 0x8080808080808080;
+    const uint64_t bytes = load_eight(p);
+    const uint64_t others = mark_others(bytes);
     const int n = others == 0 ? 8 : __builtin_ctzll(others) >> 3;
     if (n == 0) return p;
-    bytes <<= 64 - 8 * n;  // as if zeros stood before the digits
-    bytes = bytes * 10 + (bytes >> 8);
-    bytes = ((bytes & 0x000000FF000000FF) * 0x000F424000000064 +
-             ((bytes >> 16) & 0x000000FF000000FF) * 0x0000271000000001) >>
-            32;
-    value = value * kIntegerPowersOfTen[n] + bytes;
+    value = value * kIntegerPowersOfTen[n] + join_digits(bytes, n);
     p += n;
     if (n < 8) return p;
   }
-#endif
   for (; is_digit(*p); ++p) value = value * 10 + static_cast<uint64_t>(*p - '0');
   return p;
 }

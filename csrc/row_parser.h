@@ -1,10 +1,15 @@
 // The grammar of a row, XMC or svmlight: parses the lines of one chunk, one after the other, into arrays.
 #pragma once
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "decimal.h"
@@ -29,6 +34,42 @@ SPARSENET_INLINE const char* read_id(const char* p, const char* end, int64_t& id
   return stop == p ? nullptr : stop;
 }
 
+// A bit for each of the 32 characters at p that is no digit.
+SPARSENET_INLINE uint32_t mask_others(const char* p) {
+#if defined(__SSE2__)
+  const auto digits = [](const char* q) {
+    const __m128i above = _mm_sub_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(q)), _mm_set1_epi8('0'));
+    return static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8(9)), above)));
+  };
+  return ~(digits(p) | digits(p + 16) << 16);
+#else
+  constexpr uint64_t kGather = 0x0002040810204081;  // brings the top bits of all bytes together in the top byte
+  const auto others = [](const char* q) { return static_cast<uint32_t>((mark_others(load_eight(q)) * kGather) >> 56); };
+  return others(p) | others(p + 8) << 8 | others(p + 16) << 16 | others(p + 24) << 24;
+#endif
+}
+
+// Reads a feature of the usual form, `id:whole.fraction` of up to eight digits each, if that is what it is; nullptr
+// for all else, which may well be a feature too. All three lengths come out of one mask.
+SPARSENET_INLINE const char* read_usual_feature(const char* p, const char* end, int64_t& id, float& value) {
+  constexpr int kReach = 8 + 1 + 8 + 1 + 8 + 8;  // eight digits each, with what ends them, and eight loaded at once
+  if (end - p < kReach) return nullptr;
+  // 27 characters count: the bits above let each of the three be found.
+  uint32_t others = mask_others(p) | 0xF8000000;
+  const int colon = __builtin_ctz(others);
+  const int dot = __builtin_ctz(others &= others - 1);
+  const int stop = __builtin_ctz(others &= others - 1);
+  const int n_whole = dot - colon - 1, n_fraction = stop - dot - 1;
+  const auto is_usual = [](int n) { return static_cast<unsigned>(n - 1) < 8; };
+  if (p[colon] != ':' || p[dot] != '.' || !(is_blank(p[stop]) || p[stop] == '\n')) return nullptr;
+  if (!is_usual(colon) || !is_usual(n_whole) || !is_usual(n_fraction)) return nullptr;
+  id = static_cast<int64_t>(join_digits(load_eight(p), colon));
+  const uint64_t whole = n_whole == 1 ? p[colon + 1] - '0' : join_digits(load_eight(p + colon + 1), n_whole);
+  const uint64_t fraction = join_digits(load_eight(p + dot + 1), n_fraction);
+  const Decimal decimal{static_cast<int64_t>(whole * kIntegerPowersOfTen[n_fraction] + fraction), -n_fraction, true};
+  return round_fast(decimal, value) ? p + stop : nullptr;
+}
+
 struct Xmc {
   using Label = int32_t;
   static constexpr bool kEveryLineIsARow = true;
@@ -47,7 +88,13 @@ struct Svmlight {
   static constexpr bool kEveryLineIsARow = false;
   static bool is_end(char c) { return c == '\n' || c == '#'; }
   static const char* read_label(const char* p, const char* end, const RowRules& rules, Label& label) {
-    const char* stop = read_number(p, end, label);
+    constexpr int kIdDigits = 10;  // up to here read_id does not saturate
+    int64_t id;
+    const char* stop = read_id(p, end, id);
+    if (stop != nullptr && stop - p <= kIdDigits && (*stop == ',' || is_blank(*stop)))
+      label = static_cast<Label>(id);
+    else
+      stop = read_number(p, end, label);
     if (stop == nullptr || rules.end_label == 0) return stop;
     const bool is_id = label >= 0 && label < static_cast<double>(rules.end_label) && label == std::floor(label);
     return is_id ? stop : nullptr;
@@ -129,17 +176,22 @@ class ChunkParser {
       if (Format::is_end(*p)) break;
       const char* token = p;
       int64_t id;
-      p = read_id(p, end_, id);
-      if (p == nullptr || *p != ':' || id < rules_.first_feature || id >= rules_.end_feature)
+      float& value = out_.values[n_features_];
+      p = read_usual_feature(token, end_, id, value);
+      if (p == nullptr) p = read_feature(token, id, value);
+      if (p == nullptr || !ends_token(*p) || id < rules_.first_feature || id >= rules_.end_feature)
         return fail(RowError::kFeature, token);
-      p = read_number(p + 1, end_, out_.values[n_features_]);
-      if (p == nullptr || !ends_token(*p)) return fail(RowError::kFeature, token);
       out_.indices[n_features_] = static_cast<int32_t>(id);
       rising_ &= id > previous;
       previous = id;
     }
     p_ = p;
     return true;
+  }
+
+  const char* read_feature(const char* p, int64_t& id, float& value) {
+    p = read_id(p, end_, id);
+    return p != nullptr && *p == ':' ? read_number(p + 1, end_, value) : nullptr;
   }
 
   bool order_features() {
@@ -169,6 +221,7 @@ class ChunkParser {
   bool order_labels() {
     Label* begin = out_.labels + row_label_;
     Label* end = out_.labels + n_labels_;
+    if (std::adjacent_find(begin, end, std::greater_equal<Label>()) == end) return true;
     std::sort(begin, end);
     const Label* twin = std::adjacent_find(begin, end);
     return twin == end || fail_repeated(RowError::kRepeatedLabel, *twin);

@@ -122,7 +122,7 @@ ERRORS = {
     "nan label": ("jsonl", '{"text": "", "label": NaN}\n', {}, 1, "'label' must hold labels"),
     "deep JSON": ("jsonl", "[" * 200_000 + "\n", {}, 1, "JSON that cannot be read"),
     "boolean": ("jsonl", '{"text": "", "n": true}\n', {"features": ["n"], "target": None}, 1, "'n' must hold a number"),
-    "large integer": ("jsonl", f'{{"text": "", "n": 1{"0" * 400}}}\n', {"features": ["n"], "target": None}, 1, "number"),
+    "large integer": ("jsonl", f'{{"text": "", "n": {10**400}}}\n', {"features": ["n"], "target": None}, 1, "number"),
     "NUL": ("csv", "text,label\na,b\0\n", {}, 2, "there is a NUL byte"),
 }  # fmt: skip
 

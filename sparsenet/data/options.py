@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from sparsenet._machine import default_threads
 from sparsenet.data.arrays import RowArrays, RowCollector
 from sparsenet.data.blocks import Block
 from sparsenet.data.dataset import Dataset
@@ -42,7 +42,7 @@ class Options:
     @property
     def n_threads(self) -> int:
         """The threads to parse with: as many as there are CPUs, unless said otherwise."""
-        return self.threads or len(os.sched_getaffinity(0))
+        return self.threads or default_threads()
 
 
 class Reader(Protocol):

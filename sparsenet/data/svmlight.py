@@ -21,6 +21,7 @@ class SvmlightReader:
         self.rows = RowCollector(np.float64)
         self._path = path
         self._options = options
+        self._threads = options.n_threads
         self._n_read = 0
         self._line = 1
         first = int(options.zero_based is False)
@@ -34,7 +35,7 @@ class SvmlightReader:
         rules, options = self._rules, self._options
         one_label = not options.multilabel
         limits = (rules.first_feature, rules.end_feature, rules.n_labels or 0, one_label)
-        parsed = self.rows.parse(kernels.parse_svmlight, block, *limits, threads=options.n_threads)
+        parsed = self.rows.parse(kernels.parse_svmlight, block, *limits, threads=self._threads)
         self._n_read += parsed.rows
         self._line += block.lines
         if parsed.error:

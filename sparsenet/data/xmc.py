@@ -33,6 +33,7 @@ class XmcReader:
         self.rows = RowCollector(np.int32)
         self._path = path
         self._options = options
+        self._threads = options.n_threads
         self._n_read = 0
         self._line = 1
         line = first.head()
@@ -58,7 +59,7 @@ class XmcReader:
             return
         rules = self._rules
         limits = (1 + self.n_points, rules.end_feature, rules.n_labels or 0)
-        parsed = self.rows.parse(kernels.parse_xmc, block, *limits, threads=self._options.n_threads)
+        parsed = self.rows.parse(kernels.parse_xmc, block, *limits, threads=self._threads)
         self._n_read += parsed.rows
         self._line += block.lines
         if parsed.error:
