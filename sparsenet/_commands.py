@@ -18,10 +18,10 @@ from scipy import sparse
 from tqdm import tqdm
 
 from sparsenet import data, kernels, metrics, storage
-from sparsenet._building import in_words
 from sparsenet._machine import default_threads
 from sparsenet.data.formats import table_format
 from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.building import in_words
 
 I32 = NDArray[np.int32]
 F32 = NDArray[np.float32]

@@ -178,7 +178,7 @@ class Trainer:
     checkpoint : Path, optional
         A directory that holds the run's state after each epoch and after Ctrl-C.
     steps_before : int
-        Steps the network took in earlier runs, which the optimizers' states count on from.
+        Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
 
     Examples
     --------
@@ -225,6 +225,9 @@ class Trainer:
         self._steps_before = steps_before
         self._interrupted = threading.Event()
         self._saved_at = -math.inf
+        if steps_before == 0:
+            for parameter in network.parameters():
+                parameter.drop_state()
         counts = np.bincount(labels.indices, minlength=labels.width)
         network.output.prepare(counts, config.threads)
 

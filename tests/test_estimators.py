@@ -15,8 +15,8 @@ from sparsenet import (
     LSHConfig,
     RandomSampler,
 )
-from sparsenet._settings import LEAST_STEPS, Settings
-from sparsenet._targets import Target
+from sparsenet.estimators.settings import LEAST_STEPS, Settings
+from sparsenet.estimators.targets import Target
 
 # --- learning ---
 

@@ -15,9 +15,9 @@ import pytest
 from planted import X, Y, fast
 from scipy import sparse
 
-from sparsenet._building import memory_needed, outline
-from sparsenet._settings import Settings
 from sparsenet.batches import Rows
+from sparsenet.estimators.building import memory_needed, outline
+from sparsenet.estimators.settings import Settings
 from sparsenet.wide import support_bound, transpose
 
 

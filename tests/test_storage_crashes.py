@@ -17,7 +17,7 @@ import pytest
 from storage_models import ARRAYS, METADATA, assert_equal, data_file, model
 
 from sparsenet import storage
-from sparsenet.storage import ModelError
+from sparsenet.storage import ModelError, directory
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def saved(tmp_path):
 # --- crashes ----------------------------------------------------------------------------------------------
 
 # The library that is being tested, whatever is installed.
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(storage.__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1"}
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(storage.__file__).parents[2]), "OPENBLAS_NUM_THREADS": "1"}
 CRASHER = str(Path(__file__).with_name("storage_crasher.py"))
 
 
@@ -214,7 +214,7 @@ def test_two_savers_and_a_loader(tmp_path):
 
 
 def test_a_save_between_manifest_and_data_is_noticed(saved, monkeypatch):
-    parse, numbers = storage.parse_manifest, iter([1, 2])
+    parse, numbers = directory.parse_manifest, iter([1, 2])
 
     def parse_then_save(*arguments):
         manifest = parse(*arguments)
@@ -222,7 +222,7 @@ def test_a_save_between_manifest_and_data_is_noticed(saved, monkeypatch):
             storage.save(saved, *model(number))
         return manifest
 
-    monkeypatch.setattr(storage, "parse_manifest", parse_then_save)
+    monkeypatch.setattr(directory, "parse_manifest", parse_then_save)
     assert storage.load(saved)[1] == {"number": 2}
 
 

@@ -230,7 +230,7 @@ def test_sparse_data_are_not_centred():
 def test_a_dense_answer_beyond_all_bounds():
     model = small().fit(X, Y)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparsenet._inference.MAX_CELLS", 7)
+        patch.setattr("sparsenet.estimators.inference.MAX_CELLS", 7)
         with pytest.raises(ValueError, match="the scores of 2 labels for 4 rows would fill 32 B: use predict_topk"):
             model.predict_proba(X)
         assert model.predict_proba(X[:3]).shape == (3, 2)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet._building import outline
-from sparsenet._fitting import Fitted
-from sparsenet._scaling import Scaling
-from sparsenet._settings import Settings
-from sparsenet._targets import KINDS, Target
+from sparsenet.estimators.building import outline
+from sparsenet.estimators.fitting import Fitted
+from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.settings import Settings
+from sparsenet.estimators.targets import KINDS, Target
 from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
 from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import _inference
-from sparsenet._fitting import Fitted, check_points
 from sparsenet._machine import default_threads
 from sparsenet._validation import check_features, integer
 from sparsenet.batches import Rows
+from sparsenet.estimators import inference
+from sparsenet.estimators.fitting import Fitted, check_points
 from sparsenet.model import Network
 
 
@@ -38,7 +38,7 @@ class PredictionMixin:
         if target.kind == "single":
             labels, _ = self.network_.topk(features, 1, self._threads())
             return target.classes[labels[:, 0]]
-        return target.decode(*_inference.above_half(self.network_, features, self._threads()))
+        return target.decode(*inference.above_half(self.network_, features, self._threads()))
 
     def predict_topk(self, X: Any, k: int = 5) -> csr_array:
         """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""
@@ -56,7 +56,7 @@ class PredictionMixin:
         """Do the same as `topk` with positions in `classes_` instead of the classes."""
         features = self._features(X)
         k = min(integer("k", k, 1), len(self.classes_))
-        return _inference.topk(self.network_, features, k, self._threads())
+        return inference.topk(self.network_, features, k, self._threads())
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probability of every label, dense (n, n_labels).
@@ -65,16 +65,16 @@ class PredictionMixin:
         would be absurdly large, a ValueError points to `predict_topk`.
         """
         features = self._features(X)
-        scores = _inference.dense_scores(self.network_, features, self._threads())
+        scores = inference.dense_scores(self.network_, features, self._threads())
         exclusive = self._fitted.target.kind == "single"
-        return _inference.dense_probabilities(self.network_, scores, exclusive=exclusive)
+        return inference.dense_probabilities(self.network_, scores, exclusive=exclusive)
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
         """Return the scores behind `predict`, dense (n, n_labels); for two classes, one label a row, log odds (n,)."""
         features = self._features(X)
-        scores = _inference.dense_scores(self.network_, features, self._threads())
+        scores = inference.dense_scores(self.network_, features, self._threads())
         if self._fitted.target.kind == "single" and len(self.classes_) == 2:
-            return _inference.log_odds(self.network_, scores)
+            return inference.log_odds(self.network_, scores)
         return scores
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -82,7 +82,7 @@ class PredictionMixin:
         features = self._features(X)
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
         best, _ = self.network_.topk(features, 1, self._threads())
-        hits = _inference.is_hit(best[:, 0], truth)
+        hits = inference.is_hit(best[:, 0], truth)
         return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
     def _features(self, X: Any) -> Rows:

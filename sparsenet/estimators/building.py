@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sparsenet._machine import available_memory
-from sparsenet._settings import Settings
 from sparsenet.batches import Rows
+from sparsenet.estimators.settings import Settings
 from sparsenet.layers import Dense, SparseInput
 from sparsenet.losses import BinaryCrossEntropy
 from sparsenet.lsh import LSHConfig

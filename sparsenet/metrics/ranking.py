@@ -74,13 +74,16 @@ class Hits:
     ranks: I64
 
     def precision(self, k: int) -> float:
+        """Compute P@k."""
         return float(np.count_nonzero(self.ranks < k) / (k * len(self.n_true)))
 
     def recall(self, k: int) -> float:
+        """Compute recall@k."""
         points = self.points[self.ranks < k]
         return float(np.sum(1.0 / self.n_true[points]) / len(self.n_true))
 
     def ndcg(self, k: int) -> float:
+        """Compute nDCG@k."""
         within = self.ranks < k
         ideal = np.cumsum(1.0 / np.log2(np.arange(2, self.n_true.max() + 2)))
         gains = 1.0 / np.log2(self.ranks[within] + 2)
@@ -100,6 +103,7 @@ class Hits:
 
 
 def find_hits(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
+    """Rank the predictions once, as deep as the largest of `ks`, and find the true labels among them."""
     for k in ks:
         _check_k(k)
     keys = label_keys(truth, "truth")
@@ -206,6 +210,7 @@ def _check_k(k: int) -> None:
 
 
 def inverse_propensity(propensity: ArrayLike, n_labels: int) -> F64:
+    """Check propensities, (L,), and return their reciprocals."""
     values = np.asarray(propensity, dtype=np.float64)
     if values.shape != (n_labels,) or not np.all((values > 0) & (values <= 1)):
         raise ValueError(

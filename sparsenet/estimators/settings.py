@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparsenet import _scaling
 from sparsenet._validation import boolean, choice, integer, number_of_bytes, optional, real
+from sparsenet.estimators import scaling
 from sparsenet.layers import ACTIVATIONS
 from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
 from sparsenet.lsh import LSHConfig
@@ -72,7 +72,7 @@ class Settings:
             schedule=Schedule(
                 warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)
             ),
-            normalize=choice("normalize", p["normalize"], _scaling.CHOICES),
+            normalize=choice("normalize", p["normalize"], scaling.CHOICES),
             validation_fraction=real("validation_fraction", p["validation_fraction"], 0, 1, open_high=True),
             patience=optional(integer, "patience", p["patience"], 1),
             memory_limit=optional(number_of_bytes, "memory_limit", p["memory_limit"]),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet._model_format import ModelError
+from sparsenet.storage.format import ModelError
 
 
 def pack_strings(strings: Sequence[str], name: str = "strings") -> dict[str, NDArray[Any]]:

@@ -1,19 +1,4 @@
-"""Models on disk: a directory with one safetensors file and a manifest. Nothing is ever unpickled.
-
-::
-
-    model/
-      manifest.json                       metadata, and name, type and shape of each array
-      arrays-<16 hex digits>.safetensors  the arrays; the digits begin the SHA-256 of the file
-
-The commit point of `save` is the rename of the manifest. A data file is complete and on disk under its own
-name before a manifest refers to it, and goes only when none does: kill the process at any moment, and the
-directory holds the old model or the new one. What a killed process left over, the next `save` removes.
-
-`load` believes nothing. The manifest ends with the SHA-256 of all that precedes it, and holds the size and
-SHA-256 of the data file. What it says of the arrays determines every byte of the safetensors header, so the
-header is compared, not parsed; and nothing is allocated before all sizes agree with the length of the file.
-"""
+"""Save and load a model directory; the package's docstring says how it is laid out and what is promised."""
 
 from __future__ import annotations
 
@@ -30,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet._folder import Folder
-from sparsenet._model_format import (
+from sparsenet.storage.folder import Folder
+from sparsenet.storage.format import (
     DAMAGED,
     FORMAT,
     MANIFEST,
@@ -44,9 +29,6 @@ from sparsenet._model_format import (
     manifest_bytes,
     parse_manifest,
 )
-from sparsenet._strings import pack_strings, unpack_strings
-
-__all__ = ["ModelError", "load", "pack_strings", "prepare", "remove", "save", "unpack_strings"]
 
 _CHUNK = 1 << 20
 _DATA_FILE = r"arrays-[0-9a-f]{16}\.safetensors"

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
-from sparsenet._building import wide_config
-from sparsenet._scaling import Scaling
-from sparsenet._settings import Settings
-from sparsenet._targets import Target
 from sparsenet.batches import Rows
+from sparsenet.estimators.building import wide_config
+from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.settings import Settings
+from sparsenet.estimators.targets import Target
 from sparsenet.model import Network
 from sparsenet.training import Callback, Trainer, Validation
 from sparsenet.wide import transpose

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet._building import in_words
 from sparsenet._machine import available_memory
 from sparsenet.batches import Rows
+from sparsenet.estimators.building import in_words
 from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
 from sparsenet.model import INFERENCE_BLOCK, Network
 

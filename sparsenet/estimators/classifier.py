@@ -13,14 +13,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import _persistence, storage
-from sparsenet._building import build
-from sparsenet._fitting import Fitted, check_points, grow, held_out, run_seed, shown
-from sparsenet._prediction import PredictionMixin
-from sparsenet._scaling import Scaling
-from sparsenet._settings import Settings
-from sparsenet._targets import Target
+from sparsenet import storage
 from sparsenet._validation import check_features
+from sparsenet.estimators import persistence
+from sparsenet.estimators.building import build
+from sparsenet.estimators.fitting import Fitted, check_points, grow, held_out, run_seed, shown
+from sparsenet.estimators.prediction import PredictionMixin
+from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.settings import Settings
+from sparsenet.estimators.targets import Target
 from sparsenet.losses import Loss
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import Optimizer
@@ -280,12 +281,12 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         it afresh.
         """
         check_is_fitted(self)
-        storage.save(path, *_persistence.pack(self, self._fitted))
+        storage.save(path, *persistence.pack(self, self._fitted))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
-        return _persistence.unpack(cls, *storage.load(path))
+        return persistence.unpack(cls, *storage.load(path))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

@@ -1,0 +1,5 @@
+"""The scikit-learn face: arguments in the user's words, checked once, and the network behind them."""
+
+from sparsenet.estimators.classifier import ExtremeClassifier
+
+__all__ = ["ExtremeClassifier"]
