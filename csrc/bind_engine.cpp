@@ -156,8 +156,8 @@ void bind_label_centroids(const I64& label_indptr, const I32& label_points, cons
                   {room.data(), features.data(), values.data(), counts.data()}, threads);
 }
 
-int64_t bind_wide_touch(const I32& active, const I64& indptr, const I32& indices, const I32& slots,
-                        I64& touched_indptr, I64& touched, int threads) {
+int64_t bind_wide_touch(const I32& active, const I64& indptr, const I32& indices, const I32& slots, I64& touched_indptr,
+                        I64& touched, int threads) {
   const Vector<const int32_t> labels(active, "active"), support(indices, "indices"), slot(slots, "slots");
   const Vector<const int64_t> starts = pointers_argument(indptr, "indptr");
   const Vector<int64_t> out_starts(touched_indptr, "touched_indptr"), out(touched, "touched");
@@ -173,8 +173,7 @@ int64_t bind_wide_touch(const I32& active, const I64& indptr, const I32& indices
 }
 
 void bind_wide_forward(const I64& touched_indptr, const I64& touched, const I32& indices, const F32& weights,
-                       const I32& slots, const I64& starts, const I32& rows, const F32& values, F32& out,
-                       int threads) {
+                       const I32& slots, const I64& starts, const I32& rows, const F32& values, F32& out, int threads) {
   const Matrix<float> scores(out, "out");
   const Vector<const int64_t> labels = pointers_argument(touched_indptr, "touched_indptr");
   const Vector<const int64_t> positions(touched, "touched");
@@ -191,8 +190,7 @@ void bind_wide_forward(const I64& touched_indptr, const I64& touched, const I32&
 }
 
 void bind_wide_gradient(const I64& touched_indptr, const I64& touched, const I32& indices, const I32& slots,
-                        const I64& starts, const I32& rows, const F32& values, const F32& grad, F32& out,
-                        int threads) {
+                        const I64& starts, const I32& rows, const F32& values, const F32& grad, F32& out, int threads) {
   const Matrix<const float> tile(grad, "grad");
   const Vector<const int64_t> labels = pointers_argument(touched_indptr, "touched_indptr");
   const Vector<const int64_t> positions(touched, "touched");
@@ -209,9 +207,8 @@ void bind_wide_gradient(const I64& touched_indptr, const I64& touched, const I32
                 result.data(), threads);
 }
 
-void bind_bce_gradient(F32& logits, const I64& positive_indptr, const I32& positive_points,
-                       const F32& positive_weights, const F32& negative_weights, float smoothing, float scale,
-                       py::array& losses, int threads) {
+void bind_bce_gradient(F32& logits, const I64& positive_indptr, const I32& positive_points, const F32& positive_weights,
+                       const F32& negative_weights, float smoothing, float scale, py::array& losses, int threads) {
   const Matrix<float> tile(logits, "logits");
   const Positives positives = positives_argument(positive_indptr, positive_points, positive_weights, tile.rows());
   const Vector<const float> negatives(negative_weights, "negative_weights");
@@ -321,8 +318,7 @@ void bind_engine(py::module_& core) {
            arg("positive_weights"), arg("negative_weights"), arg("smoothing"), arg("scale"), arg("losses"),
            arg("threads"));
   core.def("softmax_gradient", &bind_softmax_gradient, arg("logits"), arg("positive_indptr"), arg("positive_points"),
-           arg("positive_weights"), arg("log_expected"), arg("smoothing"), arg("scale"), arg("losses"),
-           arg("threads"));
+           arg("positive_weights"), arg("log_expected"), arg("smoothing"), arg("scale"), arg("losses"), arg("threads"));
   core.def("sgd_rows", &bind_sgd_rows, arg("value"), arg("rows"), arg("grads"), arg("rate"), arg("decay"),
            arg("threads"));
   core.def("adagrad_rows", &bind_adagrad_rows, arg("value"), arg("squares"), arg("rows"), arg("grads"), arg("rate"),
@@ -330,9 +326,9 @@ void bind_engine(py::module_& core) {
   core.def("adam_rows", &bind_adam_rows, arg("value"), arg("first"), arg("second"), arg("last_step"), arg("rows"),
            arg("grads"), arg("step"), arg("rate"), arg("beta1"), arg("beta2"), arg("epsilon"), arg("decay"),
            arg("threads"));
-  core.def("predict_topk", &bind_predict_topk, arg("hidden"), arg("weight"), arg("bias"), arg("indptr"),
-           arg("indices"), arg("data"), arg("wide_indptr"), arg("wide_labels"), arg("wide_weights"),
-           arg("out_labels"), arg("out_scores"), arg("threads"));
+  core.def("predict_topk", &bind_predict_topk, arg("hidden"), arg("weight"), arg("bias"), arg("indptr"), arg("indices"),
+           arg("data"), arg("wide_indptr"), arg("wide_labels"), arg("wide_weights"), arg("out_labels"),
+           arg("out_scores"), arg("threads"));
   try {
     choose_isa();
   } catch (const std::invalid_argument& error) {

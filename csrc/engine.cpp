@@ -26,9 +26,8 @@ int64_t row_grain(int64_t width) { return std::max<int64_t>(1, kElementGrain / s
 }  // namespace
 
 void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* out, int threads) {
-  parallel_blocks(n, kPointGrain, threads, [&](int64_t begin, int64_t end) {
-    kernels().csr_matmul(csr, dense, width, out, begin, end);
-  });
+  parallel_blocks(n, kPointGrain, threads,
+                  [&](int64_t begin, int64_t end) { kernels().csr_matmul(csr, dense, width, out, begin, end); });
 }
 
 int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, int64_t* starts, int32_t* rows,
@@ -156,26 +155,21 @@ void softmax_gradient(float* logits, int64_t a, int64_t n, Positives positives, 
 }
 
 void sgd_rows(float* value, Rows rows, float rate, float decay, int threads) {
-  parallel_blocks(rows.count, row_grain(rows.width), threads,
-                  [&](int64_t begin, int64_t end) {
-                    kernels().sgd_rows(value, rows.width, rows.ids, rows.grads, rate, decay, begin, end);
-                  });
+  parallel_blocks(rows.count, row_grain(rows.width), threads, [&](int64_t begin, int64_t end) {
+    kernels().sgd_rows(value, rows.width, rows.ids, rows.grads, rate, decay, begin, end);
+  });
 }
 
 void adagrad_rows(float* value, float* squares, Rows rows, float rate, float epsilon, float decay, int threads) {
-  parallel_blocks(rows.count, row_grain(rows.width), threads,
-                  [&](int64_t begin, int64_t end) {
-                    kernels().adagrad_rows(value, squares, rows.width, rows.ids, rows.grads, rate, epsilon, decay,
-                                           begin, end);
-                  });
+  parallel_blocks(rows.count, row_grain(rows.width), threads, [&](int64_t begin, int64_t end) {
+    kernels().adagrad_rows(value, squares, rows.width, rows.ids, rows.grads, rate, epsilon, decay, begin, end);
+  });
 }
 
 void adam_rows(float* value, float* first, float* second, int32_t* last_step, Rows rows, AdamStep adam, int threads) {
-  parallel_blocks(rows.count, row_grain(rows.width), threads,
-                  [&](int64_t begin, int64_t end) {
-                    kernels().adam_rows(value, first, second, last_step, rows.width, rows.ids, rows.grads, adam, begin,
-                                        end);
-                  });
+  parallel_blocks(rows.count, row_grain(rows.width), threads, [&](int64_t begin, int64_t end) {
+    kernels().adam_rows(value, first, second, last_step, rows.width, rows.ids, rows.grads, adam, begin, end);
+  });
 }
 
 }  // namespace sparsenet

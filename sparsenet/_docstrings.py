@@ -67,6 +67,7 @@ class _Alias:
     """A name of an object; the smallest of them is the one to show."""
 
     inherited: bool
+    borrowed: bool  # from another module, which exports it by accident or not
     depth: int
     length: int
     name: str
@@ -110,19 +111,19 @@ class _Live:
         for name, thing in vars(module).items():
             if name.startswith("_") or inspect.ismodule(thing):
                 continue
-            home = str(getattr(thing, "__module__", None) or root).partition(".")[0]
-            if name in exported if exported is not None else home == root:
-                self._add(thing, f"{path}.{name}", inherited=False)
+            home = str(getattr(thing, "__module__", None) or path)
+            if name in exported if exported is not None else home.partition(".")[0] == root:
+                self._add(thing, f"{path}.{name}", borrowed=not home.startswith(path))
 
-    def _add(self, thing: object, name: str, *, inherited: bool) -> None:
-        alias = _Alias(inherited, name.count("."), len(name), name)
+    def _add(self, thing: object, name: str, *, borrowed: bool, inherited: bool = False) -> None:
+        alias = _Alias(inherited, borrowed, name.count("."), len(name), name)
         known = self._objects.get(id(thing))
         self._objects[id(thing)] = (thing, min(alias, known[1]) if known else alias)
         if inspect.isclass(thing):
             for member in (member for member in dir(thing) if not member.startswith("_")):
                 value = inspect.getattr_static(thing, member, None)
                 if not inspect.isclass(value):
-                    self._add(value, f"{name}.{member}", inherited=member not in vars(thing))
+                    self._add(value, f"{name}.{member}", borrowed=borrowed, inherited=member not in vars(thing))
 
 
 def _own_docstring(thing: object) -> str | None:

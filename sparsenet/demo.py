@@ -56,7 +56,7 @@ class Answerer:
 def run(output: Path, *, interactive: bool = False, threads: int | None = None, seed: int = 0) -> None:
     """Collect, train, measure, draw, answer; results go to stdout, everything else to stderr."""
     started = time.perf_counter()
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    console = Console(width=None if sys.stdout.isatty() else 120)
     corpus = _gather(seed)
     answerer, scores = learn(corpus, threads=threads, seed=seed)
     console.print(
@@ -96,6 +96,7 @@ def learn(corpus: _corpus.Corpus, *, threads: int | None = None, seed: int = 0) 
 def table_of_answers(answerer: Answerer, questions: Iterable[str]) -> Table:
     """Lay out questions with their answers."""
     table = Table("question", "symbol", "probability")
+    table.columns[1].overflow = "fold"
     table.columns[2].justify = "right"
     for question in questions:
         for rank, (symbol, probability) in enumerate(answerer.answer(question)):
