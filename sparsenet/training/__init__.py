@@ -1,0 +1,8 @@
+"""Training: the loop, how it is set, what it tells, and its state on disk."""
+
+from sparsenet.training.checkpoints import CheckpointError
+from sparsenet.training.config import TrainingConfig
+from sparsenet.training.reports import Callback, Progress, Validation
+from sparsenet.training.trainer import DivergenceError, Trainer
+
+__all__ = ["Callback", "CheckpointError", "DivergenceError", "Progress", "Trainer", "TrainingConfig", "Validation"]

@@ -1,0 +1,109 @@
+"""The state of a run on disk: all that the rest of it depends on, so that resuming changes nothing."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import storage
+from sparsenet.batches import Rows
+from sparsenet.model import Network
+from sparsenet.training.config import TrainingConfig
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class CheckpointError(ValueError):
+    """A checkpoint belongs to another run than the one that is to be resumed.
+
+    Examples
+    --------
+    >>> from sparsenet import CheckpointError
+    >>> issubclass(CheckpointError, ValueError)
+    True
+    """
+
+
+@dataclass
+class Best:
+    """The weights of the epoch that validation liked best."""
+
+    score: float = -math.inf
+    epoch: int = -1
+    weights: Arrays = field(default_factory=dict)
+
+
+@dataclass
+class RunState:
+    """Where a run stands: the next batch to train on, and what has been measured so far."""
+
+    epoch: int = 0
+    batch: int = 0
+    loss_sum: float = 0.0
+    recall: float | None = None
+    history: list[dict[str, float]] = field(default_factory=list)
+    best: Best = field(default_factory=Best)
+
+
+def fingerprint(network: Network, config: TrainingConfig, data: Sequence[Rows]) -> dict[str, Any]:
+    """Say what makes a run the same as another: settings, shapes and data, but not the number of threads."""
+    checksum = 0
+    for rows in data:
+        for array in (rows.indptr, rows.indices, rows.data):
+            checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    return {
+        "config": asdict(replace(config, threads=1)),
+        "parameters": [[p.name, *p.shape, repr(p.optimizer)] for p in network.parameters()],
+        "sampling": [repr(network.output.sampler), repr(network.output.loss)],
+        "data": checksum,
+    }
+
+
+def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]) -> None:
+    """Write a checkpoint of the run that `run`, its fingerprint, describes."""
+    arrays: Arrays = dict(network.weights())
+    for parameter in network.parameters():
+        arrays |= {f"state-{parameter.name}-{key}": array for key, array in parameter.state.items()}
+    arrays |= {f"sampler-{key}": array for key, array in network.output.sampler.state().items()}
+    arrays |= {f"best-{key}": array for key, array in state.best.weights.items()}
+    position = {
+        "run": run,
+        "epoch": state.epoch,
+        "batch": state.batch,
+        "loss_sum": state.loss_sum,
+        "recall": state.recall,
+        "history": state.history,
+        "best_score": state.best.score if state.best.weights else None,
+        "best_epoch": state.best.epoch,
+    }
+    storage.save(directory, arrays, position)
+
+
+def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
+    """Put a network back to where the checkpoint was written, and return the state of the run there."""
+    arrays, position = storage.load(directory)
+    if position.get("run") != run:
+        raise CheckpointError(
+            f"{directory} is the checkpoint of a run with other data or settings; "
+            "give the same ones, or remove it to start afresh"
+        )
+    network.set_weights({name: array for name, array in arrays.items() if "-" not in name})
+    for parameter in network.parameters():
+        parameter.state = _strip(arrays, f"state-{parameter.name}-")
+    network.output.sampler.restore(_strip(arrays, "sampler-"))
+    best = Best()
+    if position["best_score"] is not None:
+        best = Best(position["best_score"], position["best_epoch"], _strip(arrays, "best-"))
+    numbers = {name: position[name] for name in ("epoch", "batch", "loss_sum", "recall", "history")}
+    return RunState(**numbers, best=best)
+
+
+def _strip(arrays: Arrays, prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

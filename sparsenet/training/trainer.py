@@ -1,0 +1,230 @@
+"""The training loop: batches, epochs, validation, early stopping, checkpoints, and stopping on Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsenet.batches import Batcher, Rows, Workspace
+from sparsenet.layers import Pass
+from sparsenet.model import Network
+from sparsenet.training import checkpoints
+from sparsenet.training.checkpoints import Best, RunState
+from sparsenet.training.config import TrainingConfig
+from sparsenet.training.interrupts import deferred_interrupt
+from sparsenet.training.reports import Callback, Progress, Validation
+
+#: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
+CHECKPOINT_SECONDS = 5.0
+
+
+class DivergenceError(ArithmeticError):
+    """The loss is no longer a finite number.
+
+    Examples
+    --------
+    >>> from sparsenet import DivergenceError
+    >>> issubclass(DivergenceError, ArithmeticError)
+    True
+    """
+
+
+class _Stop(KeyboardInterrupt):
+    """Ctrl-C, noticed between two batches: the state is whole."""
+
+
+class Trainer:
+    """Trains a network on sparse points and labels; the network is updated in place.
+
+    Parameters
+    ----------
+    network : Network
+        Initialised layers.
+    features, labels : Rows
+        The points (n, d) and their labels (n, L).
+    config : TrainingConfig
+        How to train.
+    validation : Validation, optional
+        Each epoch is measured on it, and the best epoch's weights are what remains.
+    callbacks : sequence of Callback
+        Told of progress.
+    checkpoint : Path, optional
+        A directory that holds the run's state after each epoch and after Ctrl-C.
+    steps_before : int
+        Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
+
+    Examples
+    --------
+    Eight points, each with a feature and a label of its own:
+
+    >>> from scipy.sparse import csr_array
+    >>> from sparsenet import Adam, BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
+    >>> points = Rows.of(csr_array(np.eye(8)))
+    >>> network = Network(
+    ...     input=SparseInput(8, 16, optimizer=Adam(rate=0.01)),
+    ...     output=SampledOutput(16, 8, sampler=RandomSampler(), loss=BinaryCrossEntropy(), n_negatives=4),
+    ... )
+    >>> network.initialise(seed=0)
+    >>> trainer = Trainer(network, points, points, TrainingConfig(epochs=200, batch_size=8))
+    >>> trainer.run()
+    >>> network.topk(points, k=1, threads=1)[0].ravel().tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        features: Rows,
+        labels: Rows,
+        config: TrainingConfig,
+        *,
+        validation: Validation | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Path | None = None,
+        steps_before: int = 0,
+    ) -> None:
+        if len(features) != len(labels):
+            raise ValueError(f"features has {len(features)} points, labels has {len(labels)}")
+        self.network, self.config = network, config
+        self._features, self._labels = features, labels
+        self._validation, self._callbacks, self._checkpoint = validation, callbacks, checkpoint
+        self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
+        self._workspace = Workspace()
+        self._state = RunState()
+        self._started, self._points = 0.0, 0
+        self._steps_before = steps_before
+        self._interrupted = threading.Event()
+        self._saved_at = -math.inf
+        if steps_before == 0:
+            for parameter in network.parameters():
+                parameter.drop_state()
+        counts = np.bincount(labels.indices, minlength=labels.width)
+        network.output.prepare(counts, config.threads)
+
+    def run(self) -> None:
+        """Train to the end, or until validation stops improving.
+
+        On Ctrl-C the batch in hand is finished, a checkpoint written if there is a place for one, the network left
+        as it has become, and KeyboardInterrupt raised.
+        """
+        self._started = time.perf_counter()
+        # What overflows shows in the loss, and is an error there: NumPy's warnings would only come before it.
+        with deferred_interrupt() as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
+            try:
+                while self._state.epoch < self.config.epochs and not self._out_of_patience():
+                    self._train_epoch()
+            except _Stop:
+                self._save_checkpoint()
+                raise KeyboardInterrupt from None
+        if self._state.best.weights:
+            self.network.set_weights(self._state.best.weights)
+
+    @property
+    def history(self) -> list[dict[str, float]]:
+        """Return what was measured in each epoch so far."""
+        return self._state.history
+
+    @property
+    def steps(self) -> int:
+        """Return the steps taken so far, those of earlier runs included."""
+        return self._steps_before + self._state.epoch * len(self._batcher) + self._state.batch
+
+    def _train_epoch(self) -> None:
+        for batch_number, loss in self._train_batches():
+            self._state.batch = batch_number + 1
+            self._state.loss_sum += loss
+            self._report()
+            self._stop_if_asked()
+        self._end_epoch()
+
+    def _stop_if_asked(self) -> None:
+        if self._interrupted.is_set():
+            raise _Stop
+
+    def _train_batches(self) -> Iterator[tuple[int, float]]:
+        total = self.config.epochs * len(self._batcher)
+        for number, batch in enumerate(self._batcher.epoch(self._state.epoch, self._state.batch), self._state.batch):
+            step = self._state.epoch * len(self._batcher) + number + 1
+            rng = np.random.default_rng((self.config.seed, 1, step))
+            context = Pass(self.config.threads, self._workspace, rng)
+            factor = self.config.schedule.factor(step, total)
+            loss = self.network.train_step(batch, context, step=self._steps_before + step, factor=factor)
+            if not math.isfinite(loss):
+                raise DivergenceError(
+                    f"training diverged: the loss is {loss} at epoch {self._state.epoch + 1}, batch {number + 1}; "
+                    "lower the learning rate, or look for extreme values in X"
+                )
+            if step % self.config.recall_every == 0:
+                self._state.recall = self.network.output.index_recall()
+            self._points += len(batch)
+            yield number, loss
+
+    def _end_epoch(self) -> None:
+        state = self._state
+        record = {
+            "epoch": float(state.epoch + 1),
+            "loss": state.loss_sum / len(self._batcher),
+            "seconds": time.perf_counter() - self._started,
+        }
+        if state.recall is not None:
+            record["index_recall"] = state.recall
+        if self._validation:
+            record |= self._validation.measure(self.network, self.config.threads, self._stop_if_asked)
+            if record["P@1"] > state.best.score:
+                weights = {name: array.copy() for name, array in self.network.weights().items()}
+                state.best = Best(record["P@1"], state.epoch, weights)
+        self.history.append(record)
+        state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
+        if time.perf_counter() - self._saved_at >= CHECKPOINT_SECONDS:
+            self._save_checkpoint()
+        for callback in self._callbacks:
+            callback.on_epoch(record)
+
+    def _out_of_patience(self) -> bool:
+        if self.config.patience is None or self._state.best.epoch < 0:
+            return False
+        return self._state.epoch - 1 - self._state.best.epoch >= self.config.patience
+
+    def _report(self) -> None:
+        validation = None
+        if self.history and "P@1" in self.history[-1]:
+            validation = {name: value for name, value in self.history[-1].items() if name.startswith("P@")}
+        progress = Progress(
+            self._state.epoch,
+            self.config.epochs,
+            self._state.batch,
+            len(self._batcher),
+            self._state.loss_sum / self._state.batch,
+            self._points,
+            time.perf_counter() - self._started,
+            self._state.recall,
+            validation,
+        )
+        for callback in self._callbacks:
+            callback.on_batch(progress)
+
+    def resume(self) -> bool:
+        """Take up the run where the checkpoint left it; return False if there is none.
+
+        The network must have been made from the same settings and data; the rest of the run is then equal, bit for
+        bit, to one that was never interrupted.
+        """
+        if self._checkpoint is None or not self._checkpoint.exists():
+            return False
+        self._state = checkpoints.load(self._checkpoint, self.network, self._fingerprint())
+        return True
+
+    def _save_checkpoint(self) -> None:
+        if self._checkpoint is None:
+            return
+        checkpoints.save(self._checkpoint, self.network, self._state, self._fingerprint())
+        self._saved_at = time.perf_counter()
+
+    def _fingerprint(self) -> dict[str, Any]:
+        return checkpoints.fingerprint(self.network, self.config, [self._features, self._labels])
