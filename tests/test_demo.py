@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sparsenet import _corpus, _docstrings, demo
+from sparsenet import demo
+from sparsenet.demo import corpus as corpora
+from sparsenet.demo import docstrings as docstrings_module
+from sparsenet.demo import talk
 
 NUMPYDOC = """sort(a, axis=-1)
 
@@ -37,7 +40,7 @@ NUMPYDOC = """sort(a, axis=-1)
 
 class TestSentences:
     def test_keeps_the_prose_alone_and_the_summary_first(self) -> None:
-        assert [*_corpus.sentences(NUMPYDOC)] == [
+        assert [*corpora.sentences(NUMPYDOC)] == [
             "Sort an array.",
             "See numpy.argsort for indices.",
             "The order is ascending.",
@@ -45,17 +48,17 @@ class TestSentences:
         ]
 
     def test_nothing_comes_of_nothing(self) -> None:
-        assert [*_corpus.sentences("")] == []
-        assert [*_corpus.sentences("f(x) -> float")] == []
+        assert [*corpora.sentences("")] == []
+        assert [*corpora.sentences("f(x) -> float")] == []
 
     def test_words_of_a_name(self) -> None:
-        assert _corpus.name_words("numpy.ma.MaskedArray.sort_2d") == "numpy ma Masked Array sort 2 d"
+        assert corpora.name_words("numpy.ma.MaskedArray.sort_2d") == "numpy ma Masked Array sort 2 d"
 
 
 class TestCorpus:
     def test_no_text_is_both_learnt_and_held_out(self) -> None:
         docstrings = {f"module.name{i}": f"Does thing {i}.\n\nDetail one of {i}. Detail two of {i}." for i in range(50)}
-        corpus = _corpus.build(docstrings, held_out=15, seed=0)
+        corpus = corpora.build(docstrings, held_out=15, seed=0)
         assert len(corpus.held_out.texts) == 15
         assert set(corpus.held_out.texts).isdisjoint(corpus.train.texts)
         assert all("Detail" in text for text in corpus.held_out.texts), "summaries are learnt"
@@ -64,7 +67,7 @@ class TestCorpus:
     def test_equal_sentences_have_several_labels_and_phrases_none(self) -> None:
         docstrings = {f"a.f{i}": f"Return the item number {i}.\n\nThis is said everywhere." for i in range(30)}
         docstrings |= {"b.x": "Sort an array.", "b.y": "Sort an array."}
-        corpus = _corpus.build(docstrings, held_out=0, seed=0)
+        corpus = corpora.build(docstrings, held_out=0, seed=0)
         labels = dict(zip(corpus.train.texts, corpus.train.labels, strict=True))
         assert [corpus.symbols[label] for label in labels["Sort an array."]] == ["b.x", "b.y"]
         assert "This is said everywhere." not in labels
@@ -90,17 +93,17 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def only(monkeypatch: pytest.MonkeyPatch, *, parsed: tuple[str | None, ...] = (), live: tuple[str, ...] = ()) -> None:
-    monkeypatch.setattr(_docstrings, "PARSED_PACKAGES", parsed)
-    monkeypatch.setattr(_docstrings, "LIVE_PACKAGES", live)
-    monkeypatch.setattr(_docstrings, "LIVE_MODULES", ())
+    monkeypatch.setattr(docstrings_module, "PARSED_PACKAGES", parsed)
+    monkeypatch.setattr(docstrings_module, "LIVE_PACKAGES", live)
+    monkeypatch.setattr(docstrings_module, "LIVE_MODULES", ())
 
 
 class TestDocstrings:
     def test_source_files_are_parsed_and_not_run(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (package / "__init__.py").write_text("from ._private import shown as exported\nfrom .inner import *")
-        monkeypatch.setattr(_docstrings, "_folder", lambda name: package)
+        monkeypatch.setattr(docstrings_module, "_folder", lambda name: package)
         only(monkeypatch, parsed=(package.name,))
-        found = _docstrings.collect()
+        found = docstrings_module.collect()
         assert found.docstrings == {
             f"{package.name}.exported": "Shown under another name.",
             f"{package.name}.Box": "A box.",
@@ -113,22 +116,24 @@ class TestDocstrings:
     def test_what_cannot_be_imported_is_named(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (package / "__init__.py").write_text("")
         only(monkeypatch, live=(package.name,))
-        found = _docstrings.collect()
+        found = docstrings_module.collect()
         assert found.problems[f"{package.name}.explodes"] == "RuntimeError: ran"
         assert "SyntaxError" in found.problems[f"{package.name}.broken"]
         assert found.docstrings[f"{package.name}.inner.Box.open"] == "Open the box."
 
     def test_functions_in_c_are_found_by_their_best_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
         only(monkeypatch)
-        monkeypatch.setattr(_docstrings, "LIVE_MODULES", ("builtins", "math", "collections"))
-        found = _docstrings.collect().docstrings
+        monkeypatch.setattr(docstrings_module, "LIVE_MODULES", ("builtins", "math", "collections"))
+        found = docstrings_module.collect().docstrings
         assert {"list.sort", "math.sqrt", "collections.deque.append", "dict.keys"} <= set(found)
         assert "collections.OrderedDict.get" not in found, "it is dict.get, inherited"
         assert "math.pi" not in found, "a number has no docstring of its own"
 
     def test_nothing_noisy_or_harmful_is_looked_at(self) -> None:
-        assert {"antigravity", "this", "tkinter", "idlelib", "test"} <= _docstrings.SKIPPED_PARTS
-        assert _docstrings.SKIPPED_PARTS.isdisjoint([*_docstrings.LIVE_MODULES, *_docstrings.LIVE_PACKAGES])
+        assert {"antigravity", "this", "tkinter", "idlelib", "test"} <= docstrings_module.SKIPPED_PARTS
+        assert docstrings_module.SKIPPED_PARTS.isdisjoint(
+            [*docstrings_module.LIVE_MODULES, *docstrings_module.LIVE_PACKAGES]
+        )
 
 
 THINGS = ["apple", "boat", "candle", "drum", "engine", "flute", "garden", "hammer", "island", "jacket"]
@@ -144,9 +149,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         for thing in THINGS
         for deed in DEEDS
     }
-    symbols = _docstrings.Symbols(texts, {"tools.broken": "SyntaxError: invalid syntax"})
-    monkeypatch.setattr(_docstrings, "collect", lambda follow: symbols)
-    monkeypatch.setattr(demo, "QUESTIONS", ("repair my boat", "carry an apple"))
+    symbols = docstrings_module.Symbols(texts, {"tools.broken": "SyntaxError: invalid syntax"})
+    monkeypatch.setattr(docstrings_module, "collect", lambda follow: symbols)
+    monkeypatch.setattr(talk, "QUESTIONS", ("repair my boat", "carry an apple"))
 
 
 @pytest.mark.usefixtures("small")
@@ -155,8 +160,8 @@ class TestDemo:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pytest.importorskip("matplotlib")
-        monkeypatch.setattr(demo, "N_VALIDATION", 10)
-        monkeypatch.setattr(demo, "N_TEST", 20)
+        monkeypatch.setattr(talk, "N_VALIDATION", 10)
+        monkeypatch.setattr(talk, "N_TEST", 20)
         demo.run(tmp_path / "out")
         shown = capsys.readouterr()
         assert (tmp_path / "out" / "training.png").stat().st_size > 1000
@@ -169,7 +174,7 @@ class TestDemo:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-        demo._draw([{"epoch": 1.0, "loss": 1.0, "P@1": 0.5}], tmp_path)
+        talk._draw([{"epoch": 1.0, "loss": 1.0, "P@1": 0.5}], tmp_path)
         assert "sparsenet[plot]" in capsys.readouterr().err
         assert not [*tmp_path.iterdir()]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sparsenet
-from sparsenet import info
+from sparsenet.cli import info
 
 PACKAGE = Path(sparsenet.__file__).parent
 

@@ -114,7 +114,7 @@ def train(
         "n_jobs": threads,
     }
     with _errors_reported():
-        from sparsenet import _commands as commands
+        from sparsenet.cli import commands
 
         summary = commands.train(
             commands.Source(data, format=format, n_features=features, n_labels=labels),
@@ -143,7 +143,7 @@ def evaluate(
     """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
     ks = _numbers(k)
     with _errors_reported():
-        from sparsenet import _commands as commands
+        from sparsenet.cli import commands
 
         source = commands.Source(data, format=format, batch_rows=batch_size)
         scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
@@ -168,7 +168,7 @@ def predict(
 ) -> None:
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
     with _errors_reported():
-        from sparsenet import _commands as commands
+        from sparsenet.cli import commands
 
         source = commands.Source(data, format=input_format, batch_rows=batch_size)
         for lines in commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads):
@@ -179,7 +179,7 @@ def predict(
 @app.command()
 def info(json: Json = False) -> None:
     """Say what sparsenet runs on: version, kernels, instruction set, threads, memory, and what is missing."""
-    from sparsenet import info as report
+    from sparsenet.cli import info as report
 
     found = report.collect()
     _show(found, json, report.describe(found))

@@ -17,7 +17,9 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
-from sparsenet import _corpus, _docstrings, metrics
+from sparsenet import metrics
+from sparsenet.demo import docstrings
+from sparsenet.demo.corpus import Corpus, build
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.training import Progress
 
@@ -72,7 +74,7 @@ def run(output: Path, *, interactive: bool = False, threads: int | None = None, 
         _converse(answerer, console)
 
 
-def learn(corpus: _corpus.Corpus, *, threads: int | None = None, seed: int = 0) -> tuple[Answerer, dict[str, float]]:
+def learn(corpus: Corpus, *, threads: int | None = None, seed: int = 0) -> tuple[Answerer, dict[str, float]]:
     """Train on a corpus with the defaults, and measure on what it holds out.
 
     The last part of what is held out is measured once, at the end; the first part chooses the best epoch.
@@ -117,18 +119,18 @@ class _EpochLines:
         )
 
 
-def _gather(seed: int) -> _corpus.Corpus:
+def _gather(seed: int) -> Corpus:
     with tqdm(unit=" packages", disable=None, leave=False) as bar:
 
         def follow(source: str) -> None:
             bar.set_description(f"reading the docstrings of {source}")
             bar.update()
 
-        found = _docstrings.collect(follow)
+        found = docstrings.collect(follow)
     for name, problem in found.problems.items():
         _say(f"left out {name}: {problem}")
     _say(f"{len(found.docstrings)} symbols with a docstring")
-    return _corpus.build(found.docstrings, held_out=N_VALIDATION + N_TEST, seed=seed)
+    return build(found.docstrings, held_out=N_VALIDATION + N_TEST, seed=seed)
 
 
 def _indicator(labels: Sequence[Sequence[int]], width: int) -> csr_array:
