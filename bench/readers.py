@@ -1,6 +1,6 @@
 """Rows a second of the svmlight and XMC readers, against scikit-learn's on the same file.
 
-    python bench/readers.py [--rows 20000] [--repeats 5] [--threads 1] [--json]
+    python bench/readers.py [--rows 20000] [--repeats 5] [--threads 1,2] [--json]
 
 Each round runs every reader once, in turn, so that a busy spell hits all alike; figures are medians.
 """
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from sparsenet import kernels
+from sparsenet._machine import default_threads
 from sparsenet.data import read_svmlight, read_xmc
 
 
@@ -48,15 +50,16 @@ def measure(call: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def run(folder: Path, n_rows: int, repeats: int, threads: int) -> list[dict[str, Any]]:
+def run(folder: Path, n_rows: int, repeats: int, threads: list[int]) -> list[dict[str, Any]]:
     svmlight, xmc = folder / "points.svm", folder / "points.txt"
     write_file(svmlight, n_rows, header=False)
     write_file(xmc, n_rows, header=True)
     readers: dict[str, Callable[[], object]] = {
         "sklearn load_svmlight_file": lambda: load_svmlight_file(svmlight, dtype=np.float32, multilabel=True),
-        "sparsenet read_svmlight": lambda: read_svmlight(svmlight, threads=threads),
-        "sparsenet read_xmc": lambda: read_xmc(xmc, threads=threads),
     }
+    for n in threads:
+        readers[f"read_svmlight, threads={n}"] = partial(read_svmlight, svmlight, threads=n)
+        readers[f"read_xmc, threads={n}"] = partial(read_xmc, xmc, threads=n)
     read_svmlight(svmlight), read_xmc(xmc)  # the Numba kernels compile at first use
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in readers}
     for _ in range(repeats):
@@ -72,6 +75,7 @@ def run(folder: Path, n_rows: int, repeats: int, threads: int) -> list[dict[str,
                 "reader": name,
                 "wall_s": wall,
                 "cpu_s": cpu,
+                "rows_per_s": n_rows / wall,
                 "rows_per_cpu_s": n_rows / cpu,
                 "mb_per_cpu_s": size / cpu,
                 "times_sklearn_cpu": base_cpu / cpu,
@@ -85,7 +89,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
+    threads = sorted({1, default_threads()})
+    parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=threads)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -95,12 +100,12 @@ def main() -> None:
         json.dump({"machine": machine, "arguments": vars(arguments), "results": results}, sys.stdout, indent=2)
         print()
         return
-    print(", ".join(f"{key} {value}" for key, value in machine.items()) + f", threads {arguments.threads}")
-    print(f"{'reader':28}{'wall s':>9}{'CPU s':>9}{'rows/CPU s':>12}{'MB/CPU s':>10}{'x CPU':>8}{'x wall':>8}")
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    print(f"{'reader':28}{'wall s':>9}{'CPU s':>9}{'rows/s':>12}{'MB/CPU s':>10}{'x CPU':>8}{'x rows/s':>10}")
     for row in results:
         print(
-            f"{row['reader']:28}{row['wall_s']:9.3f}{row['cpu_s']:9.3f}{row['rows_per_cpu_s']:12,.0f}"
-            f"{row['mb_per_cpu_s']:10.0f}{row['times_sklearn_cpu']:8.1f}{row['times_sklearn_wall']:8.1f}"
+            f"{row['reader']:28}{row['wall_s']:9.3f}{row['cpu_s']:9.3f}{row['rows_per_s']:12,.0f}"
+            f"{row['mb_per_cpu_s']:10.0f}{row['times_sklearn_cpu']:8.1f}{row['times_sklearn_wall']:10.1f}"
         )
 
 
