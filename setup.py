@@ -64,7 +64,7 @@ class BuildCore(build_ext):  # type: ignore[misc]
 core = Pybind11Extension(
     "sparsenet._core",
     sources=[*sorted(glob("csrc/*.cpp")), *sorted(ISA_FILES)],
-    depends=sorted(glob("csrc/*.h")),
+    depends=sorted(glob("csrc/**/*.h", recursive=True)),
     define_macros=[(f"SPARSENET_HAS_{level.upper()}", "1") for level in LEVELS],
     extra_compile_args=BASE_FLAGS,
     extra_link_args=["-pthread"],
