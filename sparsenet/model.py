@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,10 @@ from sparsenet.output import SampledOutput
 
 I32 = NDArray[np.int32]
 
-#: Points whose hidden units are held at a time in inference.
-INFERENCE_BLOCK = 1024
+#: Points that are scored between two looks at whether to go on, and the multiplications this may cost: Ctrl-C is
+#: answered within a second, at millions of labels as well.
+MOST_POINTS, FEWEST_POINTS = 1024, 128
+MOST_MULTIPLICATIONS = 5e10
 
 
 @dataclass
@@ -98,6 +100,12 @@ class Network:
         self.output.after_step()
         return loss
 
+    def blocks(self, features: Rows) -> Iterator[Rows]:
+        """Cut points into blocks that are scored in a fraction of a second each."""
+        cost = self.output.n_labels * max(self.output.n_inputs, 16)
+        n = int(MOST_MULTIPLICATIONS / max(cost, 1)) // FEWEST_POINTS * FEWEST_POINTS
+        return features.blocks(min(max(n, FEWEST_POINTS), MOST_POINTS))
+
     def hidden_units(self, features: Rows, threads: int) -> F32:
         """Return the last hidden layer's units (n, h) of some points; h is 0 for a wide path alone."""
         return self._forward(features, None, Pass(threads, Workspace()))[0]
@@ -112,7 +120,7 @@ class Network:
         labels = np.empty((len(features), k), np.int32)
         scores = np.empty((len(features), k), np.float32)
         done = 0
-        for block in features.blocks(INFERENCE_BLOCK):
+        for block in self.blocks(features):
             units = self.hidden_units(block, threads)
             end = done + len(block)
             labels[done:end], scores[done:end] = self.output.topk(block, units, k, threads)
@@ -124,8 +132,7 @@ class Network:
     def log_totals(self, features: Rows, threads: int) -> F32:
         """Return the logarithm of the sum of exponentials of all scores of each point: softmax's denominator."""
         totals = [
-            self.output.log_totals(block, self.hidden_units(block, threads), threads)
-            for block in features.blocks(INFERENCE_BLOCK)
+            self.output.log_totals(block, self.hidden_units(block, threads), threads) for block in self.blocks(features)
         ]
         return np.concatenate([np.empty(0, np.float32), *totals])
 

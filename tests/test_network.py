@@ -233,3 +233,15 @@ def test_growing_keeps_weights_and_state_and_the_budget():
         if had[label]:
             assert before.get((label, feature), (0.0, 0.0)) == (value, square)
     assert made.topk(FEATURES, 3, 1)[0].shape == (N, 3)
+
+
+def test_points_are_scored_in_blocks_that_stay_short() -> None:
+    def sizes(n_labels: int, width: int) -> set[int]:
+        output = SampledOutput(width, n_labels, sampler=RandomSampler(), loss=BinaryCrossEntropy())
+        network = Network(input=SparseInput(1, width), output=output)
+        points = Rows(np.zeros(5121, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 1)
+        return {len(block) for block in network.blocks(points)}
+
+    assert sizes(1000, 64) == {1024}
+    assert sizes(670_091, 256) == {256}
+    assert sizes(10_000_000, 512) == {128}

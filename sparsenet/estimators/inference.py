@@ -11,7 +11,7 @@ from sparsenet._machine import available_memory
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import in_words
 from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
-from sparsenet.model import INFERENCE_BLOCK, Network
+from sparsenet.model import Network
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -41,7 +41,7 @@ def above_half(network: Network, features: Rows, threads: int) -> tuple[I32, I64
 
 def _above_half(network: Network, features: Rows, threads: int) -> Iterator[tuple[I32, I64]]:
     n_labels = network.output.n_labels
-    for block in features.blocks(INFERENCE_BLOCK):
+    for block in network.blocks(features):
         k = min(FIRST_LOOK, n_labels)
         labels, p = topk(network, block, k, threads)
         while k < n_labels and (p[:, -1] > 0.5).any():
