@@ -14,7 +14,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(p))))
 
-.PHONY: demo test test-numba lint bench clean distclean
+.PHONY: demo test test-numba lint bench peers clean distclean
 
 demo: $(INSTALLED)
 	$(BIN)/sparsenet demo
@@ -36,12 +36,21 @@ bench: $(INSTALLED)
 	$(BIN)/python bench/readers.py
 	$(BIN)/python bench/lsh.py
 
+# What bench/quality.py compares with, an environment each: gigabytes, for those who repeat the comparison.
+PEERS := $(patsubst bench/requirements/%.txt,.bench/envs/%/.installed,$(wildcard bench/requirements/*.txt))
+peers: $(INSTALLED) $(PEERS)
+
+.bench/envs/%/.installed: bench/requirements/%.txt
+	'$(PYTHON)' -m venv .bench/envs/$*
+	.bench/envs/$*/bin/python -m pip --quiet --disable-pip-version-check --no-input install --requirement $<
+	@touch $@
+
 clean:
 	rm -rf build dist demo-output *.egg-info sparsenet/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find sparsenet tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) .bench
 
 $(BIN)/python:
 	@test -n '$(PYTHON)' || { echo 'sparsenet needs Python 3.11 or newer with its venv module (on Debian and Ubuntu:' \

@@ -1,0 +1,65 @@
+"""The systems that `bench.quality` compares: which adapter runs each, in which environment, with which settings.
+
+This file is imported by the driver and, in another environment, by each adapter, so it needs Python alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """A way to train and predict.
+
+    Attributes
+    ----------
+    adapter : str
+        The module of `bench.peers` that runs it; also the name of its environment and of its requirements.
+    settings : mapping
+        What the adapter passes on, beside threads and seed. Empty: the defaults of the system's own makers.
+    grid : mapping
+        What `bench.tune` tries for each data set, for systems that have no defaults worth the name.
+    seconds_per_output : float
+        CPU seconds that a system which computes every label for every point needs for one of them in training,
+        as measured; tells a run that would take days before it starts.
+    """
+
+    adapter: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    seconds_per_output: float = 0.0
+
+    def least_cpu_seconds(self, n_points: int, n_labels: int) -> float:
+        """Estimate the training time of a system that computes every label for every point; 0 for others."""
+        return self.seconds_per_output * n_points * n_labels * int(self.settings.get("epochs", 1))
+
+
+SYSTEMS: dict[str, System] = {
+    "sparsenet": System(adapter="sparsenet"),
+    "pecos": System(adapter="pecos"),
+    "omikuji-parabel": System(adapter="omikuji"),
+    # The two further tree types as Omikuji's own README sets them.
+    "omikuji-bonsai": System(adapter="omikuji", settings={"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}),
+    "omikuji-attentionxml": System(adapter="omikuji", settings={"collapse_every_n_layers": 5}),
+    "napkinxc": System(adapter="napkinxc"),
+    "fasttext-hs": System(
+        adapter="fasttext",
+        settings={"loss": "hs", "epochs": 25, "lr": 0.3},
+        grid={"lr": [0.1, 0.2, 0.3, 0.5, 1.0]},
+    ),
+    "fasttext-ova": System(
+        adapter="fasttext",
+        settings={"loss": "ova", "epochs": 25, "lr": 0.2},
+        grid={"lr": [0.1, 0.2, 0.3, 0.5]},
+        seconds_per_output=5.4e-8,
+    ),
+    "dense-mlp": System(
+        adapter="dense",
+        settings={"hidden": 128, "dropout": 0.2, "lr": 1e-2, "epochs": 20, "batch": 256},
+        grid={"lr": [1e-3, 3e-3, 1e-2], "batch": [64, 256]},
+        seconds_per_output=2.5e-8,
+    ),
+}

@@ -1,0 +1,92 @@
+"""A dense network in PyTorch on the CPU: sparse input, one hidden layer, every label computed for every point.
+
+Binary cross-entropy and Adam, whose state covers all weights; dropout; the rate falls linearly to zero. Biases start
+from the labels' frequencies, without which the first epochs learn little else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import nn
+
+from bench.peers.measure import Job, Labels, main, unit_rows
+
+#: Points that are scored at a time.
+BLOCK = 256
+
+
+class Network(nn.Module):
+    def __init__(self, n_features: int, hidden: int, frequencies: NDArray[np.float32], dropout: float) -> None:
+        super().__init__()
+        self.hidden = nn.EmbeddingBag(n_features, hidden, mode="sum", include_last_offset=True)
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(hidden, len(frequencies))
+        nn.init.normal_(self.hidden.weight, std=hidden**-0.5)
+        self.output.bias.data = torch.logit(torch.from_numpy(frequencies))
+
+    def forward(self, X: sparse.csr_matrix) -> torch.Tensor:
+        indices, offsets = (torch.from_numpy(a.astype(np.int64)) for a in (X.indices, X.indptr))
+        hidden = self.hidden(indices, offsets, per_sample_weights=torch.from_numpy(X.data))
+        return self.output(self.dropout(torch.relu(hidden + self.bias)))
+
+
+class Dense:
+    distribution = "torch"
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        torch.manual_seed(job.seed)
+        torch.set_num_threads(job.threads)
+
+    def read(self) -> None:
+        self.X, self.Y = self.job.matrix("train.X"), self.job.matrix("train.Y")
+
+    def train(self) -> None:
+        settings, rng = self.job.settings, np.random.default_rng(self.job.seed)
+        X, Y, batch = unit_rows(self.X), self.Y, settings["batch"]
+        frequencies = (np.bincount(Y.indices, minlength=Y.shape[1]) + 1) / (Y.shape[0] + 2)
+        self.model = Network(X.shape[1], settings["hidden"], frequencies.astype(np.float32), settings["dropout"])
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=settings["lr"])
+        n_steps = settings["epochs"] * -(-X.shape[0] // batch)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, n_steps)
+        for _ in range(settings["epochs"]):
+            order = rng.permutation(X.shape[0])
+            for chosen in np.split(order, range(batch, len(order), batch)):
+                self._step(X[chosen], Y[chosen], optimizer)
+                schedule.step()
+        self.model.eval()
+
+    def _step(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad()
+        targets = torch.from_numpy(Y.toarray())
+        loss = nn.functional.binary_cross_entropy_with_logits(self.model(X), targets, reduction="sum") / X.shape[0]
+        loss.backward()
+        optimizer.step()
+
+    def save(self, path: Path) -> None:
+        torch.save(self.model.state_dict(), path)
+
+    def use_threads(self, threads: int) -> None:
+        torch.set_num_threads(threads)
+
+    def points(self, X: sparse.csr_matrix) -> Any:
+        return unit_rows(X)
+
+    @torch.inference_mode()
+    def predict(self, points: Any, k: int) -> Any:
+        blocks = [self.model(points[i : i + BLOCK]).topk(k).indices for i in range(0, points.shape[0], BLOCK)]
+        return torch.cat(blocks)
+
+    def ranked(self, output: Any) -> Labels:
+        return output.numpy()
+
+
+if __name__ == "__main__":
+    main(Dense)

@@ -1,0 +1,45 @@
+"""sparsenet itself: its public classifier with default settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from scipy import sparse
+
+from bench.peers.measure import Job, Labels, main
+from sparsenet import ExtremeClassifier, data
+
+
+class Sparsenet:
+    distribution = "sparsenet"
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def read(self) -> None:
+        self.train_set = data.read_xmc(self.job.data / "train.txt")
+
+    def train(self) -> None:
+        model = ExtremeClassifier(n_jobs=self.job.threads, random_state=self.job.seed, **self.job.settings)
+        self.model = model.fit(self.train_set.X, self.train_set.Y)
+
+    def save(self, path: Path) -> None:
+        self.model.save(path)
+        self.model = ExtremeClassifier.load(path)
+
+    def use_threads(self, threads: int) -> None:
+        self.model.set_params(n_jobs=threads)
+
+    def points(self, X: sparse.csr_matrix) -> Any:
+        return X
+
+    def predict(self, points: Any, k: int) -> Any:
+        return self.model.topk(points, k)
+
+    def ranked(self, output: Any) -> Labels:
+        return output[0]  # classes_ of an indicator are its column numbers
+
+
+if __name__ == "__main__":
+    main(Sparsenet)

@@ -1,0 +1,125 @@
+"""One run of one system: its adapter in a process and an environment of its own, watched, and scored."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import machine
+from bench.cache import DataSet
+from bench.peers import SYSTEMS, System
+from bench.scoring import Scorer
+
+ENVIRONMENTS = Path(".bench") / "envs"
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Runs systems with the same number of threads; `limit` is how many seconds a run may take."""
+
+    threads: int
+    limit: float
+
+    def run(
+        self, system: System, data: DataSet, scorer: Scorer, seed: int, changes: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Train and predict once, and return what was measured, or why nothing was."""
+        settings = {**system.settings, **changes}
+        problem = self._obstacle(system, data)
+        if problem:
+            return {"settings": settings, "status": "not run", "reason": problem}
+        start = {"settings": settings, "load_average_before": machine.load_average()}
+        with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
+            job = {"data": str(data.folder), "folder": folder, "settings": settings}
+            job |= {"threads": self.threads, "seed": seed, "depth": scorer.depth}
+            problem = self._call(system.adapter, job)
+            if problem:
+                return {**start, "status": "failed", "reason": problem}
+            measured = json.loads((Path(folder) / "result.json").read_text())
+            scores = scorer.score(Path(folder) / "predictions.npz")
+        return {**start, "status": "measured", **measured, "scores": scores}
+
+    def _obstacle(self, system: System, data: DataSet) -> str | None:
+        if not python_of(system.adapter).exists():
+            return f"there is no environment for {system.adapter}: make peers"
+        shape = data.facts["train"]
+        needed = system.least_cpu_seconds(shape["points"], shape["labels"])
+        if needed / self.threads > self.limit:
+            return f"it would train for about {needed / 3600:.1f} CPU hours (extrapolated)"
+        return None
+
+    def _call(self, adapter: str, job: dict[str, Any]) -> str | None:
+        """Run an adapter, and return in words what went wrong."""
+        folder = Path(job["folder"])
+        (folder / "job.json").write_text(json.dumps(job))
+        threads = dict.fromkeys(THREAD_VARIABLES, str(self.threads))
+        # Spinning threads would be charged for the time in which they wait.
+        environment = {**os.environ, **threads, "OMP_WAIT_POLICY": "PASSIVE"}
+        command = [python_of(adapter), "-m", f"bench.peers.{adapter}", folder / "job.json"]
+        with (folder / "log.txt").open("w+") as log:
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+            try:
+                status = process.wait(self.limit)
+            except subprocess.TimeoutExpired:
+                return f"stopped after {self.limit:.0f} s"
+            finally:
+                if process.poll() is None:  # too slow, or Ctrl-C came
+                    process.kill()
+                    process.wait()
+            log.seek(0)
+            lines = log.read().strip().splitlines()
+        return None if status == 0 else f"exit status {status}: {lines[-1] if lines else 'no message'}"
+
+
+def python_of(adapter: str) -> Path:
+    """Return the interpreter of an adapter's environment; sparsenet runs in the driver's."""
+    return Path(sys.executable) if adapter == "sparsenet" else ENVIRONMENTS.resolve() / adapter / "bin" / "python"
+
+
+def parser(description: str | None, systems: list[str]) -> argparse.ArgumentParser:
+    """Return what the command lines of `bench.quality` and `bench.tune` have in common."""
+    found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--data", type=Path, nargs="+", required=True, metavar="DIR")
+    found.add_argument("--systems", type=system_names, default=systems, help=f"of {', '.join(systems)}")
+    found.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    found.add_argument("--mask-seen", type=names, default=[], help="data sets whose feature i is label i")
+    found.add_argument("--limit", type=float, default=3600, help="seconds that a run may take")
+    return found
+
+
+def names(text: str) -> list[str]:
+    """Split an argument at its commas."""
+    return text.split(",")
+
+
+def system_names(text: str) -> list[str]:
+    """Split an argument at its commas into names of systems."""
+    unknown = [name for name in names(text) if name not in SYSTEMS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(SYSTEMS)}")
+    return names(text)
+
+
+def use_cpus(threads: int) -> None:
+    """Confine this process and all that it starts to as many CPUs as threads: some systems take what they find."""
+    usable = sorted(os.sched_getaffinity(0))
+    if not 1 <= threads <= len(usable):
+        sys.exit(f"--threads {threads}: this process may use {len(usable)} CPUs")
+    os.sched_setaffinity(0, usable[:threads])
+
+
+def scorers(data_sets: list[DataSet], mask_seen: list[str]) -> dict[str, Scorer]:
+    """Make the judge of each data set."""
+    unknown = set(mask_seen) - {data.name for data in data_sets}
+    if unknown:
+        sys.exit(f"--mask-seen names {', '.join(sorted(unknown))}, which is not among --data")
+    return {data.name: Scorer(data, mask_seen=data.name in mask_seen) for data in data_sets}
