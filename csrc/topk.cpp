@@ -123,7 +123,7 @@ void run_task(const Task& task, int64_t k, std::vector<Running>& best) {
   std::vector<int64_t> cursors;
   std::vector<int32_t> positions(kTileLabels);
   float* tile = tile_scratch.floats(task.n * kTileLabels);
-  for (int64_t i = 0; i < task.n; ++i) best[i].reset(k);
+  for (int64_t i = 0; i < task.n; ++i) best[i].reset(std::min(k, task.label_end - task.label_first));
   start_cursors(task, cursors);
   for (int64_t label = task.label_first; label < task.label_end; label += kTileLabels) {
     const int64_t labels = std::min(kTileLabels, task.label_end - label);

@@ -88,7 +88,7 @@ class Touched:
 
 def _check_support(n_features: int, indptr: I64, indices: I32) -> None:
     """Refuse a support that would send a kernel out of its arrays: it may come from a file."""
-    if indptr.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices):
+    if indptr.ndim != 1 or indices.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices):
         raise ValueError(f"indptr must go from 0 to the number of indices, {len(indices)}")
     if (np.diff(indptr) < 0).any():
         raise ValueError("indptr must not decrease")

@@ -17,7 +17,7 @@ from sparsenet import storage
 from sparsenet._validation import check_features
 from sparsenet.estimators import persistence
 from sparsenet.estimators.building import build
-from sparsenet.estimators.fitting import Fitted, check_points, grow, held_out, run_seed, shown
+from sparsenet.estimators.fitting import Fitted, all_or_nothing, check_points, grow, held_out, run_seed, shown
 from sparsenet.estimators.prediction import PredictionMixin
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
@@ -188,7 +188,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         """Train on X and y from the start.
 
         Ctrl-C stops within a second: the classifier is then fitted with what was learnt, and KeyboardInterrupt goes
-        on. A training that diverges raises DivergenceError and leaves an earlier model as it was.
+        on. A training that fails, as by DivergenceError, leaves an earlier model as it was.
 
         Parameters
         ----------
@@ -200,30 +200,31 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
             Each epoch is measured on it, and the epoch of the best P@1 kept.
         callbacks : told of each batch and epoch.
         checkpoint : directory, optional
-            Holds the state of the run after each epoch and after Ctrl-C; needs an integer `random_state`.
+            Holds the state of the run after an epoch (every few seconds) and Ctrl-C; needs an integer `random_state`.
         resume : bool
             Go on from the checkpoint, if there is one: the result is that of an uninterrupted run, bit for bit.
         """
         settings, threads = self._settings(), self._threads()
         seed = run_seed(self.random_state, checkpoint)
-        X = check_features(self, X, fitting=True)
-        target, labels = Target.learn(y)
-        scaling = Scaling.learn(X, settings.normalize)
-        points = check_points(scaling.apply(X), labels, some_label=True)
-        given = None
-        if validation is not None:
-            valid = scaling.apply(check_features(self, validation[0], fitting=False))
-            given = check_points(valid, target.encode(validation[1], drop_unknown=True))
-        points, measured = held_out(settings, points, given, seed)
-        network = build(settings, *points, seed=seed, threads=threads, keep_best=measured is not None)
-        fitted = Fitted(network, target, scaling).counting(points[1])
-        config = settings.training(len(points[0]), seed=seed, threads=threads)
-        place = None if checkpoint is None else Path(checkpoint)
-        with shown(settings, callbacks) as told:
-            trainer = Trainer(network, *points, config, validation=measured, callbacks=told, checkpoint=place)
-            if resume:
-                trainer.resume()
-            return self._train(trainer, fitted, keep_state=False)
+        with all_or_nothing(self):
+            X = check_features(self, X, fitting=True)
+            target, labels = Target.learn(y)
+            scaling = Scaling.learn(X, settings.normalize)
+            points = check_points(scaling.apply(X), labels, some_label=True)
+            given = None
+            if validation is not None:
+                valid = scaling.apply(check_features(self, validation[0], fitting=False))
+                given = check_points(valid, target.encode(validation[1], drop_unknown=True))
+            points, measured = held_out(settings, points, given, seed)
+            network = build(settings, *points, seed=seed, threads=threads, keep_best=measured is not None)
+            fitted = Fitted(network, target, scaling).counting(points[1])
+            config = settings.training(len(points[0]), seed=seed, threads=threads)
+            place = None if checkpoint is None else Path(checkpoint)
+            with shown(settings, callbacks) as told:
+                trainer = Trainer(network, *points, config, validation=measured, callbacks=told, checkpoint=place)
+                if resume:
+                    trainer.resume()
+                return self._train(trainer, fitted, keep_state=False)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Take one pass over X and y, from where the classifier stands, at a constant learning rate.
@@ -233,22 +234,23 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         and `load` leave are the weights alone. A pass that diverges leaves the classifier unfitted.
         """
         settings, threads = self._settings(), self._threads()
-        X = check_features(self, X, fitting=not self.__sklearn_is_fitted__())
-        if self.__sklearn_is_fitted__():
-            fitted = self._fitted
-            points = check_points(fitted.scaling.apply(X), fitted.target.encode(y, classes=classes))
-            seed = run_seed(self.random_state, call=fitted.calls)
-            grow(fitted.network, settings, points, threads)
-        else:
-            target, labels = Target.learn(y, classes, incremental=True)
-            scaling = Scaling.learn(X, settings.normalize)
-            points = check_points(scaling.apply(X), labels)
-            seed = run_seed(self.random_state)
-            network = build(settings, *points, seed=seed, threads=threads, keep_best=False)
-            fitted = Fitted(network, target, scaling)
-        config = settings.one_pass(seed=seed, threads=threads)
-        trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
-        return self._train(trainer, fitted.counting(points[1]), keep_state=True)
+        with all_or_nothing(self):
+            X = check_features(self, X, fitting=not self.__sklearn_is_fitted__())
+            if self.__sklearn_is_fitted__():
+                fitted = self._fitted
+                points = check_points(fitted.scaling.apply(X), fitted.target.encode(y, classes=classes))
+                seed = run_seed(self.random_state, call=fitted.calls)
+                grow(fitted.network, settings, points, threads)
+            else:
+                target, labels = Target.learn(y, classes, incremental=True)
+                scaling = Scaling.learn(X, settings.normalize)
+                points = check_points(scaling.apply(X), labels)
+                seed = run_seed(self.random_state)
+                network = build(settings, *points, seed=seed, threads=threads, keep_best=False)
+                fitted = Fitted(network, target, scaling)
+            config = settings.one_pass(seed=seed, threads=threads)
+            trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
+            return self._train(trainer, fitted.counting(points[1]), keep_state=True)
 
     def _settings(self) -> Settings:
         return Settings.of(self.get_params(deep=False))
@@ -270,8 +272,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         self._fitted = fitted
         self.network_, self.classes_ = fitted.network, fitted.target.classes
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
-        self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
-        self.n_threads_ = self._threads()
+        self.label_counts_, self.n_points_, self.n_threads_ = fitted.label_counts, fitted.n_points, self._threads()
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -59,6 +59,20 @@ class Fitted:
         return replace(self, history=[*self.history, *trainer.history], steps=steps, calls=self.calls + 1)
 
 
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
+    """Leave `model` as it was where its training fails: the columns that it knows are those of the earlier network."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        if vars(model).get("_fitted") is before.get("_fitted"):  # neither adopted nor given up on purpose
+            for name in vars(model).keys() - before.keys():
+                delattr(model, name)
+            vars(model).update(before)
+        raise
+
+
 def run_seed(random_state: Any, checkpoint: str | os.PathLike[str] | None = None, call: int = 0) -> int:
     """Return the seed of a run; that of a later `call` of partial_fit is another one."""
     if checkpoint is not None and not isinstance(random_state, int | np.integer):
@@ -81,6 +95,8 @@ def check_points(features: Rows, labels: Rows, *, some_label: bool = False) -> P
 
 def held_out(settings: Settings, points: Points, given: Points | None, seed: int) -> tuple[Points, Validation | None]:
     """Return the points to train on and those to measure on: the ones given, or a share of the former, or none."""
+    if given is not None and len(given[0]) == 0:
+        raise ValueError("validation has no rows: pass some to measure each epoch on, or validation=None")
     if given is None and settings.validation_fraction > 0:
         features, labels = points
         n = len(features)

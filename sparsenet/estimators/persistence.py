@@ -14,6 +14,7 @@ from sparsenet.estimators.fitting import Fitted
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.targets import KINDS, Target
+from sparsenet.layers import Dense, SparseInput
 from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
 from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network
@@ -31,6 +32,7 @@ _SAVABLE = {c.__name__: c for c in (SGD, Adagrad, Adam, BinaryCrossEntropy, Samp
 
 def pack(model: ExtremeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal classifier: arrays, and what JSON can say."""
+    _check_unchanged(model, fitted)
     target, scaling = fitted.target, fitted.scaling
     arrays: Arrays = {**fitted.network.weights(), "counts": fitted.label_counts}
     strings = target.classes.dtype.kind in "OU"
@@ -53,6 +55,24 @@ def pack(model: ExtremeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, An
     }
 
 
+def _check_unchanged(model: ExtremeClassifier, fitted: Fitted) -> None:
+    """Refuse parameters that were changed since `fit` to those of another network: `unpack` builds from them."""
+    settings, counts = Settings.of(model.get_params(deep=False)), fitted.label_counts
+    built = outline(settings, model.n_features_in_, counts, fitted.n_points, seed=0, threads=1)
+    if _layout(built) != _layout(fitted.network):
+        raise ValueError(
+            "hidden, wide or activation were changed since the classifier was fitted: set them back to what they were, "
+            "or fit it anew"
+        )
+
+
+def _layout(network: Network) -> list[tuple[Any, ...]]:
+    """Say what decides how a network predicts, but for its weights, and how many of these are in the wide path."""
+    below: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
+    shapes = [(p.name, p.shape if p.name != "wide.weight" else None) for p in network.parameters()]
+    return [*shapes, *((layer.activation.name,) for layer in below)]
+
+
 def _history_entry(record: dict[str, float]) -> dict[str, float | None]:
     """Leave out how long the epoch took: equal models are equal files."""
     return {name: value if math.isfinite(value) else None for name, value in record.items() if name != "seconds"}
@@ -64,7 +84,7 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
         return _unpack(cls, arrays, metadata)
     except ModelError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelError(f"the model is not one that this version can use: {error!r}; train it anew") from error
 
 
@@ -76,6 +96,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     if metadata["named_features"]:
         model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
     target, counts, n_points = _target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
+    if counts.ndim != 1 or counts.dtype != np.int64 or counts.min(initial=0) < 0:
+        raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
     settings = Settings.of(model.get_params(deep=False))
     network = _network(settings, arrays, model.n_features_in_, counts, n_points)
     if len(target.classes) != network.output.n_labels:
@@ -113,9 +135,14 @@ def _target(arrays: Arrays, about: dict[str, Any]) -> Target:
         raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
     dtype = np.dtype(about["dtype"])
     if not about["strings"]:
+        if arrays["classes"].ndim != 1:
+            raise ModelError(f"classes must be one-dimensional, got shape {arrays['classes'].shape}")
         return Target(about["kind"], arrays["classes"], dtype)
-    names = np.array(unpack_strings(arrays, "classes"), dtype=object)
-    return Target(about["kind"], names if dtype.kind == "O" else names.astype(dtype), dtype)
+    if about["kind"] not in ("single", "lists") or dtype.kind not in "OU":
+        raise ModelError(f"labels of the kind {about['kind']!r} and the type {dtype} cannot be the names in the model")
+    # Not as wide as `dtype` says: that could be any amount of memory.
+    names = np.array(unpack_strings(arrays, "classes"), dtype=object if dtype.kind == "O" else str)
+    return Target(about["kind"], names, dtype)
 
 
 def _to_json(name: str, value: Any) -> Any:

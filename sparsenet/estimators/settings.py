@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparsenet._validation import boolean, choice, integer, number_of_bytes, optional, real
+from sparsenet._validation import MAX_WIDTH, boolean, choice, integer, number_of_bytes, optional, real
 from sparsenet.estimators import scaling
 from sparsenet.layers import ACTIVATIONS
 from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
@@ -68,7 +68,7 @@ class Settings:
             batch_size=integer("batch_size", p["batch_size"], 1, 1 << 20),
             optimizer=_optimizer(p),
             wide_optimizer=Adagrad(rate=_rate("wide_learning_rate", p), decay=wide_decay),
-            wide_budget=integer("wide_budget", p["wide_budget"], 1),
+            wide_budget=integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
             schedule=Schedule(
                 warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)
             ),

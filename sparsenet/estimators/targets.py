@@ -17,10 +17,14 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
+from sparsenet._machine import available_memory
 from sparsenet._validation import check_indicator
 from sparsenet.batches import Rows
+from sparsenet.estimators.building import in_words
 
 KINDS = ("single", "lists", "dense", "sparse")
+#: Numbers, counts and pointers that `fit` keeps or makes for each label, whatever the network.
+BYTES_PER_LABEL = 64
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
@@ -86,6 +90,7 @@ class Target:
         kind = kind_of(y)
         if kind in ("dense", "sparse"):
             indicator, dtype = _indicator(y)
+            _check_room(indicator.shape[1])
             target = cls(kind, np.arange(indicator.shape[1]), dtype)
             target._check_same(classes)
             return target, Rows.of(indicator.astype(np.float32))
@@ -172,6 +177,16 @@ def _indicator(y: Any) -> tuple[Any, np.dtype[Any]]:
     return sparse.csr_array(dense), dense.dtype
 
 
+def _check_room(n_labels: int) -> None:
+    """Refuse columns by the billion, as ids taken for column numbers give them, before an array is as long as that."""
+    needed, available = BYTES_PER_LABEL * n_labels, available_memory()
+    if needed > available:
+        raise MemoryError(
+            f"y has {n_labels} columns, a label each: keeping count of them takes {in_words(needed)}, there are "
+            f"{in_words(available)}; number the labels without gaps, or pass lists of labels"
+        )
+
+
 def _flatten(y: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return all labels of y in one array, and where each row's begin."""
     if kind == "single":
@@ -217,7 +232,10 @@ def _object_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
     if all(issubclass(t, str) for t in types):
         return labels
     if all(issubclass(t, int | np.integer) for t in types):
-        return labels.astype(np.int64)
+        try:
+            return labels.astype(np.int64)
+        except OverflowError:
+            raise ValueError(f"{name} holds whole numbers beyond 64 bits: convert them with str") from None
     if types <= {int, float}:
         numbers = labels.astype(np.float64)
         _check_float_labels(numbers, name)

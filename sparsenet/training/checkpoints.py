@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sparsenet import storage
 from sparsenet.batches import Rows
 from sparsenet.model import Network
+from sparsenet.optim import Parameter
 from sparsenet.training.config import TrainingConfig
 
 Arrays = dict[str, NDArray[Any]]
@@ -86,6 +87,11 @@ def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]
     storage.save(directory, arrays, position)
 
 
+def is_there(directory: Path) -> bool:
+    """Say whether there is a checkpoint; a directory without one is what a run leaves that was killed at its first."""
+    return (directory / storage.MANIFEST).exists()
+
+
 def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
     """Put a network back to where the checkpoint was written, and return the state of the run there."""
     arrays, position = storage.load(directory)
@@ -96,13 +102,25 @@ def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
         )
     network.set_weights({name: array for name, array in arrays.items() if "-" not in name})
     for parameter in network.parameters():
-        parameter.state = _strip(arrays, f"state-{parameter.name}-")
+        parameter.state = _optimizer_state(parameter, _strip(arrays, f"state-{parameter.name}-"), directory)
     network.output.sampler.restore(_strip(arrays, "sampler-"))
     best = Best()
     if position["best_score"] is not None:
         best = Best(position["best_score"], position["best_epoch"], _strip(arrays, "best-"))
     numbers = {name: position[name] for name in ("epoch", "batch", "loss_sum", "recall", "history")}
     return RunState(**numbers, best=best)
+
+
+def _optimizer_state(parameter: Parameter, state: Arrays, directory: Path) -> Arrays:
+    """Return `state` if it is what the optimizer keeps, or nothing at all: a kernel believes the shapes."""
+    wanted = {
+        name: (shape, np.dtype(t)) for name, (shape, t) in parameter.optimizer.state_shapes(parameter.shape).items()
+    }
+    if state and {name: (array.shape, array.dtype) for name, array in state.items()} != wanted:
+        raise CheckpointError(
+            f"{directory} holds a state of {parameter.name} that its optimizer does not have; remove it"
+        )
+    return state
 
 
 def _strip(arrays: Arrays, prefix: str) -> Arrays:

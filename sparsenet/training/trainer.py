@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsenet import storage
 from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
 from sparsenet.model import Network
@@ -55,7 +56,7 @@ class Trainer:
     callbacks : sequence of Callback
         Told of progress.
     checkpoint : Path, optional
-        A directory that holds the run's state after each epoch and after Ctrl-C.
+        A directory that holds the run's state after an epoch, if the last time was some seconds ago, and after Ctrl-C.
     steps_before : int
         Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
 
@@ -91,6 +92,8 @@ class Trainer:
     ) -> None:
         if len(features) != len(labels):
             raise ValueError(f"features has {len(features)} points, labels has {len(labels)}")
+        if len(features) == 0:
+            raise ValueError("there is no point to train on: X and y (features and labels) must have at least one row")
         self.network, self.config = network, config
         self._features, self._labels = features, labels
         self._validation, self._callbacks, self._checkpoint = validation, callbacks, checkpoint
@@ -101,6 +104,8 @@ class Trainer:
         self._steps_before = steps_before
         self._interrupted = threading.Event()
         self._saved_at = -math.inf
+        if checkpoint is not None:
+            storage.prepare(checkpoint)  # rather than fail after the first epoch
         if steps_before == 0:
             for parameter in network.parameters():
                 parameter.drop_state()
@@ -215,7 +220,7 @@ class Trainer:
         The network must have been made from the same settings and data; the rest of the run is then equal, bit for
         bit, to one that was never interrupted.
         """
-        if self._checkpoint is None or not self._checkpoint.exists():
+        if self._checkpoint is None or not checkpoints.is_there(self._checkpoint):
             return False
         self._state = checkpoints.load(self._checkpoint, self.network, self._fingerprint())
         return True
