@@ -58,6 +58,8 @@ def outline(settings: Settings, n_features: int, counts: Any, n_points: int, see
         initial_bias=_initial_bias(settings, float(counts.sum()), n_points * n_labels),
         per_sample=settings.per_sample,
         optimizer=settings.optimizer,
+        # A bias is a weight of a feature that every point has, and learns as the wide weights do.
+        bias_optimizer=settings.wide_optimizer if settings.wide else None,
     )
     return Network(
         output=output,
