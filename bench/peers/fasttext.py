@@ -1,7 +1,7 @@
 """fastText: feature numbers are its words, so that values are lost; it has no place for them.
 
-It trains with twelve threads, its default, on the CPUs that all share: with fewer than ten, version 0.9.2 and its
-descendants leave a part of the input matrix as the memory happened to be, and some runs end in NaN.
+It trains with twelve threads, its default, on the CPUs that all share: with fewer than ten, a part of its
+input matrix stays as the memory happened to be, and some runs end in NaN.
 
 It reads its text file again in each epoch, which cannot be measured apart: that is part of training here, and "parse"
 is the writing of that file. It never shuffles, so the file is shuffled. Points without a label are left out.
