@@ -52,6 +52,19 @@ using Vector = View<T, 1>;
 template <typename T>
 using Matrix = View<T, 2>;
 
+// The GIL, let go of while a kernel runs. When the interpreter ends, it ends a daemon thread that asks for the GIL, by
+// unwinding its stack: py::gil_scoped_release, whose destructor must not throw, would abort the process.
+class Released {
+ public:
+  Released() : state_(PyEval_SaveThread()) {}
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+  ~Released() noexcept(false) { PyEval_RestoreThread(state_); }
+
+ private:
+  PyThreadState* state_;
+};
+
 inline int checked_threads(int threads) {
   if (threads < 1) throw py::value_error("threads must be at least 1, got " + std::to_string(threads));
   return threads;

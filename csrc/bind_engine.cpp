@@ -15,7 +15,6 @@ namespace {
 using F32 = py::array;
 using I32 = py::array;
 using I64 = py::array;
-using Released = py::gil_scoped_release;
 
 // Row pointers, checked as far as costs nothing: their ends.
 Vector<const int64_t> pointers_argument(const I64& array, const char* name) {

@@ -21,7 +21,7 @@ void bind_pack_signs(Array scores, Array codes, int threads) {
     scores_.fail("must have 1 to 16 columns for each of the " + std::to_string(codes_.rows()) + " tables, got " +
                  std::to_string(scores_.cols()));
   checked_threads(threads);
-  py::gil_scoped_release released;
+  Released released;
   pack_signs(scores_.data(), scores_.rows(), codes_.rows(), n_bits, codes_.data(), threads);
 }
 
@@ -33,7 +33,7 @@ void bind_bin_codes(Array values, Array bins, Array codes, int threads) {
   if (bins_.cols() < 2 || (bins_.cols() & (bins_.cols() - 1)) != 0)
     bins_.fail("must have a power of two as its last extent, got " + std::to_string(bins_.cols()));
   checked_threads(threads);
-  py::gil_scoped_release released;
+  Released released;
   const Bins all{bins_.data(), bins.shape(0), bins.shape(1), bins_.cols()};
   bin_codes(values_.data(), values_.rows(), values_.cols(), all, codes_.data(), threads);
 }
@@ -45,7 +45,7 @@ void bind_build_tables(Array codes, Array offsets, Array labels, int threads) {
   labels_.require(0, codes_.rows(), "rows of codes").require(1, codes_.cols(), "columns of codes");
   require_at_least_one("offsets.shape[1]", offsets_.cols());
   checked_threads(threads);
-  py::gil_scoped_release released;
+  Released released;
   build_tables(codes_.data(), codes_.rows(), codes_.cols(), offsets_.cols() - 1, offsets_.data(), labels_.data(),
                threads);
 }
@@ -73,7 +73,7 @@ int64_t bind_query_shared(Array offsets, Array labels, Array codes, int64_t prob
   const Tables tables = checked_tables(offsets, labels);
   const Query query = checked_query(tables, codes, probe_limit, ids_.size(), counts);
   checked_threads(threads);
-  py::gil_scoped_release released;
+  Released released;
   return query_shared(tables, query, ids_.data(), hits_.data(), threads);
 }
 
@@ -87,7 +87,7 @@ void bind_query_each(Array offsets, Array labels, Array codes, int64_t probe_lim
   hits_.require(0, query.n, "columns of codes").require(1, ids_.cols(), "columns of ids");
   found_.require(0, query.n, "columns of codes");
   checked_threads(threads);
-  py::gil_scoped_release released;
+  Released released;
   query_each(tables, query, ids_.data(), hits_.data(), found_.data(), threads);
 }
 

@@ -17,7 +17,7 @@ py::tuple bind_count_marks(Array text) {
   Vector<const uint8_t> text_(text, "text");
   Marks marks;
   {
-    py::gil_scoped_release released;
+    Released released;
     marks = count_marks(reinterpret_cast<const char*>(text_.data()), text_.size());
   }
   return py::make_tuple(marks.lines, marks.colons, marks.commas);
@@ -50,7 +50,7 @@ py::tuple parse(Parser<Label> parser, Array text, int64_t first_line, const RowR
   const auto out = checked_arrays<Label>(marks, row_ends, indices, values, label_ends, labels);
   ParsedRows done;
   {
-    py::gil_scoped_release released;
+    Released released;
     done = parser(begin, text_.size(), first_line, rules, out, threads);
   }
   return py::make_tuple(done.rows, done.features, done.labels, static_cast<int>(done.error), done.line, done.begin,

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import memory_needed, outline
+from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.wide import support_bound, transpose
 
@@ -143,6 +144,16 @@ def test_memory_is_foretold(parameters):
     arrays = sum(array.nbytes for array in model.network_.weights().values())
     assert foretold["weights"] == pytest.approx(arrays, rel=0.1)
     assert sum(foretold.values()) + scaled == pytest.approx(peak, rel=0.1)
+
+
+def test_a_dense_table_is_scaled_in_little_more_memory_than_the_result_takes():
+    table = np.random.default_rng(0).random((20_000, 50), np.float32)
+    scaling = Scaling.learn(table, "columns")
+    tracemalloc.start()
+    rows = scaling.apply(table)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.3 * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
 
 
 def test_progress_is_shown_on_demand_only(capsys):

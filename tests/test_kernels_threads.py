@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 import warnings
@@ -85,6 +88,31 @@ def test_an_exception_comes_out_after_running_ranges_have_ended(error: type[Base
     with pytest.raises(error):
         common.parallel_for(kernel, 8, 2)
     assert running == [0]
+
+
+@pytest.mark.parametrize("kernels", ["native", "numba"])
+def test_daemon_threads_inside_a_kernel_do_not_abort_the_end_of_the_process(kernels: str) -> None:
+    if kernels == "native":
+        pytest.importorskip("sparsenet._core")
+    program = """
+        import threading, time
+        import numpy as np
+        from sparsenet import kernels
+
+        a = np.ones((128, 128), np.float32)
+
+        def work():
+            out = np.empty_like(a)
+            while True:
+                kernels.matmul(a, a, out, None, None, False, False, 1)
+
+        for _ in range(3):
+            threading.Thread(target=work, daemon=True).start()
+        time.sleep(0.3)
+    """
+    environment = {**os.environ, "SPARSENET_KERNELS": kernels}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_kernels_compile_without_a_place_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:

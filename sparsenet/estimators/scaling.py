@@ -20,6 +20,7 @@ from sparsenet.batches import Rows
 CHOICES = ("auto", "rows", "columns", "none")
 #: Far beyond any training point, and far from where float32 would overflow in a layer.
 _FARTHEST = 1e12
+_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,12 @@ class Scaling:
         assert self.centre is not None
         assert self.factor is not None
         n, d = X.shape
-        scaled = np.clip((X - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
+        scaled = np.empty((n, d), np.float32)
+        for begin in range(0, n, _BLOCK):  # in float64, which is not to take several times the memory of X
+            block = slice(begin, begin + _BLOCK)
+            scaled[block] = np.clip((X[block] - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
         indices = np.tile(np.arange(d, dtype=np.int32), n)
-        return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.astype(np.float32).reshape(-1), d)
+        return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
 
 
 def _row_sums(values: NDArray[np.float64], indptr: NDArray[Any]) -> NDArray[np.float64]:
