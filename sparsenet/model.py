@@ -159,6 +159,7 @@ class Network:
             self.output.wide.forget_inverted()
 
     def _forward(self, features: Rows, postings: Postings | None, context: Pass) -> tuple[F32, list[Backward]]:
+        self._check_width(features)
         if self.input is None:
             return np.empty((len(features), 0), np.float32), []
         units, backward = self.input.forward(features, postings, context)
@@ -167,3 +168,11 @@ class Network:
             units, backward = layer.forward(units, context)
             backwards.append(backward)
         return units, backwards
+
+    def _check_width(self, features: Rows) -> None:
+        """Refuse points of another width than the weights have: a kernel would look for these beyond their end."""
+        widths = [self.input.weight.shape[0]] if self.input else []
+        widths += [self.output.wide.n_features] if self.output.wide else []
+        for width in widths:
+            if features.width != width:
+                raise ValueError(f"features has {features.width} columns, the network takes {width}")

@@ -245,3 +245,16 @@ def test_points_are_scored_in_blocks_that_stay_short() -> None:
     assert sizes(1000, 64) == {1024}
     assert sizes(670_091, 256) == {256}
     assert sizes(10_000_000, 512) == {128}
+
+
+@pytest.mark.parametrize("units", [(8,), ()], ids=["deep", "wide alone"])
+def test_points_and_labels_of_another_width_are_refused(units) -> None:
+    """A kernel would look for their weights beyond the end of the arrays."""
+    made = network(*units)
+    wider = Rows(FEATURES.indptr, FEATURES.indices, FEATURES.data, 10**6)
+    with pytest.raises(ValueError, match="features has 1000000 columns, the network takes 60"):
+        made.topk(wider, k=1, threads=1)
+    with pytest.raises(ValueError, match="features has 1000000 columns, the network takes 60"):
+        train(made, wider)
+    with pytest.raises(ValueError, match="labels has 1000000 columns, the network has 40 labels"):
+        train(made, labels=Rows(TRUTH.indptr, TRUTH.indices, TRUTH.data, 10**6))

@@ -94,6 +94,8 @@ class Trainer:
             raise ValueError(f"features has {len(features)} points, labels has {len(labels)}")
         if len(features) == 0:
             raise ValueError("there is no point to train on: X and y (features and labels) must have at least one row")
+        if labels.width != network.output.n_labels:
+            raise ValueError(f"labels has {labels.width} columns, the network has {network.output.n_labels} labels")
         self.network, self.config = network, config
         self._features, self._labels = features, labels
         self._validation, self._callbacks, self._checkpoint = validation, callbacks, checkpoint
