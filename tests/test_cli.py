@@ -349,3 +349,42 @@ class TestErrors:
         done = run(*([name] if name else []), "--help")
         assert "Usage: sparsenet" in done.stdout
         assert done.stderr == ""
+
+
+class TestSvmlightLabels:
+    """Labels of svmlight files need not be column numbers."""
+
+    @staticmethod
+    def write(path: Path, labels: tuple[str, ...], n: int = 60) -> Path:
+        path.write_text("".join(f"{labels[i % len(labels)]} {i % len(labels)}:1 {5 + i % 7}:0.2\n" for i in range(n)))
+        return path
+
+    def test_signs_go_all_the_way(self, tmp_path: Path) -> None:
+        points = self.write(tmp_path / "signs.svm", ("-1", "+1"))
+        valid = self.write(tmp_path / "valid.svm", ("-1", "1"), n=10)
+        model = tmp_path / "model"
+        trained = run("train", points, "--model", model, "--valid", valid, "--seed", 0, "--json")
+        assert json.loads(trained.stdout)["validation"]["P@1"] == 1.0
+        assert json.loads(run("evaluate", model, points, "--json").stdout)["P@1"] == 1.0
+        first = run("predict", model, points, "--k", 1).stdout.splitlines()[:2]
+        assert [line.partition(":")[0] for line in first] == ["-1", "1"]
+
+    def test_a_label_that_training_never_saw_is_a_miss(self, tmp_path: Path) -> None:
+        model = tmp_path / "model"
+        run("train", self.write(tmp_path / "signs.svm", ("-1", "+1")), "--model", model, "--seed", 0)
+        other = self.write(tmp_path / "other.svm", ("-1", "+7"))
+        assert json.loads(run("evaluate", model, other, "--json").stdout)["P@1"] == 0.5
+
+    def test_column_numbers_are_not_names(self, tmp_path: Path) -> None:
+        model = tmp_path / "model"
+        run("train", self.write(tmp_path / "signs.svm", ("-1", "+1")), "--model", model, "--seed", 0)
+        xmc = tmp_path / "points.txt"
+        xmc.write_text("1 12 2\n0 1:1\n")
+        assert "labels by other names are expected" in run("evaluate", model, xmc, status=1).stderr
+
+    def test_fractions_are_no_labels(self, tmp_path: Path) -> None:
+        points = self.write(tmp_path / "regression.svm", ("0.5", "1"))
+        assert (
+            "regression.svm: label 0.5 is a fraction"
+            in run("train", points, "--model", tmp_path / "m", status=1).stderr
+        )

@@ -93,7 +93,8 @@ def train(
         int | None, typer.Option(min=1, help="Number of labels, if svmlight files do not show all.", show_default="")
     ] = None,
     checkpoint: Annotated[
-        bool, typer.Option(help="Keep the state of the run in MODEL.checkpoint, every few seconds, for --resume.")
+        bool,
+        typer.Option(help="Keep the state of the run in MODEL.checkpoint for --resume, after epochs and on Ctrl-C."),
     ] = True,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")

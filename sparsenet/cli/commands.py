@@ -22,6 +22,7 @@ from sparsenet._machine import default_threads
 from sparsenet.data.formats import table_format
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import in_words
+from sparsenet.training import checkpoints
 
 I32 = NDArray[np.int32]
 F32 = NDArray[np.float32]
@@ -57,12 +58,14 @@ class Source:
     def batches(self, model: ExtremeClassifier, *, with_labels: bool) -> Iterator[data.Dataset]:
         """Read it a batch at a time, for a model."""
         self._refuse_tables()
+        named = _has_named_labels(model)
         return data.iter_batches(
             str(self.path),
             batch_rows=self.batch_rows,
             format=self.format,
             n_features=model.n_features_in_,
-            n_labels=len(model.classes_) if with_labels else None,
+            n_labels=len(model.classes_) if with_labels and not named else None,
+            classes=model.classes_ if with_labels and named else None,
             with_labels=with_labels,
         )
 
@@ -97,11 +100,11 @@ def train(
     validation = _read_validation(source, valid, points)
     model = ExtremeClassifier(**parameters)
     state = _checkpoint_path(model_path) if checkpoint or resume else None
-    if state and state.exists() and not resume:
+    if state and checkpoints.is_there(state) and not resume:
         _say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
     interrupted = False
     try:
-        model.fit(points.X, _labels(points), validation=validation, checkpoint=state, resume=resume)
+        model.fit(points.X, _labels(source, points), validation=validation, checkpoint=state, resume=resume)
     except KeyboardInterrupt:
         if not hasattr(model, "network_"):
             raise  # nothing is learnt yet
@@ -143,16 +146,30 @@ def describe_training(summary: Mapping[str, Any]) -> str:
 def _read_validation(source: Source, valid: Path | None, points: data.Dataset) -> tuple[Any, Any] | None:
     if valid is None:
         return None
-    held = Source(valid, format=source.format, n_features=points.n_features, n_labels=points.n_labels).read()
-    return held.X, _labels(held)
+    n_labels = points.n_labels if points.classes is None else None
+    held = Source(valid, format=source.format, n_features=points.n_features, n_labels=n_labels).read()
+    return held.X, held.Y if points.classes is None else _named_labels(held)
 
 
-def _labels(points: data.Dataset) -> Any:
+def _labels(source: Source, points: data.Dataset) -> Any:
     """Return the labels as the classifier shall know them: as columns, or by what the file calls them."""
     if points.classes is None:
         return points.Y
-    names = points.classes[points.Y.indices].tolist()
+    if points.classes.dtype.kind == "f":
+        problem = f"label {points.classes[points.classes % 1 != 0][0]:g} is a fraction: labels must be whole numbers"
+        raise data.DataError(str(source.path), None, problem)
+    return _named_labels(points)
+
+
+def _named_labels(points: data.Dataset) -> list[list[int]]:
+    """Return the labels of each point by what the file calls them."""
+    names = (points.Y.indices if points.classes is None else points.classes[points.Y.indices]).tolist()
     return [names[begin:end] for begin, end in zip(points.Y.indptr[:-1], points.Y.indptr[1:], strict=True)]
+
+
+def _has_named_labels(model: ExtremeClassifier) -> bool:
+    """Tell whether the labels are anything but the numbers of columns."""
+    return not np.array_equal(model.classes_, np.arange(len(model.classes_)))
 
 
 def _checkpoint_path(model_path: Path) -> Path:
@@ -184,7 +201,9 @@ def evaluate(
         ranked.append(_best(model, batch.X, max(*ks, RECALL_AT), exclude_seen)[0])
     if not truth:
         raise data.DataError(str(source.path), None, "holds no points, so there is nothing to measure")
-    propensity = metrics.propensities_from_counts(model.label_counts_, model.n_points_)
+    # A label that was never seen in training may have a column of its own, behind the others.
+    counts = np.append(model.label_counts_, np.zeros(truth[0].shape[1] - len(model.label_counts_), np.int64))
+    propensity = metrics.propensities_from_counts(counts, model.n_points_)
     scores = metrics.evaluate(
         sparse.vstack(truth, format="csr"), np.concatenate(ranked), ks, propensity, recall_ks=[RECALL_AT]
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
+
+from numpy.typing import NDArray
 
 from sparsenet._machine import default_threads
 from sparsenet.data.arrays import RowArrays, RowCollector
@@ -22,6 +24,7 @@ class Options:
     format: SparseFormat = "auto"
     n_features: int | None = None
     n_labels: int | None = None
+    classes: NDArray[Any] | None = None
     multilabel: bool = True
     with_labels: bool = True
     zero_based: ZeroBased = "auto"

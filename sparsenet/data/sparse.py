@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+from numpy.typing import NDArray
 
 from sparsenet.data.blocks import Block, line_blocks
 from sparsenet.data.dataset import Dataset
+from sparsenet.data.errors import DataError
 from sparsenet.data.options import Options, Reader, SparseFormat, ZeroBased
 from sparsenet.data.sources import OnBytes, PathOrStream, Source, open_source
 from sparsenet.data.svmlight import SvmlightReader
@@ -129,6 +133,7 @@ def iter_batches(
     format: SparseFormat = "auto",
     n_features: int | None = None,
     n_labels: int | None = None,
+    classes: NDArray[Any] | None = None,
     with_labels: bool = True,
     zero_based: bool = True,
     threads: int | None = None,
@@ -146,6 +151,9 @@ def iter_batches(
         "auto" takes a file whose first line is a header of three counts for XMC, any other for svmlight.
     n_features, n_labels : int, optional
         Widths of `X` and `Y`. XMC files have them in their header; svmlight needs them here.
+    classes : ndarray of shape (n_classes,), optional
+        Instead of `n_labels`, where svmlight labels are not column numbers: what the columns of `Y` stand for, as
+        ``Dataset.classes`` of the file trained on has it, ascending. One more column is for labels not among them.
     with_labels : bool
         Whether labels are wanted. If not, `Y` has no columns, and labels may be any that the format allows.
     zero_based : bool
@@ -176,6 +184,7 @@ def iter_batches(
         format=format,
         n_features=n_features,
         n_labels=n_labels,
+        classes=classes,
         with_labels=with_labels,
         zero_based=zero_based,
         threads=threads,
@@ -189,6 +198,9 @@ def _iter_batches(path: PathOrStream, batch_rows: int, options: Options, on_byte
         for reader in _parsed_blocks(source, options):
             if isinstance(reader, SvmlightReader):
                 _require_widths(options)
+            elif options.classes is not None:
+                problem = "is in XMC format, whose labels are column numbers, but labels by other names are expected"
+                raise DataError(source.name, None, problem)
             for rows in reader.rows.take_batches(batch_rows, all_rows=False):
                 yield reader.dataset(rows)
         assert reader is not None  # an empty file has raised
@@ -199,7 +211,8 @@ def _iter_batches(path: PathOrStream, batch_rows: int, options: Options, on_byte
 
 def _require_widths(options: Options) -> None:
     """Refuse to guess from each batch alone how wide it is."""
-    for name in ("n_features", "n_labels") if options.with_labels else ("n_features",):
+    labelled = options.with_labels and options.classes is None
+    for name in ("n_features", "n_labels") if labelled else ("n_features",):
         if getattr(options, name) is None:
             raise ValueError(f"reading svmlight in batches needs {name}: the file does not say")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,6 +58,10 @@ class SvmlightReader:
         X = csr(rows.indptr, rows.indices, rows.values, self._width(rows))
         if not self._options.with_labels:
             return Dataset(X=X, Y=no_labels(rows.n_rows), zero_based=zero_based)
+        known = self._options.classes
+        if known is not None:
+            labels = look_up(rows.labels, known)
+            return Dataset(X=X, Y=ones(rows.label_indptr, labels, len(known) + 1), classes=known, zero_based=zero_based)
         labels, n_labels, classes = number_labels(rows.labels, self._options.n_labels)
         return Dataset(X=X, Y=ones(rows.label_indptr, labels, n_labels), classes=classes, zero_based=zero_based)
 
@@ -67,6 +73,14 @@ class SvmlightReader:
             problem = f"feature {largest} of point {point} is out of range: feature 0 occurs, so ids go"
             raise DataError(self._path, None, f"{problem} from 0 to {n_features - 1} (n_features={n_features})")
         return largest + 1 if n_features is None else n_features
+
+
+def look_up(labels: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.int32]:
+    """Turn labels into their positions among `classes`, ascending; one that is not there has that of their number."""
+    positions = np.searchsorted(classes, labels)
+    found = positions < len(classes)
+    found[found] = classes[positions[found]] == labels[found]
+    return np.where(found, positions, len(classes)).astype(np.int32)
 
 
 def number_labels(
