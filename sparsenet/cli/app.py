@@ -56,7 +56,7 @@ def train(
         Path | None, typer.Option(help="Points to measure each epoch on; the best epoch is kept.", show_default=False)
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the data.", show_default="5 to 10, more on small data")
+        int | None, typer.Option(min=1, help="Passes over the data.", show_default="5 to 7, more on small data")
     ] = None,
     hidden: Annotated[
         int | None,

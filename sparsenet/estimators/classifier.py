@@ -55,7 +55,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
     per_sample : bool
         Give each point of a batch active labels of its own, for comparison; needs ``wide=False``.
     epochs : int or "auto"
-        Passes over the data. ``"auto"``: 10; fewer, down to 5, on large data; on small data as many as give 500 steps.
+        Passes over the data. ``"auto"``: 7; fewer, down to 5, on large data; on small data as many as give 400 steps.
     batch_size : int
         Points of a step.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer

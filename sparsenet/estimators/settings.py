@@ -21,8 +21,8 @@ OPTIMIZERS = ("adam", "adagrad", "sgd")
 DECAYS = ("constant", "linear", "cosine")
 #: ``epochs="auto"`` takes MOST_EPOCHS passes; on large data, which has had ENOUGH_STEPS before, fewer, down to
 #: FEWEST_EPOCHS; on small data as many as give it LEAST_STEPS.
-FEWEST_EPOCHS, MOST_EPOCHS = 5, 10
-LEAST_STEPS, ENOUGH_STEPS = 500, 2500
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 7
+LEAST_STEPS, ENOUGH_STEPS = 400, 2500
 MAX_UNITS = 1 << 16
 
 
