@@ -42,7 +42,7 @@ def small(**parameters):
         ("weight_decay", -0.1, r"weight_decay must be a number in \[0, 1\], got -0.1"),
         ("wide_learning_rate", -1.0, "wide_learning_rate must be a number .*, got -1.0"),
         ("wide_weight_decay", "none", "wide_weight_decay must be a number .*, got 'none'"),
-        ("wide_budget", 0, "wide_budget must be an integer of at least 1, got 0"),
+        ("wide_budget", 0, "wide_budget must be an integer from 1 to 2147483647, got 0"),
         ("warmup", 1.0, r"warmup must be a number in \[0, 1\), got 1.0"),
         ("decay", "step", "decay must be one of 'constant', 'linear', 'cosine', got 'step'"),
         ("label_smoothing", 0.5, r"label_smoothing must be a number in \[0, 0.5\), got 0.5"),
