@@ -21,11 +21,12 @@ KERNEL_FLAGS = ["-fassociative-math", "-fno-signed-zeros", "-ffp-contract=fast",
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512"]
 ISA_FLAGS: dict[str, dict[str, list[str]]] = {
-    "x86": {"scalar": [], "avx2": AVX2, "avx512": AVX512},
+    "x86": {"scalar": [], "avx2": AVX2, "avx512": AVX512, "avx512bf16": [*AVX512, "-mavx512bf16"]},
     "arm": {
         "scalar": ["-fno-tree-vectorize"],
         "neon": [],
         "sve": ["-march=armv8.2-a+sve"],
+        "svebf16": ["-march=armv8.2-a+sve+bf16"],
     },
     "other": {"scalar": []},
 }

@@ -97,13 +97,14 @@ int64_t bind_transpose_batch(const I64& indptr, const I32& indices, const F32& d
 }
 
 void bind_matmul(const F32& a, const F32& b, F32& out, const std::optional<I32>& a_rows,
-                 const std::optional<I32>& b_rows, bool transpose_a, bool transpose_b, int threads) {
+                 const std::optional<I32>& b_rows, bool transpose_a, bool transpose_b, bool bf16, int threads) {
   const Matrix<const float> left(a, "a"), right(b, "b");
   const Matrix<float> result(out, "out");
   const OptionalRows left_rows(a_rows, "a_rows", left.rows()), right_rows(b_rows, "b_rows", right.rows());
   MatmulShape shape;
   shape.transpose_a = transpose_a;
   shape.transpose_b = transpose_b;
+  shape.half = bf16;
   shape.m = transpose_a ? left.cols() : left_rows.count;
   shape.n = transpose_b ? right_rows.count : right.cols();
   shape.depth = transpose_a ? left_rows.count : left.cols();
@@ -296,12 +297,13 @@ void bind_engine(py::module_& core) {
   core.def("isa_available", &isa_available);
   core.def("isa_used", &isa_used);
   core.def("set_isa", &set_isa, arg("name"));
+  core.def("has_bf16", &has_bf16);
   core.def("csr_matmul", &bind_csr_matmul, arg("indptr"), arg("indices"), arg("data"), arg("dense"), arg("out"),
            arg("threads"));
   core.def("transpose_batch", &bind_transpose_batch, arg("indptr"), arg("indices"), arg("data"), arg("slots"),
            arg("features"), arg("starts"), arg("rows"), arg("values"));
   core.def("matmul", &bind_matmul, arg("a"), arg("b"), arg("out"), arg("a_rows"), arg("b_rows"), arg("transpose_a"),
-           arg("transpose_b"), arg("threads"));
+           arg("transpose_b"), arg("bf16"), arg("threads"));
   core.def("pair_dot", &bind_pair_dot, arg("indptr"), arg("ids"), arg("hidden"), arg("weight"), arg("out"),
            arg("threads"));
   core.def("label_centroids", &bind_label_centroids, arg("label_indptr"), arg("label_points"), arg("indptr"),

@@ -11,7 +11,7 @@
 
 namespace sparsenet {
 
-extern const KernelTable scalar_table, avx2_table, avx512_table, neon_table, sve_table;
+extern const KernelTable scalar_table, avx2_table, avx512_table, avx512bf16_table, neon_table, sve_table, svebf16_table;
 
 namespace {
 
@@ -27,18 +27,19 @@ bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #elif defined(__aarch64__)
-bool has_sve() {
+// The names of these bits are missing from the headers of older systems.
 #if defined(__linux__)
-  // HWCAP_SVE; the name is missing from the headers of older systems.
-  return (getauxval(AT_HWCAP) & (1UL << 22)) != 0;
+bool has_sve() { return (getauxval(AT_HWCAP) & (1UL << 22)) != 0; }                    // HWCAP_SVE
+bool has_svebf16() { return has_sve() && (getauxval(AT_HWCAP2) & (1UL << 14)) != 0; }  // HWCAP2_BF16
 #else
-  return false;
+bool has_sve() { return false; }
+bool has_svebf16() { return false; }
 #endif
-}
 #endif
 
-// From plain to best. SVE stands before NEON: it is not assumed to be the faster one.
+// From plain to best. SVE stands before NEON: it is not assumed to be the faster one; its products of bfloat16 are.
 std::vector<Level> levels() {
   std::vector<Level> all = {{&scalar_table, true}};
 #if defined(SPARSENET_HAS_AVX2)
@@ -47,11 +48,17 @@ std::vector<Level> levels() {
 #if defined(SPARSENET_HAS_AVX512)
   all.push_back({&avx512_table, has_avx512()});
 #endif
+#if defined(SPARSENET_HAS_AVX512BF16)
+  all.push_back({&avx512bf16_table, has_avx512bf16()});
+#endif
 #if defined(SPARSENET_HAS_SVE)
   all.push_back({&sve_table, has_sve()});
 #endif
 #if defined(SPARSENET_HAS_NEON)
   all.push_back({&neon_table, true});
+#endif
+#if defined(SPARSENET_HAS_SVEBF16)
+  all.push_back({&svebf16_table, has_svebf16()});
 #endif
   return all;
 }
@@ -70,6 +77,8 @@ std::vector<std::string> isa_available() {
 }
 
 std::string isa_used() { return used->name; }
+
+bool has_bf16() { return used->half.depth_of_word > 1; }
 
 void set_isa(const std::string& name) {
   for (const Level& level : levels()) {

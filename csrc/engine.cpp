@@ -1,20 +1,12 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "scratch.h"
 #include "threads.h"
 
 namespace sparsenet {
 namespace {
-
-// Runs body(begin, end) over [0, n) in blocks of `grain`.
-template <typename Body>
-void parallel_blocks(int64_t n, int64_t grain, int threads, const Body& body) {
-  parallel_for((n + grain - 1) / grain, threads,
-               [&](int64_t block) { body(block * grain, std::min(n, (block + 1) * grain)); });
-}
 
 constexpr int64_t kPointGrain = 16;
 constexpr int64_t kLabelGrain = 64;
@@ -56,42 +48,6 @@ int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, i
   for (int64_t s = present; s > 0; --s) starts[s] = starts[s - 1];
   starts[0] = 0;
   return present;
-}
-
-void matmul(Operand a, Operand b, MatmulShape shape, float* out, int threads) {
-  const KernelTable& kernel = kernels();
-  const int64_t m = shape.m, n = shape.n, depth = shape.depth;
-  if (m == 0 || n == 0) return;
-  if (depth == 0) {
-    std::fill(out, out + m * n, 0.0f);
-    return;
-  }
-  // A panel of B (kDepth x tile_cols) stays in the first-level cache, a block of packed A in the second.
-  constexpr int64_t kDepth = 256;
-  const int64_t block_cols = 4 * kernel.tile_cols;
-  const int64_t block_rows = (48 + kernel.tile_rows - 1) / kernel.tile_rows * kernel.tile_rows;
-  const int64_t padded_n = (n + kernel.tile_cols - 1) / kernel.tile_cols * kernel.tile_cols;
-  const int64_t col_blocks = (n + block_cols - 1) / block_cols, row_blocks = (m + block_rows - 1) / block_rows;
-
-  static thread_local Scratch packed_b_scratch;
-  float* packed_b = packed_b_scratch.floats(padded_n * depth);
-  parallel_for((depth + kDepth - 1) / kDepth * col_blocks, threads, [&](int64_t task) {
-    const int64_t p = task / col_blocks * kDepth, j = task % col_blocks * block_cols;
-    const int64_t used = std::min(kDepth, depth - p);
-    kernel.pack(b, shape.transpose_b, j, std::min(block_cols, n - j), p, used, kernel.tile_cols,
-                packed_b + p * padded_n + j * used);
-  });
-  parallel_for(row_blocks * col_blocks, threads, [&](int64_t task) {
-    static thread_local Scratch packed_a_scratch;
-    float* packed_a = packed_a_scratch.floats(block_rows * kDepth);
-    const int64_t i = task / col_blocks * block_rows, j = task % col_blocks * block_cols;
-    const int64_t rows = std::min(block_rows, m - i), cols = std::min(block_cols, n - j);
-    for (int64_t p = 0; p < depth; p += kDepth) {
-      const int64_t used = std::min(kDepth, depth - p);
-      kernel.pack(a, !shape.transpose_a, i, rows, p, used, kernel.tile_rows, packed_a);
-      kernel.multiply(packed_a, packed_b + p * padded_n + j * used, rows, cols, used, out + i * n + j, n, p > 0);
-    }
-  });
 }
 
 void pair_dot(const int64_t* indptr, const int32_t* ids, int64_t n, const float* hidden, const float* weight,

@@ -17,6 +17,7 @@ int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, i
 struct MatmulShape {
   int64_t m, n, depth;
   bool transpose_a, transpose_b;
+  bool half;  // round both operands to bfloat16; sums stay in float
 };
 void matmul(Operand a, Operand b, MatmulShape shape, float* out, int threads);
 

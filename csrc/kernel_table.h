@@ -38,6 +38,22 @@ struct Operand {
   const int32_t* gather;
 };
 
+// A matrix product: pack both operands into panels, then multiply panels. A word of a panel is as large as a float and
+// holds `depth_of_word` neighbours in depth.
+struct Matmul {
+  int64_t tile_rows, tile_cols;  // the register block: rows of A by columns of B
+  int64_t depth_of_word;
+  // Copies `count` x `depth` elements of A or of B into panels as wide as the block, zero-padded: word p of element i
+  // of panel q, at out[q][p][i], begins with element (first + q * width + i) along the panel axis at depth
+  // (depth_first + p * depth_of_word). along_rows: that axis is the operand's rows; otherwise its columns.
+  using Pack = void (*)(Operand source, bool along_rows, int64_t first, int64_t count, int64_t depth_first,
+                        int64_t depth, float* out);
+  Pack pack_a, pack_b;
+  // out (m x n, row stride ld) = or += packed A (m) x packed B (n) over `depth`.
+  void (*multiply)(const float* a, const float* b, int64_t m, int64_t n, int64_t depth, float* out, int64_t ld,
+                   bool accumulate);
+};
+
 struct AdamStep {
   int32_t step;
   float rate, beta1, beta2, epsilon, decay;
@@ -49,16 +65,9 @@ struct KernelTable {
   // out[i] = sum_j data[j] * dense[indices[j]] for rows [begin, end).
   void (*csr_matmul)(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end);
 
-  // --- the matrix product: pack both operands into panels, then multiply panels ---
-  int64_t tile_rows, tile_cols;  // the register block: rows of A by columns of B
-  // Copies `count` x `depth` elements into panels of `panel` wide, zero-padded: out[q][p][i] is element
-  // (first + q * panel + i) along the panel axis at depth (depth_first + p). along_rows: that axis is the operand's
-  // rows; otherwise its columns.
-  void (*pack)(Operand source, bool along_rows, int64_t first, int64_t count, int64_t depth_first, int64_t depth,
-               int64_t panel, float* out);
-  // out (m x n, row stride ld) = or += packed A (m) x packed B (n) over `depth`.
-  void (*multiply)(const float* a, const float* b, int64_t m, int64_t n, int64_t depth, float* out, int64_t ld,
-                   bool accumulate);
+  Matmul single;  // in float
+  Matmul half;    // operands rounded to bfloat16, their products summed in float
+
   // out[j] = x . weight[ids[j]]; ids null means first, first + 1, ...
   void (*dot_rows)(const float* x, const float* weight, int64_t width, const int32_t* ids, int64_t first, int64_t count,
                    float* out);

@@ -1,6 +1,7 @@
 // A small thread pool. Not OpenMP: libgomp hangs in a child after fork and clashes with other runtimes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -12,5 +13,12 @@ namespace sparsenet {
 // count. A call made while another thread is using the pool runs on the caller alone, never deadlocks, and gives
 // the same result. An exception thrown by a task is rethrown here, after all running tasks have ended.
 void parallel_for(int64_t n_tasks, int threads, const std::function<void(int64_t)>& task);
+
+// Runs body(begin, end) over [0, n) in blocks of `grain`.
+template <typename Body>
+void parallel_blocks(int64_t n, int64_t grain, int threads, const Body& body) {
+  parallel_for((n + grain - 1) / grain, threads,
+               [&](int64_t block) { body(block * grain, std::min(n, (block + 1) * grain)); });
+}
 
 }  // namespace sparsenet

@@ -27,6 +27,9 @@ def isa_used() -> str:
 def set_isa(name: str) -> None:
     """Use another of the levels available, in the whole process: for tests and measurements."""
 
+def has_bf16() -> bool:
+    """Say whether the level in use has instructions for products of bfloat16: elsewhere they bring no speed."""
+
 # --- sparse batches --------------------------------------------------------------------------------------------
 
 def csr_matmul(indptr: I64, indices: I32, data: F32, dense: F32, out: F32, threads: int) -> None:
@@ -52,9 +55,13 @@ def matmul(
     b_rows: I32 | None,
     transpose_a: bool,
     transpose_b: bool,
+    bf16: bool,
     threads: int,
 ) -> None:
-    """Compute ``out = op(A) @ op(B)``, where A is ``a`` or ``a[a_rows]`` and op transposes if asked."""
+    """Compute ``out = op(A) @ op(B)``, where A is ``a`` or ``a[a_rows]`` and op transposes if asked.
+
+    `bf16` rounds the elements of both to the nearest bfloat16, ties to even; products are summed in float32.
+    """
 
 def pair_dot(indptr: I64, ids: I32, hidden: F32, weight: F32, out: F32, threads: int) -> None:
     """Compute ``out[j] = hidden[i] @ weight[ids[j]]`` for each j of row i: hidden (n, h), weight (L, h)."""

@@ -65,6 +65,8 @@ class SampledOutput:
         Sparse weights beside the dense ones.
     initial_bias : float
         Where every neuron starts; under a yes-or-no loss nearly every answer is no.
+    bf16 : bool
+        Round the operands of the dense tile's products to bfloat16, which some CPUs multiply twice as fast.
     per_sample : bool
         Give every point an active set of its own, as SLIDE does, for comparison; deep path only.
     optimizer, bias_optimizer : Optimizer, optional
@@ -88,6 +90,7 @@ class SampledOutput:
         n_negatives: int = 2048,
         wide: WidePath | None = None,
         initial_bias: float = -5.0,
+        bf16: bool = False,
         per_sample: bool = False,
         optimizer: Optimizer | None = None,
         bias_optimizer: Optimizer | None = None,
@@ -100,7 +103,7 @@ class SampledOutput:
             raise ValueError("per_sample=True works on the deep path alone: pass wide=None")
         self.n_inputs, self.n_labels = n_inputs, n_labels
         self.sampler, self.loss, self.n_negatives = sampler, loss, n_negatives
-        self.wide, self.initial_bias, self.per_sample = wide, initial_bias, per_sample
+        self.wide, self.initial_bias, self.bf16, self.per_sample = wide, initial_bias, bf16, per_sample
         optimizer = optimizer or Adam()
         self._latest: _Latest | None = None
         self.weight = Parameter("output.weight", (n_labels, n_inputs), optimizer)
@@ -142,8 +145,10 @@ class SampledOutput:
         active = self._choose(batch, hidden, context.rng)
         a, n = len(active.labels), len(batch)
         self._latest = _Latest(hidden, active.labels)
-        tile, touched = self._scores(active.labels, batch.feature_postings, hidden, context)
+        tile, touched = self._scores(active.labels, batch.feature_postings, hidden, context, self.bf16)
         loss = self.loss.gradient(tile, active.positives, active.expected, context.threads)
+
+        threads, weight = context.threads, self.weight.value
 
         def backward() -> F32:
             rows = active.labels.astype(np.int64)
@@ -153,18 +158,20 @@ class SampledOutput:
             below: F32 = np.empty((n, self.n_inputs), np.float32)
             if self.n_inputs:
                 grads: F32 = np.asarray(context.workspace.take("output.grads", (a, self.n_inputs), np.float32))
-                kernels.matmul(tile, hidden, grads, None, None, False, False, context.threads)
+                kernels.matmul(tile, hidden, grads, None, None, False, False, self.bf16, threads)
                 self.weight.record(rows, grads)
-                kernels.matmul(tile, self.weight.value, below, None, active.labels, True, False, context.threads)
+                kernels.matmul(tile, weight, below, None, active.labels, True, False, self.bf16, threads)
             return below
 
         return loss, backward
 
-    def _scores(self, labels: I32, postings: Postings, hidden: F32, context: Pass) -> tuple[F32, Touched | None]:
+    def _scores(
+        self, labels: I32, postings: Postings, hidden: F32, context: Pass, bf16: bool = False
+    ) -> tuple[F32, Touched | None]:
         """Score some labels for all points of a batch, (a, n); also return the wide weights that took part."""
         tile: F32 = np.asarray(context.workspace.take("output.tile", (len(labels), len(hidden)), np.float32))
         if self.n_inputs:
-            kernels.matmul(self.weight.value, hidden, tile, labels, None, False, True, context.threads)
+            kernels.matmul(self.weight.value, hidden, tile, labels, None, False, True, bf16, context.threads)
         else:
             tile.fill(0)
         tile += self.bias.value[labels]

@@ -20,6 +20,12 @@ def double(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64)
 
 
+def to_bfloat16(x: Array) -> Array:
+    """Round to 8 significant bits, ties to even, as bfloat16 does; its range is that of float32."""
+    mantissa, exponent = np.frexp(double(x))
+    return np.ldexp(np.round(mantissa * 256) / 256, exponent)
+
+
 def ranges(indptr: Array) -> list[slice]:
     return [slice(int(first), int(last)) for first, last in pairwise(indptr)]
 
@@ -53,9 +59,10 @@ def transpose_batch(indptr: Array, indices: Array, data: Array, slots: Array) ->
 
 
 def matmul(
-    a: Array, b: Array, a_rows: Array | None, b_rows: Array | None, transpose_a: bool, transpose_b: bool
+    a: Array, b: Array, a_rows: Array | None, b_rows: Array | None, transpose_a: bool, transpose_b: bool, bf16: bool
 ) -> Outputs:
-    left, right = (double(x if rows is None else x[rows]) for x, rows in ((a, a_rows), (b, b_rows)))
+    kept = to_bfloat16 if bf16 else double
+    left, right = (kept(x if rows is None else x[rows]) for x, rows in ((a, a_rows), (b, b_rows)))
     return {"out": (left.T if transpose_a else left) @ (right.T if transpose_b else right)}
 
 

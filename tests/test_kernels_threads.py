@@ -104,7 +104,7 @@ def test_daemon_threads_inside_a_kernel_do_not_abort_the_end_of_the_process(kern
         def work():
             out = np.empty_like(a)
             while True:
-                kernels.matmul(a, a, out, None, None, False, False, 1)
+                kernels.matmul(a, a, out, None, None, False, False, False, 1)
 
         for _ in range(3):
             threading.Thread(target=work, daemon=True).start()

@@ -56,6 +56,7 @@ def outline(settings: Settings, n_features: int, counts: Any, n_points: int, see
         n_negatives=min(settings.n_negatives, n_labels),
         wide=_no_support(settings, n_features, n_labels) if settings.wide else None,
         initial_bias=_initial_bias(settings, float(counts.sum()), n_points * n_labels),
+        bf16=settings.bf16,
         per_sample=settings.per_sample,
         optimizer=settings.optimizer,
         # A bias is a weight of a feature that every point has, and learns as the wide weights do.

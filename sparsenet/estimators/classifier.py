@@ -52,6 +52,8 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         What chooses the negatives; ``"none"`` computes all labels at each step.
     n_negatives : int
         Negatives asked for at each step. If there are no more labels than that, all are computed.
+    precision : {"auto", "float32", "bfloat16"}
+        Of the operands in the products of the deep output; ``"auto"``: bfloat16 where the CPU multiplies it faster.
     per_sample : bool
         Give each point of a batch active labels of its own, for comparison; needs ``wide=False``.
     epochs : int or "auto"
@@ -128,6 +130,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         loss: str | Loss = "bce",
         sampler: str | LSHConfig | Sampler = "random",
         n_negatives: int = 4096,
+        precision: str = "auto",
         per_sample: bool = False,
         epochs: int | str = "auto",
         batch_size: int = 256,
@@ -155,6 +158,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         self.loss = loss
         self.sampler = sampler
         self.n_negatives = n_negatives
+        self.precision = precision
         self.per_sample = per_sample
         self.epochs = epochs
         self.batch_size = batch_size

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparsenet import kernels
 from sparsenet._validation import MAX_WIDTH, boolean, choice, integer, number_of_bytes, optional, real
 from sparsenet.estimators import scaling
 from sparsenet.layers import ACTIVATIONS
@@ -18,6 +19,7 @@ from sparsenet.training import TrainingConfig
 SAMPLERS = ("random", "frequency", "lsh", "none")
 LOSSES = ("bce", "softmax")
 OPTIMIZERS = ("adam", "adagrad", "sgd")
+PRECISIONS = ("auto", "float32", "bfloat16")
 DECAYS = ("constant", "linear", "cosine")
 #: ``epochs="auto"`` takes MOST_EPOCHS passes; on large data, which has had ENOUGH_STEPS before, fewer, down to
 #: FEWEST_EPOCHS; on small data as many as give it LEAST_STEPS.
@@ -37,6 +39,7 @@ class Settings:
     loss: Loss
     sampler: str | LSHConfig | Sampler
     n_negatives: int
+    bf16: bool
     per_sample: bool
     epochs: int | None
     batch_size: int
@@ -63,6 +66,7 @@ class Settings:
             loss=_loss(p["loss"], real("label_smoothing", p["label_smoothing"], 0, 0.5, open_high=True)),
             sampler=_sampler(p["sampler"]),
             n_negatives=integer("n_negatives", p["n_negatives"], 1),
+            bf16=_bf16(p["precision"]),
             per_sample=boolean("per_sample", p["per_sample"]),
             epochs=None if _is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1),
             batch_size=integer("batch_size", p["batch_size"], 1, 1 << 20),
@@ -143,6 +147,11 @@ def _sampler(value: Any) -> str | LSHConfig | Sampler:
         sampler: Sampler = value
         return sampler
     return choice("sampler", value, SAMPLERS, ", an LSHConfig or a Sampler object")
+
+
+def _bf16(value: Any) -> bool:
+    name = choice("precision", value, PRECISIONS)
+    return kernels.has_bf16() if name == "auto" else name == "bfloat16"
 
 
 def _rate(name: str, p: Mapping[str, Any]) -> float:

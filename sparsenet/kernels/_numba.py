@@ -23,6 +23,7 @@ __all__ = [
     "bce_gradient",
     "count_marks",
     "csr_matmul",
+    "has_bf16",
     "isa_available",
     "isa_used",
     "label_centroids",
@@ -60,3 +61,8 @@ def set_isa(name: str) -> None:
     """Accept the one level there is."""
     if name != "numba":
         raise ValueError(f"instruction set {name!r} is not available here; the Numba kernels have: numba")
+
+
+def has_bf16() -> bool:
+    """Say that products of bfloat16 bring no speed: Numba knows no instruction for them."""
+    return False

@@ -7,7 +7,7 @@ GFLOP/s where NumPy's OpenBLAS has 110.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,7 @@ def matmul(
     b_rows: I32 | None,
     transpose_a: bool,
     transpose_b: bool,
+    bf16: bool,
     threads: int,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
@@ -61,12 +62,15 @@ def matmul(
         raise ValueError(f"b does not fit a: the inner extents are {depth} and {b_depth}")
     if out.shape != (m, n):
         raise ValueError(f"out has shape {out.shape}, expected {(m, n)}")
-    multiply(left, right, out, threads)
+    multiply(left, right, out, threads, bf16)
 
 
-def multiply(left: Operand, right: Operand, out: F32, threads: int) -> None:
+def multiply(left: Operand, right: Operand, out: F32, threads: int, bf16: bool = False) -> None:
     """Compute ``out = left @ right`` for operands that fit."""
     a, b = pack(left, PANEL_ROWS, threads), pack(right, PANEL_COLUMNS, threads)
+    if bf16:
+        for panels in (a, b):
+            parallel_for(_round_to_bfloat16, len(panels), threads, panels.view(np.uint32))
     blocks = -(-len(a) // TASK_PANELS)
     parallel_for(_multiply, blocks * len(b), threads, a, b, out)
 
@@ -100,6 +104,18 @@ def _pack(
                 row = data[rows[p] if gather else p]
                 for i in range(used):
                     out[q, p, i] = row[q * width + i]
+
+
+@jit
+def _round_to_bfloat16(first: int, last: int, bits: Any) -> None:
+    # To the nearest, ties to even; a carry out of the mantissa rightly gives the next power of two, or infinity.
+    for q in range(first, last):
+        panel = bits[q].reshape(-1)
+        for i in range(panel.size):
+            word = panel[i]
+            carry = np.uint32(0x7FFF) + ((word >> np.uint32(16)) & np.uint32(1))
+            is_nan = (word & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+            panel[i] = (word | np.uint32(0x00400000) if is_nan else word + carry) & np.uint32(0xFFFF0000)
 
 
 @jit

@@ -1,0 +1,121 @@
+// The dense matrix product: how it is cut into blocks that stay in the caches, and shared out.
+#include <algorithm>
+
+#include "engine.h"
+#include "scratch.h"
+#include "threads.h"
+
+namespace sparsenet {
+namespace {
+
+// A panel of B (kWords x tile_cols words) stays in the first-level cache, a block of packed A in the second.
+constexpr int64_t kWords = 256;
+constexpr int64_t kBlockRows = 48;
+constexpr int64_t kBlockCols = 128;
+// Columns of a product whose packed B, a block of depth of it, fits into the second-level cache.
+constexpr int64_t kMostCols = 768;
+constexpr int64_t kEnoughTasks = 64;  // for any number of threads to be kept busy
+// A product that is small and deep is cut along its depth; the parts, summed at the end, take little memory.
+constexpr int64_t kDeepChunk = 1024, kSmall = 1 << 18;
+
+int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+struct Product {
+  const Matmul& kernel;
+  Operand a, b;
+  MatmulShape shape;
+
+  int64_t words(int64_t depth) const { return ceil_div(depth, kernel.depth_of_word); }
+  int64_t block_depth() const { return kWords * kernel.depth_of_word; }
+  int64_t block_rows() const { return round_up(kBlockRows, kernel.tile_rows); }
+
+  void pack_b(int64_t j, int64_t cols, int64_t p, int64_t depth, float* packed) const {
+    kernel.pack_b(b, shape.transpose_b, j, cols, p, depth, packed);
+  }
+  // Rows [i, i + rows) over depths [p, p + depth), times packed columns, into out = or += (row stride n).
+  void multiply(int64_t i, int64_t rows, int64_t p, int64_t depth, const float* packed_b, int64_t cols, float* out,
+                bool accumulate) const {
+    static thread_local Scratch scratch;
+    float* packed_a = scratch.floats(block_rows() * kWords);
+    kernel.pack_a(a, !shape.transpose_a, i, rows, p, depth, packed_a);
+    kernel.multiply(packed_a, packed_b, rows, cols, depth, out, shape.n, accumulate);
+  }
+};
+
+// Shared out by blocks of the result, each summed over the whole depth. B is packed once, for all.
+void multiply_by_blocks(const Product& product, float* out, int threads) {
+  const Matmul& kernel = product.kernel;
+  const int64_t m = product.shape.m, n = product.shape.n, depth = product.shape.depth;
+  const int64_t step = kernel.depth_of_word, block_depth = product.block_depth(), block_rows = product.block_rows();
+  const int64_t pack_cols = round_up(kBlockCols, kernel.tile_cols), padded_n = round_up(n, kernel.tile_cols);
+  const int64_t row_blocks = ceil_div(m, block_rows);
+  // Each block of columns packs A once more: there are several only where the rows give too few tasks.
+  const int64_t most_cols = round_up(kMostCols, kernel.tile_cols);
+  const int64_t block_cols = row_blocks >= kEnoughTasks ? std::min(most_cols, padded_n) : pack_cols;
+  const int64_t col_blocks = ceil_div(n, block_cols), pack_blocks = ceil_div(n, pack_cols);
+
+  static thread_local Scratch scratch;
+  float* packed_b = scratch.floats(padded_n * product.words(depth));
+  const auto packed_at = [&](int64_t p, int64_t j, int64_t used) {
+    return packed_b + p / step * padded_n + j * product.words(used);
+  };
+  parallel_for(ceil_div(depth, block_depth) * pack_blocks, threads, [&](int64_t task) {
+    const int64_t p = task / pack_blocks * block_depth, j = task % pack_blocks * pack_cols;
+    const int64_t used = std::min(block_depth, depth - p);
+    product.pack_b(j, std::min(pack_cols, n - j), p, used, packed_at(p, j, used));
+  });
+  parallel_for(row_blocks * col_blocks, threads, [&](int64_t task) {
+    const int64_t i = task / col_blocks * block_rows, j = task % col_blocks * block_cols;
+    const int64_t rows = std::min(block_rows, m - i), cols = std::min(block_cols, n - j);
+    for (int64_t p = 0; p < depth; p += block_depth) {
+      const int64_t used = std::min(block_depth, depth - p);
+      product.multiply(i, rows, p, used, packed_at(p, j, used), cols, out + i * n + j, p > 0);
+    }
+  });
+}
+
+// Shared out by chunks of the depth, since the result has few blocks and each operand would be read for each of them.
+// The chunks depend on the sizes alone and are summed in their order: no bit of the result depends on the threads.
+void multiply_by_depth(const Product& product, float* out, int threads) {
+  const int64_t m = product.shape.m, n = product.shape.n, depth = product.shape.depth;
+  const int64_t block_depth = product.block_depth(), block_rows = product.block_rows();
+  const int64_t chunks = ceil_div(depth, kDeepChunk);
+  static thread_local Scratch sums_scratch;
+  float* sums = sums_scratch.floats(chunks * m * n);
+  parallel_for(chunks, threads, [&](int64_t chunk) {
+    static thread_local Scratch scratch;
+    float* packed_b = scratch.floats(round_up(n, product.kernel.tile_cols) * kWords);
+    const int64_t first = chunk * kDeepChunk, last = std::min(depth, first + kDeepChunk);
+    for (int64_t p = first; p < last; p += block_depth) {
+      const int64_t used = std::min(block_depth, last - p);
+      product.pack_b(0, n, p, used, packed_b);
+      for (int64_t i = 0; i < m; i += block_rows)
+        product.multiply(i, std::min(block_rows, m - i), p, used, packed_b, n, sums + (chunk * m + i) * n, p > first);
+    }
+  });
+  parallel_blocks(m * n, 1 << 14, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float sum = sums[i];
+      for (int64_t chunk = 1; chunk < chunks; ++chunk) sum += sums[chunk * m * n + i];
+      out[i] = sum;
+    }
+  });
+}
+
+}  // namespace
+
+void matmul(Operand a, Operand b, MatmulShape shape, float* out, int threads) {
+  if (shape.m == 0 || shape.n == 0) return;
+  if (shape.depth == 0) {
+    std::fill(out, out + shape.m * shape.n, 0.0f);
+    return;
+  }
+  const Product product = {shape.half ? kernels().half : kernels().single, a, b, shape};
+  if (shape.m * shape.n <= kSmall && shape.depth > 2 * kDeepChunk)
+    multiply_by_depth(product, out, threads);
+  else
+    multiply_by_blocks(product, out, threads);
+}
+
+}  // namespace sparsenet
