@@ -33,12 +33,12 @@ struct CentroidsOut {
 void label_centroids(const int64_t* label_indptr, const int32_t* label_points, int64_t n_labels, Csr points,
                      int64_t n_features, const int64_t* budget, CentroidsOut out, int threads);
 
-int64_t wide_touch(const int32_t* active, int64_t a, const int64_t* indptr, const int32_t* indices,
-                   const int32_t* slots, int64_t* touched_indptr, int64_t* touched, int threads);
-void wide_forward(const int64_t* touched_indptr, const int64_t* touched, int64_t a, const int32_t* indices,
-                  const float* weights, Postings postings, float* out, int64_t n, int threads);
-void wide_gradient(const int64_t* touched_indptr, const int64_t* touched, int64_t a, const int32_t* indices,
-                   Postings postings, const float* grad, int64_t n, float* out, int threads);
+int64_t wide_touch(Support support, int64_t a, const int32_t* slots, int64_t* touched_indptr, int64_t* positions,
+                   int32_t* touched_slots, int threads);
+void wide_forward(ConstTouched touched, int64_t a, const float* weights, Postings postings, float* out, int64_t n,
+                  int threads);
+void wide_gradient(ConstTouched touched, int64_t a, Postings postings, const float* grad, int64_t n, float* out,
+                   int threads);
 
 void bce_gradient(float* logits, int64_t a, int64_t n, Positives positives, const float* negative_weights,
                   float smoothing, float scale, double* losses, int threads);

@@ -9,12 +9,14 @@
 
 namespace sparsenet {
 
-// A batch as postings: feature slot s holds rows[starts[s]] ... rows[starts[s + 1] - 1].
+// A batch as postings: feature slot s holds rows[starts[s]] ... rows[starts[s + 1] - 1]. Where dense_of[s] >= 0, that
+// row of `dense` has the same values, zeros included.
 struct Postings {
-  const int32_t* slots;  // feature -> slot, or -1 if absent from the batch
   const int64_t* starts;
   const int32_t* rows;
   const float* values;
+  const int32_t* dense_of;
+  const float* dense;
 };
 
 // A compressed sparse row matrix.
@@ -22,6 +24,25 @@ struct Csr {
   const int64_t* indptr;
   const int32_t* indices;
   const float* data;
+};
+
+// The wide weights of the active labels: those of label l have the features features[indptr[l]] ... .
+struct Support {
+  const int32_t* active;
+  const int64_t* indptr;
+  const int32_t* features;
+};
+
+// Those of them whose feature is present in the batch: where they are in the support, and the slot of their feature.
+struct Touched {
+  const int64_t* indptr;
+  int64_t* positions;
+  int32_t* slots;
+};
+struct ConstTouched {
+  const int64_t* indptr;
+  const int64_t* positions;
+  const int32_t* slots;
 };
 
 // The points of which each active label is a true label, with the weight of each.
@@ -73,10 +94,13 @@ struct KernelTable {
                    float* out);
 
   // --- the wide path, for active labels [begin, end) ---
-  void (*wide_forward)(const int64_t* touched_indptr, const int64_t* touched, const int32_t* indices,
-                       const float* weights, Postings postings, float* out, int64_t n, int64_t begin, int64_t end);
-  void (*wide_gradient)(const int64_t* touched_indptr, const int64_t* touched, const int32_t* indices,
-                        Postings postings, const float* grad, int64_t n, float* out, int64_t begin, int64_t end);
+  // `slots` gives the slot of each feature, or -1 if it is absent from the batch.
+  void (*wide_count)(Support support, const int32_t* slots, int64_t* counts, int64_t begin, int64_t end);
+  void (*wide_touch)(Support support, const int32_t* slots, Touched touched, int64_t begin, int64_t end);
+  void (*wide_forward)(ConstTouched touched, const float* weights, Postings postings, float* out, int64_t n,
+                       int64_t begin, int64_t end);
+  void (*wide_gradient)(ConstTouched touched, Postings postings, const float* grad, int64_t n, float* out,
+                        int64_t begin, int64_t end);
 
   // --- losses, in place on a tile (a x n) ---
   // For active labels [begin, end); `scratch` holds n floats.

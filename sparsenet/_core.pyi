@@ -91,36 +91,50 @@ def label_centroids(
     """
 
 def wide_touch(
-    active: I32, indptr: I64, indices: I32, slots: I32, touched_indptr: I64, touched: I64, threads: int
+    active: I32,
+    indptr: I64,
+    indices: I32,
+    slots: I32,
+    touched_indptr: I64,
+    touched: I64,
+    touched_slots: I32,
+    threads: int,
 ) -> int:
     """Find the wide weights that a batch uses: those of active labels whose feature is present in the batch.
 
     indptr (L + 1,), indices: the support of each label. `touched_indptr` (a + 1,) and `touched` (room for the
-    active labels' whole support) receive positions into `indices`, ascending within a label. Returns their number.
+    active labels' whole support) receive positions into `indices`, ascending within a label, and `touched_slots`,
+    of the same length, the slots of their features in the batch. Returns their number.
     """
 
 def wide_forward(
     touched_indptr: I64,
     touched: I64,
-    indices: I32,
+    touched_slots: I32,
     weights: F32,
-    slots: I32,
     starts: I64,
     rows: I32,
     values: F32,
+    dense_of: I32,
+    dense: F32,
     out: F32,
     threads: int,
 ) -> None:
-    """Add the wide scores of a batch to `out` (a, n): the sparse-sparse product over the batch's postings."""
+    """Add the wide scores of a batch to `out` (a, n): the sparse-sparse product over the batch's postings.
+
+    Slot s has the postings ``rows[starts[s] : starts[s + 1]]`` and their `values`. A slot with many of them may have
+    them in row ``dense_of[s]`` of `dense` (k, n) as well, zeros included, else ``dense_of[s]`` (p,) is -1.
+    """
 
 def wide_gradient(
     touched_indptr: I64,
     touched: I64,
-    indices: I32,
-    slots: I32,
+    touched_slots: I32,
     starts: I64,
     rows: I32,
     values: F32,
+    dense_of: I32,
+    dense: F32,
     grad: F32,
     out: F32,
     threads: int,

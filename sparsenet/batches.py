@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,6 +16,10 @@ from sparsenet import kernels
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+
+#: An id that one in so many points of a batch holds, and at least so many of them, gets a dense row: a vector loop over
+#: all points then takes less time than one over those.
+DENSE_SHARE, FEWEST_DENSE = 16, 8
 
 
 class Workspace:
@@ -128,6 +133,25 @@ class Postings:
     starts: I64
     points: I32
     values: F32
+
+    def dense(self, n: int) -> DensePostings:
+        """Spread out the ids that many of the batch's `n` points hold."""
+        lengths = np.diff(self.starts)
+        frequent = np.flatnonzero(lengths >= max(FEWEST_DENSE, n // DENSE_SHARE))
+        row_of = np.full(len(lengths), -1, np.int32)
+        row_of[frequent] = np.arange(len(frequent))
+        rows = np.zeros((len(frequent), n), np.float32)
+        for row, slot in zip(rows, frequent, strict=True):
+            held = slice(self.starts[slot], self.starts[slot + 1])
+            row[self.points[held]] = self.values[held]
+        return DensePostings(row_of, rows)
+
+
+class DensePostings(NamedTuple):
+    """Postings of frequent ids as dense rows: row ``row_of[s]`` (or -1) of `rows` (k, n) has those of the s-th id."""
+
+    row_of: I32
+    rows: F32
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet import kernels
-from sparsenet.batches import Postings, Rows, Workspace
+from sparsenet.batches import DensePostings, Postings, Rows, Workspace
 from sparsenet.optim import Adagrad, Optimizer, Parameter
 
 F32 = NDArray[np.float32]
@@ -80,10 +80,15 @@ def _sums(values: NDArray[np.float64], indptr: I64) -> NDArray[np.float64]:
 
 @dataclass
 class Touched:
-    """The wide weights that a batch uses, of active label l at ``positions[indptr[l] : indptr[l + 1]]``."""
+    """The wide weights that a batch uses, of active label l at ``positions[indptr[l] : indptr[l + 1]]``.
+
+    `slots` says which of the batch's features each belongs to; `dense` has the frequent ones of these.
+    """
 
     indptr: I64
     positions: I64
+    slots: I32
+    dense: DensePostings
 
 
 def _check_support(n_features: int, indptr: I64, indices: I32) -> None:
@@ -198,25 +203,27 @@ class WidePath:
             self.weight.state[name] = np.concatenate((array, new))[order]
         self.forget_inverted()
 
-    def touch(self, active: I32, postings: Postings, workspace: Workspace, threads: int) -> Touched:
-        """Find the weights of active labels whose features are present."""
+    def touch(self, active: I32, postings: Postings, n: int, workspace: Workspace, threads: int) -> Touched:
+        """Find the weights of active labels whose features are present in a batch of `n` points."""
         room = int((self.indptr[active + 1] - self.indptr[active]).sum())
         indptr = np.empty(len(active) + 1, np.int64)
         positions = np.asarray(workspace.take("wide.touched", (room,), np.int64))
-        n = kernels.wide_touch(active, self.indptr, self.indices, postings.slots, indptr, positions, threads)
-        return Touched(indptr, positions[:n])
+        slots = np.asarray(workspace.take("wide.slots", (room,), np.int32))
+        support = (active, self.indptr, self.indices, postings.slots)
+        found = kernels.wide_touch(*support, indptr, positions, slots, threads)
+        return Touched(indptr, positions[:found], slots[:found], postings.dense(n))
 
     def add_scores(self, touched: Touched, postings: Postings, out: F32, threads: int) -> None:
         """Add the wide scores of a batch to `out` (active, n)."""
         kernels.wide_forward(
             touched.indptr,
             touched.positions,
-            self.indices,
+            touched.slots,
             self.weight.value.reshape(-1),
-            postings.slots,
             postings.starts,
             postings.points,
             postings.values,
+            *touched.dense,
             out,
             threads,
         )
@@ -229,11 +236,11 @@ class WidePath:
         kernels.wide_gradient(
             touched.indptr,
             touched.positions,
-            self.indices,
-            postings.slots,
+            touched.slots,
             postings.starts,
             postings.points,
             postings.values,
+            *touched.dense,
             grad,
             out,
             threads,

@@ -115,6 +115,14 @@ def postings(rng: np.random.Generator, n: int) -> Arguments:
     }
 
 
+def dense_postings(batch: Arguments, n: int) -> Arguments:
+    """Give every third slot a dense row."""
+    rows = reference.dense_postings(batch["starts"], batch["rows"], batch["values"], n).T
+    dense_of = np.full(len(rows), -1, np.int32)
+    dense_of[::3] = np.arange(len(dense_of[::3]))
+    return {"dense_of": dense_of, "dense": np.ascontiguousarray(rows[::3], np.float32)}
+
+
 def wide_batch(rng: np.random.Generator, shape: Shape) -> Arguments:
     """Draw the support of some more labels than are active, and what a batch touches of it."""
     indptr, indices, weights = csr(rng, shape.labels + 5, N_FEATURES)
@@ -126,9 +134,11 @@ def wide_batch(rng: np.random.Generator, shape: Shape) -> Arguments:
         "indptr": indptr,
         "touched_indptr": touched["touched_indptr"].astype(np.int64),
         "touched": touched["touched"].astype(np.int64),
+        "touched_slots": touched["touched_slots"].astype(np.int32),
         "indices": indices,
         "weights": weights,
         **batch,
+        **dense_postings(batch, shape.n),
     }
 
 

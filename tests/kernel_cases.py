@@ -89,19 +89,23 @@ def wide_touch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     wide = wide_batch(rng, shape)
     support = int(np.diff(wide["indptr"])[wide["active"]].sum())
     outputs = {"touched_indptr": np.empty(shape.labels + 1, np.int64), "touched": np.empty(support, np.int64)}
+    outputs["touched_slots"] = np.empty(support, np.int32)
     arguments = pick(wide, "active", "indptr", "indices", "slots") | outputs
     yield Call("wide_touch", arguments, tuple(outputs))
 
 
+POSTINGS = ("starts", "rows", "values", "dense_of", "dense")
+
+
 def wide_forward(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     wide = wide_batch(rng, shape)
-    names = ("touched_indptr", "touched", "indices", "weights", "slots", "starts", "rows", "values")
+    names = ("touched_indptr", "touched", "touched_slots", "weights", *POSTINGS)
     yield Call("wide_forward", pick(wide, *names) | {"out": normal(rng, shape.labels, shape.n)}, ("out",))
 
 
 def wide_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     wide = wide_batch(rng, shape)
-    names = ("touched_indptr", "touched", "indices", "slots", "starts", "rows", "values")
+    names = ("touched_indptr", "touched", "touched_slots", *POSTINGS)
     tile = {"grad": normal(rng, shape.labels, shape.n), "out": normal(rng, len(wide["touched"]))}
     yield Call("wide_gradient", pick(wide, *names) | tile, ("out",))
 

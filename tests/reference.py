@@ -100,54 +100,57 @@ def label_centroids(
 
 def wide_touch(active: Array, indptr: Array, indices: Array, slots: Array) -> Outputs:
     touched = [[j for j in range(indptr[label], indptr[label + 1]) if slots[indices[j]] >= 0] for label in active]
+    positions = np.array([j for label in touched for j in label], np.int64)
     return {
         "touched_indptr": np.cumsum([0, *map(len, touched)]),
-        "touched": np.array([j for label in touched for j in label], np.int64),
-        "returned": np.array(sum(map(len, touched))),
+        "touched": positions,
+        "touched_slots": slots[indices[positions]],
+        "returned": np.array(len(positions)),
     }
 
 
-def dense_postings(slots: Array, starts: Array, rows: Array, values: Array, n: int) -> Array:
-    out = np.zeros((n, len(slots)))
-    for feature in np.flatnonzero(slots >= 0):
-        posting = slice(starts[slots[feature]], starts[slots[feature] + 1])
-        np.add.at(out[:, feature], rows[posting], double(values[posting]))
+def dense_postings(starts: Array, rows: Array, values: Array, n: int) -> Array:
+    """Return the batch (n, p) with a column for each slot."""
+    out = np.zeros((n, len(starts) - 1))
+    for slot, posting in enumerate(ranges(starts)):
+        np.add.at(out[:, slot], rows[posting], double(values[posting]))
     return out
 
 
 def wide_forward(
     touched_indptr: Array,
     touched: Array,
-    indices: Array,
+    touched_slots: Array,
     weights: Array,
-    slots: Array,
     starts: Array,
     rows: Array,
     values: Array,
+    dense_of: Array,
+    dense: Array,
     out: Array,
 ) -> Outputs:
-    points = dense_postings(slots, starts, rows, values, out.shape[1])
+    points = dense_postings(starts, rows, values, out.shape[1])
     scores = double(out)
     for label, entries in enumerate(ranges(touched_indptr)):
-        positions = touched[entries]
-        scores[label] += points[:, indices[positions]] @ double(weights[positions])
+        scores[label] += points[:, touched_slots[entries]] @ double(weights[touched[entries]])
     return {"out": scores}
 
 
 def wide_gradient(
     touched_indptr: Array,
     touched: Array,
-    indices: Array,
-    slots: Array,
+    touched_slots: Array,
     starts: Array,
     rows: Array,
     values: Array,
+    dense_of: Array,
+    dense: Array,
     grad: Array,
 ) -> Outputs:
-    points = dense_postings(slots, starts, rows, values, grad.shape[1])
+    points = dense_postings(starts, rows, values, grad.shape[1])
     out = np.zeros(touched_indptr[-1])
     for label, entries in enumerate(ranges(touched_indptr)):
-        out[entries] = double(grad[label]) @ points[:, indices[touched[entries]]]
+        out[entries] = double(grad[label]) @ points[:, touched_slots[entries]]
     return {"out": out}
 
 

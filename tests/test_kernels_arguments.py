@@ -37,8 +37,8 @@ FREE_LENGTH = {
     "pair_dot": {"weight"},
     "label_centroids": {"indptr"},
     "wide_touch": {"indptr", "indices", "slots"},
-    "wide_forward": {"slots", "starts", "rows", "values"},
-    "wide_gradient": {"indices", "slots", "starts", "rows", "values"},
+    "wide_forward": {"weights", "rows", "values", "dense"},
+    "wide_gradient": {"rows", "values", "dense"},
     "sgd_rows": {"value"},
     "predict_topk": {"wide_indptr"},
 }

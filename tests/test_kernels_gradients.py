@@ -72,16 +72,15 @@ class Composition:
         self.positives = (indptr, points, np.abs(weights) + np.float32(0.5), negatives)
 
     def of_batch(self, *names: str) -> Arguments:
-        return {name: self.wide[name] for name in ("touched_indptr", "touched", *names)}
+        return {name: self.wide[name] for name in ("touched_indptr", "touched", "touched_slots", *names)}
 
     def loss(self, weight: Array, hidden: Array, wide_weights: Array) -> float:
         n, labels = self.shape.n, self.shape.labels
         wide = self.wide
-        support = np.zeros((labels, N_FEATURES))
+        points = reference.dense_postings(*(wide[name] for name in ("starts", "rows", "values")), n)
+        support = np.zeros((labels, points.shape[1]))
         for label, entries in enumerate(reference.ranges(wide["touched_indptr"])):
-            positions = wide["touched"][entries]
-            support[label, wide["indices"][positions]] = wide_weights[positions]
-        points = reference.dense_postings(*(wide[name] for name in ("slots", "starts", "rows", "values")), n)
+            support[label, wide["touched_slots"][entries]] = wide_weights[wide["touched"][entries]]
         logits = weight[self.active] @ hidden.T + support @ points.T
         targets, weights = reference.bce_targets(logits.shape, *self.positives, 0.1)
         return float(reference.bce_loss(logits, targets, weights).sum())
@@ -89,16 +88,16 @@ class Composition:
     def gradients(self, backend: ModuleType) -> tuple[Array, Array, Array, float]:
         """Go forward and backward by kernels: gradients of active rows, of hidden, of touched weights; the loss."""
         n, labels = self.shape.n, self.shape.labels
-        postings = ("slots", "starts", "rows", "values")
+        postings = ("starts", "rows", "values", "dense_of", "dense")
         tile, losses = np.empty((labels, n), np.float32), np.empty(labels)
         backend.matmul(self.weight, self.hidden, tile, self.active, None, False, True, False, 2)
-        backend.wide_forward(**self.of_batch("indices", "weights", *postings), out=tile, threads=2)
+        backend.wide_forward(**self.of_batch("weights", *postings), out=tile, threads=2)
         backend.bce_gradient(tile, *self.positives, 0.1, 1.0, losses, 2)
         grad_weight, grad_hidden = np.empty((labels, self.shape.width), np.float32), np.empty_like(self.hidden)
         grad_wide = np.empty(len(self.wide["touched"]), np.float32)
         backend.matmul(tile, self.hidden, grad_weight, None, None, False, False, False, 2)
         backend.matmul(tile, self.weight, grad_hidden, None, self.active, True, False, False, 2)
-        backend.wide_gradient(**self.of_batch("indices", *postings), grad=tile, out=grad_wide, threads=2)
+        backend.wide_gradient(**self.of_batch(*postings), grad=tile, out=grad_wide, threads=2)
         return grad_weight, grad_hidden, grad_wide, float(losses.sum())
 
 

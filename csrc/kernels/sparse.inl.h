@@ -19,29 +19,94 @@ void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t 
   }
 }
 
-void wide_forward(const int64_t* touched_indptr, const int64_t* touched, const int32_t* indices, const float* weights,
-                  Postings postings, float* out, int64_t n, int64_t begin, int64_t end) {
+// The support of the next label, which lies anywhere in a large table: its first lines; the rest the CPU foresees.
+inline void prefetch_support(Support support, int64_t a, int64_t end) {
+  if (a >= end) return;
+  const int32_t* features = support.features + support.indptr[support.active[a]];
+  for (int64_t line = 0; line < 4; ++line) __builtin_prefetch(features + 16 * line);
+}
+
+void wide_count(Support support, const int32_t* slots, int64_t* counts, int64_t begin, int64_t end) {
   for (int64_t a = begin; a < end; ++a) {
-    float* scores = out + a * n;
-    for (int64_t t = touched_indptr[a]; t < touched_indptr[a + 1]; ++t) {
-      const int64_t slot = postings.slots[indices[touched[t]]];
-      const float w = weights[touched[t]];
-      for (int64_t j = postings.starts[slot]; j < postings.starts[slot + 1]; ++j)
-        scores[postings.rows[j]] += w * postings.values[j];
+    prefetch_support(support, a + 1, end);
+    const int64_t stop = support.indptr[support.active[a] + 1];
+    int32_t count = 0;
+    for (int64_t j = support.indptr[support.active[a]]; j < stop; ++j) count += slots[support.features[j]] >= 0;
+    counts[a] = count;
+  }
+}
+
+void wide_touch(Support support, const int32_t* slots, Touched touched, int64_t begin, int64_t end) {
+  for (int64_t a = begin; a < end; ++a) {
+    prefetch_support(support, a + 1, end);
+    const int64_t stop = support.indptr[support.active[a] + 1], room = touched.indptr[a + 1];
+    int64_t at = touched.indptr[a];
+    // Whether a feature is present is hard to predict: each is written, and stays if it is. Until there is no room.
+    for (int64_t j = support.indptr[support.active[a]]; j < stop && at < room; ++j) {
+      const int32_t slot = slots[support.features[j]];
+      touched.positions[at] = j;
+      touched.slots[at] = slot;
+      at += slot >= 0;
     }
   }
 }
 
-void wide_gradient(const int64_t* touched_indptr, const int64_t* touched, const int32_t* indices, Postings postings,
-                   const float* grad, int64_t n, float* out, int64_t begin, int64_t end) {
+// The posting list of a touched weight. It is short and of any length, so that a CPU guesses its end wrongly and throws
+// away what it had begun of the next one: the loops below fetch the next list's ends before they walk through this one.
+// A list that is long has its points in a dense row as well, and that goes faster.
+struct PostingList {
+  int64_t from, to;
+  const float* dense;  // null, or a value for each point
+};
+
+inline PostingList list_of(Postings postings, int64_t n, int64_t slot) {
+  const int64_t dense = postings.dense_of[slot];
+  return {postings.starts[slot], postings.starts[slot + 1], dense < 0 ? nullptr : postings.dense + dense * n};
+}
+
+constexpr int64_t kWeightsAhead = 16;  // weights lie anywhere in a large table
+
+void wide_forward(ConstTouched touched, const float* weights, Postings postings, float* __restrict out, int64_t n,
+                  int64_t begin, int64_t end) {
+  int64_t t = touched.indptr[begin];
+  const int64_t last = touched.indptr[end];
+  if (t == last) return;
+  PostingList list = list_of(postings, n, touched.slots[t]);
+  float weight = weights[touched.positions[t]];
+  for (int64_t a = begin; a < end; ++a) {
+    float* __restrict scores = out + a * n;
+    while (t < touched.indptr[a + 1]) {
+      if (t + kWeightsAhead < last) __builtin_prefetch(weights + touched.positions[t + kWeightsAhead]);
+      const int64_t next = ++t < last ? t : last - 1;
+      const PostingList next_list = list_of(postings, n, touched.slots[next]);
+      const float next_weight = weights[touched.positions[next]];
+      if (list.dense != nullptr)
+        for (int64_t i = 0; i < n; ++i) scores[i] += weight * list.dense[i];
+      else
+        for (int64_t j = list.from; j < list.to; ++j) scores[postings.rows[j]] += weight * postings.values[j];
+      list = next_list;
+      weight = next_weight;
+    }
+  }
+}
+
+void wide_gradient(ConstTouched touched, Postings postings, const float* grad, int64_t n, float* out, int64_t begin,
+                   int64_t end) {
+  int64_t t = touched.indptr[begin];
+  const int64_t last = touched.indptr[end];
+  if (t == last) return;
+  PostingList list = list_of(postings, n, touched.slots[t]);
   for (int64_t a = begin; a < end; ++a) {
     const float* g = grad + a * n;
-    for (int64_t t = touched_indptr[a]; t < touched_indptr[a + 1]; ++t) {
-      const int64_t slot = postings.slots[indices[touched[t]]];
+    for (; t < touched.indptr[a + 1]; ++t) {
+      const PostingList next_list = list_of(postings, n, touched.slots[t + 1 < last ? t + 1 : t]);
       float sum = 0;
-      for (int64_t j = postings.starts[slot]; j < postings.starts[slot + 1]; ++j)
-        sum += g[postings.rows[j]] * postings.values[j];
+      if (list.dense != nullptr)
+        for (int64_t i = 0; i < n; ++i) sum += g[i] * list.dense[i];
+      else
+        for (int64_t j = list.from; j < list.to; ++j) sum += g[postings.rows[j]] * postings.values[j];
       out[t] = sum;
+      list = next_list;
     }
   }
 }

@@ -61,8 +61,13 @@ template <typename Precision, int64_t kPanel>
 void pack_rows(Operand source, int64_t first, int64_t count, int64_t depth_first, int64_t depth, float* out) {
   constexpr int64_t step = Precision::kDepthOfWord;
   const int64_t n_words = (depth + step - 1) / step;
+  constexpr int64_t kAhead = 2;  // gathered rows lie anywhere in a large table
   float words[kPackDepth];
   for (int64_t i = 0; i < count; ++i) {
+    if (source.gather != nullptr && i + kAhead < count) {
+      const float* later = row_of(source, first + i + kAhead) + depth_first;
+      for (int64_t c = 0; c < depth; c += 16) __builtin_prefetch(later + c);
+    }
     const float* row = row_of(source, first + i) + depth_first;
     for (int64_t begin = 0; begin < n_words; begin += kPackDepth) {
       const int64_t n = n_words - begin < kPackDepth ? n_words - begin : kPackDepth;

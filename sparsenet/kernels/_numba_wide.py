@@ -106,19 +106,28 @@ def _keep_largest(total: F32, features: I32, magnitudes: F32, budget: int) -> in
     slots="i32 _",
     touched_indptr="out i64 a+1",
     touched="out i64 _",
+    touched_slots="out i32 _",
 )
 def wide_touch(
-    active: I32, indptr: I64, indices: I32, slots: I32, touched_indptr: I64, touched: I64, threads: int
+    active: I32,
+    indptr: I64,
+    indices: I32,
+    slots: I32,
+    touched_indptr: I64,
+    touched: I64,
+    touched_slots: I32,
+    threads: int,
 ) -> int:
     """See `sparsenet/_core.pyi`."""
     support = int((indptr[1:][active] - indptr[active]).sum())
-    if len(touched) < support:
-        raise ValueError(f"touched has shape[0] = {len(touched)}, expected at least {support}, the active support")
+    for name, array in (("touched", touched), ("touched_slots", touched_slots)):
+        if len(array) < support:
+            raise ValueError(f"{name} has shape[0] = {len(array)}, expected at least {support}, the active support")
     batch = (active, indptr, indices, slots, touched_indptr)
     touched_indptr[0] = 0
     parallel_for(_wide_count, len(active), threads, *batch, grain=64)
     np.cumsum(touched_indptr, out=touched_indptr)
-    parallel_for(_wide_touch, len(active), threads, *batch, touched, grain=64)
+    parallel_for(_wide_touch, len(active), threads, *batch, touched, touched_slots, grain=64)
     return int(touched_indptr[-1])
 
 
@@ -141,41 +150,47 @@ def _wide_touch(
     slots: I32,
     touched_indptr: I64,
     touched: I64,
+    touched_slots: I32,
 ) -> None:
     for label in range(first, last):
-        at = touched_indptr[label]
+        at, room = touched_indptr[label], touched_indptr[label + 1]
+        # Each is written and stays if it is present, which is hard to predict; until there is no room.
         for j in range(indptr[active[label]], indptr[active[label] + 1]):
-            if slots[indices[j]] >= 0:
-                touched[at] = j
-                at += 1
+            if at == room:
+                break
+            slot = slots[indices[j]]
+            touched[at], touched_slots[at] = j, slot
+            at += slot >= 0
 
 
 @checked(
     touched_indptr="ptr a+1 t",
     touched="i64 >=t",
-    indices="i32 nnz",
-    weights="f32 nnz",
-    slots="i32 _",
-    starts="i64 _",
+    touched_slots="i32 >=t",
+    weights="f32 _",
+    starts="i64 p+1",
     rows="i32 _",
     values="f32 _",
+    dense_of="i32 p",
+    dense="f32 k n",
     out="out f32 a n",
 )
 def wide_forward(
     touched_indptr: I64,
     touched: I64,
-    indices: I32,
+    touched_slots: I32,
     weights: F32,
-    slots: I32,
     starts: I64,
     rows: I32,
     values: F32,
+    dense_of: I32,
+    dense: F32,
     out: F32,
     threads: int,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
-    wide = (touched_indptr, touched, indices, weights)
-    parallel_for(_wide_forward, len(out), threads, *wide, slots, starts, rows, values, out, grain=64)
+    wide = (touched_indptr, touched, touched_slots, weights)
+    parallel_for(_wide_forward, len(out), threads, *wide, starts, rows, values, dense_of, dense, out, grain=64)
 
 
 @jit
@@ -184,48 +199,56 @@ def _wide_forward(
     last: int,
     touched_indptr: I64,
     touched: I64,
-    indices: I32,
+    touched_slots: I32,
     weights: F32,
-    slots: I32,
     starts: I64,
     rows: I32,
     values: F32,
+    dense_of: I32,
+    dense: F32,
     out: F32,
 ) -> None:
     for label in range(first, last):
         scores = out[label]
         for t in range(touched_indptr[label], touched_indptr[label + 1]):
-            slot, weight = slots[indices[touched[t]]], weights[touched[t]]
-            for j in range(starts[slot], starts[slot + 1]):
-                scores[rows[j]] += weight * values[j]
+            slot, weight = touched_slots[t], weights[touched[t]]
+            if dense_of[slot] >= 0:
+                row = dense[dense_of[slot]]
+                for i in range(scores.size):
+                    scores[i] += weight * row[i]
+            else:
+                for j in range(starts[slot], starts[slot + 1]):
+                    scores[rows[j]] += weight * values[j]
 
 
 @checked(
     touched_indptr="ptr a+1 t",
     touched="i64 >=t",
-    indices="i32 _",
-    slots="i32 _",
-    starts="i64 _",
+    touched_slots="i32 >=t",
+    starts="i64 p+1",
     rows="i32 _",
     values="f32 _",
+    dense_of="i32 p",
+    dense="f32 k n",
     grad="f32 a n",
     out="out f32 >=t",
 )
 def wide_gradient(
     touched_indptr: I64,
     touched: I64,
-    indices: I32,
-    slots: I32,
+    touched_slots: I32,
     starts: I64,
     rows: I32,
     values: F32,
+    dense_of: I32,
+    dense: F32,
     grad: F32,
     out: F32,
     threads: int,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
-    wide = (touched_indptr, touched, indices)
-    parallel_for(_wide_gradient, len(grad), threads, *wide, slots, starts, rows, values, grad, out, grain=64)
+    batch = (touched_indptr, touched_slots, starts, rows, values, dense_of, dense)
+    parallel_for(_wide_gradient, len(grad), threads, *batch, grad, out, grain=64)
 
 
 @jit
@@ -233,20 +256,24 @@ def _wide_gradient(
     first: int,
     last: int,
     touched_indptr: I64,
-    touched: I64,
-    indices: I32,
-    slots: I32,
+    touched_slots: I32,
     starts: I64,
     rows: I32,
     values: F32,
+    dense_of: I32,
+    dense: F32,
     grad: F32,
     out: F32,
 ) -> None:
     for label in range(first, last):
         row = grad[label]
         for t in range(touched_indptr[label], touched_indptr[label + 1]):
-            slot = slots[indices[touched[t]]]
-            total = np.float32(0)
-            for j in range(starts[slot], starts[slot + 1]):
-                total += row[rows[j]] * values[j]
+            slot, total = touched_slots[t], np.float32(0)
+            if dense_of[slot] >= 0:
+                values_of = dense[dense_of[slot]]
+                for i in range(row.size):
+                    total += row[i] * values_of[i]
+            else:
+                for j in range(starts[slot], starts[slot + 1]):
+                    total += row[rows[j]] * values[j]
             out[t] = total
