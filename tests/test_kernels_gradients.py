@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from kernel_calls import N_FEATURES, Arguments, Shape, aligned, csr, normal, wide_batch
+from kernel_calls import Arguments, Shape, aligned, csr, normal, wide_batch
 from kernel_cases import calls
 from numpy.typing import NDArray
 
