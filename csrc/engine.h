@@ -62,4 +62,17 @@ struct TopkIn {
 };
 void predict_topk(const TopkIn& in, int64_t k, int32_t* out_labels, float* out_scores, int threads);
 
+struct ShortlistIn {
+  int64_t n, n_labels;
+  Csr points;
+  Csr index;  // by feature: indices are labels
+  const float* bias;
+  const int32_t* fallback;  // at least as many labels as a list is long
+};
+void shortlist(const ShortlistIn& in, int64_t size, int32_t* out_labels, float* out_scores, int threads);
+
+// The wide scores of `size` labels for each point; wide has a row for each label.
+void wide_scores(const Csr& points, int64_t n, int64_t n_features, const Csr& wide, const int32_t* labels, int64_t size,
+                 float* out, int threads);
+
 }  // namespace sparsenet

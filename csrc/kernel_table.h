@@ -119,6 +119,8 @@ struct KernelTable {
                     const float* grads, AdamStep adam, int64_t begin, int64_t end);
 
   // --- inference ---
+  // The sum of values[j] * dense[ids[j]].
+  float (*sparse_dot)(const int32_t* ids, const float* values, int64_t count, const float* dense);
   // Positions i of scores[0 .. n) above `threshold`, ascending; returns how many.
   int64_t (*above)(const float* scores, int64_t n, float threshold, int32_t* positions);
 };

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.data import DataError as DataError
     from sparsenet.data import read as read
     from sparsenet.estimators import ExtremeClassifier as ExtremeClassifier
+    from sparsenet.estimators import Predictor as Predictor
     from sparsenet.kernels import KernelWarning as KernelWarning
     from sparsenet.layers import Dense as Dense
     from sparsenet.layers import SparseInput as SparseInput
@@ -53,6 +54,7 @@ _HOMES = {
     "LSHSampler": "samplers",
     "ModelError": "storage",
     "Network": "model",
+    "Predictor": "estimators",
     "ProgressBar": "progress",
     "RandomSampler": "samplers",
     "Rows": "batches",

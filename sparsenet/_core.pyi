@@ -234,6 +234,40 @@ def predict_topk(
     first, ties to the smaller label. Where a score is NaN the labels are valid but arbitrary.
     """
 
+def shortlist(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    index_indptr: I64,
+    index_labels: I32,
+    index_weights: F32,
+    bias: F32,
+    fallback: I32,
+    out_labels: I32,
+    out_scores: F32,
+    threads: int,
+) -> None:
+    """Find for each point the c labels of the highest wide score plus bias, among those its features name.
+
+    The index (d + 1,), by feature, may leave weights out. `fallback` holds c or more distinct labels, of which the
+    first c are looked at whether a feature names them or not. `out_labels` (n, c) ascend within a row; `out_scores`
+    (n, c) are their scores as far as the index knows them.
+    """
+
+def wide_scores(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    wide_indptr: I64,
+    wide_features: I32,
+    wide_weights: F32,
+    labels: I32,
+    out: F32,
+    threads: int,
+) -> None:
+    """Compute the wide scores (n, c) of chosen `labels` (n, c) for each point; the weights come by label, (L + 1,)."""
+
 # --- hashing: see lsh/ -------------------------------------------------------------------------------------------
 # Symbols: t tables, with a power of two of buckets each; s slots. Codes are integers below the number of buckets.
 

@@ -187,6 +187,26 @@ def predict_topk(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
         yield Call("predict_topk", arguments, ("out_labels", "out_scores"))
 
 
+def shortlist(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    # Whole numbers, as for predict_topk; many sums come back to zero.
+    for c in sorted({1, 5, shape.labels} & set(range(1, shape.labels + 1))):
+        points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, shape.labels, whole, most=60)
+        arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
+        arguments |= dict(zip(("index_indptr", "index_labels", "index_weights"), index, strict=True))
+        arguments |= {"bias": whole(rng, shape.labels), "fallback": rng.permutation(shape.labels).astype(np.int32)}
+        arguments["out_labels"] = np.full((shape.n, c), -1, np.int32)
+        arguments["out_scores"] = np.full((shape.n, c), np.nan, np.float32)
+        yield Call("shortlist", arguments, ("out_labels", "out_scores"))
+
+
+def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    points, wide = csr(rng, shape.n, N_FEATURES), csr(rng, shape.labels + 1, N_FEATURES, most=60)
+    arguments = dict(zip(("indptr", "indices", "data"), points, strict=True)) | {"n_features": N_FEATURES}
+    arguments |= dict(zip(("wide_indptr", "wide_features", "wide_weights"), wide, strict=True))
+    arguments["labels"] = rng.integers(0, shape.labels + 1, (shape.n, 7)).astype(np.int32)
+    yield Call("wide_scores", arguments | {"out": normal(rng, shape.n, 7)}, ("out",))
+
+
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
     maker.__name__: maker
     for maker in (
@@ -200,6 +220,8 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
         wide_gradient,
         bce_gradient,
         softmax_gradient,
+        shortlist,
+        wide_scores,
         sgd_rows,
         adagrad_rows,
         adam_rows,

@@ -305,3 +305,49 @@ def predict_topk(
     scores = all_scores(hidden, weight, bias, indptr, indices, data, wide_indptr, wide_labels, wide_weights)
     labels = np.argsort(-scores, axis=1, kind="stable")[:, : out_labels.shape[1]]
     return {"out_labels": labels, "out_scores": np.take_along_axis(scores, labels, axis=1)}
+
+
+def shortlist(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    index_indptr: Array,
+    index_labels: Array,
+    index_weights: Array,
+    bias: Array,
+    fallback: Array,
+    out_labels: Array,
+) -> Outputs:
+    n, c = out_labels.shape
+    hidden, weight = np.zeros((n, 0)), np.zeros((len(bias), 0))
+    scores = all_scores(hidden, weight, bias, indptr, indices, data, index_indptr, index_labels, index_weights)
+    labels = np.empty((n, c), np.int64)
+    for i in range(n):
+        features = indices[indptr[i] : indptr[i + 1]]
+        named = [index_labels[index_indptr[f] : index_indptr[f + 1]] for f in features]
+        candidates = np.unique(np.concatenate([fallback[:c], *named]))
+        best = candidates[np.argsort(-scores[i, candidates], kind="stable")[:c]]
+        labels[i] = np.sort(best)
+    return {"out_labels": labels, "out_scores": np.take_along_axis(scores, labels, axis=1)}
+
+
+def wide_scores(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    n_features: int,
+    wide_indptr: Array,
+    wide_features: Array,
+    wide_weights: Array,
+    labels: Array,
+) -> Outputs:
+    points = dense_rows(indptr, indices, data, n_features)
+    weights = dense_rows(wide_indptr, wide_features, wide_weights, n_features)
+    return {"out": np.einsum("ncd,nd->nc", weights[labels], points)}
+
+
+def dense_rows(indptr: Array, indices: Array, data: Array, width: int) -> Array:
+    out = np.zeros((len(indptr) - 1, width))
+    for row, entries in enumerate(ranges(indptr)):
+        np.add.at(out[row], indices[entries], double(data[entries]))
+    return out

@@ -41,6 +41,8 @@ FREE_LENGTH = {
     "wide_gradient": {"rows", "values", "dense"},
     "sgd_rows": {"value"},
     "predict_topk": {"wide_indptr"},
+    "shortlist": {"index_indptr", "bias", "fallback"},
+    "wide_scores": {"wide_indptr"},
 }
 
 # The tiles whose number of columns no other argument tells.

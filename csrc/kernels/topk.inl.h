@@ -1,5 +1,11 @@
 // Selection of the few best out of very many scores.
 
+float sparse_dot(const int32_t* ids, const float* values, int64_t count, const float* dense) {
+  float sum = 0;
+  for (int64_t j = 0; j < count; ++j) sum += values[j] * dense[ids[j]];
+  return sum;
+}
+
 int64_t above(const float* scores, int64_t n, float threshold, int32_t* positions) {
   // Nearly every block of scores holds nothing of interest: look at 64 at a time, then at each.
   constexpr int64_t kBlock = 64;

@@ -14,6 +14,7 @@ from sparsenet._validation import check_features, integer
 from sparsenet.batches import Rows
 from sparsenet.estimators import inference
 from sparsenet.estimators.fitting import Fitted, check_points
+from sparsenet.estimators.predictor import Predictor
 from sparsenet.model import Network
 
 
@@ -22,6 +23,7 @@ class PredictionMixin:
 
     network_: Network
     classes_: NDArray[Any]
+    n_features_in_: int
     n_jobs: Any
     _fitted: Fitted
 
@@ -57,6 +59,16 @@ class PredictionMixin:
         features = self._features(X)
         k = min(integer("k", k, 1), len(self.classes_))
         return inference.topk(self.network_, features, k, self._threads())
+
+    def predictor(self, k: int = 5, *, candidates: int = 100, postings: int = 2048) -> Predictor:
+        """Make ready for answers in a fraction of a millisecond, from a shortlist instead of all labels.
+
+        The wide path, read by feature, chooses `candidates` labels for each point, and only these are scored exactly:
+        the more, the slower, and the surer that the best are among them, as `Predictor.recall` measures. Each feature
+        can name `postings` labels.
+        """
+        check_is_fitted(self)
+        return Predictor(self, k=k, candidates=candidates, postings=postings)
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probability of every label, dense (n, n_labels).

@@ -14,6 +14,7 @@ from sparsenet.kernels._numba_lsh import (
 from sparsenet.kernels._numba_matmul import matmul
 from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
 from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_xmc
+from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
 from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
@@ -39,10 +40,12 @@ __all__ = [
     "predict_topk",
     "set_isa",
     "sgd_rows",
+    "shortlist",
     "softmax_gradient",
     "transpose_batch",
     "wide_forward",
     "wide_gradient",
+    "wide_scores",
     "wide_touch",
 ]
 

@@ -1,0 +1,53 @@
+// The best few of very many scores.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace sparsenet {
+
+struct Best {
+  float score;
+  int32_t label;
+};
+
+// The order of results: the higher score first, then the smaller label. It is total, so how labels are split into
+// tiles and ranges cannot show in the result.
+inline bool better(const Best& a, const Best& b) { return a.score != b.score ? a.score > b.score : a.label < b.label; }
+
+// The k best seen so far. Candidates gather behind them and are cut back to k when there are as many again.
+class Running {
+ public:
+  void reset(int64_t k) {
+    k_ = static_cast<size_t>(k);
+    threshold_ = -std::numeric_limits<float>::infinity();
+    entries_.clear();
+    entries_.reserve(2 * k_);
+  }
+  float threshold() const { return threshold_; }
+  bool full() const { return entries_.size() >= k_; }
+  void add(Best candidate) {
+    entries_.push_back(candidate);
+    if (entries_.size() >= 2 * k_) cut();
+  }
+  void cut() {
+    if (entries_.size() < k_) return;
+    if (entries_.size() > k_) {
+      std::nth_element(entries_.begin(), entries_.begin() + static_cast<int64_t>(k_) - 1, entries_.end(), better);
+      entries_.resize(k_);
+    }
+    threshold_ = std::min_element(entries_.begin(), entries_.end(), [](const Best& a, const Best& b) {
+                   return a.score < b.score;
+                 })->score;
+  }
+  std::vector<Best>& entries() { return entries_; }
+
+ private:
+  size_t k_ = 0;
+  float threshold_ = 0;
+  std::vector<Best> entries_;
+};
+
+}  // namespace sparsenet

@@ -1,0 +1,120 @@
+// The few labels worth scoring exactly: those that the wide path, read by feature, and the biases put first.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "engine.h"
+#include "running.h"
+#include "threads.h"
+
+namespace sparsenet {
+namespace {
+
+constexpr int64_t kBlock = 1024;  // labels scored at a time
+
+// The wide scores of one point: a number for each label, zero but for those that some feature names.
+class WideScores {
+ public:
+  void resize(int64_t n_labels) {
+    if (static_cast<int64_t>(scores_.size()) >= n_labels) return;
+    scores_.resize(static_cast<size_t>(n_labels));
+    is_named_.resize(static_cast<size_t>(n_labels));
+  }
+  void add(const int32_t* labels, const float* weights, int64_t count, float x) {
+    const size_t before = named_.size();
+    named_.resize(before + static_cast<size_t>(count));
+    int32_t* end = named_.data() + before;
+    for (int64_t j = 0; j < count; ++j) {
+      const auto label = static_cast<size_t>(labels[j]);
+      scores_[label] += x * weights[j];
+      *end = labels[j];  // hard to predict, so no branch: a label that is named already does not stay
+      end += 1 - is_named_[label];
+      is_named_[label] = 1;
+    }
+    named_.resize(static_cast<size_t>(end - named_.data()));
+  }
+  const std::vector<int32_t>& named() const { return named_; }
+  float operator[](int32_t label) const { return scores_[static_cast<size_t>(label)]; }
+  bool is_named(int32_t label) const { return is_named_[static_cast<size_t>(label)] != 0; }
+  void unname(int32_t label) { is_named_[static_cast<size_t>(label)] = 0; }
+  void clear() {
+    for (const int32_t label : named_) {
+      scores_[static_cast<size_t>(label)] = 0.0f;
+      is_named_[static_cast<size_t>(label)] = 0;
+    }
+    named_.clear();
+  }
+
+ private:
+  std::vector<float> scores_;
+  std::vector<uint8_t> is_named_;
+  std::vector<int32_t> named_;
+};
+
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+// What is not a number comes last: an order needs numbers.
+float ordered(float score) { return score == score ? score : kLowest; }
+
+// The fallback fills the list; then each label that a feature names, and that is not of it, may take a place.
+void choose(const ShortlistIn& in, int64_t size, WideScores& wide, Running& best) {
+  best.reset(size);
+  for (int64_t f = 0; f < size; ++f) {
+    best.add({ordered(wide[in.fallback[f]] + in.bias[in.fallback[f]]), in.fallback[f]});
+    wide.unname(in.fallback[f]);
+  }
+  best.cut();
+  float scores[kBlock];
+  int32_t positions[kBlock];
+  const auto count = static_cast<int64_t>(wide.named().size());
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int32_t* labels = wide.named().data() + begin;
+    const int64_t block = std::min(kBlock, count - begin);
+    for (int64_t i = 0; i < block; ++i)
+      scores[i] = wide.is_named(labels[i]) ? wide[labels[i]] + in.bias[labels[i]] : kLowest;
+    // Labels come in any order, so one that merely equals the threshold may yet win by its smaller number.
+    const int64_t found = kernels().above(scores, block, std::nextafter(best.threshold(), kLowest), positions);
+    for (int64_t f = 0; f < found; ++f) best.add({scores[positions[f]], labels[positions[f]]});
+    best.cut();
+  }
+  std::sort(best.entries().begin(), best.entries().end(),
+            [](const Best& a, const Best& b) { return a.label < b.label; });
+}
+
+}  // namespace
+
+void shortlist(const ShortlistIn& in, int64_t size, int32_t* out_labels, float* out_scores, int threads) {
+  parallel_for(in.n, threads, [&](int64_t i) {
+    static thread_local WideScores wide;
+    static thread_local Running best;
+    wide.resize(in.n_labels);
+    for (int64_t j = in.points.indptr[i]; j < in.points.indptr[i + 1]; ++j) {
+      const int64_t from = in.index.indptr[in.points.indices[j]], to = in.index.indptr[in.points.indices[j] + 1];
+      wide.add(in.index.indices + from, in.index.data + from, to - from, in.points.data[j]);
+    }
+    choose(in, size, wide, best);
+    wide.clear();
+    for (int64_t c = 0; c < size; ++c) {
+      out_labels[i * size + c] = best.entries()[static_cast<size_t>(c)].label;
+      out_scores[i * size + c] = best.entries()[static_cast<size_t>(c)].score;
+    }
+  });
+}
+
+void wide_scores(const Csr& points, int64_t n, int64_t n_features, const Csr& wide, const int32_t* labels, int64_t size,
+                 float* out, int threads) {
+  parallel_for(n, threads, [&](int64_t i) {
+    static thread_local std::vector<float> dense;  // zero but for the point in hand
+    if (static_cast<int64_t>(dense.size()) < n_features) dense.resize(static_cast<size_t>(n_features));
+    const int64_t from = points.indptr[i], to = points.indptr[i + 1];
+    for (int64_t j = from; j < to; ++j) dense[static_cast<size_t>(points.indices[j])] = points.data[j];
+    for (int64_t c = i * size; c < (i + 1) * size; ++c) {
+      const int64_t begin = wide.indptr[labels[c]], end = wide.indptr[labels[c] + 1];
+      out[c] = kernels().sparse_dot(wide.indices + begin, wide.data + begin, end - begin, dense.data());
+    }
+    for (int64_t j = from; j < to; ++j) dense[static_cast<size_t>(points.indices[j])] = 0.0f;
+  });
+}
+
+}  // namespace sparsenet

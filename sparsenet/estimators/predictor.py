@@ -1,0 +1,92 @@
+"""A fitted classifier made ready to answer at once: single points in a fraction of a millisecond."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparsenet._validation import integer
+from sparsenet.batches import Rows
+from sparsenet.shortlist import Shortlist
+
+if TYPE_CHECKING:
+    from sparsenet.estimators.prediction import PredictionMixin
+
+F32 = NDArray[np.float32]
+
+
+class Predictor:
+    """Finds the k best labels among a shortlist of each point, instead of among all.
+
+    Made by `ExtremeClassifier.predictor`; after further training make another one.
+
+    Parameters
+    ----------
+    model : ExtremeClassifier
+        Fitted, with a wide path.
+    k : int
+        Labels of an answer.
+    candidates : int
+        Labels that are scored exactly for each point.
+    postings : int
+        How many labels each feature can name.
+
+    Examples
+    --------
+    >>> from sparsenet import ExtremeClassifier
+    >>> X = [[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 1.0, 0.1], [0.0, 0.9, 0.2]]
+    >>> model = ExtremeClassifier(hidden=16, normalize="rows", random_state=0).fit(X, ["cat", "cat", "dog", "dog"])
+    >>> predictor = model.predictor(k=1, candidates=2)
+    >>> classes, probabilities = predictor.one([1, 2], [0.9, 0.3])
+    >>> classes.tolist()
+    ['dog']
+    >>> predictor.recall(X)
+    1.0
+    """
+
+    def __init__(self, model: PredictionMixin, *, k: int, candidates: int, postings: int) -> None:
+        n_labels = len(model.classes_)
+        self.k = min(integer("k", k, 1), n_labels)
+        self._shortlist = Shortlist.of(
+            model.network_.output,
+            size=max(integer("candidates", candidates, 1), self.k),
+            n_postings=integer("postings", postings, 1),
+        )
+        self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
+        self._classes, self._width = model.classes_, model.n_features_in_
+
+    def __call__(self, X: Any) -> tuple[NDArray[Any], F32]:
+        """Return the k best classes found and their probabilities, (n, k) each, best first.
+
+        Under ``loss="softmax"`` probabilities are shares among the shortlist.
+        """
+        return self._answer(self._model._features(X), self._model._threads())
+
+    def one(self, indices: ArrayLike, values: ArrayLike) -> tuple[NDArray[Any], F32]:
+        """Answer for a single point with these features and values, on the calling thread: (k,) each."""
+        ids, x = np.ascontiguousarray(indices, np.int32), np.asarray(values, np.float64)
+        self._check_point(ids, x)
+        classes, probabilities = self._answer(self._scaling.apply_one(ids, x, self._width), 1)
+        return classes[0], probabilities[0]
+
+    def recall(self, X: Any) -> float:
+        """Return the share of the exact `k` best labels of these points that are found."""
+        return self._shortlist.recall(self._network, self._model._features(X), self.k, self._model._threads())
+
+    def _check_point(self, ids: NDArray[np.int32], x: NDArray[np.float64]) -> None:
+        if ids.ndim != 1 or ids.shape != x.shape:
+            raise ValueError(f"indices and values must be lists of one length, got {ids.shape} and {x.shape}")
+        if not np.isfinite(x).all():
+            raise ValueError(f"values must be finite, got {x[~np.isfinite(x)][0]}")
+        ordered = np.sort(ids)
+        if len(ids) and not (ordered[0] >= 0 and ordered[-1] < self._width):
+            raise ValueError(f"indices must be from 0 to {self._width - 1}, got {ordered[0]} to {ordered[-1]}")
+        if (ordered[1:] == ordered[:-1]).any():
+            raise ValueError("indices must be distinct: sum the values of a feature that occurs more than once")
+
+    def _answer(self, features: Rows, threads: int) -> tuple[NDArray[Any], F32]:
+        labels, scores = self._shortlist.topk(self._network, features, self._shortlist.size, threads)
+        probabilities = self._network.output.loss.probabilities(scores)
+        return self._classes[labels[:, : self.k]], probabilities[:, : self.k]

@@ -1,0 +1,107 @@
+"""Answers in a fraction of a millisecond: only a shortlist of labels is scored exactly.
+
+The wide path, read by feature, names the labels that a point's features speak for; those that it and the biases put
+first are the shortlist. All else about them is exact: their scores are those of `Network.topk`. What can go wrong is
+that one of the best labels is not on the list, and `recall` measures how often.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.batches import Rows
+from sparsenet.model import Network
+from sparsenet.output import SampledOutput
+from sparsenet.wide import WidePath
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Labels worth scoring exactly, found by feature.
+
+    Attributes
+    ----------
+    size : int
+        Labels of a list.
+    index : Rows
+        By feature (d, n_labels), the labels that hold it and their wide weights, cut to the strongest.
+    fallback : ndarray of shape (size,), int32
+        The labels of the highest biases, looked at for every point.
+    is_whole : bool
+        Whether nothing was cut from the index.
+    """
+
+    size: int
+    index: Rows
+    fallback: I32
+    is_whole: bool
+
+    @classmethod
+    def of(cls, output: SampledOutput, *, size: int, n_postings: int) -> Shortlist:
+        """Build the index: `n_postings` labels for each feature, at most."""
+        if output.wide is None:
+            raise ValueError("a shortlist is found by the wide path, and this network has none (wide=False)")
+        size = min(size, output.n_labels)
+        whole = output.wide.inverted()
+        index = _strongest(whole, n_postings)
+        bias = output.bias.value.reshape(-1)
+        fallback = np.argpartition(-bias, size - 1)[:size].astype(np.int32)
+        return cls(size, index, fallback, is_whole=len(index.indices) == len(whole.indices))
+
+    def topk(self, network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
+        """Return the k best labels of each point's shortlist and their scores, (n, k) each, best first."""
+        output, n = network.output, len(features)
+        labels, scores = np.empty((n, self.size), np.int32), np.empty((n, self.size), np.float32)
+        points = (features.indptr, features.indices, features.data)
+        bias, index = output.bias.value.reshape(-1), self.index
+        lists = (index.indptr, index.indices, index.data, bias, self.fallback, labels, scores)
+        kernels.shortlist(*points, *lists, threads)
+        if not self.is_whole:
+            assert output.wide is not None
+            _score_exactly(output.wide, features, labels, scores, threads)
+            scores += bias[labels]
+        if output.n_inputs:
+            deep = np.empty(labels.size, np.float32)
+            pointers = np.arange(0, labels.size + 1, self.size)
+            hidden = network.hidden_units(features, threads)
+            kernels.pair_dot(pointers, labels.reshape(-1), hidden, output.weight.value, deep, threads)
+            scores += deep.reshape(labels.shape)
+        # Labels ascend, so a stable order gives ties to the smaller one.
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(labels, best, axis=1), np.take_along_axis(scores, best, axis=1)
+
+    def recall(self, network: Network, features: Rows, k: int, threads: int) -> float:
+        """Return the share of the points' exact top k that their shortlists hold."""
+        exact, _ = network.topk(features, k, threads)
+        found, _ = self.topk(network, features, k, threads)
+        hits = [np.isin(one, other, assume_unique=True).sum() for one, other in zip(exact, found, strict=True)]
+        return float(np.sum(hits) / max(exact.size, 1))
+
+
+def _score_exactly(wide: WidePath, features: Rows, labels: I32, scores: F32, threads: int) -> None:
+    """Replace wide scores that a cut index gave by those of all weights."""
+    points = (features.indptr, features.indices, features.data, features.width)
+    weights = (wide.indptr, wide.indices, wide.weight.value.reshape(-1))
+    kernels.wide_scores(*points, *weights, labels, scores, threads)
+
+
+def _strongest(inverted: Rows, most: int) -> Rows:
+    """Cut the rows of an inverted index to their `most` largest weights, labels still ascending."""
+    lengths = np.diff(inverted.indptr)
+    long = np.flatnonzero(lengths > most)
+    if not len(long):
+        return inverted
+    keep = np.ones(len(inverted.indices), bool)
+    for feature in long:
+        row = slice(inverted.indptr[feature], inverted.indptr[feature + 1])
+        weakest = np.argpartition(inverted.data[row], lengths[feature] - most)[: lengths[feature] - most]
+        keep[row][weakest] = False
+    indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, most))))
+    return Rows(indptr, inverted.indices[keep], inverted.data[keep], inverted.width)

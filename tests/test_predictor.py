@@ -1,0 +1,101 @@
+"""Answers from a shortlist: exact about what is on it, honest about what is not."""
+
+import numpy as np
+import pytest
+from planted import X, Y, fast
+
+from sparsenet.shortlist import Shortlist
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fast().fit(X, Y)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"hidden": 0}, {"hidden": (16, 16)}, {"loss": "softmax"}], ids=str)
+def test_a_list_of_all_labels_gives_the_exact_answer(parameters):
+    model = fast(epochs=5, **parameters).fit(X, Y)
+    predictor = model.predictor(k=5, candidates=Y.shape[1])
+    classes, probabilities = predictor(X)
+    exact_classes, exact = model.topk(X, k=5)
+    assert (classes == exact_classes).mean() > 0.99  # sums in another order may swap near ties
+    assert predictor.recall(X) > 0.99
+    np.testing.assert_allclose(probabilities, exact, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("postings", [2, 1000])
+def test_scores_are_exact_even_if_the_index_is_cut(model, postings):
+    predictor = model.predictor(k=3, candidates=12, postings=postings)
+    classes, probabilities = predictor(X)
+    every = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities, np.take_along_axis(every, classes, axis=1), rtol=1e-4, atol=1e-7)
+    assert (np.diff(probabilities, axis=1) <= 0).all()
+
+
+def test_a_short_list_finds_nearly_all_and_a_cut_index_fewer(model):
+    assert model.predictor(k=2, candidates=8).recall(X) > 0.98
+    few = model.predictor(k=2, candidates=2, postings=1)
+    found = few(X)[0]
+    exact = model.topk(X, k=2)[0]
+    share = np.mean([len(set(a) & set(b)) / 2 for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
+    assert few.recall(X) == pytest.approx(share)
+    assert share < 1
+
+
+def test_one_point_is_answered_as_among_many(model):
+    predictor = model.predictor(k=4)
+    classes, probabilities = predictor(X[:20])
+    for i in range(20):
+        row = X[[i]].tocoo()
+        order = np.random.default_rng(i).permutation(row.nnz)  # features in any order
+        one, p = predictor.one(row.col[order], row.data[order])
+        assert one.tolist() == classes[i].tolist()
+        np.testing.assert_allclose(p, probabilities[i], rtol=1e-4)
+
+
+def test_an_empty_point_gets_the_labels_that_are_likely_anyway(model):
+    classes, _ = model.predictor(k=3, candidates=Y.shape[1]).one([], [])
+    assert classes.tolist() == model.topk(np.zeros((1, X.shape[1])), k=3)[0][0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "message"),
+    [
+        ([1, 2], [1.0], "one length"),
+        ([-1], [1.0], "from 0 to 59, got -1"),
+        ([60], [1.0], "from 0 to 59, got 60"),
+        ([3, 3], [1.0, 2.0], "distinct"),
+        ([3], [np.nan], "finite"),
+    ],
+)
+def test_a_malformed_point_is_refused_in_words(model, indices, values, message):
+    with pytest.raises(ValueError, match=message):
+        model.predictor().one(indices, values)
+
+
+@pytest.mark.parametrize("name", ["k", "candidates", "postings"])
+def test_a_number_below_one_is_refused_by_name(model, name):
+    with pytest.raises(ValueError, match=name):
+        model.predictor(**{name: 0})
+
+
+def test_a_network_without_a_wide_path_has_no_shortlist():
+    model = fast(wide=False, epochs=1).fit(X, Y)
+    with pytest.raises(ValueError, match="wide=False"):
+        model.predictor()
+
+
+def test_a_table_of_standardised_columns_has_no_sparse_points():
+    predictor = fast(epochs=1, normalize="columns").fit(X.toarray(), Y).predictor(k=1)
+    assert predictor(X.toarray()[:2])[0].shape == (2, 1)
+    with pytest.raises(ValueError, match="sparse form"):
+        predictor.one([1], [1.0])
+
+
+def test_the_strongest_weights_of_a_feature_are_kept(model):
+    whole = model.network_.output.wide.inverted()
+    cut = Shortlist.of(model.network_.output, size=5, n_postings=3).index
+    for feature in range(X.shape[1]):
+        every = whole.data[whole.indptr[feature] : whole.indptr[feature + 1]]
+        kept = cut.data[cut.indptr[feature] : cut.indptr[feature + 1]]
+        assert sorted(kept) == sorted(every)[-3:]
