@@ -60,9 +60,9 @@ class Shortlist:
         output, n = network.output, len(features)
         labels, scores = np.empty((n, self.size), np.int32), np.empty((n, self.size), np.float32)
         points = (features.indptr, features.indices, features.data)
-        bias, index = output.bias.value.reshape(-1), self.index
-        lists = (index.indptr, index.indices, index.data, bias, self.fallback, labels, scores)
-        kernels.shortlist(*points, *lists, threads)
+        index = (self.index.indptr, self.index.indices, self.index.data)
+        bias: F32 = output.bias.value.reshape(-1)
+        kernels.shortlist(*points, *index, bias, self.fallback, labels, scores, threads)
         if not self.is_whole:
             assert output.wide is not None
             _score_exactly(output.wide, features, labels, scores, threads)
