@@ -83,6 +83,10 @@ def train(
     memory_limit: Annotated[
         str | None, typer.Option(help="Refuse to use more, e.g. 8GB.", show_default="what is available")
     ] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(min=0.001, max=1e9, help="Seconds that training may take.", show_default="what the epochs take"),
+    ] = None,
     threads: Threads = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")] = 0,
     format: Format = "auto",
@@ -108,6 +112,7 @@ def train(
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "n_negatives": negatives,
+        "time_budget": time_budget,
         "sampler": sampler,
         "loss": loss,
         "patience": patience,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -83,6 +84,9 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         With validation, stop after this many epochs without a better P@1.
     memory_limit : int, str or None
         Bytes, or text such as ``"8GB"``, that training may use; None: what the machine has to offer.
+    time_budget : float or None
+        Seconds that `fit` may take: it takes fewer steps where its epochs do not fit, and the learning rate falls
+        accordingly. How far it gets then depends on the machine.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
@@ -147,6 +151,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         validation_fraction: float = 0.0,
         patience: int | None = None,
         memory_limit: int | str | None = None,
+        time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
@@ -175,6 +180,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.memory_limit = memory_limit
+        self.time_budget = time_budget
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -208,7 +214,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         resume : bool
             Go on from the checkpoint, if there is one: the result is that of an uninterrupted run, bit for bit.
         """
-        settings, threads = self._settings(), self._threads()
+        settings, threads, started = self._settings(), self._threads(), time.perf_counter()
         seed = run_seed(self.random_state, checkpoint)
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
@@ -225,7 +231,14 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
             config = settings.training(len(points[0]), seed=seed, threads=threads)
             place = None if checkpoint is None else Path(checkpoint)
             with shown(settings, callbacks) as told:
-                trainer = Trainer(network, *points, config, validation=measured, callbacks=told, checkpoint=place)
+                left = settings.time_left(time.perf_counter() - started)
+                trainer = Trainer(
+                    *(network, *points, config),
+                    validation=measured,
+                    callbacks=told,
+                    checkpoint=place,
+                    time_budget=left,
+                )
                 if resume:
                     trainer.resume()
                 return self._train(trainer, fitted, keep_state=False)

@@ -51,6 +51,7 @@ class Settings:
     validation_fraction: float
     patience: int | None
     memory_limit: int | None
+    time_budget: float | None
     n_jobs: int | None
     verbose: bool | None
 
@@ -80,6 +81,7 @@ class Settings:
             validation_fraction=real("validation_fraction", p["validation_fraction"], 0, 1, open_high=True),
             patience=optional(integer, "patience", p["patience"], 1),
             memory_limit=optional(number_of_bytes, "memory_limit", p["memory_limit"]),
+            time_budget=optional(_seconds, "time_budget", p["time_budget"]),
             n_jobs=_n_jobs(p["n_jobs"]),
             verbose=optional(boolean, "verbose", p["verbose"]),
         )
@@ -104,6 +106,10 @@ class Settings:
             schedule=self.schedule,
             patience=self.patience,
         )
+
+    def time_left(self, spent: float) -> float | None:
+        """Return the seconds that training may take when `spent` have gone; one step is taken in any case."""
+        return None if self.time_budget is None else max(self.time_budget - spent, 0.0)
 
     def one_pass(self, *, seed: int, threads: int) -> TrainingConfig:
         """Say how `partial_fit` trains."""
@@ -156,6 +162,10 @@ def _bf16(value: Any) -> bool:
 
 def _rate(name: str, p: Mapping[str, Any]) -> float:
     return real(name, p[name], 0, 1e3, open_low=True)
+
+
+def _seconds(name: str, value: Any) -> float:
+    return real(name, value, 0, 1e9, open_low=True)
 
 
 def _optimizer(p: Mapping[str, Any]) -> Optimizer:

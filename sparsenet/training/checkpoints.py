@@ -63,6 +63,7 @@ def fingerprint(network: Network, config: TrainingConfig, data: Sequence[Rows]) 
         "config": asdict(replace(config, threads=1)),
         "parameters": [[p.name, *p.shape, repr(p.optimizer)] for p in network.parameters()],
         "sampling": [repr(network.output.sampler), repr(network.output.loss)],
+        "bf16": network.output.bf16,
         "data": checksum,
     }
 

@@ -16,6 +16,7 @@ from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
 from sparsenet.model import Network
 from sparsenet.training import checkpoints
+from sparsenet.training.budget import TimeBudget
 from sparsenet.training.checkpoints import Best, RunState
 from sparsenet.training.config import TrainingConfig
 from sparsenet.training.interrupts import deferred_interrupt
@@ -57,6 +58,9 @@ class Trainer:
         Told of progress.
     checkpoint : Path, optional
         A directory that holds the run's state after an epoch, if the last time was some seconds ago, and after Ctrl-C.
+    time_budget : float, optional
+        Seconds that `run` may take: it ends, and the learning rate falls, so that they suffice. How far it gets then
+        depends on the machine, and so does the result.
     steps_before : int
         Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
 
@@ -88,6 +92,7 @@ class Trainer:
         validation: Validation | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: Path | None = None,
+        time_budget: float | None = None,
         steps_before: int = 0,
     ) -> None:
         if len(features) != len(labels):
@@ -100,7 +105,7 @@ class Trainer:
         self._features, self._labels = features, labels
         self._validation, self._callbacks, self._checkpoint = validation, callbacks, checkpoint
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
-        self._workspace = Workspace()
+        self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
         self._state = RunState()
         self._started, self._points = 0.0, 0
         self._steps_before = steps_before
@@ -121,10 +126,11 @@ class Trainer:
         as it has become, and KeyboardInterrupt raised.
         """
         self._started = time.perf_counter()
+        self._budget.start()
         # What overflows shows in the loss, and is an error there: NumPy's warnings would only come before it.
         with deferred_interrupt() as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
             try:
-                while self._state.epoch < self.config.epochs and not self._out_of_patience():
+                while self._state.epoch < self.config.epochs and not self._is_enough():
                     self._train_epoch()
             except _Stop:
                 self._save_checkpoint()
@@ -146,8 +152,11 @@ class Trainer:
         for batch_number, loss in self._train_batches():
             self._state.batch = batch_number + 1
             self._state.loss_sum += loss
+            self._budget.step_done()
             self._report()
             self._stop_if_asked()
+            if self._budget.is_spent():
+                break
         self._end_epoch()
 
     def _stop_if_asked(self) -> None:
@@ -160,7 +169,7 @@ class Trainer:
             step = self._state.epoch * len(self._batcher) + number + 1
             rng = np.random.default_rng((self.config.seed, 1, step))
             context = Pass(self.config.threads, self._workspace, rng)
-            factor = self.config.schedule.factor(step, total)
+            factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, total)))
             loss = self.network.train_step(batch, context, step=self._steps_before + step, factor=factor)
             if not math.isfinite(loss):
                 raise DivergenceError(
@@ -176,7 +185,7 @@ class Trainer:
         state = self._state
         record = {
             "epoch": float(state.epoch + 1),
-            "loss": state.loss_sum / len(self._batcher),
+            "loss": state.loss_sum / max(state.batch, 1),
             "seconds": time.perf_counter() - self._started,
         }
         if state.recall is not None:
@@ -192,6 +201,9 @@ class Trainer:
             self._save_checkpoint()
         for callback in self._callbacks:
             callback.on_epoch(record)
+
+    def _is_enough(self) -> bool:
+        return self._budget.is_spent() or self._out_of_patience()
 
     def _out_of_patience(self) -> bool:
         if self.config.patience is None or self._state.best.epoch < 0:

@@ -1,0 +1,44 @@
+"""A run that is to end by a certain time."""
+
+from __future__ import annotations
+
+import time
+
+
+class TimeBudget:
+    """How many steps fit into the time there is, at the pace of those taken so far.
+
+    Parameters
+    ----------
+    seconds : float or None
+        What a run may take from `start` on; None: as long as it needs.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._started, self._taken = 0.0, 0
+
+    def start(self) -> None:
+        """Begin to count."""
+        self._started, self._taken = time.perf_counter(), 0
+
+    def step_done(self) -> None:
+        """Take note of a step."""
+        self._taken += 1
+
+    def last_step(self, step: int, planned: int) -> int:
+        """Return the number of the last step that fits, at most `planned`, if `step` is the next."""
+        if self._seconds is None or not self._taken:
+            return planned
+        return min(planned, step + int(self._left() / self._pace()) - 1)
+
+    def is_spent(self) -> bool:
+        """Say whether another step would take too long; a first one is always taken."""
+        return self._seconds is not None and self._taken > 0 and self._left() < self._pace()
+
+    def _left(self) -> float:
+        assert self._seconds is not None
+        return self._seconds - (time.perf_counter() - self._started)
+
+    def _pace(self) -> float:
+        return (time.perf_counter() - self._started) / self._taken
