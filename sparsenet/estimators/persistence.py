@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.estimators import compact
 from sparsenet.estimators.building import outline
 from sparsenet.estimators.fitting import Fitted
 from sparsenet.estimators.scaling import Scaling
@@ -30,11 +31,12 @@ Model = TypeVar("Model", bound="ExtremeClassifier")
 _SAVABLE = {c.__name__: c for c in (SGD, Adagrad, Adam, BinaryCrossEntropy, SampledSoftmax, LSHConfig)}
 
 
-def pack(model: ExtremeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
-    """Return what `unpack` needs to make an equal classifier: arrays, and what JSON can say."""
+def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
+    """Return what `unpack` needs to make an equal, or if `small` nearly equal, classifier: arrays and JSON."""
     _check_unchanged(model, fitted)
     target, scaling = fitted.target, fitted.scaling
-    arrays: Arrays = {**fitted.network.weights(), "counts": fitted.label_counts}
+    weights: Arrays = dict(fitted.network.weights())
+    arrays: Arrays = {**(compact.shrink(weights) if small else weights), "counts": fitted.label_counts}
     strings = target.classes.dtype.kind in "OU"
     arrays |= pack_strings(target.classes.tolist(), "classes") if strings else {"classes": target.classes}
     if scaling.centre is not None and scaling.factor is not None:
@@ -44,6 +46,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, An
         arrays |= pack_strings(names.tolist(), "features")
     return arrays, {
         "model": "ExtremeClassifier",
+        "compact": small,
         "parameters": {name: _to_json(name, value) for name, value in model.get_params(deep=False).items()},
         "n_features": model.n_features_in_,
         "n_points": fitted.n_points,
@@ -91,6 +94,8 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     if metadata.get("model") != "ExtremeClassifier":
         raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not an ExtremeClassifier")
+    if metadata.get("compact", False):
+        arrays = compact.grow(arrays)
     model = cls(**{name: _from_json(value) for name, value in metadata["parameters"].items()})
     model.n_features_in_ = int(metadata["n_features"])
     if metadata["named_features"]:
