@@ -91,11 +91,11 @@ def main(make_peer: type[Peer]) -> None:
     result: dict[str, Any] = {"versions": _versions(peer)}
     with _measured(result, "parse"):
         peer.read()
-    _forget_peak()
-    result["rss_before_training_mb"] = _peak_mb()
+    forget_peak()
+    result["rss_before_training_mb"] = peak_mb()
     with _measured(result, "train"):
         peer.train()
-    result["peak_rss_mb"] = _peak_mb()
+    result["peak_rss_mb"] = peak_mb()
     model = job.folder / "model"
     peer.save(model)
     result["model_mb"] = _size_mb(model)
@@ -104,7 +104,7 @@ def main(make_peer: type[Peer]) -> None:
     peer.use_threads(job.threads)
     labels = _padded(peer.ranked(peer.predict(peer.points(X), job.depth)), X.shape[0], job.depth)
     np.savez_compressed(job.folder / "predictions.npz", labels=labels)
-    result["peak_rss_with_prediction_mb"] = _peak_mb()
+    result["peak_rss_with_prediction_mb"] = peak_mb()
     (job.folder / "result.json").write_text(json.dumps(result))
 
 
@@ -167,13 +167,13 @@ def _cpu_seconds() -> float:
 # --- sizes ---
 
 
-def _forget_peak() -> None:
+def forget_peak() -> None:
     """Let the peak start again from the memory that is held now: what parsing needed for a while is not training's."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def _peak_mb() -> float:
-    """Return the most memory that this process has held since `_forget_peak`, in 10^6 bytes.
+def peak_mb() -> float:
+    """Return the most memory that this process has held since `forget_peak`, in 10^6 bytes.
 
     Not by getrusage: on Linux its ru_maxrss starts from what the parent process held.
     """

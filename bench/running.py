@@ -1,0 +1,129 @@
+"""What benchmarks of training share: a clock that can end a run, the memory announced, child processes, results."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench import machine
+from sparsenet.estimators import building
+
+#: A model's first steps fault pages in and fill caches: they are part of an epoch, but not of what a step costs.
+WARM_UP = 20
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """What a benchmark ends a training with: as after Ctrl-C, an estimator is fitted with what was learnt by then."""
+
+
+class Clock:
+    """A callback that notes when each batch was done, and ends the training after so many batches.
+
+    Whoever calls `fit` has to expect `TimeIsUp`.
+    """
+
+    def __init__(self, batches: int | None = None) -> None:
+        self.batches = batches
+        self.wall, self.cpu = [time.perf_counter()], [time.process_time()]
+        self.epoch_batches = 0
+
+    def on_batch(self, progress: Any) -> None:
+        self.wall.append(time.perf_counter())
+        self.cpu.append(time.process_time())
+        self.epoch_batches = progress.batches
+        if self.batches is not None and self.done >= self.batches:
+            raise TimeIsUp
+
+    def on_epoch(self, record: dict[str, float]) -> None:
+        """Nothing is to be done after an epoch."""
+
+    @property
+    def done(self) -> int:
+        """How many batches have been trained on."""
+        return len(self.wall) - 1
+
+    def summary(self) -> dict[str, float]:
+        """Return what the start and a step took; the start is what came before the second step, less one step."""
+        first = min(WARM_UP, self.done - 1)
+        steps = self.done - first
+        found: dict[str, float] = {"batches": self.done, "epoch_batches": self.epoch_batches}
+        for name, at in (("wall", self.wall), ("cpu", self.cpu)):
+            step = (at[-1] - at[first]) / steps
+            start = at[first] - at[0] - first * step
+            found |= {f"start_{name}_seconds": start, f"step_{name}_seconds": step}
+            found[f"epoch_{name}_seconds"] = start + self.epoch_batches * step
+        return found
+
+
+@contextmanager
+def announced() -> Iterator[dict[str, int]]:
+    """Note the memory, in bytes by purpose, that an estimator says it needs before it trains."""
+    before, needed = building.check_memory, {}
+
+    def noted(asked: dict[str, int], *rest: Any) -> None:
+        needed.update(asked)
+        before(asked, *rest)
+
+    building.check_memory = noted
+    try:
+        yield needed
+    finally:
+        building.check_memory = before
+
+
+def head(**settings: Any) -> dict[str, Any]:
+    """Begin a result: when, on what, and how it was measured."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine.describe(),
+        **settings,
+        "runs": [],
+    }
+
+
+def in_child(module: str, job: dict[str, Any], *, python: Path | None = None, threads: int) -> dict[str, Any]:
+    """Run ``python -m module JOB RESULT`` and return its result, or why there is none; memory is then its own.
+
+    The load average before goes into the result.
+    """
+    load = machine.load_average()
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
+    with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
+        files = Path(folder) / "job.json", Path(folder) / "result.json"
+        files[0].write_text(json.dumps({**job, "threads": threads}))
+        command: Sequence[str | Path] = [python or sys.executable, "-m", module, *files]
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines()
+            reason = f"exit status {done.returncode}: {lines[-1] if lines else 'no message'}"
+            return {**job, "load_average_before": load, "status": "failed", "reason": reason}
+        return {**job, "load_average_before": load, "status": "measured", **json.loads(files[1].read_text())}
+
+
+def use_threads(threads: int) -> None:
+    """Confine this process and its children to as many CPUs as threads, the last ones, on which less goes on."""
+    usable = sorted(os.sched_getaffinity(0))
+    if not 1 <= threads <= len(usable):
+        sys.exit(f"--threads {threads}: this process may use {len(usable)} CPUs")
+    os.sched_setaffinity(0, usable[-threads:])
+
+
+def keep(report: dict[str, Any], path: Path) -> None:
+    """Write a result; after each run, so that none is ever lost."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def numbers(text: str) -> list[int]:
+    """Split an argument at its commas into numbers."""
+    return [int(part) for part in text.split(",")]
