@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -122,6 +123,33 @@ def keep(report: dict[str, Any], path: Path) -> None:
     """Write a result; after each run, so that none is ever lost."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def setting(report: dict[str, Any]) -> str:
+    """Say when, where and how a result was measured."""
+    about = report["machine"]
+    loads = [run["load_average_before"] for run in report["runs"] if "load_average_before" in run]
+    changed = " with uncommitted changes" if about["uncommitted_changes"] else ""
+    load = f"load average before a run {min(loads):.1f} to {max(loads):.1f}" if loads else "no run"
+    parts = [
+        f"{report['started']}: {about['cpu']} ({about['isa_used']}), {report['threads']} threads; sparsenet "
+        f"{about['commit'][:10]}{changed}; {load}."
+    ]
+    for name, limits in report.get("limits", {}).items():
+        rates = ", ".join(f"{kind} {limits[f'{kind}_gbs']:.1f}" for kind in ("read", "gather", "update"))
+        threads = "one thread" if name == "one" else "all threads"
+        parts.append(
+            f"Limits of {threads}, measured in the same run: FMA {limits['fma_gflops']:.0f} GFLOP/s, {rates} GB/s."
+        )
+    return " ".join(parts)
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """Split an argument such as ``hidden=256`` into a name and a value, which is JSON."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"expected NAME=JSON, got {text!r}")
+    return name, json.loads(value)
 
 
 def numbers(text: str) -> list[int]:

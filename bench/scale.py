@@ -29,7 +29,7 @@ from bench.cache import plant
 from bench.limits import least_step_seconds, machine_limits
 from bench.planted import Shape
 from bench.runner import python_of
-from bench.running import head, in_child, keep, numbers, use_threads
+from bench.running import assignment, head, in_child, keep, numbers, setting, use_threads
 
 BATCH_SIZE = 256
 
@@ -49,7 +49,9 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run all that the command line asks for; the result is written after each run."""
-    report = head(threads=options.threads, repeats=options.repeats, limits=machine_limits(options.threads), data={})
+    report = head(
+        threads=options.threads, repeats=options.repeats, limits={"all": machine_limits(options.threads)}, data={}
+    )
     for repeat in range(options.repeats):
         for hidden in options.hidden:
             for labels in options.labels:
@@ -113,23 +115,10 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def setting(report: dict[str, Any]) -> str:
-    """Say when, where and how a result was measured."""
-    machine, limits = report["machine"], report["limits"]
-    loads = [run["load_average_before"] for run in report["runs"] if "load_average_before" in run]
-    changed = " with uncommitted changes" if machine["uncommitted_changes"] else ""
-    load = f"load average before a run {min(loads):.1f} to {max(loads):.1f}" if loads else "no run"
-    return (
-        f"{report['started']}: {machine['cpu']} ({machine['isa_used']}), {report['threads']} threads; sparsenet "
-        f"{machine['commit'][:10]}{changed}; {load}. Limits measured in the same run: FMA {limits['fma_gflops']:.0f} "
-        f"GFLOP/s, read {limits['read_gbs']:.1f}, gather {limits['gather_gbs']:.1f}, update "
-        f"{limits['update_gbs']:.1f} GB/s."
-    )
-
-
 _HEAD = (
     "| labels | units | us a point, CPU (wall) | epoch, CPU s (wall) | of it start | "
-    "| dense, epoch CPU s (extrapolated) | dense / ours | roofline, epoch s | ours / roofline | memory MB, peak / announced |"
+    "| dense, epoch CPU s (extrapolated) | dense / ours | roofline, epoch s | ours / roofline "
+    "| memory MB, peak / announced |"
 )
 
 
@@ -147,7 +136,7 @@ def _row(report: dict[str, Any], labels: int, hidden: int) -> str:
     point = [1e6 * middle(runs, f"step_{clock}_seconds") / runs[0]["batch_size"] for clock in ("cpu", "wall")]
     epoch = [middle(runs, f"epoch_{clock}_seconds") for clock in ("cpu", "wall")]
     whole = runs[0]["batches"] == runs[0]["epoch_batches"]
-    least = least_step_seconds(runs[0]["work"], report["limits"])["total"] * runs[0]["epoch_batches"]
+    least = least_step_seconds(runs[0]["work"], report["limits"]["all"])["total"] * runs[0]["epoch_batches"]
     # Rooflines are of all threads together, so the wall clock is what they bound; under load CPU seconds tell more.
     times_least = epoch[0] / report["threads"] / least
     against = f"{middle(dense, 'epoch_cpu_seconds'):,.0f}" if dense else "not run"
@@ -188,7 +177,8 @@ def _brief(run: dict[str, Any]) -> str:
     if run["status"] != "measured":
         return _problem(run)
     grade = f", P@1 {100 * run['P@1']:.1f}" if "P@1" in run else ""
-    return f"{_size(run)}: a step {1e3 * run['step_cpu_seconds']:.1f} CPU ms, {1e3 * run['step_wall_seconds']:.1f} ms; load {run['load_average_before']:.1f}{grade}"
+    cpu, wall = (1e3 * run[f"step_{clock}_seconds"] for clock in ("cpu", "wall"))
+    return f"{_size(run)}: a step {cpu:.1f} CPU ms, {wall:.1f} ms; load {run['load_average_before']:.1f}{grade}"
 
 
 def plot(report: dict[str, Any], path: Path) -> None:
@@ -209,11 +199,6 @@ def plot(report: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _assignment(text: str) -> tuple[str, Any]:
-    name, _, value = text.partition("=")
-    return name, json.loads(value)
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=numbers, default=[10_000, 100_000, 670_091, 3_000_000])
@@ -225,7 +210,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--dense-batches", type=int, default=3, help="0: no dense network")
     parser.add_argument("--dense-most", type=int, default=670_091, help="most labels for the dense network: memory")
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--set", type=_assignment, action="append", default=[], help="a parameter of ExtremeClassifier")
+    parser.add_argument("--set", type=assignment, action="append", default=[], help="a parameter of ExtremeClassifier")
     parser.add_argument("--shape", type=json.loads, default={}, help='JSON, such as {"points": 10000}')
     parser.add_argument("--out", type=Path, default=Path("bench/results/scale.json"))
     parser.add_argument("--show", type=Path)

@@ -98,9 +98,9 @@ def main(make_peer: type[Peer]) -> None:
     result["peak_rss_mb"] = peak_mb()
     model = job.folder / "model"
     peer.save(model)
-    result["model_mb"] = _size_mb(model)
+    result["model_mb"] = size_mb(model)
     X = job.matrix("test.X")
-    result |= _bulk(peer, X, job.threads) | _singles(peer, X, job.seed)
+    result |= bulk(peer, X, job.threads) | singles(peer, X, job.seed)
     peer.use_threads(job.threads)
     labels = _padded(peer.ranked(peer.predict(peer.points(X), job.depth)), X.shape[0], job.depth)
     np.savez_compressed(job.folder / "predictions.npz", labels=labels)
@@ -117,7 +117,7 @@ def _versions(peer: Peer) -> dict[str, str]:
 # --- speed ---
 
 
-def _bulk(peer: Peer, X: sparse.csr_matrix, threads: int) -> dict[str, float]:
+def bulk(peer: Peer, X: sparse.csr_matrix, threads: int) -> dict[str, float]:
     peer.use_threads(threads)
     points = peer.points(X)
     peer.predict(peer.points(X[:10]), TOP)  # the first call may set things up
@@ -135,7 +135,7 @@ def _bulk(peer: Peer, X: sparse.csr_matrix, threads: int) -> dict[str, float]:
     }
 
 
-def _singles(peer: Peer, X: sparse.csr_matrix, seed: int) -> dict[str, float]:
+def singles(peer: Peer, X: sparse.csr_matrix, seed: int) -> dict[str, float]:
     """Time calls with one point each, on one thread: more of them do not help and may wait for each other."""
     peer.use_threads(1)
     chosen = np.random.default_rng(seed).permutation(X.shape[0])[:SINGLES]
@@ -183,7 +183,7 @@ def peak_mb() -> float:
     raise RuntimeError("/proc/self/status names no VmHWM; peak memory can be measured on Linux alone")
 
 
-def _size_mb(path: Path) -> float:
+def size_mb(path: Path) -> float:
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files) / 1e6
 
