@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.running import TimeIsUp
+from bench.clock import TimeIsUp
 from bench.scale_run import load
 from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
 from sparsenet.batches import Rows

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.clock import Clock, TimeIsUp
 from bench.peers.measure import TOP, bulk, peak_mb, singles, size_mb
-from bench.running import Clock, TimeIsUp
 from bench.scale_run import load
 from sparsenet import ExtremeClassifier, kernels, metrics
 

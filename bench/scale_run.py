@@ -17,8 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from bench import timers
+from bench.clock import WARM_UP, Clock, TimeIsUp
 from bench.peers.measure import forget_peak, peak_mb
-from bench.running import WARM_UP, Clock, TimeIsUp, announced
+from bench.running import announced
 from sparsenet import ExtremeClassifier, kernels, metrics
 from sparsenet.output import SampledOutput
 from sparsenet.wide import WidePath
