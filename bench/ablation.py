@@ -125,7 +125,12 @@ def _run(job: dict[str, Any], threads: int) -> dict[str, Any]:
     known = {*ExtremeClassifier().get_params(), "correct"}
     unknown = [name for name in job["settings"] if name not in known]
     if unknown:
-        return {**job, "status": "not run", "reason": f"ExtremeClassifier has no parameter {', '.join(unknown)}"}
+        return {
+            **job,
+            "data": Path(job["data"]).name,
+            "status": "not run",
+            "reason": f"ExtremeClassifier has no parameter {', '.join(unknown)}",
+        }
     return in_child("bench.ablation_run", job, threads=threads)
 
 

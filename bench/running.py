@@ -49,7 +49,7 @@ def in_child(module: str, job: dict[str, Any], *, python: Path | None = None, th
 
     The load average before goes into the result.
     """
-    load = machine.load_average()
+    about = {**job, "data": Path(job["data"]).name, "load_average_before": machine.load_average()}
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(names, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
@@ -60,8 +60,8 @@ def in_child(module: str, job: dict[str, Any], *, python: Path | None = None, th
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines()
             reason = f"exit status {done.returncode}: {lines[-1] if lines else 'no message'}"
-            return {**job, "load_average_before": load, "status": "failed", "reason": reason}
-        return {**job, "load_average_before": load, "status": "measured", **json.loads(files[1].read_text())}
+            return {**about, "status": "failed", "reason": reason}
+        return {**about, "status": "measured", **json.loads(files[1].read_text())}
 
 
 def use_threads(threads: int) -> None:

@@ -75,7 +75,8 @@ def _systems(job: dict[str, Any], options: argparse.Namespace, *, first: bool) -
         if python_of("dense").exists():
             runs.append(in_child("bench.dense_steps", dense, python=python_of("dense"), threads=options.threads))
         else:
-            runs.append({**dense, "status": "not run", "reason": "there is no environment for dense: make peers"})
+            reason = "there is no environment for dense: make peers"
+            runs.append({**dense, "data": Path(job["data"]).name, "status": "not run", "reason": reason})
     return runs
 
 
