@@ -82,8 +82,8 @@ VARIANTS = {
     "softmax, lsh dwta, no logQ": Variant(
         question="loss", settings={"loss": "softmax", "correct": False, "sampler": "lsh-dwta"}
     ),
-    "bf16": Variant(question="precision", settings={"precision": "bf16"}),
-    "fp32": Variant(question="precision", settings={"precision": "fp32"}),
+    "bf16": Variant(question="precision", settings={"precision": "bfloat16"}),
+    "fp32": Variant(question="precision", settings={"precision": "float32"}),
 }
 
 

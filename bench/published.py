@@ -74,6 +74,7 @@ TASKS = {
                 "batch_size": 256,
                 "learning_rate": 1e-3,
                 "decay": "constant",
+                "precision": "float32",
             },
             "defaults (open)": {},
         },

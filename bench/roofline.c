@@ -2,7 +2,8 @@
  *
  *     roofline THREADS MEGABYTES ROUNDS
  *
- * prints a JSON object: GFLOP/s of float32 multiply-adds from registers, and GB/s of
+ * prints a JSON object: GFLOP/s of multiply-adds from registers, of float32 and of bfloat16 (0 where the CPU has no
+ * instruction for that), and GB/s of
  *     read:         a sum over an array much larger than the caches,
  *     gather:       sums of 512-byte rows at random places, 16 rows fetched ahead,
  *     update:       such rows read, changed and written back; bytes read and written both count.
@@ -15,6 +16,10 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
 #ifdef __AVX512F__
 #define LANES 16
 #else
@@ -23,7 +28,7 @@
 typedef float Vector __attribute__((vector_size(LANES * 4), aligned(64)));
 
 enum { kRow = 128, kAhead = 16, kSums = 24 };
-enum Work { kFma, kRead, kGather, kUpdate, kWorks };
+enum Work { kFma, kBf16, kRead, kGather, kUpdate, kWorks };
 
 typedef struct {
   pthread_barrier_t* barrier;
@@ -57,6 +62,26 @@ static float fma_peak(void) {
   float total = 0;
   for (int s = 0; s < kSums; ++s) total += sum[s][0];
   return total;
+}
+
+static float bf16_peak(void) {
+#ifdef __AVX512BF16__
+  __m512 sum[kSums];
+  __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f80), b = (__m512bh)_mm512_set1_epi16(0x3080);
+  for (int s = 0; s < kSums; ++s) {
+    sum[s] = _mm512_set1_ps((float)s);
+    __asm__("" : "+v"(sum[s]));
+  }
+  for (int64_t loop = 0; loop < kFmaLoops; ++loop) {
+#pragma GCC unroll 24
+    for (int s = 0; s < kSums; ++s) sum[s] = _mm512_dpbf16_ps(sum[s], a, b);
+  }
+  float total = 0;
+  for (int s = 0; s < kSums; ++s) total += _mm512_reduce_add_ps(sum[s]);
+  return total;
+#else
+  return 0;
+#endif
 }
 
 static float read_all(const float* data, int64_t n) {
@@ -93,6 +118,7 @@ static void update(float* data, const int32_t* order, int64_t n_rows) {
 static void run(Part* part, enum Work work) {
   const int64_t n = part->n_rows * kRow;
   if (work == kFma) part->sink = fma_peak();
+  if (work == kBf16) part->sink = bf16_peak();
   if (work == kRead) part->sink = read_all(part->data, n);
   if (work == kGather) part->sink = gather(part->data, part->order, part->n_rows);
   if (work == kUpdate) update(part->data, part->order, part->n_rows);
@@ -155,8 +181,14 @@ int main(int argc, char** argv) {
     }
   }
   const double bytes = (double)threads * (double)n_rows * kRow * 4;
-  printf("{\"fma_gflops\": %.1f, \"read_gbs\": %.2f, \"gather_gbs\": %.2f, \"update_gbs\": %.2f}\n",
-         1e-9 * threads * kFmaLoops * kSums * LANES * 2 / least[kFma], 1e-9 * bytes / least[kRead],
+  const double flop = 1e-9 * threads * (double)kFmaLoops * kSums * LANES * 2;
+#ifdef __AVX512BF16__
+  const double bf16 = 2 * flop / least[kBf16]; /* pairs of products */
+#else
+  const double bf16 = 0;
+#endif
+  printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, \"read_gbs\": %.2f, \"gather_gbs\": %.2f, \"update_gbs\": %.2f}\n",
+         flop / least[kFma], bf16, 1e-9 * bytes / least[kRead],
          1e-9 * bytes / least[kGather], 2e-9 * bytes / least[kUpdate]);
   return 0;
 }

@@ -21,6 +21,7 @@ from bench.clock import WARM_UP, Clock, TimeIsUp
 from bench.peers.measure import forget_peak, peak_mb
 from bench.running import announced
 from sparsenet import ExtremeClassifier, kernels, metrics
+from sparsenet.estimators.settings import Settings
 from sparsenet.output import SampledOutput
 from sparsenet.wide import WidePath
 
@@ -43,6 +44,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         callbacks = [clock, *([AfterWarmUp(times)] if times else [])]
         stack.enter_context(suppress(TimeIsUp))
         model.fit(X, Y, callbacks=callbacks)
+    bf16 = Settings.of(model.get_params(deep=False)).bf16
     result: dict[str, Any] = {
         "isa": kernels.isa_used(),
         **clock.summary(),
@@ -50,7 +52,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "needed_mb": {purpose: size / 1e6 for purpose, size in needed.items()},
         "rss_before_mb": before,
         "peak_mb": peak_mb(),
-        "work": {name: float(np.mean([batch[name] for batch in work])) for name in work[0]},
+        "work": {name: float(np.mean([batch[name] for batch in work])) for name in work[0]} | {"bf16": bf16},
     }
     if times and clock.done > WARM_UP:
         result["profile"] = times.rows(clock.done - WARM_UP)

@@ -40,6 +40,9 @@ def test_the_least_time_of_a_step_adds_its_parts_up():
     assert found["gather rows"] == pytest.approx(4 * 128 * 20_000 / 10e9)
     assert found["update rows"] == pytest.approx(24 * 128 * 20_000 / 8e9)
     assert found["total"] == pytest.approx(sum(value for name, value in found.items() if name != "total"))
+    assert limits.least_step_seconds({**WORK, "bf16": True}, LIMITS) == found  # the CPU has no such instruction
+    halved = limits.least_step_seconds({**WORK, "bf16": True}, {**LIMITS, "bf16_gflops": 200.0})
+    assert halved["tile"] == pytest.approx(found["tile"] / 2)
     wide = limits.least_step_seconds({**WORK, "support": 1e6, "touched_lines": 1e5, "pairs": 1e6}, LIMITS)
     assert wide["read supports"] == pytest.approx(4e6 / 20e9)
     assert wide["update wide weights"] == pytest.approx(2 * 2 * 64e5 / 8e9)
