@@ -24,7 +24,7 @@ ADAM_BYTES, ADAGRAD_ARRAYS = 24, 2
 
 
 def machine_limits(threads: int) -> dict[str, float]:
-    """Measure GFLOP/s of multiply-adds, float32 and bfloat16, and GB/s of streamed reads, gathered rows and updated rows."""
+    """Measure GFLOP/s of multiply-adds (float32, bfloat16) and GB/s of streamed reads, gathered and updated rows."""
     if not PROGRAM.exists() or PROGRAM.stat().st_mtime < SOURCE.stat().st_mtime:
         PROGRAM.parent.mkdir(exist_ok=True)
         flags = ["-O3", "-march=native", "-ffp-contract=fast"]

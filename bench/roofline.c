@@ -20,12 +20,17 @@
 #include <immintrin.h>
 #endif
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 #define LANES 16
+#define IN_VECTOR_REGISTER "+v"
+#elif defined(__aarch64__)
+#define LANES 4
+#define IN_VECTOR_REGISTER "+w"
 #else
 #define LANES 8
+#define IN_VECTOR_REGISTER "+x"
 #endif
-typedef float Vector __attribute__((vector_size(LANES * 4), aligned(64)));
+typedef float Vector __attribute__((vector_size(LANES * 4)));
 
 enum { kRow = 128, kAhead = 16, kSums = 24 };
 enum Work { kFma, kBf16, kRead, kGather, kUpdate, kWorks };
@@ -53,7 +58,7 @@ static float fma_peak(void) {
   for (int i = 0; i < LANES; ++i) a[i] = 1.0f + 1e-7f * i, b[i] = 1e-7f * i;
   for (int s = 0; s < kSums; ++s) {
     sum[s] = b * (float)s;
-    __asm__("" : "+v"(sum[s])); /* or the compiler would see sums that it can merge */
+    __asm__("" : IN_VECTOR_REGISTER(sum[s])); /* or the compiler would see sums that it can merge */
   }
   for (int64_t loop = 0; loop < kFmaLoops; ++loop) {
 #pragma GCC unroll 24
@@ -70,7 +75,7 @@ static float bf16_peak(void) {
   __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f80), b = (__m512bh)_mm512_set1_epi16(0x3080);
   for (int s = 0; s < kSums; ++s) {
     sum[s] = _mm512_set1_ps((float)s);
-    __asm__("" : "+v"(sum[s]));
+    __asm__("" : IN_VECTOR_REGISTER(sum[s]));
   }
   for (int64_t loop = 0; loop < kFmaLoops; ++loop) {
 #pragma GCC unroll 24
