@@ -110,9 +110,9 @@ def markdown(report: dict[str, Any]) -> str:
     parts += [_problem(run) for run in report["runs"] if run["status"] != "measured"]
     for run in report["runs"]:
         if run.get("profile"):
-            parts.append(
-                f"A step at {run['labels']:,} labels, {run['hidden']} units:\n\n{timers.markdown(run['profile'])}"
-            )
+            step, start = timers.markdown(run["profile"]), timers.markdown(run["profile_of_start"], 0.01)
+            parts.append(f"A step of {_size(run)}:\n\n{step}")
+            parts.append(f"The start, the first steps included, as one step:\n\n{start}")
     return "\n\n".join(part for part in parts if part)
 
 

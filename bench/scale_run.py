@@ -41,7 +41,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         needed = stack.enter_context(announced())
         stack.enter_context(counted(work))
         times = stack.enter_context(timers.watch()) if job["profile"] else None
-        callbacks = [clock, *([AfterWarmUp(times)] if times else [])]
+        after = AfterWarmUp(times) if times else None
+        callbacks = [clock, *([after] if after else [])]
         stack.enter_context(suppress(TimeIsUp))
         model.fit(X, Y, callbacks=callbacks)
     bf16 = Settings.of(model.get_params(deep=False)).bf16
@@ -54,8 +55,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "peak_mb": peak_mb(),
         "work": {name: float(np.mean([batch[name] for batch in work])) for name in work[0]} | {"bf16": bf16},
     }
-    if times and clock.done > WARM_UP:
-        result["profile"] = times.rows(clock.done - WARM_UP)
+    if times and after and clock.done > WARM_UP:
+        result |= {"profile": times.rows(clock.done - WARM_UP), "profile_of_start": after.start}
     labels = model.topk(X_test[:TEST_POINTS], 5)[0]
     result["P@1"] = metrics.precision_at_k(Y_test[:TEST_POINTS], labels, 1)
     result["peak_with_prediction_mb"] = peak_mb()
@@ -68,14 +69,16 @@ def load(folder: str, name: str) -> Any:
 
 
 class AfterWarmUp:
-    """A callback that lets a profile begin when the first steps are over."""
+    """A callback that keeps the profile of the start, first steps included, and lets that of the others begin."""
 
     def __init__(self, times: timers.Times) -> None:
         self.times, self.seen = times, 0
+        self.start: list[dict[str, Any]] = []
 
     def on_batch(self, progress: Any) -> None:
         self.seen += 1
         if self.seen == WARM_UP:
+            self.start = self.times.rows(steps=1)
             self.times.clear()
 
     def on_epoch(self, record: dict[str, float]) -> None:

@@ -7,7 +7,9 @@ import pytest
 from planted import X, Y, fast
 
 from bench import inference, inference_run, limits, scale, scale_run, timers
+from bench.cache import plant
 from bench.clock import Clock, TimeIsUp
+from bench.planted import Shape
 from bench.running import announced, assignment
 from sparsenet import kernels
 
@@ -111,6 +113,21 @@ def test_work_is_counted_as_the_layers_do_it():
     assert work[0]["present"] <= 60
     assert 0 < work[0]["touched"] <= work[0]["support"]
     assert work[0]["pairs"] >= work[0]["touched"]
+
+
+def test_a_run_is_measured_as_a_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.cache.CACHE", tmp_path)
+    data = plant(Shape(points=3000, test_points=60, features=500, labels=100))
+    job = {"data": str(data.folder), "batches": 30, "threads": 1, "seed": 0, "profile": True}
+    result = scale_run.main({**job, "settings": {"hidden": 8, "batch_size": 64}})
+    assert (result["batches"], result["epoch_batches"], result["batch_size"]) == (30, 47, 64)
+    assert result["step_cpu_seconds"] > 0
+    assert 0.2 < result["P@1"] <= 1
+    assert result["peak_mb"] >= result["rss_before_mb"] > 0
+    assert sum(row["calls"] for row in result["profile"] if row["place"] == "Network.train_step") == 10
+    assert any(row["place"].startswith("label_centroids") for row in result["profile_of_start"])
+    run = {**run_of(100, 0.01), **result}
+    assert "The start, the first steps included" in scale.markdown(report_of(run))
 
 
 def test_recall_counts_labels_in_any_order():
