@@ -148,12 +148,13 @@ def test_exact_scoring_reads_all_rows_and_the_weights_of_the_features_present():
 def test_bounds_of_inference_and_its_table():
     bounds = inference.bounds({"bytes": 4e8, "flop": 2e8}, LIMITS)
     assert bounds == {"one point": pytest.approx(0.02), "bulk": pytest.approx(0.002)}
-    modes = {"exact": {"single_ms_p50": 40.0, "single_ms_p99": 50.0, "points_per_second": 250.0, "recall@5": 1.0}}
+    modes = {"exact": {"single_ms_p50": 40.0, "single_ms_p99": 50.0, "recall@5": 1.0}}
+    modes["exact"] |= {"single_cpu_ms_p50": 40.0, "points_per_second": 200.0, "points_per_cpu_second": 250.0}
     run = {"system": "sparsenet", "status": "measured", "load_average_before": 0.0, "model_mb": 10.0, "peak_mb": 50.0}
-    run |= {"modes": modes, "work": {"bytes": 4e8, "flop": 2e8}}
+    run |= {"modes": modes, "work": {"bytes": 4e8, "flop": 2e8, "wide_weights": 5.0}}
     report = {**report_of(run), "limits": {"one": LIMITS, "all": LIMITS}}
     text = inference.markdown(report)
-    assert "| sparsenet | exact | 40.000 / 50.000 | 250 |" in text
+    assert "| sparsenet | exact | 40.000 / 50.000 | 40.000 | 200 | 250 |" in text
     assert text.count("measured 2.0 times that") == 2
 
 
