@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,26 @@ from bench.peers.measure import TOP, bulk, peak_mb, singles, size_mb
 from bench.scale_run import load
 from sparsenet import ExtremeClassifier, kernels, metrics
 
-Predict = Callable[[Any, int], Any]
 #: Recall against exact scoring, and P@k, are looked at on so many test points.
 TEST_POINTS = 2000
 FLOAT = 4
 
 
-def modes(model: ExtremeClassifier) -> dict[str, Predict]:
-    """Return the ways to predict that there are: ``(X, k) -> labels (n, k) and scores``. The first one is exact."""
-    return {"exact": model.topk}
+@dataclass(frozen=True)
+class Mode:
+    """A way to predict: of many points, ``X -> labels (n, k) and scores``, and of one, ``indices, values -> labels``."""
+
+    many: Callable[[Any], Any]
+    one: Callable[[Any, Any], Any] | None = None
+
+
+def modes(model: ExtremeClassifier) -> dict[str, Mode]:
+    """Return the ways to predict that there are; the first one is exact."""
+    found = {"exact": Mode(lambda X: model.topk(X, TOP))}
+    if model.network_.output.wide:
+        shortlist = model.predictor(TOP)
+        found["shortlist"] = Mode(shortlist, shortlist.one)
+    return found
 
 
 class Ours:
@@ -33,8 +45,8 @@ class Ours:
 
     distribution = "sparsenet"
 
-    def __init__(self, model: ExtremeClassifier, predict: Predict) -> None:
-        self.model, self._predict = model, predict
+    def __init__(self, model: ExtremeClassifier, mode: Mode) -> None:
+        self.model, self._mode = model, mode
 
     def use_threads(self, threads: int) -> None:
         self.model.set_params(n_jobs=threads)
@@ -43,7 +55,9 @@ class Ours:
         return X
 
     def predict(self, points: Any, k: int) -> Any:
-        return self._predict(points, k)
+        if self._mode.one is not None and points.shape[0] == 1:
+            return self._mode.one(points.indices, points.data)
+        return self._mode.many(points)
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
@@ -58,10 +72,10 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         model = ExtremeClassifier.load(Path(folder) / "model")
     exact, _ = model.set_params(n_jobs=job["threads"]).topk(X_test[:TEST_POINTS], TOP)
     found = {}
-    for name, predict in modes(model).items():
-        peer: Any = Ours(model, predict)
+    for name, mode in modes(model).items():
+        peer: Any = Ours(model, mode)
         rows = bulk(peer, X_test[: job["bulk_points"]], job["threads"]) | singles(peer, X_test, job["seed"])
-        labels, _ = predict(X_test[:TEST_POINTS], TOP)
+        labels, _ = mode.many(X_test[:TEST_POINTS])
         found[name] = {**rows, "recall@5": recall(exact, labels)}
         found[name] |= {f"P@{k}": metrics.precision_at_k(Y_test[:TEST_POINTS], labels, k) for k in (1, 3, 5)}
     return {

@@ -145,6 +145,18 @@ def test_exact_scoring_reads_all_rows_and_the_weights_of_the_features_present():
     assert next(iter(inference_run.modes(model))) == "exact"
 
 
+def test_each_mode_of_prediction_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.cache.CACHE", tmp_path)
+    monkeypatch.setattr("bench.peers.measure.BULK_SECONDS", 0.01)
+    data = plant(Shape(points=2000, test_points=60, features=500, labels=200))
+    job = {"data": str(data.folder), "batches": 8, "bulk_points": 30, "threads": 1, "seed": 0}
+    result = inference_run.main({**job, "settings": {"hidden": 8, "batch_size": 256}})
+    assert set(result["modes"]) == {"exact", "shortlist"}
+    assert result["modes"]["exact"]["recall@5"] == 1
+    assert 0.5 < result["modes"]["shortlist"]["recall@5"] <= 1
+    assert all(mode["single_ms_p99"] >= mode["single_ms_p50"] > 0 for mode in result["modes"].values())
+
+
 def test_bounds_of_inference_and_its_table():
     bounds = inference.bounds({"bytes": 4e8, "flop": 2e8}, LIMITS)
     assert bounds == {"one point": pytest.approx(0.02), "bulk": pytest.approx(0.002)}
