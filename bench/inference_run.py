@@ -25,7 +25,7 @@ FLOAT = 4
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to predict: of many points, ``X -> labels (n, k) and scores``, and of one, ``indices, values -> labels``."""
+    """A way to predict: of many points, ``X -> labels (n, k), scores``, and of one, ``indices, values -> labels``."""
 
     many: Callable[[Any], Any]
     one: Callable[[Any, Any], Any] | None = None
