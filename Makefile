@@ -14,7 +14,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(p))))
 
-.PHONY: demo test test-numba lint bench peers clean distclean
+.PHONY: demo test test-numba lint bench bench-check peers clean distclean
 
 demo: $(INSTALLED)
 	$(BIN)/sparsenet demo
@@ -35,6 +35,11 @@ lint: $(LINTERS)
 bench: $(INSTALLED)
 	$(BIN)/python bench/readers.py
 	$(BIN)/python bench/lsh.py
+
+# Fails if a figure has fallen by more than 5 % since another commit: make bench-check BASE=HEAD~1
+BASE ?= main
+bench-check: $(INSTALLED)
+	$(BIN)/python -m bench.check --base $(BASE)
 
 # What bench/quality.py compares with, an environment each: gigabytes, for those who repeat the comparison.
 PEERS := $(patsubst bench/requirements/%.txt,.bench/envs/%/.installed,$(wildcard bench/requirements/*.txt))

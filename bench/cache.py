@@ -8,13 +8,14 @@ import hashlib
 import json
 import lzma
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from bench import planted
 from sparsenet.data import read_xmc
 
 CACHE = Path(".bench") / "data"
@@ -45,6 +46,25 @@ def prepare(source: Path) -> DataSet:
     if not (folder / "facts.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         facts = {"sha256": digests} | {part: _unpack(file, folder, part) for part, file in files.items()}
+        (folder / "facts.json").write_text(json.dumps(facts))  # last: its presence says that the rest is whole
+    return DataSet(name=name, folder=folder, facts=json.loads((folder / "facts.json").read_text()))
+
+
+def plant(shape: planted.Shape, seed: int = 0) -> DataSet:
+    """Generate planted data, unless that has been done; there are matrices alone, no text."""
+    facts: dict[str, Any] = {"shape": asdict(shape), "seed": seed}
+    facts["generator"] = hashlib.sha256(Path(planted.__file__).read_bytes()).hexdigest()
+    key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
+    name = f"planted-{shape.labels}"
+    folder = (CACHE / f"{name}-{key}").resolve()
+    if not (folder / "facts.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        data = planted.generate(shape, seed)
+        for part, X, Y in (("train", data.X, data.Y), ("test", data.X_test, data.Y_test)):
+            _save(folder / f"{part}.X.npz", X)
+            _save(folder / f"{part}.Y.npz", Y)
+            facts[part] = {"points": X.shape[0], "features": X.shape[1], "labels": Y.shape[1]}
+            facts[part] |= {"features_a_point": X.nnz / X.shape[0], "labels_a_point": Y.nnz / X.shape[0]}
         (folder / "facts.json").write_text(json.dumps(facts))  # last: its presence says that the rest is whole
     return DataSet(name=name, folder=folder, facts=json.loads((folder / "facts.json").read_text()))
 

@@ -91,20 +91,20 @@ def main(make_peer: type[Peer]) -> None:
     result: dict[str, Any] = {"versions": _versions(peer)}
     with _measured(result, "parse"):
         peer.read()
-    _forget_peak()
-    result["rss_before_training_mb"] = _peak_mb()
+    forget_peak()
+    result["rss_before_training_mb"] = peak_mb()
     with _measured(result, "train"):
         peer.train()
-    result["peak_rss_mb"] = _peak_mb()
+    result["peak_rss_mb"] = peak_mb()
     model = job.folder / "model"
     peer.save(model)
-    result["model_mb"] = _size_mb(model)
+    result["model_mb"] = size_mb(model)
     X = job.matrix("test.X")
-    result |= _bulk(peer, X, job.threads) | _singles(peer, X, job.seed)
+    result |= bulk(peer, X, job.threads) | singles(peer, X, job.seed)
     peer.use_threads(job.threads)
     labels = _padded(peer.ranked(peer.predict(peer.points(X), job.depth)), X.shape[0], job.depth)
     np.savez_compressed(job.folder / "predictions.npz", labels=labels)
-    result["peak_rss_with_prediction_mb"] = _peak_mb()
+    result["peak_rss_with_prediction_mb"] = peak_mb()
     (job.folder / "result.json").write_text(json.dumps(result))
 
 
@@ -117,7 +117,7 @@ def _versions(peer: Peer) -> dict[str, str]:
 # --- speed ---
 
 
-def _bulk(peer: Peer, X: sparse.csr_matrix, threads: int) -> dict[str, float]:
+def bulk(peer: Peer, X: sparse.csr_matrix, threads: int) -> dict[str, float]:
     peer.use_threads(threads)
     points = peer.points(X)
     peer.predict(peer.points(X[:10]), TOP)  # the first call may set things up
@@ -135,20 +135,21 @@ def _bulk(peer: Peer, X: sparse.csr_matrix, threads: int) -> dict[str, float]:
     }
 
 
-def _singles(peer: Peer, X: sparse.csr_matrix, seed: int) -> dict[str, float]:
+def singles(peer: Peer, X: sparse.csr_matrix, seed: int) -> dict[str, float]:
     """Time calls with one point each, on one thread: more of them do not help and may wait for each other."""
     peer.use_threads(1)
     chosen = np.random.default_rng(seed).permutation(X.shape[0])[:SINGLES]
     points = [peer.points(X[i : i + 1]) for i in chosen]
     for point in points[:20]:
         peer.predict(point, TOP)
-    took = []
+    wall, cpu = [], []
     for point in points:
-        start = time.perf_counter_ns()
+        start, before = time.perf_counter_ns(), time.process_time_ns()
         peer.predict(point, TOP)
-        took.append((time.perf_counter_ns() - start) / 1e6)
-    p50, p99 = np.percentile(took, [50, 99])
-    return {"single_ms_p50": float(p50), "single_ms_p99": float(p99)}
+        wall.append((time.perf_counter_ns() - start) / 1e6)
+        cpu.append((time.process_time_ns() - before) / 1e6)
+    p50, p99 = np.percentile(wall, [50, 99])
+    return {"single_ms_p50": float(p50), "single_ms_p99": float(p99), "single_cpu_ms_p50": float(np.median(cpu))}
 
 
 @contextmanager
@@ -167,13 +168,13 @@ def _cpu_seconds() -> float:
 # --- sizes ---
 
 
-def _forget_peak() -> None:
+def forget_peak() -> None:
     """Let the peak start again from the memory that is held now: what parsing needed for a while is not training's."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def _peak_mb() -> float:
-    """Return the most memory that this process has held since `_forget_peak`, in 10^6 bytes.
+def peak_mb() -> float:
+    """Return the most memory that this process has held since `forget_peak`, in 10^6 bytes.
 
     Not by getrusage: on Linux its ru_maxrss starts from what the parent process held.
     """
@@ -183,7 +184,7 @@ def _peak_mb() -> float:
     raise RuntimeError("/proc/self/status names no VmHWM; peak memory can be measured on Linux alone")
 
 
-def _size_mb(path: Path) -> float:
+def size_mb(path: Path) -> float:
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files) / 1e6
 

@@ -1,0 +1,237 @@
+"""What each part earns, at equal time: negatives, hashing, shared or own active sets, wide and deep, logQ, precision.
+
+    python -m bench.ablation [--labels 15000,120000,670091] [--seconds 60,120,300] [--clock wall] [--variants NAME,...]
+                             [--repeats 1] [--threads 1] [--set NAME=JSON ...] [--out bench/results/ablation.json]
+    python -m bench.ablation --show bench/results/ablation.json [--plot FILE.png]
+
+Each variant trains on the same planted data for the same time, set-up included, while its learning rate falls to a
+tenth over that time; then all test points are scored over all labels. `--clock cpu` counts CPU seconds over threads
+instead of the wall clock's: for a machine that does something else as well, where the wall clock would be a lottery.
+A variant that is not there yet is "not run". Variants take turns; seeds are 0, 1, 2, ... by round. The rules are in
+bench/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from bench.cache import plant
+from bench.planted import Shape
+from bench.running import assignment, head, in_child, keep, numbers, setting, use_threads
+from sparsenet import ExtremeClassifier
+
+#: A label set for each sample, as SLIDE and BOLT have it, is as large as BOLT's.
+OWN_NEGATIVES = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One way to train: changes to the parameters of `ExtremeClassifier`, and what question it belongs to.
+
+    `sampler` may name a hash family, as ``"lsh-dwta"``; `correct` says whether a softmax is corrected for sampling.
+    """
+
+    question: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+DEEP = {"wide": False}
+OWN = {**DEEP, "per_sample": True, "n_negatives": OWN_NEGATIVES}
+VARIANTS = {
+    "random": Variant(question="negatives"),
+    "frequency": Variant(question="negatives", settings={"sampler": "frequency"}),
+    "lsh simhash": Variant(question="negatives", settings={"sampler": "lsh-simhash"}),
+    "lsh dwta": Variant(question="negatives", settings={"sampler": "lsh-dwta"}),
+    "lsh minhash": Variant(question="negatives", settings={"sampler": "lsh-minhash"}),
+    "all labels": Variant(question="negatives", settings={"sampler": "none"}),
+    "deep, random": Variant(question="negatives of the deep path alone", settings=DEEP),
+    "deep, frequency": Variant(question="negatives of the deep path alone", settings={**DEEP, "sampler": "frequency"}),
+    "deep, lsh simhash": Variant(
+        question="negatives of the deep path alone", settings={**DEEP, "sampler": "lsh-simhash"}
+    ),
+    "deep, lsh dwta": Variant(question="negatives of the deep path alone", settings={**DEEP, "sampler": "lsh-dwta"}),
+    "deep, all labels": Variant(question="negatives of the deep path alone", settings={**DEEP, "sampler": "none"}),
+    "deep, each its own, random": Variant(question="an active set for each sample", settings=OWN),
+    "deep, each its own, lsh dwta": Variant(
+        question="an active set for each sample", settings={**OWN, "sampler": "lsh-dwta"}
+    ),
+    "deep, each its own, lsh simhash": Variant(
+        question="an active set for each sample", settings={**OWN, "sampler": "lsh-simhash"}
+    ),
+    "wide alone": Variant(question="paths", settings={"hidden": 0}),
+    # The same as "deep, random": what lies between the two is noise.
+    "deep alone": Variant(question="paths", settings=DEEP),
+    "softmax, logQ": Variant(question="loss", settings={"loss": "softmax", "correct": True}),
+    "softmax, no logQ": Variant(question="loss", settings={"loss": "softmax", "correct": False}),
+    "softmax, frequency, logQ": Variant(
+        question="loss", settings={"loss": "softmax", "correct": True, "sampler": "frequency"}
+    ),
+    "softmax, frequency, no logQ": Variant(
+        question="loss", settings={"loss": "softmax", "correct": False, "sampler": "frequency"}
+    ),
+    "softmax, lsh dwta, logQ": Variant(
+        question="loss", settings={"loss": "softmax", "correct": True, "sampler": "lsh-dwta"}
+    ),
+    "softmax, lsh dwta, no logQ": Variant(
+        question="loss", settings={"loss": "softmax", "correct": False, "sampler": "lsh-dwta"}
+    ),
+    "bf16": Variant(question="precision", settings={"precision": "bfloat16"}),
+    "fp32": Variant(question="precision", settings={"precision": "float32"}),
+}
+
+
+def main() -> None:
+    """Measure, or show what was measured."""
+    options = _options()
+    if options.show:
+        report = json.loads(options.show.read_text())
+    else:
+        use_threads(options.threads)
+        report = measure(options)
+    print(markdown(report))
+    if options.plot:
+        plot(report, options.plot)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run all that the command line asks for; the result is written after each run."""
+    if len(options.seconds) != len(options.labels):
+        sys.exit(f"--seconds needs {len(options.labels)} numbers, one for each of --labels")
+    report = head(threads=options.threads, repeats=options.repeats, clock=options.clock, set=dict(options.set), data={})
+    for repeat in range(options.repeats):
+        for labels, seconds in zip(options.labels, options.seconds, strict=True):
+            data = plant(Shape.with_labels(labels, **options.shape))
+            report["data"][str(labels)] = data.facts
+            shift = repeat % len(options.variants)
+            for name in options.variants[shift:] + options.variants[:shift]:
+                settings = {**dict(options.set), **VARIANTS[name].settings}
+                job = {"labels": labels, "variant": name, "seed": repeat, "data": str(data.folder)}
+                job |= {"seconds": seconds, "clock": options.clock, "settings": settings}
+                run = _run(job, options.threads)
+                report["runs"].append(run)
+                keep(report, options.out)
+                print(_brief(run), file=sys.stderr, flush=True)
+    return report
+
+
+def _run(job: dict[str, Any], threads: int) -> dict[str, Any]:
+    known = {*ExtremeClassifier().get_params(), "correct"}
+    unknown = [name for name in job["settings"] if name not in known]
+    if unknown:
+        return {
+            **job,
+            "data": Path(job["data"]).name,
+            "status": "not run",
+            "reason": f"ExtremeClassifier has no parameter {', '.join(unknown)}",
+        }
+    return in_child("bench.ablation_run", job, threads=threads)
+
+
+# --- what came of it -----------------------------------------------------------------------------------------------
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """Return a table for each size: what each variant reaches in the time given."""
+    sizes = sorted({run["labels"] for run in report["runs"]})
+    parts = [setting(report) + f" Time is {_CLOCKS[report['clock']]}; means over {report['repeats']} rounds."]
+    parts += [_table(report, labels) for labels in sizes]
+    return "\n\n".join(parts)
+
+
+_CLOCKS = {"wall": "the wall clock's", "cpu": "CPU seconds divided by threads"}
+
+
+def _table(report: dict[str, Any], labels: int) -> str:
+    runs = [run for run in report["runs"] if run["labels"] == labels]
+    lines = [
+        f"**{labels:,} labels, {runs[0]['seconds']} s each**",
+        "",
+        "| question | variant | P@1 / P@3 / P@5 | PSP@1 | epochs | steps / s | of it start s | index recall | |",
+        "|---" * 9 + "|",
+    ]
+    names = dict.fromkeys(run["variant"] for run in sorted(runs, key=_order))
+    lines += [_row(name, [run for run in runs if run["variant"] == name]) for name in names]
+    return "\n".join(lines)
+
+
+def _order(run: dict[str, Any]) -> int:
+    return list(VARIANTS).index(run["variant"])
+
+
+def _row(name: str, runs: list[dict[str, Any]]) -> str:
+    done = [run for run in runs if run["status"] == "measured"]
+    problems = "; ".join(f"{run['status']}: {run['reason']}" for run in runs if run["status"] != "measured")
+    state = "; ".join(part for part in (f"measured, {len(done)} runs" if done else "", problems) if part)
+    question = VARIANTS[name].question
+    if not done:
+        return f"| {question} | {name} | | | | | | | {state} |"
+
+    def average(key: str) -> float:
+        return mean(run[key] for run in done)
+
+    grades = " / ".join(f"{100 * average(f'P@{k}'):.1f}" for k in (1, 3, 5))
+    recalls = [run["index_recall"] for run in done if run["index_recall"] is not None]
+    recall = f"{mean(recalls):.3f}" if recalls else ""
+    return (
+        f"| {question} | {name} | {grades} | {100 * average('PSP@1'):.1f} | {average('epochs'):.2f} "
+        f"| {average('steps_a_second'):.1f} | {average('start_seconds'):.1f} | {recall} | {state} |"
+    )
+
+
+def _brief(run: dict[str, Any]) -> str:
+    name = f"{run['labels']:,} labels, {run['variant']}, seed {run['seed']}: "
+    if run["status"] != "measured":
+        return f"{name}{run['status']}: {run['reason']}"
+    return f"{name}P@1 {100 * run['P@1']:.1f} after {run['epochs']:.2f} epochs; load {run['load_average_before']:.1f}"
+
+
+def plot(report: dict[str, Any], path: Path) -> None:
+    """Draw P@1 of each variant, a panel for each size."""
+    from matplotlib.figure import Figure
+
+    done = [run for run in report["runs"] if run["status"] == "measured"]
+    sizes = sorted({run["labels"] for run in done})
+    figure = Figure(figsize=(4 + 3 * len(sizes), 7), layout="constrained")
+    for axes, labels in zip(figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0], sizes, strict=True):
+        for place, name in enumerate(reversed(VARIANTS)):
+            found = [100 * run["P@1"] for run in done if (run["labels"], run["variant"]) == (labels, name)]
+            axes.barh(place, mean(found) if found else 0, color="steelblue")
+            axes.plot(found, [place] * len(found), ".", color="black")
+        axes.set(title=f"{labels:,} labels", xlabel="P@1, per cent", yticks=range(len(VARIANTS)))
+        axes.set_yticklabels(list(reversed(VARIANTS)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def _variants(text: str) -> list[str]:
+    unknown = [name for name in text.split(";") if name not in VARIANTS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {'; '.join(unknown)}; there are {'; '.join(VARIANTS)}")
+    return text.split(";")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--labels", type=numbers, default=[15_000, 120_000, 670_091])
+    parser.add_argument("--seconds", type=numbers, default=[60, 120, 300], help="for each size")
+    parser.add_argument("--clock", choices=list(_CLOCKS), default="wall")
+    parser.add_argument("--variants", type=_variants, default=list(VARIANTS), help="separated by semicolons")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--set", type=assignment, action="append", default=[], help="a parameter of ExtremeClassifier")
+    parser.add_argument("--shape", type=json.loads, default={}, help='JSON, such as {"points": 10000}')
+    parser.add_argument("--out", type=Path, default=Path("bench/results/ablation.json"))
+    parser.add_argument("--show", type=Path)
+    parser.add_argument("--plot", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""One training of `bench.ablation`, in a process of its own: ``python -m bench.ablation_run JOB RESULT``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bench.clock import TimeIsUp
+from bench.scale_run import load
+from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
+from sparsenet.batches import Rows
+from sparsenet.estimators.building import build
+from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.settings import Settings
+from sparsenet.lsh import LSHConfig
+from sparsenet.optim import Schedule
+from sparsenet.training import Trainer
+
+#: Where the learning rate ends, as a share of where it starts: that of `Schedule`.
+FINAL = Schedule().final
+TOP = 5
+
+
+class Budget:
+    """The time of a run from now on; also the callback that ends the training, and what was done by then."""
+
+    def __init__(self, seconds: float, clock: str, threads: int) -> None:
+        self.seconds, self._threads = seconds, threads
+        self._now = time.perf_counter if clock == "wall" else lambda: time.process_time() / threads
+        self._begin = self._now()
+        self.start = self.epochs = 0.0
+        self.steps = 0
+        self.index_recall: float | None = None
+
+    @property
+    def spent(self) -> float:
+        """Seconds so far."""
+        return self._now() - self._begin
+
+    def on_batch(self, progress: Any) -> None:
+        self.steps += 1
+        self.epochs = progress.epoch + progress.batch / progress.batches
+        self.index_recall = progress.index_recall
+        if self.spent >= self.seconds:
+            raise TimeIsUp
+
+    def on_epoch(self, record: Mapping[str, float]) -> None:
+        """Nothing is to be done after an epoch."""
+
+
+@dataclass(frozen=True)
+class BudgetSchedule:
+    """A learning rate that falls linearly, as `Schedule` has it by default, over time instead of steps."""
+
+    budget: Budget
+
+    def factor(self, step: int, total: int) -> float:
+        """Return what the rate is multiplied by now."""
+        left = 1 - min(self.budget.spent / self.budget.seconds, 1)
+        return FINAL + (1 - FINAL) * left
+
+
+def parameters(settings: Mapping[str, Any], n_labels: int) -> dict[str, Any]:
+    """Turn what a job can say into parameters of `ExtremeClassifier`.
+
+    >>> parameters({"sampler": "lsh-dwta", "hidden": 64}, n_labels=1000)["sampler"].family
+    'dwta'
+    """
+    found = dict(settings)
+    if str(found.get("sampler", "")).startswith("lsh-"):
+        found["sampler"] = LSHConfig.for_size(n_labels, found["sampler"].removeprefix("lsh-"))
+    if "correct" in found:
+        found["loss"] = SampledSoftmax(correct=found.pop("correct"))
+    return found
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """Train for the time that the job gives, set-up included, and score the test points."""
+    X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
+    model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
+    budget = Budget(job["seconds"], job["clock"], job["threads"])
+    settings = Settings.of(model.get_params(deep=False))
+    scaling = Scaling.learn(X, settings.normalize)
+    points = scaling.apply(X), Rows.of(Y)
+    network = build(settings, *points, seed=job["seed"], threads=job["threads"], keep_best=False)
+    config = settings.training(X.shape[0], seed=job["seed"], threads=job["threads"])
+    config = replace(config, epochs=1_000_000, schedule=BudgetSchedule(budget))  # type: ignore[arg-type]
+    trainer = Trainer(network, *points, config, callbacks=[budget])
+    budget.start = budget.spent
+    with suppress(TimeIsUp):
+        trainer.run()
+    spent = budget.spent
+    labels, _ = network.topk(scaling.apply(X_test), TOP, job["threads"])
+    scores = metrics.evaluate(Y_test, labels, (1, 3, 5), metrics.propensities(Y))
+    return {
+        "isa": kernels.isa_used(),
+        "epochs": budget.epochs,
+        "steps": budget.steps,
+        "steps_a_second": budget.steps / (spent - budget.start),
+        "start_seconds": budget.start,
+        "spent_seconds": spent,
+        "index_recall": budget.index_recall,
+        **{name: float(value) for name, value in scores.items()},
+    }
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(json.dumps(main(json.loads(Path(sys.argv[1]).read_text()))))

@@ -1,0 +1,159 @@
+"""Prediction at 670 thousand labels: one point, many points, and what the machine's memory and arithmetic allow.
+
+    python -m bench.inference [--labels 670091] [--hidden 128] [--batches 400] [--repeats 1] [--threads 1]
+                              [--peers pecos] [--set NAME=JSON ...] [--out bench/results/inference.json]
+    python -m bench.inference --show bench/results/inference.json
+
+A model is trained on planted data for a number of batches, saved and loaded, and asked for five labels: one point a
+call on one thread, and many points at once. Peers are trained to the end on the same data, which takes PECOS hours of
+CPU time at the full size; give it less by --labels. The rules are in bench/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.cache import DataSet, plant
+from bench.limits import machine_limits
+from bench.peers import SYSTEMS
+from bench.planted import Shape
+from bench.runner import Runner, system_names
+from bench.running import assignment, head, in_child, keep, setting, use_threads
+from bench.scoring import Scorer
+
+#: Points that are predicted together; each is scored against all labels.
+BULK_POINTS = 1024
+
+
+def main() -> None:
+    """Measure, or show what was measured."""
+    options = _options()
+    if options.show:
+        report = json.loads(options.show.read_text())
+    else:
+        use_threads(options.threads)
+        report = measure(options)
+    print(markdown(report))
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run all that the command line asks for; the result is written after each run."""
+    data = plant(Shape.with_labels(options.labels, **options.shape))
+    limits = {"one": machine_limits(1), "all": machine_limits(options.threads)}
+    report = head(threads=options.threads, repeats=options.repeats, limits=limits, data={data.name: data.facts})
+    for repeat in range(options.repeats):
+        for name in ("sparsenet", *options.peers):
+            run = _ours(options, data, repeat) if name == "sparsenet" else _peer(name, options, data, repeat)
+            report["runs"].append({"system": name, "seed": repeat, **run})
+            keep(report, options.out)
+            print(f"{name}: {run['status']} {run.get('reason', '')}", file=sys.stderr, flush=True)
+    return report
+
+
+def _ours(options: argparse.Namespace, data: DataSet, seed: int) -> dict[str, Any]:
+    job = {"data": str(data.folder), "seed": seed, "batches": options.batches, "bulk_points": BULK_POINTS}
+    job["settings"] = {"hidden": options.hidden, **dict(options.set)}
+    return in_child("bench.inference_run", job, threads=options.threads)
+
+
+def _peer(name: str, options: argparse.Namespace, data: DataSet, seed: int) -> dict[str, Any]:
+    runner = Runner(threads=options.threads, limit=options.limit)
+    run = runner.run(SYSTEMS[name], data, Scorer(data, mask_seen=False), seed, {})
+    names = ("single_ms_p50", "single_ms_p99", "single_cpu_ms_p50", "points_per_cpu_second", "points_per_second")
+    if run["status"] == "measured":
+        run["modes"] = {"its own": {key: run[key] for key in names} | {"P@1": run["scores"]["P@1"]}}
+    return run
+
+
+# --- what came of it -----------------------------------------------------------------------------------------------
+
+
+_HEAD = (
+    "| system | mode | one point ms, p50 / p99 | CPU ms, p50 | points / s | points / CPU s | recall@5 | P@1 "
+    "| model MB |"
+)
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """Return a table, a row for each way to predict, and how far exact scoring is from its bounds."""
+    lines = [
+        setting(report),
+        "",
+        _HEAD,
+        "|---" * 9 + "|",
+    ]
+    measured = [run for run in report["runs"] if run["status"] == "measured"]
+    for system in dict.fromkeys(run["system"] for run in measured):
+        runs = [run for run in measured if run["system"] == system]
+        lines += [_row(system, mode, runs) for mode in runs[0]["modes"]]
+    lines += ["", *[_bounds(report, run) for run in measured if run["system"] == "sparsenet"][:1]]
+    failed = [run for run in report["runs"] if run["status"] != "measured"]
+    return "\n".join([*lines, *(f"{run['system']}: {run['status']}: {run['reason']}" for run in failed)])
+
+
+def _row(system: str, mode: str, runs: list[dict[str, Any]]) -> str:
+    def middle(name: str, digits: int) -> str:
+        if name not in runs[0]["modes"][mode]:
+            return ""
+        return f"{median(run['modes'][mode][name] for run in runs):,.{digits}f}"
+
+    cells = [
+        f"{middle('single_ms_p50', 3)} / {middle('single_ms_p99', 3)}",
+        middle("single_cpu_ms_p50", 3),
+        *(middle(name, 0) for name in ("points_per_second", "points_per_cpu_second")),
+        *(middle(name, 3) for name in ("recall@5", "P@1")),
+        f"{median(run['model_mb'] for run in runs):,.0f}",
+    ]
+    return f"| {system} | {mode} | {' | '.join(cells)} |"
+
+
+def bounds(work: dict[str, float], limits: dict[str, float]) -> dict[str, float]:
+    """Return seconds that exact scoring of a point takes at least: alone, bound by reading; in bulk, by arithmetic.
+
+    >>> bounds({"bytes": 4e8, "flop": 2e8}, {"read_gbs": 40.0, "fma_gflops": 200.0})
+    {'one point': 0.01, 'bulk': 0.001}
+    """
+    return {
+        "one point": work["bytes"] / (1e9 * limits["read_gbs"]),
+        "bulk": work["flop"] / (1e9 * limits["fma_gflops"]),
+    }
+
+
+def _bounds(report: dict[str, Any], run: dict[str, Any]) -> str:
+    exact = run["modes"]["exact"]
+    one, many = (bounds(run["work"], report["limits"][name]) for name in ("one", "all"))
+    alone, each = 1e3 * one["one point"], 1e6 * many["bulk"]
+    took = 1e6 / exact["points_per_cpu_second"] / report["threads"]
+    megabytes, megaflop = run["work"]["bytes"] / 1e6, run["work"]["flop"] / 1e6
+    times_alone, times_each = exact["single_cpu_ms_p50"] / alone, took / each
+    return (
+        f"Exact scoring of one point reads {megabytes:.0f} MB, {alone:.2f} ms at the stream's speed: measured "
+        f"{times_alone:.1f} times that in CPU time. In bulk a point is {megaflop:.0f} Mflop, {each:.0f} us at the peak "
+        f"of arithmetic: measured {times_each:.1f} times that in CPU time. {run['work']['wide_weights']:,.0f} of the "
+        f"weights are wide ones. Peak memory {run['peak_mb']:,.0f} MB."
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--labels", type=int, default=670_091)
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--batches", type=int, default=400, help="to train on")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--peers", type=system_names, default=[], help="systems of bench.quality, such as pecos")
+    parser.add_argument("--limit", type=float, default=7200, help="seconds that a peer may take")
+    parser.add_argument("--set", type=assignment, action="append", default=[], help="a parameter of ExtremeClassifier")
+    parser.add_argument("--shape", type=json.loads, default={}, help='JSON, such as {"points": 10000}')
+    parser.add_argument("--out", type=Path, default=Path("bench/results/inference.json"))
+    parser.add_argument("--show", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

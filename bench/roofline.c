@@ -1,0 +1,199 @@
+/* What this machine can do at most: multiply-adds, streamed reads, gathered rows and rows read and written back.
+ *
+ *     roofline THREADS MEGABYTES ROUNDS
+ *
+ * prints a JSON object: GFLOP/s of multiply-adds from registers, of float32 and of bfloat16 (0 where the CPU has no
+ * instruction for that), and GB/s of
+ *     read:         a sum over an array much larger than the caches,
+ *     gather:       sums of 512-byte rows at random places, 16 rows fetched ahead,
+ *     update:       such rows read, changed and written back; bytes read and written both count.
+ * Each is of all threads together and the best of ROUNDS, and its clock is that of the slowest thread's CPU time: on a
+ * machine that does something else as well, a limit is what would be reached if it did not. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define LANES 16
+#define IN_VECTOR_REGISTER "+v"
+#elif defined(__aarch64__)
+#define LANES 4
+#define IN_VECTOR_REGISTER "+w"
+#else
+#define LANES 8
+#define IN_VECTOR_REGISTER "+x"
+#endif
+typedef float Vector __attribute__((vector_size(LANES * 4)));
+
+enum { kRow = 128, kAhead = 16, kSums = 24 };
+enum Work { kFma, kBf16, kRead, kGather, kUpdate, kWorks };
+
+typedef struct {
+  pthread_barrier_t* barrier;
+  float* data;      /* this thread's part */
+  int32_t* order;   /* its rows, shuffled */
+  int64_t n_rows;
+  int rounds;
+  double* seconds; /* [kWorks][rounds] */
+  volatile float sink;
+} Part;
+
+static const int64_t kFmaLoops = 1000000;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+static float fma_peak(void) {
+  Vector sum[kSums], a, b;
+  for (int i = 0; i < LANES; ++i) a[i] = 1.0f + 1e-7f * i, b[i] = 1e-7f * i;
+  for (int s = 0; s < kSums; ++s) {
+    sum[s] = b * (float)s;
+    __asm__("" : IN_VECTOR_REGISTER(sum[s])); /* or the compiler would see sums that it can merge */
+  }
+  for (int64_t loop = 0; loop < kFmaLoops; ++loop) {
+#pragma GCC unroll 24
+    for (int s = 0; s < kSums; ++s) sum[s] = sum[s] * a + b;
+  }
+  float total = 0;
+  for (int s = 0; s < kSums; ++s) total += sum[s][0];
+  return total;
+}
+
+static float bf16_peak(void) {
+#ifdef __AVX512BF16__
+  __m512 sum[kSums];
+  __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f80), b = (__m512bh)_mm512_set1_epi16(0x3080);
+  for (int s = 0; s < kSums; ++s) {
+    sum[s] = _mm512_set1_ps((float)s);
+    __asm__("" : IN_VECTOR_REGISTER(sum[s]));
+  }
+  for (int64_t loop = 0; loop < kFmaLoops; ++loop) {
+#pragma GCC unroll 24
+    for (int s = 0; s < kSums; ++s) sum[s] = _mm512_dpbf16_ps(sum[s], a, b);
+  }
+  float total = 0;
+  for (int s = 0; s < kSums; ++s) total += _mm512_reduce_add_ps(sum[s]);
+  return total;
+#else
+  return 0;
+#endif
+}
+
+static float read_all(const float* data, int64_t n) {
+  Vector sum[8];
+  memset(sum, 0, sizeof(sum));
+  for (int64_t i = 0; i < n; i += 8 * LANES)
+    for (int s = 0; s < 8; ++s) sum[s] += *(const Vector*)(data + i + s * LANES);
+  float total = 0;
+  for (int s = 0; s < 8; ++s) total += sum[s][0];
+  return total;
+}
+
+static float gather(const float* data, const int32_t* order, int64_t n_rows) {
+  Vector sum[kRow / LANES];
+  memset(sum, 0, sizeof(sum));
+  for (int64_t r = 0; r < n_rows; ++r) {
+    const float* next = data + (int64_t)order[r + kAhead < n_rows ? r + kAhead : r] * kRow;
+    for (int c = 0; c < kRow; c += 16) __builtin_prefetch(next + c);
+    const float* row = data + (int64_t)order[r] * kRow;
+    for (int c = 0; c < kRow; c += LANES) sum[c / LANES] += *(const Vector*)(row + c);
+  }
+  return sum[0][0] + sum[1][0];
+}
+
+static void update(float* data, const int32_t* order, int64_t n_rows) {
+  for (int64_t r = 0; r < n_rows; ++r) {
+    float* next = data + (int64_t)order[r + kAhead < n_rows ? r + kAhead : r] * kRow;
+    for (int c = 0; c < kRow; c += 16) __builtin_prefetch(next + c, 1);
+    float* row = data + (int64_t)order[r] * kRow;
+    for (int c = 0; c < kRow; c += LANES) *(Vector*)(row + c) = *(const Vector*)(row + c) * 0.999f + 1e-3f;
+  }
+}
+
+static void run(Part* part, enum Work work) {
+  const int64_t n = part->n_rows * kRow;
+  if (work == kFma) part->sink = fma_peak();
+  if (work == kBf16) part->sink = bf16_peak();
+  if (work == kRead) part->sink = read_all(part->data, n);
+  if (work == kGather) part->sink = gather(part->data, part->order, part->n_rows);
+  if (work == kUpdate) update(part->data, part->order, part->n_rows);
+}
+
+static void prepare(Part* part) {
+  for (int64_t i = 0; i < part->n_rows * kRow; ++i) part->data[i] = 1.0f; /* touched by the thread that will use it */
+  uint64_t state = 88172645463325252ull;
+  for (int64_t r = 0; r < part->n_rows; ++r) part->order[r] = (int32_t)r;
+  for (int64_t r = part->n_rows - 1; r > 0; --r) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    const int64_t other = (int64_t)(state % (uint64_t)(r + 1));
+    const int32_t held = part->order[r];
+    part->order[r] = part->order[other], part->order[other] = held;
+  }
+}
+
+static void* serve(void* argument) {
+  Part* part = argument;
+  prepare(part);
+  for (int work = 0; work < kWorks; ++work) {
+    for (int round = 0; round < part->rounds; ++round) {
+      pthread_barrier_wait(part->barrier); /* all at once, or they would not share the memory */
+      const double start = now();
+      run(part, (enum Work)work);
+      part->seconds[work * part->rounds + round] = now() - start;
+    }
+  }
+  return NULL;
+}
+
+int main(int argc, char** argv) {
+  if (argc != 4) return fprintf(stderr, "roofline THREADS MEGABYTES ROUNDS\n"), 2;
+  const int threads = atoi(argv[1]), rounds = atoi(argv[3]);
+  if (threads < 1 || atoi(argv[2]) < 1 || rounds < 1) return fprintf(stderr, "numbers above zero, please\n"), 2;
+  const int64_t n_rows = (int64_t)atoi(argv[2]) * 1000000 / (4 * kRow) / threads;
+  Part* parts = calloc((size_t)threads, sizeof(Part));
+  pthread_t* handles = calloc((size_t)threads, sizeof(pthread_t));
+  pthread_barrier_t barrier;
+  pthread_barrier_init(&barrier, NULL, (unsigned)threads);
+  for (int t = 0; t < threads; ++t) {
+    float* data = aligned_alloc(4096, ((size_t)n_rows * kRow * 4 + 4095) / 4096 * 4096);
+    int32_t* order = malloc((size_t)n_rows * sizeof(int32_t));
+    double* seconds = calloc((size_t)(kWorks * rounds), sizeof(double));
+    if (!parts || !handles || !seconds || !data || !order) return fprintf(stderr, "out of memory\n"), 1;
+    parts[t] = (Part){&barrier, data, order, n_rows, rounds, seconds, 0};
+    if (pthread_create(&handles[t], NULL, serve, &parts[t]) != 0) return fprintf(stderr, "no thread\n"), 1;
+  }
+  for (int t = 0; t < threads; ++t) pthread_join(handles[t], NULL);
+  double least[kWorks];
+  for (int work = 0; work < kWorks; ++work) {
+    least[work] = 1e30;
+    for (int round = 0; round < rounds; ++round) {
+      double slowest = 0;
+      for (int t = 0; t < threads; ++t) {
+        const double took = parts[t].seconds[work * rounds + round];
+        if (took > slowest) slowest = took;
+      }
+      if (slowest < least[work]) least[work] = slowest;
+    }
+  }
+  const double bytes = (double)threads * (double)n_rows * kRow * 4;
+  const double flop = 1e-9 * threads * (double)kFmaLoops * kSums * LANES * 2;
+#ifdef __AVX512BF16__
+  const double bf16 = 2 * flop / least[kBf16]; /* pairs of products */
+#else
+  const double bf16 = 0;
+#endif
+  printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, \"read_gbs\": %.2f, \"gather_gbs\": %.2f, \"update_gbs\": %.2f}\n",
+         flop / least[kFma], bf16, 1e-9 * bytes / least[kRead],
+         1e-9 * bytes / least[kGather], 2e-9 * bytes / least[kUpdate]);
+  return 0;
+}

@@ -1,0 +1,110 @@
+"""What benchmarks of training share: a clock that can end a run, the memory announced, child processes, results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench import machine
+from sparsenet.estimators import building
+
+
+@contextmanager
+def announced() -> Iterator[dict[str, int]]:
+    """Note the memory, in bytes by purpose, that an estimator says it needs before it trains."""
+    before, needed = building.check_memory, {}
+
+    def noted(asked: dict[str, int], *rest: Any) -> None:
+        needed.update(asked)
+        before(asked, *rest)
+
+    building.check_memory = noted
+    try:
+        yield needed
+    finally:
+        building.check_memory = before
+
+
+def head(**settings: Any) -> dict[str, Any]:
+    """Begin a result: when, on what, and how it was measured."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine.describe(),
+        **settings,
+        "runs": [],
+    }
+
+
+def in_child(module: str, job: dict[str, Any], *, python: Path | None = None, threads: int) -> dict[str, Any]:
+    """Run ``python -m module JOB RESULT`` and return its result, or why there is none; memory is then its own.
+
+    The load average before goes into the result.
+    """
+    about = {**job, "data": Path(job["data"]).name, "load_average_before": machine.load_average()}
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
+    with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
+        files = Path(folder) / "job.json", Path(folder) / "result.json"
+        files[0].write_text(json.dumps({**job, "threads": threads}))
+        command: Sequence[str | Path] = [python or sys.executable, "-m", module, *files]
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines()
+            reason = f"exit status {done.returncode}: {lines[-1] if lines else 'no message'}"
+            return {**about, "status": "failed", "reason": reason}
+        return {**about, "status": "measured", **json.loads(files[1].read_text())}
+
+
+def use_threads(threads: int) -> None:
+    """Confine this process and its children to as many CPUs as threads, the last ones, on which less goes on."""
+    usable = sorted(os.sched_getaffinity(0))
+    if not 1 <= threads <= len(usable):
+        sys.exit(f"--threads {threads}: this process may use {len(usable)} CPUs")
+    os.sched_setaffinity(0, usable[-threads:])
+
+
+def keep(report: dict[str, Any], path: Path) -> None:
+    """Write a result; after each run, so that none is ever lost."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def setting(report: dict[str, Any]) -> str:
+    """Say when, where and how a result was measured."""
+    about = report["machine"]
+    loads = [run["load_average_before"] for run in report["runs"] if "load_average_before" in run]
+    changed = " with uncommitted changes" if about["uncommitted_changes"] else ""
+    load = f"load average before a run {min(loads):.1f} to {max(loads):.1f}" if loads else "no run"
+    parts = [
+        f"{report['started']}: {about['cpu']} ({about['isa_used']}), {report['threads']} threads; sparsenet "
+        f"{about['commit'][:10]}{changed}; {load}."
+    ]
+    for name, limits in report.get("limits", {}).items():
+        rates = ", ".join(f"{kind} {limits[f'{kind}_gbs']:.1f}" for kind in ("read", "gather", "update"))
+        threads = "one thread" if name == "one" else "all threads"
+        parts.append(
+            f"Limits of {threads}, measured in the same run: FMA {limits['fma_gflops']:.0f} GFLOP/s, {rates} GB/s."
+        )
+    return " ".join(parts)
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """Split an argument such as ``hidden=256`` into a name and a value, which is JSON."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"expected NAME=JSON, got {text!r}")
+    return name, json.loads(value)
+
+
+def numbers(text: str) -> list[int]:
+    """Split an argument at its commas into numbers."""
+    return [int(part) for part in text.split(",")]

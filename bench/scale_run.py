@@ -1,0 +1,121 @@
+"""One training of `bench.scale`, in a process of its own: ``python -m bench.scale_run JOB RESULT``.
+
+Measures set-up, the cost of a step, memory against what was announced, and what a step has to move and compute at
+least; with `profile`, where its time goes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from bench import timers
+from bench.clock import WARM_UP, Clock, TimeIsUp
+from bench.peers.measure import forget_peak, peak_mb
+from bench.running import announced
+from sparsenet import ExtremeClassifier, kernels, metrics
+from sparsenet.estimators.settings import Settings
+from sparsenet.output import SampledOutput
+from sparsenet.wide import WidePath
+
+#: P@1 after the steps measured is looked at on so many test points.
+TEST_POINTS = 2000
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """Train as the job says, and return what was measured."""
+    X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
+    clock = Clock(job["batches"])
+    work: list[dict[str, float]] = []
+    model = ExtremeClassifier(n_jobs=job["threads"], random_state=job["seed"], epochs=1, **job["settings"])
+    forget_peak()
+    before = peak_mb()
+    with ExitStack() as stack:
+        needed = stack.enter_context(announced())
+        stack.enter_context(counted(work))
+        times = stack.enter_context(timers.watch()) if job["profile"] else None
+        after = AfterWarmUp(times) if times else None
+        callbacks = [clock, *([after] if after else [])]
+        stack.enter_context(suppress(TimeIsUp))
+        model.fit(X, Y, callbacks=callbacks)
+    bf16 = Settings.of(model.get_params(deep=False)).bf16
+    result: dict[str, Any] = {
+        "isa": kernels.isa_used(),
+        **clock.summary(),
+        "batch_size": model.get_params()["batch_size"],
+        "needed_mb": {purpose: size / 1e6 for purpose, size in needed.items()},
+        "rss_before_mb": before,
+        "peak_mb": peak_mb(),
+        "work": {name: float(np.mean([batch[name] for batch in work])) for name in work[0]} | {"bf16": bf16},
+    }
+    if times and after and clock.done > WARM_UP:
+        result |= {"profile": times.rows(clock.done - WARM_UP), "profile_of_start": after.start}
+    labels = model.topk(X_test[:TEST_POINTS], 5)[0]
+    result["P@1"] = metrics.precision_at_k(Y_test[:TEST_POINTS], labels, 1)
+    result["peak_with_prediction_mb"] = peak_mb()
+    return result
+
+
+def load(folder: str, name: str) -> Any:
+    """Load a matrix of a data set."""
+    return sparse.csr_array(sparse.load_npz(Path(folder) / f"{name}.npz"))
+
+
+class AfterWarmUp:
+    """A callback that keeps the profile of the start, first steps included, and lets that of the others begin."""
+
+    def __init__(self, times: timers.Times) -> None:
+        self.times, self.seen = times, 0
+        self.start: list[dict[str, Any]] = []
+
+    def on_batch(self, progress: Any) -> None:
+        self.seen += 1
+        if self.seen == WARM_UP:
+            self.start = self.times.rows(steps=1)
+            self.times.clear()
+
+    def on_epoch(self, record: dict[str, float]) -> None:
+        """Nothing is to be done after an epoch."""
+
+
+@contextmanager
+def counted(work: list[dict[str, float]]) -> Iterator[None]:
+    """Note what the first steps, which no time is taken of, compute and move."""
+    forward, touch = SampledOutput.forward, WidePath.touch
+    sizes: dict[str, float] = {}
+
+    def counting_touch(self: WidePath, active: Any, postings: Any, *rest: Any) -> Any:
+        touched = touch(self, active, postings, *rest)
+        if len(work) < WARM_UP:
+            held = np.diff(postings.starts)[postings.slots[self.indices[touched.positions]]]
+            sizes["support"] = float((self.indptr[active + 1] - self.indptr[active]).sum())
+            sizes["touched"] = len(touched.positions)
+            sizes["touched_lines"] = len(np.unique(touched.positions // 16))
+            sizes["pairs"] = float(held.sum())
+        return touched
+
+    def counting_forward(self: SampledOutput, batch: Any, hidden: Any, context: Any) -> Any:
+        found = forward(self, batch, hidden, context)
+        if len(work) < WARM_UP and self._latest is not None:
+            sizes["points"], sizes["hidden"] = hidden.shape
+            sizes["active"] = len(self._latest.changed)
+            sizes["present"] = len(batch.feature_postings.ids)
+            work.append(dict(sizes))
+        return found
+
+    SampledOutput.forward, WidePath.touch = counting_forward, counting_touch  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        SampledOutput.forward, WidePath.touch = forward, touch  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(json.dumps(main(json.loads(Path(sys.argv[1]).read_text()))))

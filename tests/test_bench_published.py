@@ -1,0 +1,95 @@
+"""Published rows and the ablation: what is set up, what is measured on which data, and how it is shown."""
+
+import json
+import sys
+
+import pytest
+
+from bench import ablation, ablation_run, published
+from bench.cache import DataSet, plant
+from bench.planted import Shape, generate, write_xmc
+from sparsenet import ExtremeClassifier, SampledSoftmax
+from sparsenet.lsh import LSHConfig
+
+TASK = published.TASKS["amazon670k"]
+MACHINE = {"cpu": "a CPU", "isa_used": "avx2", "commit": "0" * 40, "uncommitted_changes": False}
+
+
+@pytest.mark.parametrize("setup", TASK.setups)
+def test_set_ups_are_parameters_of_the_classifier(setup):
+    assert set(TASK.setups[setup]) <= set(ExtremeClassifier().get_params())
+
+
+def test_rows_say_measured_or_quoted_and_foreign_data_are_named(tmp_path, monkeypatch, capsys):
+    data = generate(Shape(points=300, test_points=60, features=500, labels=100))
+    (tmp_path / "small").mkdir()
+    write_xmc(tmp_path / "small" / "train.txt", data.X, data.Y)
+    write_xmc(tmp_path / "small" / "test.txt", data.X_test, data.Y_test)
+    monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
+    out = tmp_path / "result.json"
+    arguments = ["amazon670k", "--data", str(tmp_path / "small"), "--threads", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["published", *arguments, "--setups", "as published (closed)"])
+    monkeypatch.setattr("bench.published.use_threads", lambda threads: None)  # the tests keep their CPUs
+    published.main()
+    shown = capsys.readouterr().out
+    report = json.loads(out.read_text())
+    assert report["runs"][0]["status"] == "measured", report["runs"][0]
+    assert report["runs"][0]["settings"]["learning_rate"] == 1e-3
+    assert str(tmp_path) not in out.read_text()
+    assert "**Not the published data**" in shown
+    assert shown.count("| measured, seed 0") == 1
+    assert shown.count("| quoted: ") == len(TASK.published)
+
+
+def test_data_of_the_published_shape_are_known(tmp_path):
+    data = DataSet(name="any", folder=tmp_path, facts={"train": dict(TASK.shape)})
+    assert published.is_published(TASK, data)
+    data.facts["train"]["labels"] -= 1
+    assert not published.is_published(TASK, data)
+
+
+@pytest.mark.parametrize("name", ablation.VARIANTS)
+def test_variants_are_parameters_of_the_classifier_or_said_not_to_be(name):
+    settings = ablation.VARIANTS[name].settings
+    if "precision" in settings and "precision" not in ExtremeClassifier().get_params():
+        run = ablation._run({"settings": settings, "data": "d"}, threads=1)
+        assert (run["status"], run["reason"]) == ("not run", "ExtremeClassifier has no parameter precision")
+        return
+    ExtremeClassifier(**ablation_run.parameters(settings, n_labels=1000))._settings()
+
+
+def test_names_of_hash_families_and_correction_become_objects():
+    found = ablation_run.parameters({"sampler": "lsh-minhash", "loss": "softmax", "correct": False}, n_labels=1000)
+    assert isinstance(found["sampler"], LSHConfig)
+    assert found["sampler"].family == "minhash"
+    assert found["loss"] == SampledSoftmax(correct=False)
+    assert ablation_run.parameters({"sampler": "frequency"}, 1000) == {"sampler": "frequency"}
+
+
+def test_the_rate_falls_with_the_time_that_is_left(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    budget = ablation_run.Budget(10.0, "wall", threads=1)
+    schedule = ablation_run.BudgetSchedule(budget)
+    assert schedule.factor(1, 10) == 1
+    now[0] = 105.0
+    assert schedule.factor(2, 10) == pytest.approx((1 + ablation_run.FINAL) / 2)
+    now[0] = 120.0
+    assert schedule.factor(3, 10) == pytest.approx(ablation_run.FINAL)
+
+
+@pytest.mark.parametrize("name", ["random", "softmax, no logQ", "deep, each its own, lsh dwta"])
+def test_a_run_ends_when_its_time_is_up(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.cache.CACHE", tmp_path)
+    data = plant(Shape(points=300, test_points=60, features=500, labels=100))
+    job = {"settings": {"hidden": 8, **ablation.VARIANTS[name].settings}, "data": str(data.folder)}
+    result = ablation_run.main({**job, "seconds": 0.3, "clock": "cpu", "threads": 1, "seed": 0})
+    assert result["steps"] > 0
+    assert 0.3 <= result["spent_seconds"] < 3
+    assert result["P@1"] > 0
+    run = {"variant": name, "labels": 100, "seed": 0, "seconds": 1, "status": "measured", "load_average_before": 0.0}
+    report = {"started": "today", "machine": MACHINE, "threads": 1, "clock": "cpu", "repeats": 1}
+    text = ablation.markdown({**report, "runs": [{**run, **result}]})
+    assert f"| {name} | {100 * result['P@1']:.1f} /" in text
+    ablation.plot({**report, "runs": [{**run, **result}]}, tmp_path / "ablation.png")
+    assert (tmp_path / "ablation.png").stat().st_size > 1000
