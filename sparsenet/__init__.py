@@ -29,13 +29,17 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.samplers import LSHSampler as LSHSampler
     from sparsenet.samplers import RandomSampler as RandomSampler
     from sparsenet.storage import ModelError as ModelError
+    from sparsenet.training import Callback as Callback
     from sparsenet.training import CheckpointError as CheckpointError
     from sparsenet.training import DivergenceError as DivergenceError
+    from sparsenet.training import Progress as Progress
     from sparsenet.training import Trainer as Trainer
     from sparsenet.training import TrainingConfig as TrainingConfig
     from sparsenet.training import Validation as Validation
     from sparsenet.wide import WideConfig as WideConfig
     from sparsenet.wide import WidePath as WidePath
+
+    __version__: str
 
 #: Where each public name lives. It is imported at first use: `import sparsenet` itself costs next to nothing.
 _HOMES = {
@@ -43,6 +47,7 @@ _HOMES = {
     "Adam": "optim",
     "AllSampler": "samplers",
     "BinaryCrossEntropy": "losses",
+    "Callback": "training",
     "CheckpointError": "training",
     "DataError": "data",
     "Dense": "layers",
@@ -55,6 +60,7 @@ _HOMES = {
     "ModelError": "storage",
     "Network": "model",
     "Predictor": "estimators",
+    "Progress": "training",
     "ProgressBar": "progress",
     "RandomSampler": "samplers",
     "Rows": "batches",
@@ -75,6 +81,8 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
@@ -82,5 +90,14 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def _version() -> str:
+    from importlib import metadata  # takes longer to import than all of this
+
+    try:
+        return metadata.version("sparsenet")
+    except metadata.PackageNotFoundError:
+        return "unknown (not installed)"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, "__version__"})

@@ -1,10 +1,12 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from sparsenet import cli
 from sparsenet.data import read_xmc
+from sparsenet.model import Network
 
 N_FEATURES, N_LABELS = 60, 20
 
@@ -173,6 +176,57 @@ class TestInterruption:
         other = ("train", folder / "test.txt", "--model", model, *LONG, "--resume")
         assert "other data or settings" in fails(*other)
 
+    @pytest.fixture
+    def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have Ctrl-C come in the first step of a training."""
+        step = Network.train_step
+
+        def train_step(*arguments: Any, **options: Any) -> float:
+            os.kill(os.getpid(), signal.SIGINT)
+            return step(*arguments, **options)
+
+        monkeypatch.setattr(Network, "train_step", train_step)
+
+    @pytest.mark.usefixtures("ctrl_c")
+    def test_an_untrained_model_replaces_none(self, folder: Path, model: Path, tmp_path: Path) -> None:
+        good = tmp_path / "good"
+        shutil.copytree(model, good)
+        train = ("train", folder / "train.txt", "--model", good, "--hidden", 8, "--json")
+        done = run(*train, status=130)
+        assert files(good) == files(model)
+        assert (json.loads(done.stdout)["saved"], json.loads(done.stdout)["epochs"]) == (False, 0)
+        assert done.stderr.count("\n") == 1
+        assert f"the model {good} stays as it was; the checkpoint holds what was learnt, --resume" in done.stderr
+        assert "--resume" not in run(*train, "--no-checkpoint", status=130).stderr.splitlines()[-1]
+        assert files(good) == files(model)
+
+    @pytest.mark.usefixtures("ctrl_c")
+    def test_an_untrained_model_is_better_than_none(self, folder: Path, tmp_path: Path) -> None:
+        done = run("train", folder / "train.txt", "--model", tmp_path / "new", "--json", status=130)
+        assert json.loads(done.stdout)["saved"]
+        assert "200 points" in run("evaluate", tmp_path / "new", folder / "test.txt").stdout
+
+    def test_a_killed_run_leaves_no_empty_directory(self, folder: Path, tmp_path: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        process = subprocess.Popen(command("train", pipe, "--model", tmp_path / "a" / "m"))
+        with open(pipe, "w") as feed:  # opens when the command reads, which is after it has looked at the model
+            feed.write("3 5 2\n0 0:1\n")
+            feed.flush()
+            process.terminate()
+            process.wait()
+        assert [*tmp_path.iterdir()] == [pipe]
+
+    def test_a_checkpoint_is_not_worth_a_training(self, folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "m.checkpoint").touch()
+        train = ("train", folder / "train.txt", "--model", tmp_path / "m", "--hidden", 8, "--epochs", 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            done = run(*train)
+        assert done.stderr.count("sparsenet: warning: training goes on without a checkpoint: ") == 1
+        assert (tmp_path / "m" / "manifest.json").exists()
+        assert "is a file" in fails(*train, "--checkpoint")
+
 
 class TestEvaluate:
     def test_json(self, model: Path, folder: Path) -> None:
@@ -205,8 +259,16 @@ class TestEvaluate:
         path.write_text(f"2 {N_FEATURES} {N_LABELS}\n0 0:1 1:1\n{N_LABELS - 1} 2:1 3:1\n")
         assert json.loads(run("evaluate", model, path, "--json").stdout)["P@1"] == 0.5
 
+    def test_one_of_a_kind_is_no_plural(self, tmp_path: Path) -> None:
+        (tmp_path / "one.txt").write_text("1 1 1\n0 0:1\n")
+        one = ("--hidden", 0, "--epochs", 1, "--threads", 1)
+        said = run("train", tmp_path / "one.txt", "--model", tmp_path / "m", *one).stdout
+        assert "1 point, 1 feature, 1 label\n1 epoch in " in said
+        assert "1 thread, " in said
+        assert "1 point in " in run("evaluate", tmp_path / "m", tmp_path / "one.txt").stdout
+
     def test_bad_arguments(self, model: Path, folder: Path) -> None:
-        for k in ("0", "1,x", ""):
+        for k in ("0", "1,x", "", "99999999999999999999"):
             assert "--k" in fails("evaluate", model, folder / "test.txt", "--k", k, status=2)
 
 
@@ -265,6 +327,17 @@ class TestPredict:
             assert process.stdout.readline().startswith("0:"), "although the input has not ended"
             process.stdin.close()
 
+    def test_a_coprocess_answers_line_by_line(self, model: Path) -> None:
+        arguments = command("predict", model, "--batch-size", 1, "--k", 1)
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for label in (0, 1, 2):
+                process.stdin.write(f"7 {2 * label}:1 {2 * label + 1}:1\n")
+                process.stdin.flush()
+                assert process.stdout.readline().startswith(f"{label}:"), "although no further line has come"
+            process.stdin.close()
+
     def test_a_reader_that_leaves_is_no_trouble(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 10)
         quiet = os.environ | {"PYTHONWARNINGS": "ignore"}  # that Numba is in use may be said
@@ -315,6 +388,24 @@ class TestErrors:
         (tmp_path / "table.csv.gz").touch()
         assert "table" in fails("train", tmp_path / "table.csv.gz", "--model", tmp_path / "m")
 
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("0 3 2\n", "holds no points"),
+            ("2 3 2\n 0:1\n 1:1\n", "no point has a label"),
+            ("2 -3 2\n", "the header '2 -3 2' announces a negative count"),
+            ("\n0 0:1\n0,1.5 0:1\n", "label 1.5 of point 2 (counted from 1) is a fraction"),
+        ],
+    )
+    def test_data_that_cannot_be_learnt_from(self, text: str, problem: str, folder: Path, tmp_path: Path) -> None:
+        bad = tmp_path / "bad.txt"
+        bad.write_text(text)
+        said = fails("train", bad, "--model", tmp_path / "m")
+        assert str(bad) in said
+        assert problem in said
+        if problem == "holds no points":
+            assert str(bad) in fails("train", folder / "train.txt", "--valid", bad, "--model", tmp_path / "m")
+
     def test_bad_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
         for name, content in files(model).items():
             damaged = bytearray(content)
@@ -340,9 +431,31 @@ class TestErrors:
 
     def test_hyper_parameters_and_memory(self, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--model", tmp_path / "m")
-        assert "memory_limit" in fails(*train, "--memory-limit", "a lot")
-        assert "needs" in fails(*train, "--memory-limit", "10kB")
-        assert "sampler='lsh'" in fails(*train, "--hidden", 0, "--sampler", "lsh")
+        text = fails(*train, "--memory-limit", "10kB")
+        assert "training needs" in text
+        assert "the limit is 10.0 kB: lower --hidden" in text
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (("--memory-limit", "a lot"), "--memory-limit expected a number of bytes got 'a lot'"),
+            (("--memory-limit", "-5"), "--memory-limit expected a number of bytes got '-5'"),
+            (("--learning-rate", "nan"), "--learning-rate expected a number above 0, at most 1000, got nan"),
+            (("--learning-rate", "0"), "--learning-rate expected a number above 0, at most 1000, got 0"),
+            (("--hidden", "0", "--sampler", "lsh"), "--sampler lsh hashes hidden units"),
+            (("--patience", "2"), "--patience needs --valid"),
+            (("--negatives", "99999999999999999999"), "--negatives 2147483647"),
+            (("--epochs", "2147483648"), "--epochs 2147483647"),
+            (("--wide-budget", "0"), "--wide-budget 1"),
+        ],
+        ids=" ".join,
+    )
+    def test_usage_of_an_option(self, options: tuple[str, ...], words: str, folder: Path, tmp_path: Path) -> None:
+        """All words are there, in whatever lines and frame, and nothing was done."""
+        text = fails("train", folder / "train.txt", "--model", tmp_path / "m", *options, status=2)
+        for word in words.split():
+            assert word in text
+        assert not (tmp_path / "m").exists()
 
     @pytest.mark.parametrize("name", ["", "train", "evaluate", "predict", "info", "demo"])
     def test_help(self, name: str) -> None:
@@ -385,6 +498,6 @@ class TestSvmlightLabels:
     def test_fractions_are_no_labels(self, tmp_path: Path) -> None:
         points = self.write(tmp_path / "regression.svm", ("0.5", "1"))
         assert (
-            "regression.svm: label 0.5 is a fraction"
+            "regression.svm: label 0.5 of point 1 (counted from 1) is a fraction"
             in run("train", points, "--model", tmp_path / "m", status=1).stderr
         )

@@ -7,6 +7,7 @@ from scipy import sparse
 
 from sparsenet import DivergenceError, ExtremeClassifier, ModelError, storage
 from sparsenet._machine import available_memory
+from sparsenet.training.checkpoints import Spare
 
 
 class Failing:
@@ -66,6 +67,14 @@ def test_a_pass_over_no_rows_is_refused():
     np.testing.assert_array_equal(model.predict_proba(X), expected)
 
 
+def test_a_pass_that_would_not_fit_is_refused_and_leaves_the_model():
+    model = fast().partial_fit(X, Y)
+    expected = model.predict_proba(X)
+    with pytest.raises(MemoryError, match=r"training needs .* \(new features of labels .*model .*the limit is 20.0 kB"):
+        model.set_params(memory_limit="20kB").partial_fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
 def test_labels_beyond_64_bits_are_refused_in_words():
     with pytest.raises(ValueError, match="y holds whole numbers beyond 64 bits: convert them with str"):
         fast().fit(X, [2**64 + i % 2 for i in range(X.shape[0])])
@@ -98,6 +107,8 @@ def test_parameters_of_another_network_are_not_saved(tmp_path, changed):
         (lambda arrays, data: data["target"].update(kind="dense"), "the kind 'dense' .* cannot be the names"),
         (lambda arrays, data: data["target"].update(dtype="<M8[D]"), "cannot be the names"),
         (lambda arrays, data: arrays.update({"wide.indices": arrays["wide.indices"][:, None]}), "number of indices"),
+        (lambda arrays, data: arrays["wide.weight"].fill(np.nan), r"the weights wide\.weight hold NaN or infinity"),
+        (lambda arrays, data: arrays["output.weight"][:1].fill(np.inf), r"the weights output\.weight hold NaN"),
     ],
 )
 def test_parts_that_lie_are_found_out(tmp_path, change, message):
@@ -144,3 +155,36 @@ def test_a_checkpoint_with_a_state_of_another_shape_is_refused(tmp_path):
     storage.save(tmp_path / "run", {**arrays, name: arrays[name][:1]}, position)
     with pytest.raises(ValueError, match=r"a state of output\.weight that its optimizer does not have"):
         fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+
+
+def test_nothing_is_left_of_a_run_that_never_came_to_a_checkpoint(tmp_path):
+    with pytest.raises(RuntimeError, match="enough"):
+        fast().fit(X, Y, checkpoint=tmp_path / "new" / "run", callbacks=[Failing()])
+    assert not [*tmp_path.iterdir()]
+
+
+class Blocking:
+    """A callback that puts a file where the checkpoint is to be."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def on_batch(self, progress):
+        self.path.touch()
+
+    def on_epoch(self, record):
+        pass
+
+
+def test_a_checkpoint_that_was_asked_for_and_fails_ends_the_training(tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(NotADirectoryError):
+        fast().fit(X, Y, checkpoint=run, callbacks=[Blocking(run)])
+
+
+def test_a_checkpoint_that_nobody_asked_for_may_fail(tmp_path):
+    run = tmp_path / "run"
+    with pytest.warns(RuntimeWarning, match="goes on without a checkpoint: .*run: is a file") as told:
+        model = fast(epochs=3).fit(X, Y, checkpoint=Spare(run), callbacks=[Blocking(run)])
+    assert len(told) == 1
+    np.testing.assert_array_equal(model.predict_proba(X), fast(epochs=3).fit(X, Y).predict_proba(X))

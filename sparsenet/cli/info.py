@@ -11,6 +11,7 @@ import sys
 import warnings
 from typing import Any
 
+import sparsenet
 from sparsenet import _machine
 
 #: Packages that sparsenet can do without, and what they are for.
@@ -31,7 +32,7 @@ def collect() -> dict[str, Any]:
     ['affinity', 'quota', 'usable']
     """
     report: dict[str, Any] = {
-        "version": _version(),
+        "version": sparsenet.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         **_kernels(),
@@ -61,13 +62,6 @@ def describe(report: dict[str, Any]) -> str:
     return "\n".join([*rows, *(f"\n{advice}" for advice in report["advice"])])
 
 
-def _version() -> str:
-    try:
-        return importlib.metadata.version("sparsenet")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def _kernels() -> dict[str, Any]:
     """Try what a first use would do, and say how it went."""
     found: dict[str, Any] = {"backend": None, "isa_used": None, "isa_available": [], "error": None}
@@ -88,6 +82,8 @@ def _extension(found: dict[str, Any]) -> str:
         return "not installed"
     if found["backend"] == "numba":
         return "installed, not in use (SPARSENET_KERNELS=numba)"
+    if found["error"] and found["error"].startswith("SPARSENET_"):  # it was not tried
+        return f"installed, not in use ({found['error'].partition(' ')[0]} is not valid)"
     return "installed" if found["error"] is None else "installed, but it does not work"
 
 

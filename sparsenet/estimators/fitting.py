@@ -14,16 +14,20 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
+from sparsenet._validation import check_features
 from sparsenet.batches import Rows
-from sparsenet.estimators.building import wide_config
+from sparsenet.estimators.building import check_memory, wide_config
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.targets import Target
 from sparsenet.model import Network
-from sparsenet.training import Callback, Trainer, Validation
-from sparsenet.wide import transpose
+from sparsenet.training import Callback, Trainer, Validation, check_callbacks
+from sparsenet.wide import support_bound, transpose
 
 Points = tuple[Rows, Rows]
+#: That the wide path takes a weight, old or new, while new ones are merged in: keys, their order, owners, and both
+#: generations of indices, weights and state.
+GROWTH_BYTES = 56
 
 
 @dataclass(frozen=True)
@@ -73,15 +77,30 @@ def all_or_nothing(model: Any) -> Iterator[None]:
         raise
 
 
-def run_seed(random_state: Any, checkpoint: str | os.PathLike[str] | None = None, call: int = 0) -> int:
-    """Return the seed of a run; that of a later `call` of partial_fit is another one."""
+def run_seed(
+    random_state: Any, checkpoint: str | os.PathLike[str] | None = None, call: int = 0, *, resume: bool = False
+) -> int:
+    """Return the seed of a run, which with a checkpoint must be fixed; a later `call` of partial_fit has another."""
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs checkpoint: name the directory that the interrupted run kept its state in")
     if checkpoint is not None and not isinstance(random_state, int | np.integer):
         raise ValueError(
             f"checkpoint needs random_state to be an integer, got {random_state!r}: a resumed run must draw the same "
             "numbers"
         )
-    seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    seed = int(_generator(random_state).randint(np.iinfo(np.int32).max))
     return seed if call == 0 else int(np.random.SeedSequence((seed, call)).generate_state(1)[0])
+
+
+def _generator(random_state: Any) -> np.random.RandomState:
+    try:
+        generator: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        found = "a Generator" if isinstance(random_state, np.random.Generator) else repr(random_state)
+        raise ValueError(
+            f"random_state must be None, an integer from 0 to {2**32 - 1} or a RandomState, got {found}"
+        ) from None
+    return generator
 
 
 def check_points(features: Rows, labels: Rows, *, some_label: bool = False) -> Points:
@@ -93,8 +112,23 @@ def check_points(features: Rows, labels: Rows, *, some_label: bool = False) -> P
     return features, labels
 
 
+def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> Points | None:
+    """Check and encode the (X, y) that `fit` was given to measure on; an error says that it is about these."""
+    if validation is None:
+        return None
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise ValueError(f"validation must be a pair (X, y), got {type(validation).__name__}: pass validation=(X, y)")
+    try:
+        features = scaling.apply(check_features(model, validation[0], fitting=False))
+        return check_points(features, target.encode(validation[1], drop_unknown=True))
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error
+
+
 def held_out(settings: Settings, points: Points, given: Points | None, seed: int) -> tuple[Points, Validation | None]:
     """Return the points to train on and those to measure on: the ones given, or a share of the former, or none."""
+    if given is not None and settings.validation_fraction > 0:
+        raise ValueError("validation_fraction and validation are both set: leave one of them out")
     if given is not None and len(given[0]) == 0:
         raise ValueError("validation has no rows: pass some to measure each epoch on, or validation=None")
     if given is None and settings.validation_fraction > 0:
@@ -124,18 +158,24 @@ def grow(network: Network, settings: Settings, points: Points, threads: int) -> 
         if not parameter.value.flags.writeable:  # as joblib maps a model that it has on disk
             parameter.value = parameter.value.copy()
             parameter.state = {name: array.copy() for name, array in parameter.state.items()}
-    if network.output.wide:
-        features, labels = points
-        network.output.wide.grow(features, transpose(labels), wide_config(settings), threads)
+    wide = network.output.wide
+    if wide:
+        features, label_points = points[0], transpose(points[1])
+        room = len(wide.indices) + int(support_bound(features, label_points, settings.wide_budget).sum())
+        needed = {"new features of labels": GROWTH_BYTES * room}
+        if settings.memory_limit is not None:  # which is on what there is already, too
+            needed["model"] = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
+        check_memory(needed, settings)
+        wide.grow(features, label_points, wide_config(settings), threads)
 
 
 @contextmanager
 def shown(settings: Settings, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
     """Add a progress bar to the callbacks, if one is wanted, and put it away at the end."""
     if not (settings.verbose or (settings.verbose is None and sys.stderr.isatty())):
-        yield list(callbacks)
+        yield check_callbacks(callbacks)
         return
     from sparsenet.progress import ProgressBar
 
     with ProgressBar() as bar:
-        yield [*callbacks, bar]
+        yield [*check_callbacks(callbacks), bar]

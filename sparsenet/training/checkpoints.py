@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -32,6 +33,16 @@ class CheckpointError(ValueError):
     """
 
 
+@dataclass(frozen=True)
+class Spare(os.PathLike[str]):
+    """A place for checkpoints that nobody asked for: where they cannot be written, training goes on without."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+
 @dataclass
 class Best:
     """The weights of the epoch that validation liked best."""
@@ -51,6 +62,18 @@ class RunState:
     recall: float | None = None
     history: list[dict[str, float]] = field(default_factory=list)
     best: Best = field(default_factory=Best)
+
+
+def check_resumable(network: Network) -> None:
+    """Refuse parts that cannot be told from others of their kind in another process: no run could be resumed."""
+    output = network.output
+    for part in (output.sampler, output.loss, *(parameter.optimizer for parameter in network.parameters())):
+        if type(part).__repr__ is object.__repr__:
+            name = type(part).__name__
+            raise ValueError(
+                f"checkpoint needs {name} to have a __repr__ that names its settings, by which a resumed run knows "
+                f"that it goes on with the same ones: make {name} a dataclass, or pass no checkpoint"
+            )
 
 
 def fingerprint(network: Network, config: TrainingConfig, data: Sequence[Rows]) -> dict[str, Any]:
