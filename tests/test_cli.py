@@ -227,6 +227,23 @@ class TestInterruption:
         assert (tmp_path / "m" / "manifest.json").exists()
         assert "is a file" in fails(*train, "--checkpoint")
 
+    def test_a_compact_model_is_smaller_and_as_good(self, model: Path, folder: Path, tmp_path: Path) -> None:
+        train = ("train", folder / "train.txt", "--hidden", 16, "--epochs", 20)
+        run(*train, "--model", tmp_path / "small", "--compact")
+        sizes = [sum(map(len, files(path).values())) for path in (model, tmp_path / "small")]
+        assert sizes[1] < 0.75 * sizes[0]
+        full, small = (
+            json.loads(run("evaluate", path, folder / "test.txt", "--json").stdout)
+            for path in (model, tmp_path / "small")
+        )
+        assert abs(full["P@1"] - small["P@1"]) < 0.02
+
+    def test_a_time_budget_ends_the_training(self, folder: Path, tmp_path: Path) -> None:
+        train = ("train", folder / "train.txt", "--model", tmp_path / "m", "--epochs", 10**6, "--json")
+        summary = json.loads(run(*train, "--time-budget", 1).stdout)
+        assert 1 <= summary["epochs"] < 10**6
+        assert "--time-budget" in fails(*train, "--time-budget", 0, status=2)
+
 
 class TestEvaluate:
     def test_json(self, model: Path, folder: Path) -> None:

@@ -74,7 +74,7 @@ def test_extreme_values_in_prediction_give_numbers():
     assert np.isfinite(model.predict_proba(np.full((1, 4), 3e38))).all()
 
 
-@pytest.mark.parametrize(("n", "epochs"), [(20, LEAST_STEPS), (256 * 20, 20), (256 * 100, 7), (10**5, 7), (10**6, 5)])
+@pytest.mark.parametrize(("n", "epochs"), [(20, LEAST_STEPS), (256 * 20, 20), (256 * 100, 8), (10**5, 7), (10**6, 5)])
 def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
     assert Settings.of(ExtremeClassifier().get_params()).n_epochs(n) == epochs
 

@@ -62,7 +62,7 @@ def train(
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST, help="Passes over the data.", show_default="5 to 7, more on small data"),
+        typer.Option(min=1, max=MOST, help="Passes over the data.", show_default="5 to 8, more on small data"),
     ] = None,
     hidden: Annotated[
         int | None,
@@ -81,7 +81,7 @@ def train(
     ] = None,
     negatives: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="4096"),
+        typer.Option(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="2048"),
     ] = None,
     wide_budget: Annotated[
         int | None,
@@ -130,6 +130,9 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")
     ] = False,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Ctrl-C stops, and saves what was learnt so far."""
@@ -162,6 +165,7 @@ def train(
             {name: value for name, value in chosen.items() if value is not None} | {"random_state": seed},
             checkpoint=checkpoint,
             resume=resume,
+            compact=compact,
         )
         _show(summary, json, commands.describe_training(summary))
     if summary["interrupted"]:

@@ -38,6 +38,7 @@ def train(
     *,
     checkpoint: bool | None,
     resume: bool,
+    compact: bool,
 ) -> dict[str, Any]:
     """Train, save, and return a summary for people and programs; after Ctrl-C what was learnt is saved as well.
 
@@ -67,7 +68,7 @@ def train(
     if interrupted:
         _say(_after_interrupt(model_path, saved, kept))
     if saved:
-        model.save(model_path)
+        model.save(model_path, compact=compact)
     if state and kept and not interrupted:
         storage.remove(state)
     return {

@@ -109,7 +109,10 @@ def _initial_bias(settings: Settings, n_entries: float, n_cells: int) -> float:
 def memory_needed(
     settings: Settings, network: Network, features: Rows, labels: Rows, support: int, keep_best: bool
 ) -> dict[str, int]:
-    """Return the bytes that building and training will allocate, by purpose; `support` bounds the wide weights."""
+    """Return the bytes that building, training and then predicting will take at most, by purpose.
+
+    `support` bounds the number of wide weights. With `keep_best`, labels are scored while the network is trained.
+    """
     batch = min(settings.batch_size, len(features))
     per_point = labels.indptr[-1] / max(len(labels), 1)
     active = min(network.output.n_labels, network.output.n_negatives + int(batch * per_point))
@@ -124,14 +127,14 @@ def memory_needed(
     if settings.wide:  # which features they belong to
         needed["weights"] += 4 * support + 8 * (network.output.n_labels + 1)
     needed["optimizer"] += wide.nbytes(training=True) - wide.nbytes(training=False)
-    # All of it once more by feature, to score every label. Making it takes 12 bytes a weight for a moment, in which
-    # the best epoch is not yet copied.
-    needed["wide index"] = 8 * (support + features.width) if settings.wide else 0
     needed["batch"] += 4 * (features.width + network.output.n_labels)
+    # The wide path once more by feature, to score every label. Making that takes 12 bytes a weight for a moment, in
+    # which the best epoch is not yet copied.
+    index = 8 * (support + features.width) if settings.wide else 0
     if keep_best:
-        needed["best epoch"] = max(needed["weights"], 12 * support)
-    else:
-        needed["wide index"] += 12 * support
+        needed |= {"wide index": index, "best epoch": max(needed["weights"], 12 * support)}
+    else:  # labels are scored after training, when all but the weights is gone
+        needed["wide index"] = max(0, needed["weights"] + index + 12 * support - sum(needed.values()))
     return {purpose: size for purpose, size in needed.items() if size}
 
 

@@ -63,7 +63,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     per_sample : bool
         Give each point of a batch active labels of its own, for comparison; needs ``wide=False``.
     epochs : int or "auto"
-        Passes over the data. ``"auto"``: 7; fewer, down to 5, on large data; on small data as many as give 400 steps.
+        Passes over the data. ``"auto"``: 8; fewer, down to 5, on large data; on small data as many as give 400 steps.
     batch_size : int
         Points of a step.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
@@ -140,7 +140,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         dropout: float = 0.25,
         loss: str | Loss = "bce",
         sampler: str | LSHConfig | Sampler = "random",
-        n_negatives: int = 4096,
+        n_negatives: int = 2048,
         precision: str = "auto",
         per_sample: bool = False,
         epochs: int | str = "auto",

@@ -25,7 +25,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 DECAYS = ("constant", "linear", "cosine")
 #: ``epochs="auto"`` takes MOST_EPOCHS passes; on large data, which has had ENOUGH_STEPS before, fewer, down to
 #: FEWEST_EPOCHS; on small data as many as give it LEAST_STEPS.
-FEWEST_EPOCHS, MOST_EPOCHS = 5, 7
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 8
 LEAST_STEPS, ENOUGH_STEPS = 400, 2500
 MAX_UNITS = 1 << 16
 MAX_THREADS = 1024
