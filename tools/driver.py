@@ -10,7 +10,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 # What the driver calls; the bindings and readers need Python or belong to no level.
-SOURCES = ("dispatch", "engine", "lsh", "machine", "threads", "topk")
+SOURCES = ("dispatch", "engine", "lsh", "machine", "matmul", "threads", "topk")
 
 
 def setup_for(target: str) -> ModuleType:

@@ -69,9 +69,11 @@ void products(int64_t width, Results& results) {
   const std::string at = " at width " + std::to_string(width);
   const Floats a = numbers.floats(n * width), b = numbers.floats(labels * width);
   Floats out(static_cast<size_t>(n * labels));
-  sparsenet::matmul({a.data(), width, nullptr}, {b.data(), width, nullptr}, {n, labels, width, false, true}, out.data(),
-                    kThreads);
-  results["matmul" + at] = out;
+  for (const bool half : {false, true}) {
+    const sparsenet::MatmulShape shape = {n, labels, width, false, true, half};
+    sparsenet::matmul({a.data(), width, nullptr}, {b.data(), width, nullptr}, shape, out.data(), kThreads);
+    results[(half ? "matmul of bfloat16" : "matmul") + at] = out;
+  }
   const Sparse points = sparse(numbers, n, 40);
   const Floats dense = numbers.floats(40 * width);
   Floats hidden(static_cast<size_t>(n * width));
