@@ -4,7 +4,7 @@
 
 Each level is compiled with the flags that it is shipped with; the innermost loop of a kernel that does most of its
 arithmetic is given to LLVM's model of each CPU. "Limit" is what the busiest execution port, or the width of dispatch,
-allows for these instructions; "cycles" adds latencies and dependences. Both assume that all data lies in the first-level
+allows for these instructions; "cycles" adds latencies and dependences. Both assume that data lies in the first-level
 cache and that branches are foreseen: they judge the compiler's code, not the memory, and are computed, not measured.
 """
 
