@@ -24,7 +24,7 @@ def link_flags(compiler: str, folder: Path) -> str:
         make_stub(compiler, name, file, folder)
     extra = folder / "single_threaded.o"
     compile_text(compiler, SINGLE_THREADED, "c", "-fPIC", "-c", "-o", str(extra))
-    return f"-L{folder} {extra} -static-libstdc++ -static-libgcc"
+    return f"-s -L{folder} {extra} -static-libstdc++ -static-libgcc"
 
 
 def compile_text(compiler: str, text: str, language: str, *arguments: str) -> None:
