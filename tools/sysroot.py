@@ -28,7 +28,8 @@ PROGRAMS = {
     "git": "git",
 }
 PACKAGES = ("python3", "libpython3-dev", "libstdc++6", "zlib1g")
-PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64")
+# pip takes these names as they stand: 2_28 does not include those before it.
+PLATFORMS = (*(f"manylinux_2_{minor}_aarch64" for minor in range(28, 16, -1)), "manylinux2014_aarch64")
 
 
 def require(programs: dict[str, str]) -> None:
