@@ -8,13 +8,14 @@ INSTALLED := $(VENV)/.installed
 LINTERS := $(VENV)/.linters
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 SOURCES := $(wildcard csrc/*.cpp csrc/*.h csrc/*/*.cpp csrc/*/*.h)
+FORMATTED := $(SOURCES) $(wildcard tests/native/*.cpp)
 
 # The first Python that is new enough. PYTHON=/path/to/python names another one.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(p))))
 
-.PHONY: demo test test-numba lint bench bench-check peers clean distclean
+.PHONY: demo test test-numba test-arm test-arm-quick test-x86-levels wheels lint bench bench-check peers clean distclean
 
 demo: $(INSTALLED)
 	$(BIN)/sparsenet demo
@@ -25,11 +26,25 @@ test: $(INSTALLED)
 test-numba: $(INSTALLED)
 	SPARSENET_KERNELS=numba $(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# Under emulation: see the scripts for what they need and what they prove. The whole of test-arm takes hours.
+test-arm: $(INSTALLED)
+	$(BIN)/python tools/arm.py $(PYTEST_ARGS)
+
+test-arm-quick: $(INSTALLED)
+	$(BIN)/python tools/arm.py --quick
+
+test-x86-levels: $(INSTALLED)
+	$(BIN)/python tools/x86.py
+
+# A source distribution, and wheels for x86_64 and aarch64, each tried in an empty environment.
+wheels: $(INSTALLED)
+	$(BIN)/python tools/wheels.py
+
 lint: $(LINTERS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
+	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
 	$(BIN)/codespell
 
 bench: $(INSTALLED)
@@ -55,7 +70,7 @@ clean:
 	find sparsenet tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) .bench
+	rm -rf $(VENV) .bench .arm
 
 $(BIN)/python:
 	@test -n '$(PYTHON)' || { echo 'sparsenet needs Python 3.11 or newer with its venv module (on Debian and Ubuntu:' \

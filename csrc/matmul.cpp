@@ -2,18 +2,22 @@
 #include <algorithm>
 
 #include "engine.h"
+#include "machine.h"
 #include "scratch.h"
 #include "threads.h"
 
 namespace sparsenet {
 namespace {
 
-// A panel of B (kWords x tile_cols words) stays in the first-level cache, a block of packed A in the second.
+// A panel of B (kWords x tile_cols words) stays in the first-level cache, a block of packed A in the second. The depth
+// of a block decides the order of sums: it is the same on every machine.
 constexpr int64_t kWords = 256;
 constexpr int64_t kBlockRows = 48;
 constexpr int64_t kBlockCols = 128;
-// Columns of a product whose packed B, a block of depth of it, fits into the second-level cache.
-constexpr int64_t kMostCols = 768;
+// Columns of a product whose packed B, a block of depth of it, takes three quarters of the second-level cache.
+int64_t most_columns() {
+  return std::max(kBlockCols, caches().second * 3 / 4 / (kWords * static_cast<int64_t>(sizeof(float))));
+}
 constexpr int64_t kEnoughTasks = 64;  // for any number of threads to be kept busy
 // A product that is small and deep is cut along its depth; the parts, summed at the end, take little memory.
 constexpr int64_t kDeepChunk = 1024, kSmall = 1 << 18;
@@ -51,7 +55,7 @@ void multiply_by_blocks(const Product& product, float* out, int threads) {
   const int64_t pack_cols = round_up(kBlockCols, kernel.tile_cols), padded_n = round_up(n, kernel.tile_cols);
   const int64_t row_blocks = ceil_div(m, block_rows);
   // Each block of columns packs A once more: there are several only where the rows give too few tasks.
-  const int64_t most_cols = round_up(kMostCols, kernel.tile_cols);
+  const int64_t most_cols = round_up(most_columns(), kernel.tile_cols);
   const int64_t block_cols = row_blocks >= kEnoughTasks ? std::min(most_cols, padded_n) : pack_cols;
   const int64_t col_blocks = ceil_div(n, block_cols), pack_blocks = ceil_div(n, pack_cols);
 

@@ -6,10 +6,24 @@ typedef float Lanes __attribute__((vector_size(kLanes * 4), aligned(4)));
 constexpr int64_t kTileCols = kTileVectors * kLanes;
 constexpr int64_t kPackDepth = 512;  // words of a row that are made at a time
 
+// An element of A's column, of which a register block multiplies every one by a vector of B. NEON multiplies by one
+// lane of a vector: two registers hold the whole column there. Loaded one by one, its elements took a register each,
+// and four of the sums had to go through memory in every step.
+#if defined(__ARM_NEON)
+struct Element {
+  Lanes four;
+  int lane;
+};
+inline float value(Element a) { return a.four[a.lane]; }
+#else
+typedef float Element;
+inline float value(Element a) { return a; }
+#endif
+
 struct Single {
   static constexpr int64_t kDepthOfWord = 1;
   static float word(float x, float) { return x; }
-  static Lanes multiply_add(Lanes sum, float a, Lanes b) { return sum + a * b; }
+  static Lanes multiply_add(Lanes sum, Element a, Lanes b) { return sum + value(a) * b; }
 };
 
 // The upper 16 bits of the nearest bfloat16, ties to even, as bits of a float; the lower half is not cleared. Carrying
@@ -28,18 +42,22 @@ inline float float_of_bits(uint32_t bits) {
 }
 
 #if defined(SPARSENET_BF16)
-struct Half {  // add_pair_products is the level's own
+struct Half {  // add_pair_products is the level's own; on Arm it takes a vector and the number of a lane
   static constexpr int64_t kDepthOfWord = 2;
   static float word(float x, float next) {
     return float_of_bits((bfloat16_bits(x) >> 16) | (bfloat16_bits(next) & 0xffff0000u));
   }
-  static Lanes multiply_add(Lanes sum, float a, Lanes b) { return add_pair_products(sum, a, b); }
+#if defined(__ARM_NEON)
+  static Lanes multiply_add(Lanes sum, Element a, Lanes b) { return add_pair_products(sum, a.four, a.lane, b); }
+#else
+  static Lanes multiply_add(Lanes sum, Element a, Lanes b) { return add_pair_products(sum, a, b); }
+#endif
 };
 #else
 struct Half {  // no instruction for it: the same numbers, at the speed of floats
   static constexpr int64_t kDepthOfWord = 1;
   static float word(float x, float) { return float_of_bits(bfloat16_bits(x) & 0xffff0000u); }
-  static Lanes multiply_add(Lanes sum, float a, Lanes b) { return sum + a * b; }
+  static Lanes multiply_add(Lanes sum, Element a, Lanes b) { return sum + value(a) * b; }
 };
 #endif
 
@@ -120,10 +138,18 @@ inline void multiply_tile(const float* a, const float* b, int64_t n_words, float
     Lanes column[kTileVectors];
 #pragma GCC unroll 16
     for (int v = 0; v < kTileVectors; ++v) column[v] = *reinterpret_cast<const Lanes*>(b + v * kLanes);
+#if defined(__ARM_NEON)
+    Lanes row[kTileRows / kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows / kLanes; ++i) row[i] = *reinterpret_cast<const Lanes*>(a + i * kLanes);
+    const auto element = [&](int i) -> Element { return {row[i / kLanes], i % kLanes}; };
+#else
+    const auto element = [&](int i) -> Element { return a[i]; };
+#endif
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 16
-      for (int v = 0; v < kTileVectors; ++v) sum[i][v] = Precision::multiply_add(sum[i][v], a[i], column[v]);
+      for (int v = 0; v < kTileVectors; ++v) sum[i][v] = Precision::multiply_add(sum[i][v], element(i), column[v]);
     }
   }
 #pragma GCC unroll 16
@@ -169,6 +195,27 @@ constexpr Matmul matmul_of() {
       multiply<Precision>};
 }
 
+// Sums in several vectors: one alone would make each step wait for the one before, four times as long as it works.
+inline float dot(const float* x, const float* y, int64_t width) {
+  constexpr int64_t kSums = kLanes <= 4 ? 8 : 4, kStep = kSums * kLanes;
+  Lanes sum[kSums] = {};
+  int64_t c = 0;
+  for (; c + kStep <= width; c += kStep) {
+#pragma GCC unroll 16
+    for (int64_t v = 0; v < kSums; ++v)
+      sum[v] +=
+          *reinterpret_cast<const Lanes*>(x + c + v * kLanes) * *reinterpret_cast<const Lanes*>(y + c + v * kLanes);
+  }
+#pragma GCC unroll 4
+  for (int64_t half = kSums / 2; half > 0; half /= 2)
+#pragma GCC unroll 16
+    for (int64_t v = 0; v < half; ++v) sum[v] += sum[v + half];
+  float total = 0;
+  for (int l = 0; l < kLanes; ++l) total += sum[0][l];
+  for (; c < width; ++c) total += x[c] * y[c];
+  return total;
+}
+
 void dot_rows(const float* x, const float* weight, int64_t width, const int32_t* ids, int64_t first, int64_t count,
               float* out) {
   constexpr int64_t kAhead = 8;
@@ -178,8 +225,6 @@ void dot_rows(const float* x, const float* weight, int64_t width, const int32_t*
       for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(next + c);
     }
     const float* row = weight + (ids != nullptr ? ids[j] : first + j) * width;
-    float sum = 0;
-    for (int64_t c = 0; c < width; ++c) sum += x[c] * row[c];
-    out[j] = sum;
+    out[j] = dot(x, row, width);
   }
 }

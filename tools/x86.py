@@ -1,0 +1,94 @@
+"""Each x86 level on a CPU that has just that, emulated: no illegal instruction, equal results.
+
+    python tools/x86.py [--driver-only]
+
+The C++ driver runs from the baseline of 2003 upwards; NumPy's wheels ask for the CPUs of 2008, so that is where the
+Python tests start. QEMU's emulator knows no AVX-512: those levels run on this machine's own CPU, where it has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from driver import build
+from sysroot import ROOT, require
+
+QEMU = "qemu-x86_64-static"
+# Model: what is new in it, and the levels that must be usable there.
+MODELS = {
+    "Opteron_G1": ("the baseline: SSE2, SSE3", ["scalar"]),
+    "Nehalem": ("SSE4.2, what NumPy's wheels need", ["scalar"]),
+    "SandyBridge": ("AVX without AVX2 and FMA", ["scalar"]),
+    "Haswell": ("AVX2 and FMA", ["scalar", "avx2"]),
+}
+PYTHON_MODELS = ("Nehalem", "Haswell")
+PYTHON_TESTS = ("tests/test_golden.py", "tests/test_kernels.py", "-k", "not numba and not threads and not many_blocks")
+REFUSED = 'int main() { __asm__ volatile("vpaddd %ymm0, %ymm0, %ymm0"); }'
+
+
+def emulate(model: str, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program on a CPU of that model, without QEMU's words on features that it leaves out."""
+    arguments = [QEMU, "-cpu", model, *map(str, command)]
+    environment = {**os.environ, "SPARSENET_ISA": "", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(arguments, cwd=ROOT, text=True, capture_output=True, env=environment)
+
+
+def emulator_refuses(folder: Path) -> bool:
+    """Tell whether an AVX2 instruction ends a program on a CPU without it: or nothing below could ever fail."""
+    program = folder / "refused"
+    subprocess.run(["g++", "-static", "-x", "c++", "-", "-o", str(program)], input=REFUSED, text=True, check=True)
+    return emulate("Nehalem", program).returncode == -signal.SIGILL and emulate("Haswell", program).returncode == 0
+
+
+def test_model(model: str, program: Path) -> bool:
+    """Run the driver, and where NumPy runs the kernels' Python tests, on one model."""
+    meaning, levels = MODELS[model]
+    print(f"== {model}: {meaning}", flush=True)
+    done = emulate(model, program, *levels)
+    print(done.stdout, end="" if done.returncode == 0 else f"{done.stderr}FAILED: exit status {done.returncode}\n")
+    return done.returncode == 0
+
+
+def test_python(model: str) -> bool:
+    """Run the kernels' Python tests on one model."""
+    print(f"== {model}: {' '.join(PYTHON_TESTS)}", flush=True)
+    done = emulate(model, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PYTHON_TESTS)
+    lines = done.stdout.splitlines()
+    print("\n".join(lines[-1:] if done.returncode == 0 else [*lines, done.stderr]), flush=True)
+    return done.returncode == 0
+
+
+def test_here(program: Path) -> bool:
+    """Run the driver on this machine's own CPU, with whatever it has."""
+    usable = subprocess.run([program], text=True, capture_output=True).stdout.splitlines()[0].split()[1:]
+    print(f"== this machine: {' '.join(usable)}", flush=True)
+    done = subprocess.run([program, *usable])
+    if not any(level.startswith("avx512") for level in usable):
+        print("AVX-512 was not tested: neither this CPU nor QEMU has it")
+    return done.returncode == 0
+
+
+def main() -> int:
+    """Run all of it; the exit status says whether all passed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--driver-only", action="store_true", help="leave out the Python tests: seconds, not minutes")
+    options = parser.parse_args()
+    require({QEMU: "qemu-user-static", "g++": "g++"})
+    folder = ROOT / "build" / "levels"
+    program = build("g++", "x86_64", folder)
+    if not emulator_refuses(folder):
+        sys.exit(f"{QEMU} runs instructions that the CPU it plays does not have: it proves nothing (7.2 or newer does)")
+    passed = [test_model(model, program) for model in MODELS] + [test_here(program)]
+    if not options.driver_only:
+        passed += [test_python(model) for model in PYTHON_MODELS]
+    print(f"{sum(passed)} passed, {len(passed) - sum(passed)} failed")
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
