@@ -77,7 +77,8 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         Targets are this far from 0 and 1.
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
-        columns of a dense table. ``"auto"``: rows if X is sparse in `fit`, columns if it is dense.
+        columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
+        and none negative; else columns.
     validation_fraction : float
         Share of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None

@@ -4,6 +4,9 @@ The layers expect points of about unit length. There are two roads there, and wh
 Sparse counts or tf-idf say what a point is about by the direction of its row: rows are divided by their length. In
 a dense table a column has a unit of its own, and a row's length may be all that tells two classes apart: there the
 columns are standardised, and divided by the square root of their number.
+
+What counts is what the numbers are, not how they are stored: a dense array that is mostly zeros, without negative
+numbers, holds counts or tf-idf too, and standardising it would fill it up.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ CHOICES = ("auto", "rows", "columns", "none")
 #: Far beyond any training point, and far from where float32 would overflow in a layer.
 _FARTHEST = 1e12
 _BLOCK = 1024
+#: A dense X without negative entries of which one in so many at most is not zero is scaled as a sparse one.
+SPARSE_SHARE = 3
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,8 @@ class Scaling:
 
     @classmethod
     def learn(cls, X: Any, choice: str) -> Scaling:
-        """Measure a checked X, (n, d) sparse or dense; ``"auto"``: rows if it is sparse, columns if dense."""
-        kind = ("rows" if sparse.issparse(X) else "columns") if choice == "auto" else choice
+        """Measure a checked X, (n, d) sparse or dense; ``"auto"``: rows if it is like counts, else columns."""
+        kind = ("rows" if _is_like_counts(X) else "columns") if choice == "auto" else choice
         if kind != "columns":
             return cls(kind)
         if sparse.issparse(X):
@@ -74,6 +79,13 @@ class Scaling:
             scaled[block] = np.clip((X[block] - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
+
+
+def _is_like_counts(X: Any) -> bool:
+    """Tell whether X is sparse, or dense and might as well be: mostly zeros, and nothing negative."""
+    if sparse.issparse(X):
+        return True
+    return bool(SPARSE_SHARE * np.count_nonzero(X) <= X.size and X.min(initial=0) >= 0)
 
 
 def _row_sums(values: NDArray[np.float64], indptr: NDArray[Any]) -> NDArray[np.float64]:

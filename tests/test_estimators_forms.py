@@ -1,0 +1,43 @@
+"""Equal numbers are treated alike, in whatever form X comes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import X, Y, fast
+
+from sparsenet import ExtremeClassifier
+
+DENSE = X.toarray()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [np.asarray, np.ndarray.tolist, pd.DataFrame, np.asfortranarray],
+    ids=["array", "lists", "frame", "by column"],
+)
+def test_counts_in_a_dense_form_are_treated_as_sparse_ones(form):
+    expected = fast(epochs=2).fit(X, Y).predict_proba(X)
+    given = form(DENSE)
+    model = fast(epochs=2).fit(given, Y)
+    np.testing.assert_array_equal(model.predict_proba(given), expected)
+    model.feature_names_in_ = None  # or scikit-learn would miss the names of a frame
+    del model.feature_names_in_
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_the_choice_made_in_fit_is_remembered(tmp_path):
+    model = fast(epochs=2).fit(DENSE, Y)
+    full = DENSE + 1.0  # alone, it would be taken for a table
+    model.save(tmp_path / "model")
+    again = ExtremeClassifier.load(tmp_path / "model")
+    for fitted in (model, again):
+        np.testing.assert_array_equal(fitted.predict_proba(full), fast(epochs=2).fit(X, Y).predict_proba(full))
+
+
+@pytest.mark.parametrize("change", [lambda A: A - (A > 0) * 2, lambda A: A + (np.arange(A.shape[1]) % 2)], ids=["-", "+"])
+def test_a_table_is_standardised(change):
+    """One with negative entries, or with fewer zeros: shifts and units of its columns do not matter."""
+    table = change(DENSE)
+    model = fast(epochs=2).fit(table, Y)
+    moved = fast(epochs=2).fit(1000 + 8 * table, Y)
+    np.testing.assert_allclose(model.predict_proba(table), moved.predict_proba(1000 + 8 * table), atol=1e-4)
