@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.wide import WideConfig as WideConfig
     from sparsenet.wide import WidePath as WidePath
 
+    __version__: str
+
 #: Where each public name lives. It is imported at first use: `import sparsenet` itself costs next to nothing.
 _HOMES = {
     "Adagrad": "optim",
@@ -75,6 +77,8 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
@@ -82,5 +86,14 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def _version() -> str:
+    from importlib import metadata  # takes longer to import than all of this
+
+    try:
+        return metadata.version("sparsenet")
+    except metadata.PackageNotFoundError:
+        return "unknown (not installed)"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, "__version__"})

@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
+from sparsenet.cli.streams import watched_output
+
 app = typer.Typer(
-    help="Classifiers with up to millions of labels, trained on ordinary CPUs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -39,6 +40,23 @@ ExcludeSeen = Annotated[
         "--exclude-seen", help="Recommend nothing new that is old: feature i is label i, and never predicted."
     ),
 ]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import sparsenet
+
+        print(f"sparsenet {sparsenet.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """Classifiers with up to millions of labels, trained on ordinary CPUs."""
 
 
 @app.command(epilog="Example:  sparsenet train train.txt.xz --model tagger --valid valid.txt.xz")
@@ -207,10 +225,11 @@ def demo(
 
 def main() -> None:
     """Run the command line."""
-    try:
-        app(prog_name="sparsenet")
-    except KeyboardInterrupt:  # before or after a command's own care
-        sys.exit(130)
+    with watched_output():
+        try:
+            app(prog_name="sparsenet")
+        except KeyboardInterrupt:  # before or after a command's own care
+            sys.exit(130)
 
 
 def _numbers(text: str) -> list[int]:
@@ -238,8 +257,6 @@ def _errors_reported() -> Iterator[None]:
     except KeyboardInterrupt:
         print("sparsenet: interrupted", file=sys.stderr)
         raise typer.Exit(130) from None
-    except BrokenPipeError:
-        _close_stdout()
     except (ValueError, ArithmeticError, MemoryError, OSError, ImportError) as error:
         _fail(error)
 
@@ -250,11 +267,6 @@ def _fail(error: Exception) -> NoReturn:
         text = f"{os.fspath(error.filename)}: {error.strerror}"
     print(f"sparsenet: error: {' '.join(text.split())}", file=sys.stderr)
     raise typer.Exit(1)
-
-
-def _close_stdout() -> None:
-    """Stop quietly where nobody reads on; Python would complain once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

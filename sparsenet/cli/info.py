@@ -11,6 +11,7 @@ import sys
 import warnings
 from typing import Any
 
+import sparsenet
 from sparsenet import _machine
 
 #: Packages that sparsenet can do without, and what they are for.
@@ -31,7 +32,7 @@ def collect() -> dict[str, Any]:
     ['affinity', 'quota', 'usable']
     """
     report: dict[str, Any] = {
-        "version": _version(),
+        "version": sparsenet.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         **_kernels(),
@@ -59,13 +60,6 @@ def describe(report: dict[str, Any]) -> str:
     }
     rows = [f"{name:<11} {value}" for name, value in lines.items()]
     return "\n".join([*rows, *(f"\n{advice}" for advice in report["advice"])])
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("sparsenet")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown (not installed)"
 
 
 def _kernels() -> dict[str, Any]:
