@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 MAX_WIDTH = 2**31 - 1
+MAX_BYTES = 2**63 - 1
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 # --- hyper-parameters ----------------------------------------------------------------------------------------------
@@ -51,6 +52,13 @@ def boolean(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def switch(name: str, value: Any) -> bool:
+    """Return whether something is on: True or False, or how loud in scikit-learn's numbers, of which 0 is off."""
+    if not isinstance(value, bool | np.bool_ | int | np.integer) or value < 0:
+        raise ValueError(f"{name} must be True, False or an integer of at least 0, got {value!r}")
+    return bool(value)
+
+
 def choice(name: str, value: Any, choices: Sequence[str], alternative: str = "") -> str:
     """Return `value` if it is among `choices`; the error lists them, and `alternative` beside them."""
     if not isinstance(value, str) or value not in choices:
@@ -75,7 +83,7 @@ def number_of_bytes(name: str, value: Any) -> int:
         if not match or match[2] not in _UNITS:
             raise ValueError(f"{name} must be a number of bytes such as 8000000000, '8GB' or '8GiB', got {value!r}")
         value = int(float(match[1]) * _UNITS[match[2]])
-    return integer(name, value, 1)
+    return integer(name, value, 1, MAX_BYTES)
 
 
 # --- arrays --------------------------------------------------------------------------------------------------------

@@ -30,11 +30,11 @@ def small(**parameters):
         ("dropout", 1, r"dropout must be a number in \[0, 1\), got 1"),
         ("loss", "hinge", "loss must be one of 'bce', 'softmax' or a Loss object, got 'hinge'"),
         ("sampler", "best", "sampler must be one of 'random', 'frequency', 'lsh', 'none', an LSHConfig or a Sampler"),
-        ("n_negatives", 0, "n_negatives must be an integer of at least 1, got 0"),
+        ("n_negatives", 0, "n_negatives must be an integer from 1 to 2147483647, got 0"),
         ("per_sample", True, "per_sample=True works on the deep path alone: set wide=False"),
-        ("epochs", 0, "epochs must be an integer of at least 1, got 0"),
-        ("epochs", "many", "epochs must be an integer of at least 1, got 'many'"),
-        ("epochs", True, "epochs must be an integer of at least 1, got True"),
+        ("epochs", 0, "epochs must be an integer from 1 to 2147483647, got 0"),
+        ("epochs", "many", "epochs must be an integer from 1 to 2147483647, got 'many'"),
+        ("epochs", True, "epochs must be an integer from 1 to 2147483647, got True"),
         ("batch_size", 0, "batch_size must be an integer from 1"),
         ("optimizer", "lion", "optimizer must be one of 'adam', 'adagrad', 'sgd' or an Optimizer object, got 'lion'"),
         ("learning_rate", 0, r"learning_rate must be a number in \(0, 1000\], got 0"),
@@ -49,16 +49,36 @@ def small(**parameters):
         ("normalize", True, "normalize must be one of 'auto', 'rows', 'columns', 'none', got True"),
         ("validation_fraction", 1.0, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
         ("validation_fraction", 0.9, "validation_fraction=0.9 of 4 rows leaves none to train on"),
-        ("patience", 0, "patience must be an integer of at least 1, got 0"),
+        ("patience", 0, "patience must be an integer from 1 to 2147483647, got 0"),
         ("patience", 3, "patience needs validation data"),
         ("memory_limit", "plenty", "memory_limit must be a number of bytes such as .*'8GB'.*, got 'plenty'"),
-        ("n_jobs", 0, "n_jobs must be an integer from 1 to 1024, got 0"),
-        ("verbose", 2, "verbose must be True or False, got 2"),
+        ("memory_limit", 2**63, f"memory_limit must be an integer from 1 to {2**63 - 1}, got {2**63}"),
+        ("memory_limit", "99999999TB", f"memory_limit must be an integer from 1 to {2**63 - 1}"),
+        ("n_jobs", 0, r"n_jobs must be None, -1 \(both: all CPUs\) or an integer from 1 to 1024, got 0"),
+        ("n_jobs", 1.5, "n_jobs must be None, -1 .*, got 1.5"),
+        ("random_state", -1, "random_state must be None, an integer from 0 to 4294967295 or a RandomState, got -1"),
+        ("random_state", "foo", "random_state must be .*, got 'foo'"),
+        ("random_state", np.random.default_rng(), "random_state must be .*, got a Generator"),
+        ("verbose", -1, "verbose must be True, False or an integer of at least 0, got -1"),
+        ("verbose", "yes", "verbose must be True, False or an integer of at least 0, got 'yes'"),
     ],
 )
 def test_absurd_parameters(parameter, value, message):
     with pytest.raises(ValueError, match=message):
         small(**{parameter: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [2**31, 2**63, 10**30], ids=str)
+@pytest.mark.parametrize("parameter", ["n_negatives", "epochs", "patience", "wide_budget"])
+def test_integers_that_no_model_could_hold_are_refused_before_training(parameter, value):
+    with pytest.raises(ValueError, match=f"{parameter} must be an integer from 1 to 2147483647, got {value}"):
+        small(validation_fraction=0.5, **{parameter: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True), (2, True), (False, False), (True, True)])
+def test_verbose_takes_numbers_as_scikit_learn_does(verbose, shown, capsys):
+    small(verbose=verbose).fit(X, Y)
+    assert ("needed" in capsys.readouterr().err) == shown
 
 
 def test_neither_path():

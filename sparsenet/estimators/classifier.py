@@ -92,8 +92,8 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
         An integer gives equal models, bit for bit.
-    verbose : bool or None
-        Show memory and progress on stderr; None: if that is a terminal.
+    verbose : bool, int or None
+        Show memory and progress on stderr, 0 meaning no; None: if that is a terminal.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
-        verbose: bool | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         self.hidden = hidden
         self.wide = wide

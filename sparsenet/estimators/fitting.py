@@ -80,8 +80,19 @@ def run_seed(random_state: Any, checkpoint: str | os.PathLike[str] | None = None
             f"checkpoint needs random_state to be an integer, got {random_state!r}: a resumed run must draw the same "
             "numbers"
         )
-    seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    seed = int(_generator(random_state).randint(np.iinfo(np.int32).max))
     return seed if call == 0 else int(np.random.SeedSequence((seed, call)).generate_state(1)[0])
+
+
+def _generator(random_state: Any) -> np.random.RandomState:
+    try:
+        generator: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        found = "a Generator" if isinstance(random_state, np.random.Generator) else repr(random_state)
+        raise ValueError(
+            f"random_state must be None, an integer from 0 to {2**32 - 1} or a RandomState, got {found}"
+        ) from None
+    return generator
 
 
 def check_points(features: Rows, labels: Rows, *, some_label: bool = False) -> Points:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from sparsenet import kernels
-from sparsenet._validation import MAX_WIDTH, boolean, choice, integer, number_of_bytes, optional, real
+from sparsenet._validation import MAX_WIDTH, boolean, choice, integer, number_of_bytes, optional, real, switch
 from sparsenet.estimators import scaling
 from sparsenet.layers import ACTIVATIONS
 from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
@@ -26,6 +27,7 @@ DECAYS = ("constant", "linear", "cosine")
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 7
 LEAST_STEPS, ENOUGH_STEPS = 400, 2500
 MAX_UNITS = 1 << 16
+MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +68,10 @@ class Settings:
             dropout=real("dropout", p["dropout"], 0, 1, open_high=True),
             loss=_loss(p["loss"], real("label_smoothing", p["label_smoothing"], 0, 0.5, open_high=True)),
             sampler=_sampler(p["sampler"]),
-            n_negatives=integer("n_negatives", p["n_negatives"], 1),
+            n_negatives=integer("n_negatives", p["n_negatives"], 1, MAX_WIDTH),
             bf16=_bf16(p["precision"]),
             per_sample=boolean("per_sample", p["per_sample"]),
-            epochs=None if _is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1),
+            epochs=None if _is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1, MAX_WIDTH),
             batch_size=integer("batch_size", p["batch_size"], 1, 1 << 20),
             optimizer=_optimizer(p),
             wide_optimizer=Adagrad(rate=_rate("wide_learning_rate", p), decay=wide_decay),
@@ -79,11 +81,11 @@ class Settings:
             ),
             normalize=choice("normalize", p["normalize"], scaling.CHOICES),
             validation_fraction=real("validation_fraction", p["validation_fraction"], 0, 1, open_high=True),
-            patience=optional(integer, "patience", p["patience"], 1),
+            patience=optional(integer, "patience", p["patience"], 1, MAX_WIDTH),
             memory_limit=optional(number_of_bytes, "memory_limit", p["memory_limit"]),
             time_budget=optional(_seconds, "time_budget", p["time_budget"]),
             n_jobs=_n_jobs(p["n_jobs"]),
-            verbose=optional(boolean, "verbose", p["verbose"]),
+            verbose=optional(switch, "verbose", p["verbose"]),
         )
         settings._check_together()
         return settings
@@ -184,6 +186,9 @@ def _optimizer(p: Mapping[str, Any]) -> Optimizer:
 
 
 def _n_jobs(value: Any) -> int | None:
-    if value is None or value == -1:
+    if value is None:
         return None
-    return integer("n_jobs", value, 1, 1024)
+    wanted = f"None, -1 (both: all CPUs) or an integer from 1 to {MAX_THREADS}"
+    if isinstance(value, bool) or not isinstance(value, Integral) or not (value == -1 or 1 <= value <= MAX_THREADS):
+        raise ValueError(f"n_jobs must be {wanted}, got {value!r}")
+    return None if value == -1 else int(value)
