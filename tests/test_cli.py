@@ -206,7 +206,7 @@ class TestEvaluate:
         assert json.loads(run("evaluate", model, path, "--json").stdout)["P@1"] == 0.5
 
     def test_bad_arguments(self, model: Path, folder: Path) -> None:
-        for k in ("0", "1,x", ""):
+        for k in ("0", "1,x", "", "99999999999999999999"):
             assert "--k" in fails("evaluate", model, folder / "test.txt", "--k", k, status=2)
 
 
@@ -340,9 +340,31 @@ class TestErrors:
 
     def test_hyper_parameters_and_memory(self, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--model", tmp_path / "m")
-        assert "memory_limit" in fails(*train, "--memory-limit", "a lot")
-        assert "needs" in fails(*train, "--memory-limit", "10kB")
-        assert "sampler='lsh'" in fails(*train, "--hidden", 0, "--sampler", "lsh")
+        text = fails(*train, "--memory-limit", "10kB")
+        assert "training needs" in text
+        assert "the limit is 10.0 kB: lower --hidden" in text
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (("--memory-limit", "a lot"), "--memory-limit expected a number of bytes got 'a lot'"),
+            (("--memory-limit", "-5"), "--memory-limit expected a number of bytes got '-5'"),
+            (("--learning-rate", "nan"), "--learning-rate expected a number above 0, at most 1000, got nan"),
+            (("--learning-rate", "0"), "--learning-rate expected a number above 0, at most 1000, got 0"),
+            (("--hidden", "0", "--sampler", "lsh"), "--sampler lsh hashes hidden units"),
+            (("--patience", "2"), "--patience needs --valid"),
+            (("--negatives", "99999999999999999999"), "--negatives 2147483647"),
+            (("--epochs", "2147483648"), "--epochs 2147483647"),
+            (("--wide-budget", "0"), "--wide-budget 1"),
+        ],
+        ids=" ".join,
+    )
+    def test_usage_of_an_option(self, options: tuple[str, ...], words: str, folder: Path, tmp_path: Path) -> None:
+        """All words are there, in whatever lines and frame, and nothing was done."""
+        text = fails("train", folder / "train.txt", "--model", tmp_path / "m", *options, status=2)
+        for word in words.split():
+            assert word in text
+        assert not (tmp_path / "m").exists()
 
     @pytest.mark.parametrize("name", ["", "train", "evaluate", "predict", "info", "demo"])
     def test_help(self, name: str) -> None:

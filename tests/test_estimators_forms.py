@@ -34,7 +34,9 @@ def test_the_choice_made_in_fit_is_remembered(tmp_path):
         np.testing.assert_array_equal(fitted.predict_proba(full), fast(epochs=2).fit(X, Y).predict_proba(full))
 
 
-@pytest.mark.parametrize("change", [lambda A: A - (A > 0) * 2, lambda A: A + (np.arange(A.shape[1]) % 2)], ids=["-", "+"])
+@pytest.mark.parametrize(
+    "change", [lambda A: A - (A > 0) * 2, lambda A: A + (np.arange(A.shape[1]) % 2)], ids=["negative", "fuller"]
+)
 def test_a_table_is_standardised(change):
     """One with negative entries, or with fewer zeros: shifts and units of its columns do not matter."""
     table = change(DENSE)

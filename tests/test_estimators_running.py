@@ -109,7 +109,7 @@ def test_control_c_stops_within_a_second_and_leaves_a_model():
 
 
 def test_too_little_memory_is_said_in_words():
-    with pytest.raises(MemoryError, match=r"training needs .* \(weights .*memory_limit allows 10.0 kB: lower hidden"):
+    with pytest.raises(MemoryError, match=r"training needs .* \(weights .*the limit is 10.0 kB: lower hidden"):
         fast(memory_limit="10kB").fit(X, Y)
     fast(memory_limit="1GB", epochs=1).fit(X, Y)
 

@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
+from sparsenet.cli import options
+from sparsenet.cli.options import MOST, BatchRows, ExcludeSeen, Format, Json, Model, Threads
 from sparsenet.cli.streams import watched_output
 
 app = typer.Typer(
@@ -25,21 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Model = Annotated[Path, typer.Argument(help="Directory of a trained model.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to stdout.")]
-Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads.", show_default="all CPUs")]
-BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="Points that are read and scored at a time.")]
-Format = Annotated[
-    Literal["auto", "xmc", "svmlight"],
-    typer.Option(help="Format of the input: by default, what its first line looks like."),
-]
-ExcludeSeen = Annotated[
-    bool,
-    typer.Option(
-        "--exclude-seen", help="Recommend nothing new that is old: feature i is label i, and never predicted."
-    ),
-]
 
 
 def _show_version(wanted: bool) -> None:
@@ -74,7 +61,8 @@ def train(
         Path | None, typer.Option(help="Points to measure each epoch on; the best epoch is kept.", show_default=False)
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the data.", show_default="5 to 7, more on small data")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Passes over the data.", show_default="5 to 7, more on small data"),
     ] = None,
     hidden: Annotated[
         int | None,
@@ -84,10 +72,20 @@ def train(
         int | None, typer.Option(min=1, max=1 << 20, help="Points a step.", show_default="256")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(min=0, max=1e3, help="Rate of the deep path's optimizer.", show_default="0.004")
+        float | None,
+        typer.Option(
+            callback=options.rate,
+            help="Rate of the deep path's optimizer: above 0, at most 1000.",
+            show_default="0.004",
+        ),
     ] = None,
     negatives: Annotated[
-        int | None, typer.Option(min=1, help="Labels computed beside the true ones in a batch.", show_default="4096")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="4096"),
+    ] = None,
+    wide_budget: Annotated[
+        int | None,
+        typer.Option(min=1, max=MOST, help="Most features a label holds in the wide path.", show_default="1024"),
     ] = None,
     sampler: Annotated[
         Literal["random", "frequency", "lsh", "none"] | None,
@@ -96,10 +94,13 @@ def train(
     loss: Annotated[Literal["bce", "softmax"] | None, typer.Option(help="Loss.", show_default="bce")] = None,
     patience: Annotated[
         int | None,
-        typer.Option(min=1, help="Stop after so many epochs without a better P@1.", show_default="never"),
+        typer.Option(
+            min=1, max=MOST, help="With --valid: stop after so many epochs without a better P@1.", show_default="never"
+        ),
     ] = None,
     memory_limit: Annotated[
-        str | None, typer.Option(help="Refuse to use more, e.g. 8GB.", show_default="what is available")
+        str | None,
+        typer.Option(callback=options.size, help="Refuse to use more, e.g. 8GB.", show_default="what is available"),
     ] = None,
     time_budget: Annotated[
         float | None,
@@ -109,10 +110,14 @@ def train(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")] = 0,
     format: Format = "auto",
     features: Annotated[
-        int | None, typer.Option(min=1, help="Number of features, if svmlight files do not show all.", show_default="")
+        int | None,
+        typer.Option(
+            min=1, max=MOST, help="Number of features, if svmlight files do not show all.", show_default=False
+        ),
     ] = None,
     labels: Annotated[
-        int | None, typer.Option(min=1, help="Number of labels, if svmlight files do not show all.", show_default="")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Number of labels, if svmlight files do not show all.", show_default=False),
     ] = None,
     checkpoint: Annotated[
         bool,
@@ -124,6 +129,10 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a model and save it. Ctrl-C stops, and saves what was learnt so far."""
+    if patience and not valid:
+        raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
+    if hidden == 0 and sampler == "lsh":
+        raise typer.BadParameter("lsh hashes hidden units, and --hidden 0 has none", param_hint="--sampler")
     chosen = {
         "epochs": epochs,
         "hidden": hidden,
@@ -131,6 +140,7 @@ def train(
         "learning_rate": learning_rate,
         "n_negatives": negatives,
         "time_budget": time_budget,
+        "wide_budget": wide_budget,
         "sampler": sampler,
         "loss": loss,
         "patience": patience,
@@ -157,7 +167,10 @@ def train(
 def evaluate(
     model: Model,
     data: Annotated[Path, typer.Argument(metavar="TEST", help="Labelled points; - for stdin.", show_default=False)],
-    k: Annotated[str, typer.Option(help="Where P@k, nDCG@k and PSP@k are measured.", metavar="K,...")] = "1,3,5",
+    k: Annotated[
+        str,
+        typer.Option(callback=options.ranks, help="Where P@k, nDCG@k and PSP@k are measured.", metavar="K,..."),
+    ] = "1,3,5",
     exclude_seen: ExcludeSeen = False,
     batch_size: BatchRows = 4096,
     threads: Threads = None,
@@ -165,7 +178,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
-    ks = _numbers(k)
+    ks = [int(word) for word in k.split(",")]
     with _errors_reported():
         from sparsenet.cli import commands
 
@@ -180,7 +193,7 @@ def predict(
     data: Annotated[
         Path, typer.Argument(metavar="[FILE|-]", help="Points, labelled or not; - for stdin.", show_default=False)
     ] = Path("-"),
-    k: Annotated[int, typer.Option(min=1, help="Labels a point.")] = 5,
+    k: Annotated[int, typer.Option(min=1, max=MOST, help="Labels a point.")] = 5,
     format: Annotated[
         Literal["tsv", "jsonl"],
         typer.Option(help='A line a point, best label first: "label:probability" by tabs, or a JSON object.'),
@@ -230,18 +243,6 @@ def main() -> None:
             app(prog_name="sparsenet")
         except KeyboardInterrupt:  # before or after a command's own care
             sys.exit(130)
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        numbers = [int(word) for word in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        raise typer.BadParameter(
-            f"expected whole numbers from 1 on, separated by commas, got {text!r}", param_hint="--k"
-        )
-    return numbers
 
 
 def _show(result: dict[str, Any], as_json: bool, text: str) -> None:

@@ -21,7 +21,7 @@ from sparsenet import data, kernels, metrics, storage
 from sparsenet._machine import default_threads
 from sparsenet.data.formats import table_format
 from sparsenet.estimators import ExtremeClassifier
-from sparsenet.estimators.building import in_words
+from sparsenet.estimators.building import TooLargeError, in_words
 from sparsenet.training import checkpoints
 
 I32 = NDArray[np.int32]
@@ -105,6 +105,9 @@ def train(
     interrupted = False
     try:
         model.fit(points.X, _labels(source, points), validation=validation, checkpoint=state, resume=resume)
+    except TooLargeError as error:
+        advice = "lower --hidden (the deep weights), --wide-budget (the wide weights), --negatives or --batch-size"
+        raise MemoryError(f"{error.needs}: {advice}") from None
     except KeyboardInterrupt:
         if not hasattr(model, "network_"):
             raise  # nothing is learnt yet

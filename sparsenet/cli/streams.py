@@ -47,7 +47,7 @@ def watched_output() -> Iterator[None]:
     before = sys.stdout
     descriptor = before.fileno()
     binary = cast(BinaryIO, open(descriptor, "wb", closefd=False))  # noqa: SIM115, closed with the process
-    sys.stdout = _StandardOutput(binary, before.encoding, before.errors, line_buffering=before.line_buffering)
+    sys.stdout = _StandardOutput(binary, before.encoding, before.errors, line_buffering=bool(before.line_buffering))
     try:
         try:
             yield

@@ -135,6 +135,14 @@ def memory_needed(
     return {purpose: size for purpose, size in needed.items() if size}
 
 
+class TooLargeError(MemoryError):
+    """Training does not fit into memory; `needs` says what it needs, without the advice."""
+
+    def __init__(self, needs: str, advice: str) -> None:
+        super().__init__(f"{needs}: {advice}")
+        self.needs = needs
+
+
 def check_memory(needed: dict[str, int], settings: Settings) -> None:
     """Say what is needed, and raise MemoryError where there is less."""
     total = sum(needed.values())
@@ -144,11 +152,11 @@ def check_memory(needed: dict[str, int], settings: Settings) -> None:
     if settings.verbose or (settings.verbose is None and sys.stderr.isatty()):
         print(f"sparsenet: {in_words(total)} needed ({parts}), {in_words(limit)} available", file=sys.stderr)
     if total > limit:
-        what = "memory_limit allows" if settings.memory_limit is not None else "there are"
-        raise MemoryError(
-            f"training needs {in_words(total)} ({parts}), {what} {in_words(limit)}: lower hidden (the deep weights), "
-            "wide_budget (the wide weights), n_negatives or batch_size (the batch), or use optimizer='sgd', which "
-            "keeps no state"
+        what = "the limit is" if settings.memory_limit is not None else "there are"
+        raise TooLargeError(
+            f"training needs {in_words(total)} ({parts}), {what} {in_words(limit)}",
+            "lower hidden (the deep weights), wide_budget (the wide weights), n_negatives or batch_size (the batch), "
+            "or use optimizer='sgd', which keeps no state",
         )
 
 

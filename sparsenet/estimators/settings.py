@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from sparsenet import kernels
 from sparsenet._validation import MAX_WIDTH, boolean, choice, integer, number_of_bytes, optional, real, switch
@@ -189,6 +190,10 @@ def _n_jobs(value: Any) -> int | None:
     if value is None:
         return None
     wanted = f"None, -1 (both: all CPUs) or an integer from 1 to {MAX_THREADS}"
-    if isinstance(value, bool) or not isinstance(value, Integral) or not (value == -1 or 1 <= value <= MAX_THREADS):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or not (value == -1 or 1 <= value <= MAX_THREADS)
+    ):
         raise ValueError(f"n_jobs must be {wanted}, got {value!r}")
     return None if value == -1 else int(value)

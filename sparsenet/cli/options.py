@@ -1,0 +1,49 @@
+"""Options that several commands share, and checks of what an option may hold: usage errors, before any work."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+#: Ids and counts are 32-bit integers.
+MOST = 2**31 - 1
+
+Model = Annotated[Path, typer.Argument(help="Directory of a trained model.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to stdout.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads.", show_default="all CPUs")]
+BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="Points that are read and scored at a time.")]
+Format = Annotated[
+    Literal["auto", "xmc", "svmlight"],
+    typer.Option(help="Format of the input: by default, what its first line looks like."),
+]
+ExcludeSeen = Annotated[
+    bool,
+    typer.Option(
+        "--exclude-seen", help="Recommend nothing new that is old: feature i is label i, and never predicted."
+    ),
+]
+
+
+def rate(value: float | None) -> float | None:
+    """Refuse a learning rate that is none; NaN would pass for a number."""
+    if value is not None and not 0 < value <= 1000:
+        raise typer.BadParameter(f"expected a number above 0, at most 1000, got {value:g}")
+    return value
+
+
+def size(text: str | None) -> str | None:
+    """Refuse what is not a number of bytes."""
+    if text is not None and not re.fullmatch(r"\s*\d{1,15}(\.\d+)?\s*([KMGT]I?)?B?\s*", text.upper()):
+        raise typer.BadParameter(f"expected a number of bytes such as 8000000000, 8GB or 8GiB, got {text!r}")
+    return text
+
+
+def ranks(text: str) -> str:
+    """Refuse what is not a list of ranks."""
+    words = text.split(",")
+    if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MOST for word in words):
+        raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}")
+    return text
