@@ -1,10 +1,12 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from sparsenet import cli
 from sparsenet.data import read_xmc
+from sparsenet.model import Network
 
 N_FEATURES, N_LABELS = 60, 20
 
@@ -172,6 +175,57 @@ class TestInterruption:
         process.communicate()
         other = ("train", folder / "test.txt", "--model", model, *LONG, "--resume")
         assert "other data or settings" in fails(*other)
+
+    @pytest.fixture
+    def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have Ctrl-C come in the first step of a training."""
+        step = Network.train_step
+
+        def train_step(*arguments: Any, **options: Any) -> float:
+            os.kill(os.getpid(), signal.SIGINT)
+            return step(*arguments, **options)
+
+        monkeypatch.setattr(Network, "train_step", train_step)
+
+    @pytest.mark.usefixtures("ctrl_c")
+    def test_an_untrained_model_replaces_none(self, folder: Path, model: Path, tmp_path: Path) -> None:
+        good = tmp_path / "good"
+        shutil.copytree(model, good)
+        train = ("train", folder / "train.txt", "--model", good, "--hidden", 8, "--json")
+        done = run(*train, status=130)
+        assert files(good) == files(model)
+        assert (json.loads(done.stdout)["saved"], json.loads(done.stdout)["epochs"]) == (False, 0)
+        assert done.stderr.count("\n") == 1
+        assert f"the model {good} stays as it was; the checkpoint holds what was learnt, --resume" in done.stderr
+        assert "--resume" not in run(*train, "--no-checkpoint", status=130).stderr.splitlines()[-1]
+        assert files(good) == files(model)
+
+    @pytest.mark.usefixtures("ctrl_c")
+    def test_an_untrained_model_is_better_than_none(self, folder: Path, tmp_path: Path) -> None:
+        done = run("train", folder / "train.txt", "--model", tmp_path / "new", "--json", status=130)
+        assert json.loads(done.stdout)["saved"]
+        assert "200 points" in run("evaluate", tmp_path / "new", folder / "test.txt").stdout
+
+    def test_a_killed_run_leaves_no_empty_directory(self, folder: Path, tmp_path: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        with subprocess.Popen(command("train", pipe, "--model", tmp_path / "a" / "m")) as process:
+            with open(pipe, "w") as feed:  # opens when the command reads, which is after it has looked at the model
+                feed.write("3 5 2\n0 0:1\n")
+                feed.flush()
+                process.terminate()
+                process.wait()
+        assert [*tmp_path.iterdir()] == [pipe]
+
+    def test_a_checkpoint_is_not_worth_a_training(self, folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "m.checkpoint").touch()
+        train = ("train", folder / "train.txt", "--model", tmp_path / "m", "--hidden", 8, "--epochs", 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            done = run(*train)
+        assert done.stderr.count("sparsenet: warning: training goes on without a checkpoint: ") == 1
+        assert (tmp_path / "m" / "manifest.json").exists()
+        assert "is a file" in fails(*train, "--checkpoint")
 
 
 class TestEvaluate:

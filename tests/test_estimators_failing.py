@@ -7,6 +7,7 @@ from scipy import sparse
 
 from sparsenet import DivergenceError, ExtremeClassifier, ModelError, storage
 from sparsenet._machine import available_memory
+from sparsenet.training.checkpoints import Spare
 
 
 class Failing:
@@ -144,3 +145,36 @@ def test_a_checkpoint_with_a_state_of_another_shape_is_refused(tmp_path):
     storage.save(tmp_path / "run", {**arrays, name: arrays[name][:1]}, position)
     with pytest.raises(ValueError, match=r"a state of output\.weight that its optimizer does not have"):
         fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+
+
+def test_nothing_is_left_of_a_run_that_never_came_to_a_checkpoint(tmp_path):
+    with pytest.raises(RuntimeError, match="enough"):
+        fast().fit(X, Y, checkpoint=tmp_path / "new" / "run", callbacks=[Failing()])
+    assert not [*tmp_path.iterdir()]
+
+
+class Blocking:
+    """A callback that puts a file where the checkpoint is to be."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def on_batch(self, progress):
+        self.path.touch()
+
+    def on_epoch(self, record):
+        pass
+
+
+def test_a_checkpoint_that_was_asked_for_and_fails_ends_the_training(tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(NotADirectoryError):
+        fast().fit(X, Y, checkpoint=run, callbacks=[Blocking(run)])
+
+
+def test_a_checkpoint_that_nobody_asked_for_may_fail(tmp_path):
+    run = tmp_path / "run"
+    with pytest.warns(RuntimeWarning, match="goes on without a checkpoint: .*run: is a file") as told:
+        model = fast(epochs=3).fit(X, Y, checkpoint=Spare(run), callbacks=[Blocking(run)])
+    assert len(told) == 1
+    np.testing.assert_array_equal(model.predict_proba(X), fast(epochs=3).fit(X, Y).predict_proba(X))

@@ -120,9 +120,13 @@ def train(
         typer.Option(min=1, max=MOST, help="Number of labels, if svmlight files do not show all.", show_default=False),
     ] = None,
     checkpoint: Annotated[
-        bool,
-        typer.Option(help="Keep the state of the run in MODEL.checkpoint for --resume, after epochs and on Ctrl-C."),
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--checkpoint/--no-checkpoint",
+            help="Keep the state of the run in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
+            show_default="if it can be written",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")
     ] = False,

@@ -90,21 +90,25 @@ def train(
     valid: Path | None,
     parameters: Mapping[str, Any],
     *,
-    checkpoint: bool,
+    checkpoint: bool | None,
     resume: bool,
 ) -> dict[str, Any]:
-    """Train, save, and return a summary for people and programs; after Ctrl-C what was learnt is saved as well."""
+    """Train, save, and return a summary for people and programs; after Ctrl-C what was learnt is saved as well.
+
+    Without a word on a `checkpoint` (None) there is one as long as it can be written.
+    """
     storage.prepare(model_path)  # better now than after an hour of training
     started, cpu_started = time.perf_counter(), time.process_time()
     points = source.read()
     validation = _read_validation(source, valid, points)
     model = ExtremeClassifier(**parameters)
-    state = _checkpoint_path(model_path) if checkpoint or resume else None
+    state = _checkpoint_path(model_path) if checkpoint is not False or resume else None
+    place = checkpoints.Spare(state) if state and checkpoint is None else state
     if state and checkpoints.is_there(state) and not resume:
         _say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
     interrupted = False
     try:
-        model.fit(points.X, _labels(source, points), validation=validation, checkpoint=state, resume=resume)
+        model.fit(points.X, _labels(source, points), validation=validation, checkpoint=place, resume=resume)
     except TooLargeError as error:
         advice = "lower --hidden (the deep weights), --wide-budget (the wide weights), --negatives or --batch-size"
         raise MemoryError(f"{error.needs}: {advice}") from None
@@ -112,9 +116,13 @@ def train(
         if not hasattr(model, "network_"):
             raise  # nothing is learnt yet
         interrupted = True
-        _say("interrupted: saving what was learnt" + (", --resume goes on from here" if state else ""))
-    model.save(model_path)
-    if state and not interrupted:
+    kept = state is not None and checkpoints.is_there(state)
+    saved = not interrupted or model.n_iter_ > 0 or not checkpoints.is_there(model_path)
+    if interrupted:
+        _say(_after_interrupt(model_path, saved, kept))
+    if saved:
+        model.save(model_path)
+    if state and kept and not interrupted:
         storage.remove(state)
     return {
         "points": points.n_points,
@@ -130,6 +138,7 @@ def train(
         "isa": kernels.isa_used(),
         "threads": model.n_jobs or default_threads(),
         "interrupted": interrupted,
+        "saved": saved,
     }
 
 
@@ -143,7 +152,16 @@ def describe_training(summary: Mapping[str, Any]) -> str:
     ]
     if summary["validation"]:
         lines.append("  ".join(f"{name} {100 * value:.2f}" for name, value in summary["validation"].items()))
-    return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])
+    model = f"{summary['model']}: {in_words(summary['model_bytes'])}" + ("" if summary["saved"] else ", as it was")
+    return "\n".join([*lines, model])
+
+
+def _after_interrupt(model_path: Path, saved: bool, kept: bool) -> str:
+    """Say what becomes of what was learnt; a first epoch that is not complete replaces no model that is there."""
+    if saved:
+        return "interrupted: saving what was learnt" + (", --resume goes on from here" if kept else "")
+    stays = f"interrupted before the first epoch was complete: the model {model_path} stays as it was"
+    return f"{stays}; the checkpoint holds what was learnt, --resume goes on from here" if kept else stays
 
 
 def _read_validation(source: Source, valid: Path | None, points: data.Dataset) -> tuple[Any, Any] | None:

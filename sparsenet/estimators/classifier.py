@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -230,14 +229,13 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
             network = build(settings, *points, seed=seed, threads=threads, keep_best=measured is not None)
             fitted = Fitted(network, target, scaling).counting(points[1])
             config = settings.training(len(points[0]), seed=seed, threads=threads)
-            place = None if checkpoint is None else Path(checkpoint)
             with shown(settings, callbacks) as told:
                 left = settings.time_left(time.perf_counter() - started)
                 trainer = Trainer(
                     *(network, *points, config),
                     validation=measured,
                     callbacks=told,
-                    checkpoint=place,
+                    checkpoint=checkpoint,
                     time_budget=left,
                 )
                 if resume:

@@ -189,11 +189,10 @@ def _optimizer(p: Mapping[str, Any]) -> Optimizer:
 def _n_jobs(value: Any) -> int | None:
     if value is None:
         return None
-    wanted = f"None, -1 (both: all CPUs) or an integer from 1 to {MAX_THREADS}"
     if (
-        isinstance(value, bool)
-        or not isinstance(value, int | np.integer)
-        or not (value == -1 or 1 <= value <= MAX_THREADS)
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and (value == -1 or 1 <= value <= MAX_THREADS)
     ):
-        raise ValueError(f"n_jobs must be {wanted}, got {value!r}")
-    return None if value == -1 else int(value)
+        return None if value == -1 else int(value)
+    raise ValueError(f"n_jobs must be None, -1 (both: all CPUs) or an integer from 1 to {MAX_THREADS}, got {value!r}")

@@ -77,17 +77,20 @@ def save(directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], 
 
 
 def prepare(directory: str | os.PathLike[str]) -> None:
-    """Make the directory if need be, and raise now what `save` would raise after hours of training.
+    """Raise now what `save` would raise after hours of training; a directory that was not there is not there after.
 
     Raises
     ------
     FileExistsError, NotADirectoryError, PermissionError
         If nothing could be saved there.
     """
-    with _made_folder(Path(directory)) as folder:
+    path = Path(directory)
+    missing = _missing(path)
+    with _made_folder(path) as folder:
         _refuse_foreign(folder)
         if not os.access(folder.path, os.W_OK | os.X_OK):
             raise PermissionError(f"{folder.path}: no permission to write; name another directory")
+    _remove_empty(missing)
 
 
 def remove(directory: str | os.PathLike[str]) -> None:
@@ -228,14 +231,36 @@ def _sweep(folder: Folder) -> None:
             folder.remove(name)
 
 
-def _made_folder(path: Path) -> Folder:
+@contextlib.contextmanager
+def _made_folder(path: Path) -> Iterator[Folder]:
+    """Open a directory, made if it does not exist; if what is done there fails, it does not exist after that either."""
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path}: is a file; a model is a directory: choose another name")
-    if not path.is_dir():
-        path.mkdir(parents=True, exist_ok=True)
-        with Folder(path.parent) as parent:
-            parent.sync()
-    return Folder(path)
+    missing = _missing(path)
+    try:
+        if missing:
+            path.mkdir(parents=True, exist_ok=True)
+            with Folder(path.parent) as parent:
+                parent.sync()
+        with Folder(path) as folder:
+            yield folder
+    except BaseException:
+        _remove_empty(missing)
+        raise
+
+
+def _missing(path: Path) -> list[Path]:
+    """Return the directories that it would take to make `path`, the innermost first."""
+    return [place for place in (path, *path.parents) if not place.exists()]
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove directories that this process made, the innermost first, up to one that others now use."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
 
 
 def _model_folder(path: Path) -> Folder:

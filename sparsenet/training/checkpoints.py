@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +31,16 @@ class CheckpointError(ValueError):
     >>> issubclass(CheckpointError, ValueError)
     True
     """
+
+
+@dataclass(frozen=True)
+class Spare(os.PathLike[str]):
+    """A place for checkpoints that nobody asked for: where they cannot be written, training goes on without."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
 
 
 @dataclass

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +59,7 @@ class Trainer:
         Each epoch is measured on it, and the best epoch's weights are what remains.
     callbacks : sequence of Callback
         Told of progress.
-    checkpoint : Path, optional
+    checkpoint : path, optional
         A directory that holds the run's state after an epoch, if the last time was some seconds ago, and after Ctrl-C.
     time_budget : float, optional
         Seconds that `run` may take: it ends, and the learning rate falls, so that they suffice. How far it gets then
@@ -91,7 +94,7 @@ class Trainer:
         *,
         validation: Validation | None = None,
         callbacks: Sequence[Callback] = (),
-        checkpoint: Path | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         time_budget: float | None = None,
         steps_before: int = 0,
     ) -> None:
@@ -103,7 +106,9 @@ class Trainer:
             raise ValueError(f"labels has {labels.width} columns, the network has {network.output.n_labels} labels")
         self.network, self.config = network, config
         self._features, self._labels = features, labels
-        self._validation, self._callbacks, self._checkpoint = validation, callbacks, checkpoint
+        self._validation, self._callbacks = validation, callbacks
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._spare = isinstance(checkpoint, checkpoints.Spare)
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
         self._state = RunState()
@@ -112,7 +117,8 @@ class Trainer:
         self._interrupted = threading.Event()
         self._saved_at = -math.inf
         if checkpoint is not None:
-            storage.prepare(checkpoint)  # rather than fail after the first epoch
+            with self._doing_without():
+                storage.prepare(checkpoint)  # rather than fail after the first epoch
         if steps_before == 0:
             for parameter in network.parameters():
                 parameter.drop_state()
@@ -242,8 +248,21 @@ class Trainer:
     def _save_checkpoint(self) -> None:
         if self._checkpoint is None:
             return
-        checkpoints.save(self._checkpoint, self.network, self._state, self._fingerprint())
+        with self._doing_without():
+            checkpoints.save(self._checkpoint, self.network, self._state, self._fingerprint())
         self._saved_at = time.perf_counter()
+
+    @contextmanager
+    def _doing_without(self) -> Iterator[None]:
+        """Give up a checkpoint that nobody asked for rather than the run."""
+        try:
+            yield
+        except OSError as error:
+            if not self._spare:
+                raise
+            place, self._checkpoint = self._checkpoint, None
+            problem = error.strerror or str(error)
+            warnings.warn(f"training goes on without a checkpoint: {place}: {problem}", RuntimeWarning, stacklevel=2)
 
     def _fingerprint(self) -> dict[str, Any]:
         return checkpoints.fingerprint(self.network, self.config, [self._features, self._labels])
