@@ -29,8 +29,10 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.samplers import LSHSampler as LSHSampler
     from sparsenet.samplers import RandomSampler as RandomSampler
     from sparsenet.storage import ModelError as ModelError
+    from sparsenet.training import Callback as Callback
     from sparsenet.training import CheckpointError as CheckpointError
     from sparsenet.training import DivergenceError as DivergenceError
+    from sparsenet.training import Progress as Progress
     from sparsenet.training import Trainer as Trainer
     from sparsenet.training import TrainingConfig as TrainingConfig
     from sparsenet.training import Validation as Validation
@@ -45,6 +47,7 @@ _HOMES = {
     "Adam": "optim",
     "AllSampler": "samplers",
     "BinaryCrossEntropy": "losses",
+    "Callback": "training",
     "CheckpointError": "training",
     "DataError": "data",
     "Dense": "layers",
@@ -57,6 +60,7 @@ _HOMES = {
     "ModelError": "storage",
     "Network": "model",
     "Predictor": "estimators",
+    "Progress": "training",
     "ProgressBar": "progress",
     "RandomSampler": "samplers",
     "Rows": "batches",

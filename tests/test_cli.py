@@ -209,12 +209,12 @@ class TestInterruption:
     def test_a_killed_run_leaves_no_empty_directory(self, folder: Path, tmp_path: Path) -> None:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
-        with subprocess.Popen(command("train", pipe, "--model", tmp_path / "a" / "m")) as process:
-            with open(pipe, "w") as feed:  # opens when the command reads, which is after it has looked at the model
-                feed.write("3 5 2\n0 0:1\n")
-                feed.flush()
-                process.terminate()
-                process.wait()
+        process = subprocess.Popen(command("train", pipe, "--model", tmp_path / "a" / "m"))
+        with open(pipe, "w") as feed:  # opens when the command reads, which is after it has looked at the model
+            feed.write("3 5 2\n0 0:1\n")
+            feed.flush()
+            process.terminate()
+            process.wait()
         assert [*tmp_path.iterdir()] == [pipe]
 
     def test_a_checkpoint_is_not_worth_a_training(self, folder: Path, tmp_path: Path) -> None:

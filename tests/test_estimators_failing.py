@@ -99,6 +99,8 @@ def test_parameters_of_another_network_are_not_saved(tmp_path, changed):
         (lambda arrays, data: data["target"].update(kind="dense"), "the kind 'dense' .* cannot be the names"),
         (lambda arrays, data: data["target"].update(dtype="<M8[D]"), "cannot be the names"),
         (lambda arrays, data: arrays.update({"wide.indices": arrays["wide.indices"][:, None]}), "number of indices"),
+        (lambda arrays, data: arrays["wide.weight"].fill(np.nan), r"the weights wide\.weight hold NaN or infinity"),
+        (lambda arrays, data: arrays["output.weight"][:1].fill(np.inf), r"the weights output\.weight hold NaN"),
     ],
 )
 def test_parts_that_lie_are_found_out(tmp_path, change, message):

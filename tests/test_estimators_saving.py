@@ -82,3 +82,11 @@ def test_a_model_that_does_not_fit_together(tmp_path, change, message):
     storage.save(tmp_path / "model", arrays, metadata)
     with pytest.raises(ModelError, match=message):
         ExtremeClassifier.load(tmp_path / "model")
+
+
+def test_a_random_state_is_not_saved(tmp_path):
+    model = fast(epochs=1, random_state=np.random.RandomState(0)).fit(X, Y)
+    model.save(tmp_path / "model")
+    again = ExtremeClassifier.load(tmp_path / "model")
+    assert again.random_state is None
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))

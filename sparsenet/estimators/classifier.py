@@ -11,13 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import storage
-from sparsenet._validation import boolean, check_features
-from sparsenet.estimators import persistence
+from sparsenet._validation import check_features
 from sparsenet.estimators.building import build
-from sparsenet.estimators.fitting import Fitted, all_or_nothing, check_points, grow, held_out, run_seed, shown
+from sparsenet.estimators.fitting import (
+    Fitted,
+    all_or_nothing,
+    check_points,
+    given_validation,
+    grow,
+    held_out,
+    run_seed,
+    shown,
+)
+from sparsenet.estimators.persistence import SavingMixin
 from sparsenet.estimators.prediction import PredictionMixin
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
@@ -29,7 +36,7 @@ from sparsenet.samplers import Sampler
 from sparsenet.training import Callback, DivergenceError, Trainer
 
 
-class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier for a few to millions of labels, one or several a point.
 
     Each label is a neuron with two kinds of input: a deep path through a hidden layer, and a wide path of sparse
@@ -102,7 +109,8 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
     feature_names_in_ : ndarray of str, if X was a data frame
     network_ : Network
     history_ : list of dict
-        Loss, seconds, and what was measured in each epoch.
+        Of each epoch: ``epoch``, ``loss``, ``seconds``; with validation ``P@1``, ``P@3``, ``P@5``; with hashing
+        ``index_recall``, the share of the best five labels that a sample is expected to hold.
     n_iter_ : int
         Epochs trained.
     label_counts_ : ndarray of shape (n_labels,)
@@ -208,23 +216,21 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
             (n, n_labels), dense or sparse, whose non-zero entries are labels.
         validation : (X, y), optional
             Each epoch is measured on it, and the epoch of the best P@1 kept.
-        callbacks : told of each batch and epoch.
+        callbacks : sequence of Callback
+            Told of each batch and epoch.
         checkpoint : directory, optional
             Holds the state of the run after an epoch (every few seconds) and Ctrl-C; needs an integer `random_state`.
         resume : bool
-            Go on from the checkpoint, if there is one: the result is that of an uninterrupted run, bit for bit.
+            Go on from `checkpoint`, if there is one: the result is that of an uninterrupted run, bit for bit.
         """
         settings, threads, started = self._settings(), self._threads(), time.perf_counter()
-        seed = run_seed(self.random_state, checkpoint)
+        seed = run_seed(self.random_state, checkpoint, resume=resume)
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, settings.normalize)
             points = check_points(scaling.apply(X), labels, some_label=True)
-            given = None
-            if validation is not None:
-                valid = scaling.apply(check_features(self, validation[0], fitting=False))
-                given = check_points(valid, target.encode(validation[1], drop_unknown=True))
+            given = given_validation(self, validation, scaling, target)
             points, measured = held_out(settings, points, given, seed)
             network = build(settings, *points, seed=seed, threads=threads, keep_best=measured is not None)
             fitted = Fitted(network, target, scaling).counting(points[1])
@@ -290,20 +296,6 @@ class ExtremeClassifier(PredictionMixin, ClassifierMixin, BaseEstimator):  # typ
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
         self.label_counts_, self.n_points_, self.n_threads_ = fitted.label_counts, fitted.n_points, self._threads()
         return self
-
-    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
-
-        Predictions after `load` are equal bit for bit, unless `compact`: that takes a quarter of the room, by numbers
-        of 8 and 16 bits. The optimizer's state is not saved: further training starts it afresh.
-        """
-        check_is_fitted(self)
-        storage.save(path, *persistence.pack(self, self._fitted, small=boolean("compact", compact)))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
-        return persistence.unpack(cls, *storage.load(path))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

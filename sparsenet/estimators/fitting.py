@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
+from sparsenet._validation import check_features
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import wide_config
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.targets import Target
 from sparsenet.model import Network
-from sparsenet.training import Callback, Trainer, Validation
+from sparsenet.training import Callback, Trainer, Validation, check_callbacks
 from sparsenet.wide import transpose
 
 Points = tuple[Rows, Rows]
@@ -73,8 +74,12 @@ def all_or_nothing(model: Any) -> Iterator[None]:
         raise
 
 
-def run_seed(random_state: Any, checkpoint: str | os.PathLike[str] | None = None, call: int = 0) -> int:
-    """Return the seed of a run; that of a later `call` of partial_fit is another one."""
+def run_seed(
+    random_state: Any, checkpoint: str | os.PathLike[str] | None = None, call: int = 0, *, resume: bool = False
+) -> int:
+    """Return the seed of a run, which with a checkpoint must be fixed; a later `call` of partial_fit has another."""
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs checkpoint: name the directory that the interrupted run kept its state in")
     if checkpoint is not None and not isinstance(random_state, int | np.integer):
         raise ValueError(
             f"checkpoint needs random_state to be an integer, got {random_state!r}: a resumed run must draw the same "
@@ -104,8 +109,23 @@ def check_points(features: Rows, labels: Rows, *, some_label: bool = False) -> P
     return features, labels
 
 
+def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> Points | None:
+    """Check and encode the (X, y) that `fit` was given to measure on; an error says that it is about these."""
+    if validation is None:
+        return None
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise ValueError(f"validation must be a pair (X, y), got {type(validation).__name__}: pass validation=(X, y)")
+    try:
+        features = scaling.apply(check_features(model, validation[0], fitting=False))
+        return check_points(features, target.encode(validation[1], drop_unknown=True))
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error
+
+
 def held_out(settings: Settings, points: Points, given: Points | None, seed: int) -> tuple[Points, Validation | None]:
     """Return the points to train on and those to measure on: the ones given, or a share of the former, or none."""
+    if given is not None and settings.validation_fraction > 0:
+        raise ValueError("validation_fraction and validation are both set: leave one of them out")
     if given is not None and len(given[0]) == 0:
         raise ValueError("validation has no rows: pass some to measure each epoch on, or validation=None")
     if given is None and settings.validation_fraction > 0:
@@ -144,9 +164,9 @@ def grow(network: Network, settings: Settings, points: Points, threads: int) -> 
 def shown(settings: Settings, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
     """Add a progress bar to the callbacks, if one is wanted, and put it away at the end."""
     if not (settings.verbose or (settings.verbose is None and sys.stderr.isatty())):
-        yield list(callbacks)
+        yield check_callbacks(callbacks)
         return
     from sparsenet.progress import ProgressBar
 
     with ProgressBar() as bar:
-        yield [*callbacks, bar]
+        yield [*check_callbacks(callbacks), bar]

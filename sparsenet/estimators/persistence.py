@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from sparsenet import storage
+from sparsenet._validation import boolean
 from sparsenet.estimators import compact
 from sparsenet.estimators.building import outline
 from sparsenet.estimators.fitting import Fitted
@@ -29,6 +33,28 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 Model = TypeVar("Model", bound="ExtremeClassifier")
 _SAVABLE = {c.__name__: c for c in (SGD, Adagrad, Adam, BinaryCrossEntropy, SampledSoftmax, LSHConfig)}
+
+
+class SavingMixin:
+    """The methods of `ExtremeClassifier` that put it on disk and take it from there."""
+
+    _fitted: Fitted
+
+    def save(self: Any, path: str | os.PathLike[str], *, compact: bool = False) -> None:
+        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
+
+        Predictions after `load` are equal bit for bit, unless `compact`: that takes a quarter of the room, by numbers
+        of 8 and 16 bits. What only further training would need is not saved: the optimizer's state, and the state of
+        a `random_state` that is a RandomState, which becomes None.
+        """
+        check_is_fitted(self)
+        storage.save(path, *pack(self, self._fitted, small=boolean("compact", compact)))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
+        model: Self = unpack(cast(Any, cls), *storage.load(path))
+        return model
 
 
 def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
@@ -121,6 +147,10 @@ def _network(settings: Settings, arrays: Arrays, n_features: int, counts: NDArra
             raise ModelError("wide.indptr and wide.indices do not describe a list of features for each label")
         network.output.wide = WidePath(n_features, indptr, indices, settings.wide_optimizer)
     network.set_weights(arrays)
+    for parameter in network.parameters():
+        # The sum is finite if all weights are, and takes no array of booleans.
+        if not np.isfinite(parameter.value.sum(dtype=np.float64)):
+            raise ModelError(f"the weights {parameter.name} hold NaN or infinity: train the model anew")
     return network
 
 
@@ -151,6 +181,8 @@ def _target(arrays: Arrays, about: dict[str, Any]) -> Target:
 
 
 def _to_json(name: str, value: Any) -> Any:
+    if isinstance(value, np.random.RandomState):
+        return None
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):

@@ -2,7 +2,16 @@
 
 from sparsenet.training.checkpoints import CheckpointError
 from sparsenet.training.config import TrainingConfig
-from sparsenet.training.reports import Callback, Progress, Validation
+from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
 from sparsenet.training.trainer import DivergenceError, Trainer
 
-__all__ = ["Callback", "CheckpointError", "DivergenceError", "Progress", "Trainer", "TrainingConfig", "Validation"]
+__all__ = [
+    "Callback",
+    "CheckpointError",
+    "DivergenceError",
+    "Progress",
+    "Trainer",
+    "TrainingConfig",
+    "Validation",
+    "check_callbacks",
+]

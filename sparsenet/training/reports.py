@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,31 @@ from sparsenet.model import Network
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands after a batch."""
+    """Where a run stands after a batch.
+
+    Attributes
+    ----------
+    epoch, epochs : int
+        Epochs complete, and how many there will be at most.
+    batch, batches : int
+        Batches done in the epoch, and how many it has.
+    loss : float
+        Mean over the epoch so far.
+    points : int
+        Points trained on, each as often as it was.
+    seconds : float
+        Since training began.
+    index_recall : float or None
+        What the last measurement found, if a hash index is in use.
+    validation : dict or None
+        P@1, P@3 and P@5 of the last epoch, if there is validation data.
+
+    Examples
+    --------
+    >>> from sparsenet import Progress
+    >>> Progress(0, 5, 10, 100, 0.25, 2560, 2.0, None, None).points_per_second
+    1280.0
+    """
 
     epoch: int
     epochs: int
@@ -34,13 +58,43 @@ class Progress:
 
 
 class Callback(Protocol):
-    """Told how training goes; anything it raises ends the training."""
+    """Told how training goes; anything it raises ends the training.
+
+    Any object will do that has one of the two methods, or both; it need not inherit from this class.
+
+    Examples
+    --------
+    >>> from sparsenet import Callback, ExtremeClassifier
+    >>> class Losses(Callback):
+    ...     def __init__(self):
+    ...         self.seen = []
+    ...
+    ...     def on_epoch(self, record):
+    ...         self.seen.append(record["loss"])
+    >>> losses = Losses()
+    >>> model = ExtremeClassifier(hidden=4, epochs=3).fit([[1.0, 0.0], [0.0, 1.0]], ["a", "b"], callbacks=[losses])
+    >>> len(losses.seen)
+    3
+    """
 
     def on_batch(self, progress: Progress) -> None:
         """Follow each batch."""
 
     def on_epoch(self, record: dict[str, float]) -> None:
         """Follow each epoch with its entry in the history."""
+
+
+def check_callbacks(callbacks: object) -> list[Callback]:
+    """Return callbacks as a list; raise TypeError where one could be told of nothing."""
+    wanted = "callbacks must be a list of objects with a method on_batch(progress), on_epoch(record) or both"
+    if not isinstance(callbacks, Iterable):
+        raise TypeError(f"{wanted}, got {callbacks!r}, which is no list")
+    found = list(callbacks)
+    for callback in found:
+        methods = [getattr(callback, name, None) for name in ("on_batch", "on_epoch")]
+        if isinstance(callback, type) or not any(map(callable, methods)):
+            raise TypeError(f"{wanted}, got {callback!r} in it")
+    return found
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sparsenet.training.budget import TimeBudget
 from sparsenet.training.checkpoints import Best, RunState
 from sparsenet.training.config import TrainingConfig
 from sparsenet.training.interrupts import deferred_interrupt
-from sparsenet.training.reports import Callback, Progress, Validation
+from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
 
 #: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
 CHECKPOINT_SECONDS = 5.0
@@ -106,7 +106,7 @@ class Trainer:
             raise ValueError(f"labels has {labels.width} columns, the network has {network.output.n_labels} labels")
         self.network, self.config = network, config
         self._features, self._labels = features, labels
-        self._validation, self._callbacks = validation, callbacks
+        self._validation, self._callbacks = validation, check_callbacks(callbacks)
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self._spare = isinstance(checkpoint, checkpoints.Spare)
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
@@ -206,7 +206,8 @@ class Trainer:
         if time.perf_counter() - self._saved_at >= CHECKPOINT_SECONDS:
             self._save_checkpoint()
         for callback in self._callbacks:
-            callback.on_epoch(record)
+            if hasattr(callback, "on_epoch"):
+                callback.on_epoch(record)
 
     def _is_enough(self) -> bool:
         return self._budget.is_spent() or self._out_of_patience()
@@ -232,7 +233,8 @@ class Trainer:
             validation,
         )
         for callback in self._callbacks:
-            callback.on_batch(progress)
+            if hasattr(callback, "on_batch"):
+                callback.on_batch(progress)
 
     def resume(self) -> bool:
         """Take up the run where the checkpoint left it; return False if there is none.

@@ -1,0 +1,58 @@
+"""Arguments of `fit` beside X and y: an error names the argument, before anything is trained."""
+
+import numpy as np
+import pytest
+from planted import X, Y, fast
+from test_estimators_failing import Failing
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation": X}, r"validation must be a pair \(X, y\), got csr_array"),
+        ({"validation": (X, Y, Y)}, r"validation must be a pair \(X, y\), got tuple"),
+        ({"validation": (X[:, :7], Y)}, "validation: X has 7 features"),
+        ({"validation": (X, Y[:5])}, "validation: X has 400 rows, y has 5"),
+        ({"validation": (X * np.nan, Y)}, "validation: X holds NaN"),
+        ({"resume": True}, "resume=True needs checkpoint"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        fast().fit(X, Y, **options, callbacks=[Failing()])
+
+
+def test_two_ways_to_validate():
+    with pytest.raises(ValueError, match="validation_fraction and validation are both set"):
+        fast(validation_fraction=0.5).fit(X, Y, validation=(X, Y), callbacks=[Failing()])
+
+
+# --- callbacks ---
+
+
+class Epochs:
+    def __init__(self):
+        self.seen = 0
+
+    def on_epoch(self, record):
+        self.seen += 1
+
+
+class Batches:
+    def __init__(self):
+        self.seen = 0
+
+    def on_batch(self, progress):
+        self.seen += 1
+
+
+def test_a_callback_may_have_one_method():
+    epochs, batches = Epochs(), Batches()
+    fast(epochs=3).fit(X, Y, callbacks=(epochs, batches))
+    assert (epochs.seen, batches.seen) == (3, 3 * 7)
+
+
+@pytest.mark.parametrize("wrong", [Epochs(), [Epochs], [print], [Epochs(), None], 5, "ab"], ids=str)
+def test_what_is_no_list_of_callbacks(wrong):
+    with pytest.raises(TypeError, match="callbacks must be a list of objects with a method on_batch"):
+        fast().fit(X, Y, callbacks=wrong)
