@@ -319,6 +319,17 @@ class TestPredict:
             assert process.stdout.readline().startswith("0:"), "although the input has not ended"
             process.stdin.close()
 
+    def test_a_coprocess_answers_line_by_line(self, model: Path) -> None:
+        arguments = command("predict", model, "--batch-size", 1, "--k", 1)
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for label in (0, 1, 2):
+                process.stdin.write(f"7 {2 * label}:1 {2 * label + 1}:1\n")
+                process.stdin.flush()
+                assert process.stdout.readline().startswith(f"{label}:"), "although no further line has come"
+            process.stdin.close()
+
     def test_a_reader_that_leaves_is_no_trouble(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 10)
         quiet = os.environ | {"PYTHONWARNINGS": "ignore"}  # that Numba is in use may be said
@@ -368,6 +379,24 @@ class TestErrors:
         assert str(folder) in fails("predict", model, folder)
         (tmp_path / "table.csv.gz").touch()
         assert "table" in fails("train", tmp_path / "table.csv.gz", "--model", tmp_path / "m")
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("0 3 2\n", "holds no points"),
+            ("2 3 2\n 0:1\n 1:1\n", "no point has a label"),
+            ("2 -3 2\n", "the header '2 -3 2' announces a negative count"),
+            ("\n0 0:1\n0,1.5 0:1\n", "label 1.5 of point 2 (counted from 1) is a fraction"),
+        ],
+    )
+    def test_data_that_cannot_be_learnt_from(self, text: str, problem: str, folder: Path, tmp_path: Path) -> None:
+        bad = tmp_path / "bad.txt"
+        bad.write_text(text)
+        said = fails("train", bad, "--model", tmp_path / "m")
+        assert str(bad) in said
+        assert problem in said
+        if problem == "holds no points":
+            assert str(bad) in fails("train", folder / "train.txt", "--valid", bad, "--model", tmp_path / "m")
 
     def test_bad_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
         for name, content in files(model).items():
@@ -461,6 +490,6 @@ class TestSvmlightLabels:
     def test_fractions_are_no_labels(self, tmp_path: Path) -> None:
         points = self.write(tmp_path / "regression.svm", ("0.5", "1"))
         assert (
-            "regression.svm: label 0.5 is a fraction"
+            "regression.svm: label 0.5 of point 1 (counted from 1) is a fraction"
             in run("train", points, "--model", tmp_path / "m", status=1).stderr
         )

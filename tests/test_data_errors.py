@@ -85,7 +85,7 @@ HEADERS = {
     "1 2": "expected the header `points features labels`, found '1 2'",
     "1 2 3 4": "expected the header",
     "a b c": "expected the header",
-    "-1 2 3": "expected the header",
+    "-1 2 3": "announces a negative count",
     "": "expected the header",
     "1 99999999999 3": "the header announces 99999999999 features, but 2^31 - 1 at most are possible",
     "1 2 99999999999": "the header announces 99999999999 labels",

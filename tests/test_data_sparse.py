@@ -315,3 +315,12 @@ def test_data_error_pickles():
 def test_wrong_arguments(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         read_svmlight(io.BytesIO(b"1 1:1\n"), **options)
+
+
+@pytest.mark.parametrize(
+    "text", [b"1 3 2\n1 0:0.5\n", b"1 0:0.5\n1 2:1\n", b"1 0:0.5"], ids=["XMC", "svmlight", "short"]
+)
+def test_a_byte_order_mark_is_skipped(text: bytes) -> None:
+    plain, marked = read(io.BytesIO(text)), read(io.BytesIO(b"\xef\xbb\xbf" + text))
+    np.testing.assert_array_equal(marked.X.toarray(), plain.X.toarray())
+    np.testing.assert_array_equal(marked.Y.toarray(), plain.Y.toarray())

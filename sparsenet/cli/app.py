@@ -153,9 +153,10 @@ def train(
     }
     with _errors_reported():
         from sparsenet.cli import commands
+        from sparsenet.cli.sources import Source
 
         summary = commands.train(
-            commands.Source(data, format=format, n_features=features, n_labels=labels),
+            Source(data, format=format, n_features=features, n_labels=labels),
             model,
             valid,
             {name: value for name, value in chosen.items() if value is not None} | {"random_state": seed},
@@ -185,8 +186,9 @@ def evaluate(
     ks = [int(word) for word in k.split(",")]
     with _errors_reported():
         from sparsenet.cli import commands
+        from sparsenet.cli.sources import Source
 
-        source = commands.Source(data, format=format, batch_rows=batch_size)
+        source = Source(data, format=format, batch_rows=batch_size)
         scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
         _show(scores, json, commands.describe_scores(scores))
 
@@ -210,8 +212,9 @@ def predict(
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
     with _errors_reported():
         from sparsenet.cli import commands
+        from sparsenet.cli.sources import Source
 
-        source = commands.Source(data, format=input_format, batch_rows=batch_size)
+        source = Source(data, format=input_format, batch_rows=batch_size)
         for lines in commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads):
             sys.stdout.write(lines)
             sys.stdout.flush()

@@ -6,20 +6,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from tqdm import tqdm
 
 from sparsenet import data, kernels, metrics, storage
 from sparsenet._machine import default_threads
-from sparsenet.data.formats import table_format
+from sparsenet.cli.sources import Source, labels_of, read_validation
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import TooLargeError, in_words
 from sparsenet.training import checkpoints
@@ -28,57 +25,6 @@ I32 = NDArray[np.int32]
 F32 = NDArray[np.float32]
 #: Where recall is measured.
 RECALL_AT = 100
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file of points, and how to read it.
-
-    svmlight features are taken as they are numbered: a file that counts from 1 has a feature 0 that never occurs, and
-    further files cannot be misread.
-    """
-
-    path: Path
-    format: Literal["auto", "xmc", "svmlight"] = "auto"
-    n_features: int | None = None
-    n_labels: int | None = None
-    batch_rows: int = 4096
-
-    def read(self) -> data.Dataset:
-        """Read all of it, with a bar on stderr if that is a terminal."""
-        self._refuse_tables()
-        options: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
-        if self.format != "xmc":
-            options["zero_based"] = True
-        with self._progress() as on_bytes:
-            found = data.read(str(self.path), self.format, on_bytes=on_bytes, **options)
-        assert isinstance(found, data.Dataset)
-        return found
-
-    def batches(self, model: ExtremeClassifier, *, with_labels: bool) -> Iterator[data.Dataset]:
-        """Read it a batch at a time, for a model."""
-        self._refuse_tables()
-        named = _has_named_labels(model)
-        return data.iter_batches(
-            str(self.path),
-            batch_rows=self.batch_rows,
-            format=self.format,
-            n_features=model.n_features_in_,
-            n_labels=len(model.classes_) if with_labels and not named else None,
-            classes=model.classes_ if with_labels and named else None,
-            with_labels=with_labels,
-        )
-
-    def _refuse_tables(self) -> None:
-        if self.format == "auto" and table_format(str(self.path)):
-            problem = "is a table of texts; this command reads sparse points, in XMC-repository or svmlight format"
-            raise data.DataError(str(self.path), None, problem)
-
-    @contextmanager
-    def _progress(self) -> Iterator[Callable[[int], object]]:
-        size = os.stat(self.path).st_size if self.path.is_file() else None
-        with tqdm(total=size, desc=f"reading {self.path.name}", unit="B", unit_scale=True, disable=None) as bar:
-            yield bar.update
 
 
 # --- training ---
@@ -99,8 +45,8 @@ def train(
     """
     storage.prepare(model_path)  # better now than after an hour of training
     started, cpu_started = time.perf_counter(), time.process_time()
-    points = source.read()
-    validation = _read_validation(source, valid, points)
+    points = source.points()
+    validation = read_validation(source, valid, points)
     model = ExtremeClassifier(**parameters)
     state = _checkpoint_path(model_path) if checkpoint is not False or resume else None
     place = checkpoints.Spare(state) if state and checkpoint is None else state
@@ -108,7 +54,7 @@ def train(
         _say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
     interrupted = False
     try:
-        model.fit(points.X, _labels(source, points), validation=validation, checkpoint=place, resume=resume)
+        model.fit(points.X, labels_of(source, points), validation=validation, checkpoint=place, resume=resume)
     except TooLargeError as error:
         advice = "lower --hidden (the deep weights), --wide-budget (the wide weights), --negatives or --batch-size"
         raise MemoryError(f"{error.needs}: {advice}") from None
@@ -162,35 +108,6 @@ def _after_interrupt(model_path: Path, saved: bool, kept: bool) -> str:
         return "interrupted: saving what was learnt" + (", --resume goes on from here" if kept else "")
     stays = f"interrupted before the first epoch was complete: the model {model_path} stays as it was"
     return f"{stays}; the checkpoint holds what was learnt, --resume goes on from here" if kept else stays
-
-
-def _read_validation(source: Source, valid: Path | None, points: data.Dataset) -> tuple[Any, Any] | None:
-    if valid is None:
-        return None
-    n_labels = points.n_labels if points.classes is None else None
-    held = Source(valid, format=source.format, n_features=points.n_features, n_labels=n_labels).read()
-    return held.X, held.Y if points.classes is None else _named_labels(held)
-
-
-def _labels(source: Source, points: data.Dataset) -> Any:
-    """Return the labels as the classifier shall know them: as columns, or by what the file calls them."""
-    if points.classes is None:
-        return points.Y
-    if points.classes.dtype.kind == "f":
-        problem = f"label {points.classes[points.classes % 1 != 0][0]:g} is a fraction: labels must be whole numbers"
-        raise data.DataError(str(source.path), None, problem)
-    return _named_labels(points)
-
-
-def _named_labels(points: data.Dataset) -> list[list[int]]:
-    """Return the labels of each point by what the file calls them."""
-    names = (points.Y.indices if points.classes is None else points.classes[points.Y.indices]).tolist()
-    return [names[begin:end] for begin, end in zip(points.Y.indptr[:-1], points.Y.indptr[1:], strict=True)]
-
-
-def _has_named_labels(model: ExtremeClassifier) -> bool:
-    """Tell whether the labels are anything but the numbers of columns."""
-    return not np.array_equal(model.classes_, np.arange(len(model.classes_)))
 
 
 def _checkpoint_path(model_path: Path) -> Path:

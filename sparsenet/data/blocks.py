@@ -17,6 +17,7 @@ from sparsenet.data.sources import Source
 BLOCK_BYTES = 2 << 20
 MAX_LINE_BYTES = 256 << 20
 HEAD_BYTES = 4096
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # what some editors put before UTF-8
 
 
 class Block(NamedTuple):
@@ -70,7 +71,8 @@ def _fill(source: Source, buffer: bytearray, filled: int, line: int) -> int:
 
 
 def _block(buffer: bytearray, size: int, line: int) -> Block:
-    text = np.frombuffer(buffer, np.uint8, size)
+    start = len(BYTE_ORDER_MARK) if line == 1 and buffer.startswith(BYTE_ORDER_MARK) else 0
+    text = np.frombuffer(buffer, np.uint8, size - start, start)
     return Block(text, line, *kernels.count_marks(text))
 
 

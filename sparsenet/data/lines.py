@@ -32,7 +32,7 @@ def _decoded(line: bytes, path: str, number: int) -> str:
         raise DataError(path, number, f"{found}; convert the file, for instance with iconv") from None
     if "\0" in text:
         raise DataError(path, number, "there is a NUL byte; the file is not text, or it is damaged")
-    return text.removeprefix("\ufeff") if number == 1 else text
+    return text
 
 
 class Record(NamedTuple):

@@ -14,7 +14,7 @@ from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.explain import MAX_IDS, RowRules, explain
 from sparsenet.data.options import Options
 
-_HEADER = re.compile(rb"[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)\s*")
+_HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)[ \t]+(-?\d+)\s*")
 
 
 def is_xmc(first: Block) -> bool:
@@ -42,6 +42,9 @@ class XmcReader:
             found = quoted(line.decode("utf-8", "replace").rstrip("\r\n"))
             raise DataError(path, 1, f"expected the header `points features labels`, found {found}")
         self.n_points, n_features, n_labels = (int(count) for count in header.groups())
+        if min(self.n_points, n_features, n_labels) < 0:
+            found = quoted(line.decode().strip())
+            raise DataError(path, 1, f"the header {found} announces a negative count; correct it")
         self.n_features = self._width("features", n_features, options.n_features)
         self.n_labels = self._width("labels", n_labels, options.n_labels if options.with_labels else MAX_IDS)
         self._rules = RowRules(path=path, end_feature=n_features, n_labels=n_labels, announced=self.n_points)

@@ -1,0 +1,111 @@
+"""Files of points for the commands: how they are read, and what is wrong with one that training cannot use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from tqdm import tqdm
+
+from sparsenet import data
+from sparsenet.data.formats import table_format
+from sparsenet.estimators import ExtremeClassifier
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of points, and how to read it.
+
+    svmlight features are taken as they are numbered: a file that counts from 1 has a feature 0 that never occurs, and
+    further files cannot be misread.
+    """
+
+    path: Path
+    format: Literal["auto", "xmc", "svmlight"] = "auto"
+    n_features: int | None = None
+    n_labels: int | None = None
+    batch_rows: int = 4096
+
+    def read(self) -> data.Dataset:
+        """Read all of it, with a bar on stderr if that is a terminal."""
+        self._refuse_tables()
+        options: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
+        if self.format != "xmc":
+            options["zero_based"] = True
+        with self._progress() as on_bytes:
+            found = data.read(str(self.path), self.format, on_bytes=on_bytes, **options)
+        assert isinstance(found, data.Dataset)
+        return found
+
+    def points(self) -> data.Dataset:
+        """Read all of it to train on, or to measure on while that is done; there must be some points."""
+        points = self.read()
+        if points.n_points == 0:
+            raise data.DataError(str(self.path), None, "holds no points: its header announces none")
+        return points
+
+    def batches(self, model: ExtremeClassifier, *, with_labels: bool) -> Iterator[data.Dataset]:
+        """Read it a batch at a time, for a model."""
+        self._refuse_tables()
+        named = has_named_labels(model)
+        return data.iter_batches(
+            str(self.path),
+            batch_rows=self.batch_rows,
+            format=self.format,
+            n_features=model.n_features_in_,
+            n_labels=len(model.classes_) if with_labels and not named else None,
+            classes=model.classes_ if with_labels and named else None,
+            with_labels=with_labels,
+        )
+
+    def _refuse_tables(self) -> None:
+        if self.format == "auto" and table_format(str(self.path)):
+            problem = "is a table of texts; this command reads sparse points, in XMC-repository or svmlight format"
+            raise data.DataError(str(self.path), None, problem)
+
+    @contextmanager
+    def _progress(self) -> Iterator[Callable[[int], object]]:
+        size = os.stat(self.path).st_size if self.path.is_file() else None
+        with tqdm(total=size, desc=f"reading {self.path.name}", unit="B", unit_scale=True, disable=None) as bar:
+            yield bar.update
+
+
+def read_validation(source: Source, valid: Path | None, points: data.Dataset) -> tuple[Any, Any] | None:
+    """Return the points to measure epochs on, with labels as the classifier knows them."""
+    if valid is None:
+        return None
+    n_labels = points.n_labels if points.classes is None else None
+    held = Source(valid, format=source.format, n_features=points.n_features, n_labels=n_labels).points()
+    return held.X, held.Y if points.classes is None else _named_labels(held)
+
+
+def labels_of(source: Source, points: data.Dataset) -> Any:
+    """Return the labels as the classifier shall know them: as columns, or by what the file calls them."""
+    if points.Y.nnz == 0:
+        problem = "no point has a label: they come first in a row, as `label,label id:value ...`"
+        raise data.DataError(str(source.path), None, problem)
+    if points.classes is None:
+        return points.Y
+    if points.classes.dtype.kind == "f":
+        entry = int(np.argmax(points.classes[points.Y.indices] % 1 != 0))
+        point = int(np.searchsorted(points.Y.indptr, entry, side="right"))
+        found = f"label {points.classes[points.Y.indices[entry]]:g} of point {point} (counted from 1) is a fraction"
+        problem = f"{found}: labels must be whole numbers"
+        raise data.DataError(str(source.path), None, problem)
+    return _named_labels(points)
+
+
+def _named_labels(points: data.Dataset) -> list[list[int]]:
+    """Return the labels of each point by what the file calls them."""
+    names = (points.Y.indices if points.classes is None else points.classes[points.Y.indices]).tolist()
+    return [names[begin:end] for begin, end in zip(points.Y.indptr[:-1], points.Y.indptr[1:], strict=True)]
+
+
+def has_named_labels(model: ExtremeClassifier) -> bool:
+    """Tell whether the labels are anything but the numbers of columns."""
+    return not np.array_equal(model.classes_, np.arange(len(model.classes_)))
