@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -52,11 +53,15 @@ class Pool {
   }
 
  private:
+  // Where the system allows no further thread, those that there are share the work, down to the caller alone.
   void grow(int n_workers) {
-    while (static_cast<int>(workers_.size()) < n_workers) {
-      const uint64_t seen = generation_.load();
-      workers_.emplace_back([this, seen] { serve(seen); });
-      workers_.back().detach();
+    try {
+      while (static_cast<int>(workers_.size()) < n_workers) {
+        const uint64_t seen = generation_.load();
+        workers_.emplace_back([this, seen] { serve(seen); });
+        workers_.back().detach();
+      }
+    } catch (const std::system_error&) {
     }
   }
 

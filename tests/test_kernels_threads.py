@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -113,6 +114,35 @@ def test_daemon_threads_inside_a_kernel_do_not_abort_the_end_of_the_process(kern
     environment = {**os.environ, "SPARSENET_KERNELS": kernels}
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_where_no_thread_can_be_had_the_work_is_done_without() -> None:
+    """The stack of a new thread is as large as the limit on stacks says: here larger than all memory allowed."""
+    pytest.importorskip("sparsenet._core")
+    program = """
+        import threading
+        import numpy as np
+        from sparsenet import kernels
+
+        a, out = np.ones((400, 300), np.float32), np.empty((400, 400), np.float32)
+        kernels.matmul(a, a, out, None, None, False, True, False, 4)
+        assert (out == 300).all()
+        try:
+            threading.Thread(target=print).start()
+        except RuntimeError:
+            print("no thread")
+    """
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 36, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 35, 1 << 35))
+
+    if resource.getrlimit(resource.RLIMIT_STACK)[1] != resource.RLIM_INFINITY:
+        pytest.skip("the limit on stacks cannot be raised here")
+    environment = {**os.environ, "SPARSENET_KERNELS": "native", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=limit)
+    assert (done.returncode, done.stdout) == (0, "no thread\n"), done.stderr
 
 
 def test_kernels_compile_without_a_place_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
