@@ -67,6 +67,14 @@ def test_a_pass_over_no_rows_is_refused():
     np.testing.assert_array_equal(model.predict_proba(X), expected)
 
 
+def test_a_pass_that_would_not_fit_is_refused_and_leaves_the_model():
+    model = fast().partial_fit(X, Y)
+    expected = model.predict_proba(X)
+    with pytest.raises(MemoryError, match=r"training needs .* \(new features of labels .*model .*the limit is 20.0 kB"):
+        model.set_params(memory_limit="20kB").partial_fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
 def test_labels_beyond_64_bits_are_refused_in_words():
     with pytest.raises(ValueError, match="y holds whole numbers beyond 64 bits: convert them with str"):
         fast().fit(X, [2**64 + i % 2 for i in range(X.shape[0])])

@@ -171,3 +171,24 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
 def test_without_a_checkpoint_resuming_starts_afresh(tmp_path):
     trainer = Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "none")
     assert not trainer.resume()
+
+
+def test_a_checkpoint_of_other_validation_data_is_refused(tmp_path):
+    """It decided which epoch was best so far."""
+    made = network(8)
+    train(made, run={"checkpoint": tmp_path / "run", "validation": validation()})
+    config = TrainingConfig(epochs=1, batch_size=len(FEATURES), schedule=Schedule(decay="constant"))
+    for measured in (None, validation(slice(50, 100))):
+        other = Trainer(network(8), FEATURES, TRUTH, config, checkpoint=tmp_path / "run", validation=measured)
+        with pytest.raises(CheckpointError, match="other data or settings"):
+            other.resume()
+
+
+class Nameless(RandomSampler):
+    __repr__ = object.__repr__
+
+
+def test_a_part_that_does_not_say_what_it_is_takes_no_checkpoint(tmp_path):
+    with pytest.raises(ValueError, match="checkpoint needs Nameless to have a __repr__ that names its settings"):
+        Trainer(network(8, sampler=Nameless()), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

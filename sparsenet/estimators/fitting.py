@@ -16,15 +16,18 @@ from sklearn.utils import check_random_state
 
 from sparsenet._validation import check_features
 from sparsenet.batches import Rows
-from sparsenet.estimators.building import wide_config
+from sparsenet.estimators.building import check_memory, wide_config
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.targets import Target
 from sparsenet.model import Network
 from sparsenet.training import Callback, Trainer, Validation, check_callbacks
-from sparsenet.wide import transpose
+from sparsenet.wide import support_bound, transpose
 
 Points = tuple[Rows, Rows]
+#: That the wide path takes a weight, old or new, while new ones are merged in: keys, their order, owners, and both
+#: generations of indices, weights and state.
+GROWTH_BYTES = 56
 
 
 @dataclass(frozen=True)
@@ -155,9 +158,15 @@ def grow(network: Network, settings: Settings, points: Points, threads: int) -> 
         if not parameter.value.flags.writeable:  # as joblib maps a model that it has on disk
             parameter.value = parameter.value.copy()
             parameter.state = {name: array.copy() for name, array in parameter.state.items()}
-    if network.output.wide:
-        features, labels = points
-        network.output.wide.grow(features, transpose(labels), wide_config(settings), threads)
+    wide = network.output.wide
+    if wide:
+        features, label_points = points[0], transpose(points[1])
+        room = len(wide.indices) + int(support_bound(features, label_points, settings.wide_budget).sum())
+        needed = {"new features of labels": GROWTH_BYTES * room}
+        if settings.memory_limit is not None:  # which is on what there is already, too
+            needed["model"] = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
+        check_memory(needed, settings)
+        wide.grow(features, label_points, wide_config(settings), threads)
 
 
 @contextmanager

@@ -64,6 +64,18 @@ class RunState:
     best: Best = field(default_factory=Best)
 
 
+def check_resumable(network: Network) -> None:
+    """Refuse parts that cannot be told from others of their kind in another process: no run could be resumed."""
+    output = network.output
+    for part in (output.sampler, output.loss, *(parameter.optimizer for parameter in network.parameters())):
+        if type(part).__repr__ is object.__repr__:
+            name = type(part).__name__
+            raise ValueError(
+                f"checkpoint needs {name} to have a __repr__ that names its settings, by which a resumed run knows "
+                f"that it goes on with the same ones: make {name} a dataclass, or pass no checkpoint"
+            )
+
+
 def fingerprint(network: Network, config: TrainingConfig, data: Sequence[Rows]) -> dict[str, Any]:
     """Say what makes a run the same as another: settings, shapes and data, but not the number of threads."""
     checksum = 0

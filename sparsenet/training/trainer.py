@@ -117,6 +117,7 @@ class Trainer:
         self._interrupted = threading.Event()
         self._saved_at = -math.inf
         if checkpoint is not None:
+            checkpoints.check_resumable(network)
             with self._doing_without():
                 storage.prepare(checkpoint)  # rather than fail after the first epoch
         if steps_before == 0:
@@ -267,4 +268,7 @@ class Trainer:
             warnings.warn(f"training goes on without a checkpoint: {place}: {problem}", RuntimeWarning, stacklevel=2)
 
     def _fingerprint(self) -> dict[str, Any]:
-        return checkpoints.fingerprint(self.network, self.config, [self._features, self._labels])
+        data = [self._features, self._labels]
+        if self._validation:  # it chooses the best epoch, and when to stop
+            data += [self._validation.features, Rows.of(self._validation.truth)]
+        return checkpoints.fingerprint(self.network, self.config, data)
