@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from sparsenet import kernels
+from sparsenet._validation import MAX_WIDTH
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -66,13 +67,26 @@ class Rows:
 
     @classmethod
     def of(cls, matrix: csr_array) -> Rows:
-        """View a checked CSR matrix in the types of the kernels; copies only what has another type."""
-        return cls(
-            np.ascontiguousarray(matrix.indptr, np.int64),
-            np.ascontiguousarray(matrix.indices, np.int32),
-            np.ascontiguousarray(matrix.data, np.float32),
-            int(matrix.shape[1]),
-        )
+        """View a CSR matrix in the types of the kernels; copies only what has another type.
+
+        What would send a kernel out of its arrays, or spoil all it touches, is a ValueError.
+        """
+        if getattr(matrix, "format", None) != "csr":
+            raise TypeError(
+                f"Rows.of takes a SciPy matrix in CSR format, got {type(matrix).__name__}: pass csr_array(X)"
+            )
+        indptr, indices = np.ascontiguousarray(matrix.indptr, np.int64), matrix.indices
+        if indptr[0] != 0 or indptr[-1] > min(len(indices), len(matrix.data)) or (indptr[1:] < indptr[:-1]).any():
+            raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix anew")
+        if len(indices) and not (indices.min() >= 0 and indices.max() < matrix.shape[1] <= MAX_WIDTH):
+            raise ValueError(
+                f"indices go from {indices.min()} to {indices.max()}, beyond the {matrix.shape[1]} columns"
+            )
+        with np.errstate(over="ignore"):  # infinity is what the check finds
+            data = np.ascontiguousarray(matrix.data, np.float32)
+        if len(data) and not np.isfinite([data.min(), data.max()]).all():
+            raise ValueError("the matrix holds NaN, infinity or numbers beyond float32: replace or rescale them")
+        return cls(indptr, np.ascontiguousarray(indices, np.int32), data, int(matrix.shape[1]))
 
     def __len__(self) -> int:
         return len(self.indptr) - 1

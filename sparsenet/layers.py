@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.batches import Postings, Rows, Workspace
 from sparsenet.optim import Adam, Optimizer, Parameter
 
@@ -121,6 +122,7 @@ class SparseInput:
         dropout: float = 0.0,
         optimizer: Optimizer | None = None,
     ) -> None:
+        n_features, n_units = integer("n_features", n_features, 1, MAX_WIDTH), integer("n_units", n_units, 1, MAX_WIDTH)
         optimizer = optimizer or Adam()
         self.n_outputs = n_units
         self.activation = Activation(activation, dropout)
@@ -189,6 +191,7 @@ class Dense:
         dropout: float = 0.0,
         optimizer: Optimizer | None = None,
     ) -> None:
+        n_inputs, n_units = integer("n_inputs", n_inputs, 1, MAX_WIDTH), integer("n_units", n_units, 1, MAX_WIDTH)
         optimizer = optimizer or Adam()
         self.n_inputs, self.n_outputs = n_inputs, n_units
         self.activation = Activation(activation, dropout)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet._validation import integer
 from sparsenet.batches import Batch, Postings, Rows, Workspace
 from sparsenet.layers import F32, Backward, Dense, Pass, SparseInput
 from sparsenet.optim import Parameter
@@ -117,6 +118,7 @@ class Network:
 
         `on_block` is told the number of points done after each block.
         """
+        k = integer("k", k, 1, self.output.n_labels)
         labels = np.empty((len(features), k), np.int32)
         scores = np.empty((len(features), k), np.float32)
         done = 0
@@ -159,7 +161,7 @@ class Network:
             self.output.wide.forget_inverted()
 
     def _forward(self, features: Rows, postings: Postings | None, context: Pass) -> tuple[F32, list[Backward]]:
-        self._check_width(features)
+        self.check_ready(features)
         if self.input is None:
             return np.empty((len(features), 0), np.float32), []
         units, backward = self.input.forward(features, postings, context)
@@ -169,8 +171,13 @@ class Network:
             backwards.append(backward)
         return units, backwards
 
-    def _check_width(self, features: Rows) -> None:
+    def check_ready(self, features: Rows) -> None:
         """Refuse points of another width than the weights have: a kernel would look for these beyond their end."""
+        if not isinstance(features, Rows):
+            raise TypeError(f"features must be Rows, got {type(features).__name__}: pass Rows.of(X)")
+        for parameter in self.parameters():
+            if not hasattr(parameter, "value"):
+                raise ValueError(f"{parameter.name} has no weights yet: call initialise(seed) on the network first")
         widths = [self.input.weight.shape[0]] if self.input else []
         widths += [self.output.wide.n_features] if self.output.wide else []
         for width in widths:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet._validation import real
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
@@ -25,6 +26,11 @@ class Optimizer(Protocol):
 
     def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
         """Move ``value[rows]`` against `grads`, at the learning rate times `factor`; `step` counts from 1."""
+
+
+def _check_rates(rate: float, decay: float) -> None:
+    real("rate", rate, 0, math.inf)
+    real("decay", decay, 0, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +57,9 @@ class SGD:
 
     rate: float = 0.1
     decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.rate, self.decay)
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
         """Keep nothing."""
@@ -83,6 +92,9 @@ class Adagrad:
     rate: float = 0.1
     epsilon: float = 1e-6
     decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.rate, self.decay)
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
         """Keep the sum of squared gradients of each weight."""
@@ -123,6 +135,9 @@ class Adam:
     beta2: float = 0.999
     epsilon: float = 1e-8
     decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.rate, self.decay)
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
         """Keep both moments of each weight and the last step of each row."""

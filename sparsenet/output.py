@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet import kernels
+from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.batches import Batch, Postings, Rows, Slots
 from sparsenet.layers import F32, I32, Pass, uniform
 from sparsenet.losses import Loss, Positives
@@ -95,6 +96,8 @@ class SampledOutput:
         optimizer: Optimizer | None = None,
         bias_optimizer: Optimizer | None = None,
     ) -> None:
+        n_inputs, n_labels = integer("n_inputs", n_inputs, 0, MAX_WIDTH), integer("n_labels", n_labels, 1, MAX_WIDTH)
+        n_negatives = integer("n_negatives", n_negatives, 1, MAX_WIDTH)
         if n_inputs == 0 and wide is None:
             raise ValueError("an output layer needs hidden units (n_inputs > 0), a wide path, or both")
         if n_inputs == 0 and isinstance(sampler, LSHSampler):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sparsenet._validation import MAX_WIDTH, integer, optional
 from sparsenet.optim import Schedule
 
 
@@ -44,5 +45,6 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "threads", "recall_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            integer(name, getattr(self, name), 1, MAX_WIDTH)
+        integer("seed", self.seed, 0)
+        optional(integer, "patience", self.patience, 1)

@@ -98,6 +98,9 @@ class Trainer:
         time_budget: float | None = None,
         steps_before: int = 0,
     ) -> None:
+        network.check_ready(features)
+        if not isinstance(labels, Rows):
+            raise TypeError(f"labels must be Rows, got {type(labels).__name__}: pass Rows.of(Y)")
         if len(features) != len(labels):
             raise ValueError(f"features has {len(features)} points, labels has {len(labels)}")
         if len(features) == 0:

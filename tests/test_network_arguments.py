@@ -1,0 +1,96 @@
+"""The layer API's arguments: an error names the argument, what came and what to do, before a kernel sees it."""
+
+import numpy as np
+import pytest
+from networks import FEATURES, TRUTH, D, L, network
+from scipy import sparse
+
+from sparsenet import (
+    SGD,
+    Adagrad,
+    Adam,
+    BinaryCrossEntropy,
+    Dense,
+    Network,
+    RandomSampler,
+    Rows,
+    SampledOutput,
+    SparseInput,
+    Trainer,
+    TrainingConfig,
+)
+
+CSR = sparse.csr_array(np.eye(3, dtype=np.float32))
+
+
+def broken(**changes):
+    matrix = CSR.copy()
+    for name, (position, value) in changes.items():
+        getattr(matrix, name)[position] = value
+    return matrix
+
+
+@pytest.mark.parametrize("other", [np.eye(3), CSR.tocsc(), [[1.0]], None], ids=["dense", "CSC", "list", "None"])
+def test_rows_of_what_is_not_csr(other):
+    with pytest.raises(TypeError, match=r"Rows\.of takes a SciPy matrix in CSR format, got .* pass csr_array\(X\)"):
+        Rows.of(other)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (CSR * np.nan, "NaN"),
+        (sparse.csr_array([[1e39]]), "beyond float32"),
+        (broken(data=(1, -np.inf)), "infinity"),
+        (broken(indices=(1, 3)), "indices go from 0 to 3, beyond the 3 columns"),
+        (broken(indices=(1, -1)), "indices go from -1"),
+        (broken(indptr=(1, 3)), "indptr must rise"),
+        (broken(indptr=(3, 9)), "indptr must rise"),
+    ],
+)
+def test_rows_of_a_broken_matrix(matrix, message):
+    with pytest.raises(ValueError, match=message):
+        Rows.of(matrix)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SparseInput(5, -1), "n_units must be an integer from 1"),
+        (lambda: SparseInput(0, 4), "n_features must be an integer from 1"),
+        (lambda: Dense(4, 2.5), "n_units must be an integer from 1"),
+        (lambda: SampledOutput(4, 0, sampler=RandomSampler(), loss=BinaryCrossEntropy()), "n_labels must be"),
+        (lambda: Adam(rate=np.nan), "rate must be a number"),
+        (lambda: Adagrad(rate=-1.0), "rate must be a number"),
+        (lambda: SGD(decay=np.inf), "decay must be a number"),
+        (lambda: TrainingConfig(batch_size="a"), "batch_size must be an integer from 1 to 2147483647, got 'a'"),
+        (lambda: TrainingConfig(epochs=10**30), "epochs must be an integer"),
+        (lambda: TrainingConfig(seed=-1), "seed must be an integer"),
+        (lambda: TrainingConfig(patience=0), "patience must be an integer"),
+    ],
+)
+def test_absurd_settings(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_network_without_weights():
+    output = SampledOutput(8, L, sampler=RandomSampler(), loss=BinaryCrossEntropy())
+    bare = Network(input=SparseInput(D, 8), output=output)
+    for use in (lambda: Trainer(bare, FEATURES, TRUTH, TrainingConfig()), lambda: bare.topk(FEATURES, 1, 1)):
+        with pytest.raises(ValueError, match=r"input\.weight has no weights yet: call initialise\(seed\)"):
+            use()
+
+
+def test_matrices_that_are_no_rows():
+    matrix = sparse.csr_array((4, D))
+    with pytest.raises(TypeError, match=r"features must be Rows, got csr_array: pass Rows\.of\(X\)"):
+        Trainer(network(8), matrix, TRUTH, TrainingConfig())
+    with pytest.raises(TypeError, match=r"labels must be Rows, got csr_array: pass Rows\.of\(Y\)"):
+        Trainer(network(8), FEATURES, matrix, TrainingConfig())
+
+
+@pytest.mark.parametrize("k", [0, -1, L + 1, 1.5, "5"])
+def test_k(k):
+    with pytest.raises(ValueError, match=f"k must be an integer from 1 to {L}, got {k!r}"):
+        network(8).topk(FEATURES, k, 1)
