@@ -259,6 +259,14 @@ class TestEvaluate:
         path.write_text(f"2 {N_FEATURES} {N_LABELS}\n0 0:1 1:1\n{N_LABELS - 1} 2:1 3:1\n")
         assert json.loads(run("evaluate", model, path, "--json").stdout)["P@1"] == 0.5
 
+    def test_one_of_a_kind_is_no_plural(self, tmp_path: Path) -> None:
+        (tmp_path / "one.txt").write_text("1 1 1\n0 0:1\n")
+        one = ("--hidden", 0, "--epochs", 1, "--threads", 1)
+        said = run("train", tmp_path / "one.txt", "--model", tmp_path / "m", *one).stdout
+        assert "1 point, 1 feature, 1 label\n1 epoch in " in said
+        assert "1 thread, " in said
+        assert "1 point in " in run("evaluate", tmp_path / "m", tmp_path / "one.txt").stdout
+
     def test_bad_arguments(self, model: Path, folder: Path) -> None:
         for k in ("0", "1,x", "", "99999999999999999999"):
             assert "--k" in fails("evaluate", model, folder / "test.txt", "--k", k, status=2)

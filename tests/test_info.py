@@ -86,3 +86,15 @@ def test_missing_optional_packages_are_named(monkeypatch: pytest.MonkeyPatch) ->
     assert report["optional"]["no-such-package"] is None
     assert any("flying" in advice and "sparsenet[wings]" in advice for advice in report["advice"])
     assert "not installed" in info.describe(report)
+
+
+def test_a_choice_of_kernels_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sparsenet", "info"],
+        env=os.environ | {"SPARSENET_KERNELS": "bogus"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "it does not work" not in done.stdout
+    assert "SPARSENET_KERNELS must be one of auto, native, numba, got 'bogus'" in done.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,9 @@ from scipy import sparse
 from sklearn.metrics import f1_score
 
 from sparsenet import metrics
+
+# Only one test is about this one; in the others there are few predictions on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:predictions name at most")
 
 # --- the oracle: one point at a time, in plain Python -------------------------------------------------------
 
@@ -272,3 +277,20 @@ def test_bad_propensity_parameters():
 def test_evaluate_needs_a_k():
     with pytest.raises(ValueError, match="ks is empty"):
         metrics.evaluate(TRUTH, [[0], [1]], ks=[])
+
+
+@pytest.mark.parametrize("as_matrix", [False, True])
+def test_predictions_that_are_too_few_for_k_are_pointed_out(as_matrix):
+    truth = sparse.csr_array(np.eye(8))
+    ids = np.array([[i, (i + 1) % 8] for i in range(8)])
+    predictions = (
+        sparse.csr_array((np.tile([2.0, 1.0], 8), (np.repeat(range(8), 2), ids.ravel()))) if as_matrix else ids
+    )
+    with pytest.warns(
+        UserWarning, match="name at most 2 labels a point, and measuring at 5 counts the others as wrong"
+    ):
+        assert metrics.evaluate(truth, predictions, ks=[1, 5])["P@5"] == 0.2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metrics.evaluate(truth, predictions, ks=[2])
+        metrics.evaluate(sparse.csr_array(np.eye(2)), [[0, 1], [1, 0]], ks=[5])  # there are no more labels than that

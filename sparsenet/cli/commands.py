@@ -90,16 +90,20 @@ def train(
 
 def describe_training(summary: Mapping[str, Any]) -> str:
     """Put a summary into words."""
-    epochs = f"{summary['epochs']} epochs" + (", interrupted" if summary["interrupted"] else "")
+    epochs = _count(summary["epochs"], "epoch") + (", interrupted" if summary["interrupted"] else "")
     lines = [
-        f"{summary['points']} points, {summary['features']} features, {summary['labels']} labels",
-        f"{epochs} in {summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, {summary['threads']} threads, "
-        f"{summary['backend']} kernels, {summary['isa']})",
+        ", ".join(_count(summary[f"{kind}s"], kind) for kind in ("point", "feature", "label")),
+        f"{epochs} in {summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, "
+        f"{_count(summary['threads'], 'thread')}, {summary['backend']} kernels, {summary['isa']})",
     ]
     if summary["validation"]:
         lines.append("  ".join(f"{name} {100 * value:.2f}" for name, value in summary["validation"].items()))
     model = f"{summary['model']}: {in_words(summary['model_bytes'])}" + ("" if summary["saved"] else ", as it was")
     return "\n".join([*lines, model])
+
+
+def _count(n: float, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _after_interrupt(model_path: Path, saved: bool, kept: bool) -> str:
@@ -139,12 +143,12 @@ def evaluate(
         ranked.append(_best(model, batch.X, max(*ks, RECALL_AT), exclude_seen)[0])
     if not truth:
         raise data.DataError(str(source.path), None, "holds no points, so there is nothing to measure")
-    # A label that was never seen in training may have a column of its own, behind the others.
-    counts = np.append(model.label_counts_, np.zeros(truth[0].shape[1] - len(model.label_counts_), np.int64))
+    # A label that was never seen in training may have a column of its own, behind the others, and is not predicted.
+    n_unseen = truth[0].shape[1] - len(model.label_counts_)
+    counts = np.append(model.label_counts_, np.zeros(n_unseen, np.int64))
+    numbers = np.pad(np.concatenate(ranked), ((0, 0), (0, n_unseen)), constant_values=-1)
     propensity = metrics.propensities_from_counts(counts, model.n_points_)
-    scores = metrics.evaluate(
-        sparse.vstack(truth, format="csr"), np.concatenate(ranked), ks, propensity, recall_ks=[RECALL_AT]
-    )
+    scores = metrics.evaluate(sparse.vstack(truth, format="csr"), numbers, ks, propensity, recall_ks=[RECALL_AT])
     return {**scores, "seconds": time.perf_counter() - started, "points": sum(map(len, ranked))}
 
 
@@ -156,7 +160,7 @@ def describe_scores(scores: Mapping[str, float]) -> str:
         if at:
             rows.setdefault(metric, []).append(f"@{k} {100 * value:6.2f}")
     lines = [f"{metric:<7}" + "  ".join(values) for metric, values in rows.items()]
-    return "\n".join([*lines, f"{scores['points']} points in {scores['seconds']:.2f} s"])
+    return "\n".join([*lines, f"{_count(scores['points'], 'point')} in {scores['seconds']:.2f} s"])
 
 
 def predict(

@@ -82,6 +82,8 @@ def _extension(found: dict[str, Any]) -> str:
         return "not installed"
     if found["backend"] == "numba":
         return "installed, not in use (SPARSENET_KERNELS=numba)"
+    if found["error"] and found["error"].startswith("SPARSENET_"):  # it was not tried
+        return f"installed, not in use ({found['error'].partition(' ')[0]} is not valid)"
     return "installed" if found["error"] is None else "installed, but it does not work"
 
 

@@ -11,7 +11,7 @@ import typer
 #: Ids and counts are 32-bit integers.
 MOST = 2**31 - 1
 
-Model = Annotated[Path, typer.Argument(help="Directory of a trained model.", show_default=False)]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of a trained model.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to stdout.")]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads.", show_default="all CPUs")]
 BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="Points that are read and scored at a time.")]

@@ -165,8 +165,10 @@ def _converse(answerer: Answerer, console: Console) -> None:
     """Answer questions until an empty line or the end of the input."""
     _say("ask for what you need; an empty line ends this")
     while True:
+        if sys.stdin.isatty():
+            print("> ", end="", file=sys.stderr, flush=True)  # input() would write it among the answers
         try:
-            question = input("> ").strip()
+            question = input().strip()
         except EOFError:
             return
         if not question:

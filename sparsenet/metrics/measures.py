@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from sparsenet.metrics.ranking import (
     F64,
@@ -121,12 +123,28 @@ def evaluate(
     if len(ks) == 0:
         raise ValueError("ks is empty: name at least one k")
     hits = find_hits(truth, predictions, *ks, *recall_ks)
+    _warn_if_shallow(predictions, min(max(*ks, *recall_ks), hits.n_labels))
     result = {f"P@{k}": hits.precision(k) for k in ks}
     result |= {f"nDCG@{k}": hits.ndcg(k) for k in ks}
     if propensity is not None:
         scores = hits.psp(ks, inverse_propensity(propensity, hits.n_labels))
         result |= {f"PSP@{k}": score for k, score in zip(ks, scores, strict=True)}
     return result | {f"recall@{k}": hits.recall(k) for k in recall_ks}
+
+
+def _warn_if_shallow(predictions: Predictions, k: int) -> None:
+    """Say when no point has k predictions: what is missing counts as wrong, which is hardly what was meant."""
+    if sparse.issparse(predictions):
+        most = int(np.diff(predictions.tocsr().indptr).max(initial=0))
+    else:
+        most = np.asarray(predictions).shape[1]
+    if most < k:
+        warnings.warn(
+            f"predictions name at most {most} labels a point, and measuring at {k} counts the others as wrong: predict "
+            f"at least {k}, or name smaller ks",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def propensities(train: Sparse, a: float = 0.55, b: float = 1.5) -> F64:
