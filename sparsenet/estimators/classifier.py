@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
 
 from sparsenet._validation import check_features
 from sparsenet.estimators.building import build
@@ -296,12 +295,3 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
         self.label_counts_, self.n_points_, self.n_threads_ = fitted.label_counts, fitted.n_points, self._threads()
         return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_fitted")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = True
-        return tags

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet._machine import default_threads
@@ -100,3 +101,12 @@ class PredictionMixin:
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)
         return self._fitted.scaling.apply(check_features(self, X, fitting=False))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]  # of what it is mixed into
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
