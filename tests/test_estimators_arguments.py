@@ -52,7 +52,11 @@ def test_a_callback_may_have_one_method():
     assert (epochs.seen, batches.seen) == (3, 3 * 7)
 
 
-@pytest.mark.parametrize("wrong", [Epochs(), [Epochs], [print], [Epochs(), None], 5, "ab"], ids=str)
+@pytest.mark.parametrize(
+    "wrong",
+    [Epochs(), [Epochs], [print], [Epochs(), None], 5, "ab"],
+    ids=["one alone", "a class", "a function", "None in it", "a number", "text"],
+)
 def test_what_is_no_list_of_callbacks(wrong):
     with pytest.raises(TypeError, match="callbacks must be a list of objects with a method on_batch"):
         fast().fit(X, Y, callbacks=wrong)
