@@ -25,7 +25,7 @@ from sparsenet.training import Progress
 
 QUESTIONS = (
     "sort an array in place",
-    "fit a straight line to points",
+    "fit a polynomial to points",
     "compute the inverse of a matrix",
     "find the root of a function",
     "split a string into a list of words",
