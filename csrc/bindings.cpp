@@ -6,6 +6,7 @@ namespace sparsenet {
 void bind_engine(pybind11::module_& core);  // bind_engine.cpp: the training and inference kernels
 void bind_lsh(pybind11::module_& core);     // bind_lsh.cpp: hash families and tables
 void bind_reader(pybind11::module_& core);  // bind_reader.cpp: parsing of text formats
+void bind_text(pybind11::module_& core);    // bind_text.cpp: texts to features, and linear models of them
 }  // namespace sparsenet
 
 PYBIND11_MODULE(_core, core) {
@@ -13,4 +14,5 @@ PYBIND11_MODULE(_core, core) {
   sparsenet::bind_engine(core);
   sparsenet::bind_lsh(core);
   sparsenet::bind_reader(core);
+  sparsenet::bind_text(core);
 }

@@ -353,3 +353,36 @@ def parse_svmlight(
     Feature ids lie in ``[first_feature, end_feature)`` and are stored as they are. Labels may be any finite
     numbers if `n_labels` is 0, else ids below it; `one_label` asks each row for exactly one.
     """
+
+# --- texts: see text/ --------------------------------------------------------------------------------------------
+# Integers only: features are the same on every CPU and backend. `pages` and `entries` are the table of Unicode,
+# `word_ngrams`, `char_low`, `char_high` and `bits` the rules by which texts become features.
+
+def text_room(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: int) -> int:
+    """Return how many features texts of these sizes may have at most."""
+
+def text_features(
+    text: U8,
+    offsets: I64,
+    pages: U16,
+    entries: I32,
+    word_ngrams: int,
+    char_low: int,
+    char_high: int,
+    bits: int,
+    ends: I64,
+    slots: I32,
+    counts: I32,
+    threads: int,
+) -> None:
+    """Turn texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``, into the slots of their features and their counts.
+
+    Words are runs of letters, marks, digits and connectors, case folded, and apostrophes between them; a punctuation
+    mark or symbol is a word of its own, and so is a letter of a script without spaces. Features are n-grams of 1 to
+    `word_ngrams` words, the start and the end of the text counted as words, and n-grams of `char_low` to `char_high`
+    characters inside a word with its boundaries (none if `char_high` is 0); of a word's characters the first 64 count.
+    They are hashed into ``2**bits`` slots, those of characters into the upper half. What is no UTF-8 reads as U+FFFD.
+
+    The features of text i, in order of first appearance, end before ``slots[ends[i]]``; `slots` and `counts` have the
+    room that `text_room` says.
+    """

@@ -16,6 +16,7 @@ from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
 from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_xmc
 from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
+from sparsenet.kernels._numba_text import text_features, text_room
 from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
@@ -42,6 +43,8 @@ __all__ = [
     "sgd_rows",
     "shortlist",
     "softmax_gradient",
+    "text_features",
+    "text_room",
     "transpose_batch",
     "wide_forward",
     "wide_gradient",

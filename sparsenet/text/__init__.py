@@ -1,0 +1,1 @@
+"""Raw texts in, labels out."""
