@@ -17,6 +17,7 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U8 = NDArray[np.uint8]
 U16 = NDArray[np.uint16]
+U64 = NDArray[np.uint64]
 
 def isa_available() -> list[str]:
     """Levels compiled in that this CPU can run, from plain to best."""
@@ -386,3 +387,89 @@ def text_features(
     The features of text i, in order of first appearance, end before ``slots[ends[i]]``; `slots` and `counts` have the
     room that `text_room` says.
     """
+
+# --- linear classifiers ------------------------------------------------------------------------------------------
+
+def dual_train(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    squares: F32,
+    label_indptr: I64,
+    labels: I32,
+    first_label: int,
+    positive_slack: F32,
+    negative_slack: F32,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    weight: F32,
+    epochs: I32,
+    threads: int,
+) -> None:
+    """Train one-vs-rest support vector machines with squared hinge loss, a block of labels at a time.
+
+    For each label l of `weight`, counted from `first_label`, minimise ``|w|^2 / 2 + sum_i (1 - y_i w.x_i)_+^2 /
+    (2 slack_i)`` by dual coordinate descent, w with the bias, x with a constant 1; y_i is 1 for points that have l
+    among ``labels[label_indptr[i] : label_indptr[i + 1]]``, and `slack_i` is then ``positive_slack[l]``, else -1 and
+    ``negative_slack[l]``. `squares` (n,) holds ``1 + |x_i|^2``. A label whose slacks are huge learns nothing.
+
+    weight (n_blocks, d + 1, width), zero on entry, the last row the biases; a width of 1, 4, 8 or 16. Each block stops
+    after `most_epochs`, or when no visited point violates optimality by more than `tolerance`; points that are far on
+    the right side rest after the first passes. `epochs` (n_blocks,) receives the passes taken.
+    """
+
+# --- scores of texts: a model is a vocabulary and a matrix of 8-bit weights -------------------------------------------
+# The vocabulary: bit ``s & 63`` of ``used[s >> 6]`` says that slot s is a feature, with the number ``ranks[s >> 6]``
+# plus the bits below in that word; `weights` (d,) is what a feature counts, `log_counts` (256,) what its number of
+# occurrences does, where more than 255 are 255.
+
+def text_points(
+    ends: I64,
+    slots: I32,
+    counts: I32,
+    char_high: int,
+    bits: int,
+    used: U64,
+    ranks: I32,
+    weights: F32,
+    log_counts: F32,
+    out_ends: I64,
+    rows: I32,
+    values: F32,
+    threads: int,
+) -> None:
+    """Turn the rows of `text_features` into points: numbers of features and ``log_counts[count] * weights[feature]``.
+
+    Slots outside of the vocabulary are dropped. The features of words, and if there are any by the rules
+    (`char_high` > 0) those of characters, are each scaled to the same length, so that the point has length 1.
+    `rows` and `values` have the size of `slots`; row i ends before ``out_ends[i]``. Bit-identical everywhere.
+    """
+
+class TextScorer:
+    """A model of texts; it refers to the arrays given, which must not change."""
+
+    def __init__(
+        self,
+        pages: U16,
+        entries: I32,
+        word_ngrams: int,
+        char_low: int,
+        char_high: int,
+        bits: int,
+        used: U64,
+        ranks: I32,
+        weights: F32,
+        log_counts: F32,
+        matrix: NDArray[np.int8],
+        factors: F32,
+        bias: F32,
+    ) -> None:
+        """Take a model: matrix (d, c), of which row f is to be multiplied by ``factors[f]``; bias (c,)."""
+    def scores(self, text: U8, offsets: I64, out: F32, threads: int) -> None:
+        """Score texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``: out (n, c)."""
+    def best(self, text: str) -> tuple[int, float]:
+        """Return the best column for one text and its score; of a single column, 1 where it is above 0, else 0.
+
+        A text that UTF-8 cannot express is a UnicodeEncodeError.
+        """
