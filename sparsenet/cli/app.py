@@ -33,6 +33,17 @@ Format = Annotated[
     Literal["auto", "xmc", "svmlight"],
     typer.Option(help="Format of the input: by default, what its first line looks like."),
 ]
+TextFormat = Annotated[
+    Literal["auto", "xmc", "svmlight", "lines", "csv", "tsv", "jsonl"],
+    typer.Option(help="Format of the input: by default, what its name or its first line looks like; of texts, lines."),
+]
+TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.", show_default="text")]
+TargetColumn = Annotated[
+    str | None, typer.Option("--target", help="Column of the labels in a table.", show_default="label")
+]
+LabelDelimiter = Annotated[
+    str | None, typer.Option(help="What separates several labels in a column.", show_default="one label a text")
+]
 ExcludeSeen = Annotated[
     bool,
     typer.Option(
@@ -47,7 +58,8 @@ def train(
         Path,
         typer.Argument(
             metavar="TRAIN",
-            help="Training points in XMC-repository or svmlight format, plain or as .gz, .xz, .bz2, .zst; - for stdin.",
+            help="Training points in XMC-repository or svmlight format; or texts: a CSV, TSV, JSONL or Parquet table, "
+            "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin (points).",
             show_default=False,
         ),
     ],
@@ -103,6 +115,13 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")
     ] = False,
+    text: TextColumn = None,
+    target: TargetColumn = None,
+    label_delimiter: LabelDelimiter = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds to spend on choosing settings, for texts.", show_default="none"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Ctrl-C stops, and saves what was learnt so far."""
@@ -120,8 +139,16 @@ def train(
         "n_jobs": threads,
     }
     with _errors_reported():
-        from sparsenet.cli import commands
+        from sparsenet.cli import commands, texts
 
+        if texts.is_text_file(data):
+            given = {name: value for name, value in chosen.items() if value is not None}
+            if extra := [name for name in given if name not in ("epochs", "n_jobs")]:
+                raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
+            source = texts.TextSource(data, text or "text", target or "label", label_delimiter)
+            result = texts.train(source, model, valid, given | {"random_state": seed, "time_budget": time_budget})
+            _show(result, json, texts.describe_training(result))
+            return
         summary = commands.train(
             commands.Source(data, format=format, n_features=features, n_labels=labels),
             model,
@@ -144,15 +171,22 @@ def evaluate(
     batch_size: BatchRows = 4096,
     threads: Threads = None,
     format: Format = "auto",
+    text: TextColumn = None,
+    target: TargetColumn = None,
+    label_delimiter: LabelDelimiter = None,
     json: Json = False,
 ) -> None:
     """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
     ks = _numbers(k)
     with _errors_reported():
-        from sparsenet.cli import commands
+        from sparsenet.cli import commands, texts
 
-        source = commands.Source(data, format=format, batch_rows=batch_size)
-        scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
+        if texts.is_text_model(model):
+            table = texts.TextSource(data, text or "text", target or "label", label_delimiter)
+            scores = texts.evaluate(model, table, ks, threads=threads)
+        else:
+            source = commands.Source(data, format=format, batch_rows=batch_size)
+            scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
         _show(scores, json, commands.describe_scores(scores))
 
 
@@ -170,14 +204,22 @@ def predict(
     exclude_seen: ExcludeSeen = False,
     batch_size: BatchRows = 1024,
     threads: Threads = None,
-    input_format: Format = "auto",
+    input_format: TextFormat = "auto",
+    text: TextColumn = None,
 ) -> None:
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
     with _errors_reported():
-        from sparsenet.cli import commands
+        from sparsenet.cli import commands, texts
 
-        source = commands.Source(data, format=input_format, batch_rows=batch_size)
-        for lines in commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads):
+        if texts.is_text_model(model):
+            table = texts.TextSource(data, text or "text", format=input_format, batch_rows=batch_size)
+            answers = texts.predict(model, table, k, format, threads=threads)
+        elif input_format not in ("auto", "xmc", "svmlight"):
+            raise typer.BadParameter(f"{model} is a model of sparse points, not of texts", param_hint="--input-format")
+        else:
+            source = commands.Source(data, format=input_format, batch_rows=batch_size)
+            answers = commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads)
+        for lines in answers:
             sys.stdout.write(lines)
             sys.stdout.flush()
 

@@ -54,9 +54,10 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
         violation = np.float32(np.inf)
         active, epoch = n, 0
         while epoch < most_epochs and active > 0:
-            _shuffle(order[:active], state)
+            _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
             slack = (slacks[0][block], slacks[1][block])
-            active, violation = _visit(points, slack, label, order[:active], violation, weight[block], alpha)
+            out = (violation, weight[block], alpha)
+            active, violation = _visit(points, slack, label, order[:active], *out)  # type: ignore[no-untyped-call]
             epoch += 1
             if violation <= tolerance:
                 break

@@ -68,7 +68,8 @@ def _count_bits(used: U64) -> I64:
 def _weigh_all(first, last, vocabulary, starts, slots, counts, out_ends, rows, values):  # type: ignore[no-untyped-def]
     for i in range(first, last):
         row = slice(starts[i], starts[i + 1])
-        out_ends[i] = _weigh(vocabulary, slots[row], counts[row], rows[row], values[row])
+        out = (rows[row], values[row])
+        out_ends[i] = _weigh(vocabulary, slots[row], counts[row], *out)  # type: ignore[no-untyped-call]
 
 
 @exact_jit

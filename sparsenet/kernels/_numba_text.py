@@ -162,7 +162,7 @@ def _extract(
 
 
 @jit
-def _read_code(text: U8, at: int) -> tuple[int, int]:
+def _read_code(text: U8, at: int) -> tuple[Any, int]:
     lead = np.int64(text[at])
     at += 1
     if lead < 0x80:
@@ -288,7 +288,7 @@ def _grown(places: I32, slots: I32, found: int) -> I32:
 
 
 @jit
-def _home(slot: int) -> int:
+def _home(slot: Any) -> Any:
     return np.int64((np.uint64(slot) * _MULTIPLIER) >> _HALF)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool) -> tuple[float, float]:
     """
     loss = _softmax_loss(scores, labels) if exclusive else _sigmoid_loss(scores, labels)
     bounds = [(-3.0, float(np.log(STEEPEST))), (0.0, 0.0) if exclusive else (-STEEPEST, STEEPEST)]
-    best = minimize(lambda x: loss(float(np.exp(x[0])), x[1]), [0.7, 0.0], method="L-BFGS-B", bounds=bounds)
+    best: Any = minimize(  # type: ignore[call-overload]  # its stubs know no function of two numbers
+        lambda x: loss(float(np.exp(x[0])), float(x[1])), np.array([0.7, 0.0]), method="L-BFGS-B", bounds=bounds
+    )
     return float(np.exp(best.x[0])), float(best.x[1])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,11 +31,12 @@ from sparsenet.text.linear import LinearModel
 from sparsenet.text.settings import TextSettings
 from sparsenet.text.vocabulary import Vocabulary, log_counts
 
+if TYPE_CHECKING:
+    from sparsenet.text.explain import Explanation
+
 F32 = NDArray[np.float32]
 #: Texts that are scored at a time: the scores of all labels for so many are held.
 CELLS_AT_A_TIME = 1 << 22
-#: Costs that a search under a time budget tries, the default first.
-COSTS = (1.0, 0.3, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +55,8 @@ class Fitted:
     def scorer(self) -> kernels.TextScorer:
         """The kernel's view of the model."""
         rules, model, words = self.vocabulary.rules, self.model, self.vocabulary
-        vocabulary = (*words.tables(), words.weights, log_counts())
-        matrix = (model.matrix, model.factors, model.bias)
+        vocabulary: tuple[Any, ...] = (*words.tables(), words.weights, log_counts())
+        matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias)
         return kernels.TextScorer(*unicode_table(), *rules.as_tuple(), *vocabulary, *matrix)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -187,7 +188,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         fitted = self._checked()
         model = fitted.model
         if fitted.exclusive:
-            winners = [_winners(scores) for scores in self._scores(X)]
+            winners = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(X)]
             return fitted.target.classes[np.concatenate([np.empty(0, np.int64), *winners])]
         above = [model.steepness * scores + np.float32(model.shift) > 0 for scores in self._scores(X)]
         mask = np.concatenate([np.empty((0, len(fitted.target.classes)), bool), *above])
@@ -196,7 +197,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict_one(self, text: str) -> Any:
         """Return the best label of one text, in microseconds."""
-        fitted = self._fitted
+        fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
+        if len(fitted.target.classes) == 1:
+            return fitted.target.classes[0]
         try:
             best, _ = fitted.scorer.best(text)
         except UnicodeEncodeError:  # half of a surrogate pair
@@ -229,9 +232,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         fitted, texts = self._checked(), check_texts(X)
         truth = fitted.target.encode(y, drop_unknown=True)
         _check_lengths(texts, truth)
-        best = [_winners(scores) for scores in self._scores(texts)]
+        best = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(texts)]
         hits = is_hit(np.concatenate([np.empty(0, np.int64), *best]), truth)
         return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+    def explain(self, text: str, label: Any = None) -> Explanation:
+        """Say what each word and piece of a word adds to the score of a label, by default of the best one."""
+        from sparsenet.text.explain import explain
+
+        return explain(self, self._checked(), text, label)
 
     # --- models on disk ---
 
@@ -311,10 +320,8 @@ def is_hit(best: NDArray[np.int64], truth: Rows) -> NDArray[np.bool_]:
     return np.isin(np.arange(len(truth)) * truth.width + best, owners * truth.width + truth.indices)
 
 
-def _winners(scores: F32) -> NDArray[np.int64]:
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0).astype(np.int64)
-    return np.asarray(scores.argmax(axis=1), np.int64)
+def _winners(scores: F32, n_labels: int) -> NDArray[np.int64]:
+    return np.asarray(both_classes(scores, n_labels).argmax(axis=1), np.int64)
 
 
 def _texts_and_labels(X: Any, y: Any, text: Column, target: Column) -> tuple[list[str], Any]:

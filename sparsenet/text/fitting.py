@@ -201,7 +201,7 @@ def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 |
     if weight is None:
         return None
     if isinstance(weight, str):
-        return (counts.sum() / np.maximum(counts, 1) / len(counts)).astype(np.float32)
+        return np.asarray(counts.sum() / np.maximum(counts, 1) / len(counts), np.float32)
     unknown = set(weight) - set(target.classes.tolist())
     if unknown:
         raise ValueError(f"class_weight names {sorted(unknown)[0]!r}, which is no label of y")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,9 @@ def train(
     passes = np.zeros(n_blocks, np.int32)
     about_points = (points.indptr, points.indices, points.data, squares(points))
     about_labels = (labels.indptr, labels.indices, 0, positive, negative)
-    kernels.dual_train(*about_points, *about_labels, rules.epochs, rules.tolerance, seed, weight, passes, threads)
+    about_training = (rules.epochs, rules.tolerance, seed, weight, passes, threads)
+    arguments: tuple[Any, ...] = (*about_points, *about_labels, *about_training)
+    kernels.dual_train(*arguments)
     return np.ascontiguousarray(weight.transpose(1, 0, 2).reshape(points.width + 1, -1)[:, :n_labels])
 
 

@@ -89,7 +89,7 @@ def _target(arrays: Arrays, about: dict[str, Any]) -> Target:
 def _check(target: Target, words: Vocabulary, weights: LinearModel, counts: NDArray[Any]) -> None:
     d, n_labels = len(words.slots), len(target.classes)
     columns = (1, 2) if target.kind == "single" and n_labels == 2 else (n_labels,)
-    shapes = {
+    shapes: dict[str, tuple[NDArray[Any], Any, tuple[int, ...]]] = {
         "slots": (words.slots, np.int32, (d,)),
         "feature_weights": (words.weights, np.float32, (d,)),
         "matrix": (weights.matrix, np.int8, (d, len(weights.bias))),

@@ -96,7 +96,7 @@ class Vocabulary:
         before = prior[pairs.indices]
         total = np.bincount(feature, pairs.data, minlength=len(self)) + PRIOR_TEXTS
         after = (pairs.data + PRIOR_TEXTS * before) / total[feature]
-        found = np.bincount(feature, after * np.log(after / before), minlength=len(self))
+        found = np.bincount(feature, after * np.log(after / before), minlength=len(self)).astype(np.float64)
         # The labels that no text with the feature has, all at once.
         absent = np.maximum(1 - np.bincount(feature, before, minlength=len(self)), 0)
         found += PRIOR_TEXTS * absent / total * np.log(PRIOR_TEXTS / total)
