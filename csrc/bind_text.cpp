@@ -117,16 +117,34 @@ void bind_text_points(Array ends, Array slots, Array counts, int char_high, int 
 class TextScorer {
  public:
   TextScorer(Array pages, Array entries, int word_ngrams, int char_low, int char_high, int bits, Array used,
-             Array ranks, Array weights, Array log_counts, Array matrix, Array factors, Array bias)
-      : arrays_(py::make_tuple(pages, entries, used, ranks, weights, log_counts, matrix, factors, bias)),
+             Array ranks, Array weights, Array log_counts, Array matrix, Array factors, Array bias, py::object indptr,
+             py::object columns)
+      : arrays_(
+            py::make_tuple(pages, entries, used, ranks, weights, log_counts, matrix, factors, bias, indptr, columns)),
         rules_(checked_rules(word_ngrams, char_low, char_high, bits)),
         table_(checked_table(pages, entries)),
         vocabulary_(checked_vocabulary(rules_, used, ranks, weights, log_counts)) {
-    Matrix<const int8_t> matrix_(matrix, "matrix");
     Vector<const float> factors_(factors, "factors"), bias_(bias, "bias");
-    matrix_.require(0, weights.shape(0), "size of weights").require(1, bias_.size(), "size of bias");
     factors_.require(0, weights.shape(0), "size of weights");
-    model_ = {matrix_.data(), factors_.data(), bias_.data(), bias_.size()};
+    if (indptr.is_none()) {
+      Matrix<const int8_t> matrix_(matrix, "matrix");
+      matrix_.require(0, weights.shape(0), "size of weights").require(1, bias_.size(), "size of bias");
+      model_ = {matrix_.data(), nullptr, nullptr, factors_.data(), bias_.data(), bias_.size()};
+      return;
+    }
+    const py::array indptr_array = indptr.cast<py::array>(), columns_array = columns.cast<py::array>();
+    Vector<const int8_t> matrix_(matrix, "matrix");
+    Vector<const int64_t> indptr_(indptr_array, "indptr");
+    Vector<const int32_t> columns_(columns_array, "columns");
+    indptr_.require(0, weights.shape(0) + 1, "size of weights, and 1");
+    columns_.require(0, matrix_.size(), "size of matrix");
+    const int64_t* p = indptr_.data();
+    if (p[0] != 0 || p[weights.shape(0)] != matrix_.size()) indptr_.fail("must go from 0 to the size of matrix");
+    for (int64_t i = 0; i < weights.shape(0); ++i)
+      if (p[i + 1] < p[i]) indptr_.fail("must not fall");
+    for (int64_t k = 0; k < columns_.size(); ++k)
+      if (columns_.data()[k] < 0 || columns_.data()[k] >= bias_.size()) columns_.fail("must be below the size of bias");
+    model_ = {matrix_.data(), p, columns_.data(), factors_.data(), bias_.data(), bias_.size()};
   }
 
   void scores(Array text, Array offsets, Array out, int threads) const {
@@ -176,9 +194,11 @@ void bind_text(py::module_& core) {
   core.def("text_points", bind_text_points, "ends"_a, "slots"_a, "counts"_a, "char_high"_a, "bits"_a, "used"_a,
            "ranks"_a, "weights"_a, "log_counts"_a, "out_ends"_a, "rows"_a, "values"_a, "threads"_a);
   py::class_<TextScorer>(core, "TextScorer")
-      .def(py::init<Array, Array, int, int, int, int, Array, Array, Array, Array, Array, Array, Array>(), "pages"_a,
-           "entries"_a, "word_ngrams"_a, "char_low"_a, "char_high"_a, "bits"_a, "used"_a, "ranks"_a, "weights"_a,
-           "log_counts"_a, "matrix"_a, "factors"_a, "bias"_a)
+      .def(py::init<Array, Array, int, int, int, int, Array, Array, Array, Array, Array, Array, Array, py::object,
+                    py::object>(),
+           "pages"_a, "entries"_a, "word_ngrams"_a, "char_low"_a, "char_high"_a, "bits"_a, "used"_a, "ranks"_a,
+           "weights"_a, "log_counts"_a, "matrix"_a, "factors"_a, "bias"_a, "indptr"_a = py::none(),
+           "columns"_a = py::none())
       .def("scores", &TextScorer::scores, "text"_a, "offsets"_a, "out"_a, "threads"_a)
       .def("best", &TextScorer::best, "text"_a);
 }

@@ -21,6 +21,15 @@ int32_t feature_of(const Vocabulary& vocabulary, int32_t slot) {
   return vocabulary.ranks[slot >> 6] + static_cast<int32_t>(__builtin_popcountll(word & (bit - 1)));
 }
 
+void add_feature(const LinearModel& model, int64_t feature, float x, float* sums) {
+  if (model.indptr == nullptr) {
+    kernels().add_scaled(model.matrix + feature * model.n_columns, x, model.n_columns, sums);
+    return;
+  }
+  for (int64_t k = model.indptr[feature]; k < model.indptr[feature + 1]; ++k)
+    sums[model.columns[k]] += x * static_cast<float>(model.matrix[k]);
+}
+
 }  // namespace
 
 int64_t weigh(const Vocabulary& vocabulary, TextRules rules, const int32_t* slots, const int32_t* counts, int64_t n,
@@ -84,9 +93,7 @@ void text_scores(UnicodeTable table, TextRules rules, const Vocabulary& vocabula
       found = weigh(vocabulary, rules, slots.data(), counts.data(), found, slots.data(), values.data());
       float* sums = scores + i * model.n_columns;
       std::copy(model.bias, model.bias + model.n_columns, sums);
-      for (int64_t j = 0; j < found; ++j)
-        kernels().add_scaled(model.matrix + slots[j] * model.n_columns, values[j] * model.factors[slots[j]],
-                             model.n_columns, sums);
+      for (int64_t j = 0; j < found; ++j) add_feature(model, slots[j], values[j] * model.factors[slots[j]], sums);
     }
   });
 }

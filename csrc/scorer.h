@@ -16,9 +16,12 @@ struct Vocabulary {
 };
 constexpr int64_t kCounts = 256;
 
-// Weights 8 bits wide, with a factor for each row.
+// Weights 8 bits wide, with a factor for each row. With `indptr`, only some of each row's are there: those of
+// columns[indptr[f]] ... columns[indptr[f + 1] - 1].
 struct LinearModel {
   const int8_t* matrix;  // (n_features, n_columns)
+  const int64_t* indptr;
+  const int32_t* columns;
   const float* factors;
   const float* bias;
   int64_t n_columns;

@@ -464,8 +464,14 @@ class TextScorer:
         matrix: NDArray[np.int8],
         factors: F32,
         bias: F32,
+        indptr: I64 | None = None,
+        columns: I32 | None = None,
     ) -> None:
-        """Take a model: matrix (d, c), of which row f is to be multiplied by ``factors[f]``; bias (c,)."""
+        """Take a model: matrix (d, c), of which row f is to be multiplied by ``factors[f]``; bias (c,).
+
+        With `indptr` (d + 1,), matrix (w,) holds of row f only ``matrix[indptr[f] : indptr[f + 1]]``, and `columns`
+        (w,) says of which columns.
+        """
     def scores(self, text: U8, offsets: I64, out: F32, threads: int) -> None:
         """Score texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``: out (n, c)."""
     def best(self, text: str) -> tuple[int, float]:

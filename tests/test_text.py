@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sparsenet import ModelError, TextClassifier
+from sparsenet.text import linear
 
 TOPICS = {
     "sport": ["match", "goal", "team", "score", "player", "league", "win", "coach", "referee", "stadium"],
@@ -127,6 +128,26 @@ def test_classes_may_be_numbers():
     texts, labels = planted(60, topics=2)
     model = TextClassifier(random_state=0).fit(texts, [len(label) for label in labels])
     assert set(model.predict(texts).tolist()) == {4, 5}
+
+
+def test_many_labels_keep_the_weights_that_matter(monkeypatch, tmp_path):
+    texts, labels = planted(400)
+    plain = TextClassifier(random_state=0).fit(texts, labels)
+    monkeypatch.setattr(linear, "MOST_DENSE", 50)
+    monkeypatch.setattr(linear, "SMALLEST", 1e-4)
+    model = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    assert model._fitted.model.indptr is not None
+    test, truth = planted(100, seed=3)
+    np.testing.assert_allclose(model.predict_proba(test), plain.predict_proba(test), atol=0.02)
+    assert model.score(test, truth) > 0.97
+    assert model.explain(test[0]).score == pytest.approx(model.decision_function(test[:1]).max(), abs=1e-6)
+    parts = model.explain(test[0])
+    assert parts.bias + sum(part.score for part in parts.parts) == pytest.approx(parts.score, abs=1e-5)
+    model.save(tmp_path / "model")
+    copy = TextClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict_proba(test), model.predict_proba(test))
+    with pytest.raises(ValueError, match="cannot learn on"):
+        model.partial_fit(test, truth)
 
 
 # --- learning on ---

@@ -129,6 +129,18 @@ def _score_all(first, last, starts, rows, values, matrix, factors, bias, out):  
                 sums[c] += x * np.float32(row[c])
 
 
+@exact_jit
+def _score_sparse(first, last, starts, rows, values, places, matrix, factors, bias, out):  # type: ignore[no-untyped-def]
+    indptr, columns = places
+    for i in range(first, last):
+        sums = out[i]
+        sums[:] = bias
+        for j in range(starts[i], starts[i + 1]):
+            x = values[j] * factors[rows[j]]
+            for k in range(indptr[rows[j]], indptr[rows[j] + 1]):
+                sums[columns[k]] += x * np.float32(matrix[k])
+
+
 class TextScorer:
     """See `sparsenet/_core.pyi`."""
 
@@ -147,16 +159,25 @@ class TextScorer:
         matrix: NDArray[np.int8],
         factors: F32,
         bias: F32,
+        indptr: I64 | None = None,
+        columns: I32 | None = None,
     ) -> None:
         _check_vocabulary(bits, used, ranks, weights, log_counts)
-        if matrix.shape != (len(weights), len(bias)) or matrix.dtype != np.int8:
-            raise ValueError(f"matrix must be int8 of shape {(len(weights), len(bias))}, got {matrix.shape}")
+        shape = (len(weights), len(bias)) if indptr is None else (int(indptr[-1]),)
+        if matrix.shape != shape or matrix.dtype != np.int8:
+            raise ValueError(f"matrix must be int8 of shape {shape}, got {matrix.shape}")
+        if indptr is not None and columns is not None:
+            if len(indptr) != len(weights) + 1 or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
+                raise ValueError(f"indptr must rise from 0 and have {len(weights) + 1} entries")
+            if len(columns) != len(matrix) or columns.min(initial=0) < 0 or columns.max(initial=0) >= len(bias):
+                raise ValueError(f"columns must be below the size of bias, {len(bias)}, one for each of matrix")
         if factors.shape != weights.shape:
             raise ValueError(f"factors must have {len(weights)} entries, got {len(factors)}")
         self._unicode = (pages, entries)
         self._rules = (word_ngrams, char_low, char_high, bits)
         self._vocabulary = (used, ranks, weights, log_counts)
         self._model = (matrix, factors, bias)
+        self._rows = (indptr, columns)
 
     def scores(self, text: U8, offsets: I64, out: F32, threads: int) -> None:
         """See `sparsenet/_core.pyi`."""
@@ -170,7 +191,10 @@ class TextScorer:
         char_high, bits = self._rules[2:]
         text_points(ends, slots, counts, char_high, bits, *self._vocabulary, kept, rows, values, threads)
         starts = np.concatenate((np.zeros(1, np.int64), kept))
-        parallel_for(_score_all, n, threads, starts, rows, values, *self._model, out, grain=32)
+        if self._rows[0] is None:
+            parallel_for(_score_all, n, threads, starts, rows, values, *self._model, out, grain=32)
+        else:
+            parallel_for(_score_sparse, n, threads, starts, rows, values, self._rows, *self._model, out, grain=32)
 
     def best(self, text: str) -> tuple[int, float]:
         """See `sparsenet/_core.pyi`."""

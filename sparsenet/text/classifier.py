@@ -56,7 +56,7 @@ class Fitted:
         """The kernel's view of the model."""
         rules, model, words = self.vocabulary.rules, self.model, self.vocabulary
         vocabulary: tuple[Any, ...] = (*words.tables(), words.weights, log_counts())
-        matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias)
+        matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias, model.indptr, model.columns)
         return kernels.TextScorer(*unicode_table(), *rules.as_tuple(), *vocabulary, *matrix)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def explain(model: TextClassifier, fitted: Fitted, text: str, label: Any) -> Exp
     alone = len(weights.bias) == 1
     column, sign = (0, -1.0 if number == 0 and n_labels == 2 else 1.0) if alone else (number, 1.0)
     numbers = rows.indices
-    added = sign * rows.data.astype(np.float64) * weights.factors[numbers] * weights.matrix[numbers, column]
+    added = sign * rows.data.astype(np.float64) * weights.column(column)[numbers]
     found: dict[int, list[Piece]] = {}
     for piece in pieces(text, words.rules):
         found.setdefault(piece.slot, []).append(piece)

@@ -53,7 +53,7 @@ class Problem:
         if costs is not None and columns.width == 1 != labels.width:
             # One column for two classes: its negative texts are the positive ones of the other.
             rules, costs = replace(rules, cost=rules.cost * float(costs[0])), costs[1:] / costs[0]
-        return LinearModel.rounded(linear.train(points, columns, rules, self.seed, self.threads, costs=costs))
+        return linear.train_model(points, columns, rules, self.seed, self.threads, costs)
 
 
 def fit(

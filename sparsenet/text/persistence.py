@@ -34,6 +34,8 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         "bias": weights.bias,
         "counts": fitted.counts.astype(np.int64),
     }
+    if weights.indptr is not None and weights.columns is not None:
+        arrays |= {"indptr": weights.indptr, "columns": weights.columns}
     arrays |= (
         pack_strings([str(c) for c in target.classes.tolist()], "classes") if strings else {"classes": target.classes}
     )
@@ -68,10 +70,16 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     words = Vocabulary(FeatureRules(**metadata["rules"]), arrays["slots"], arrays["feature_weights"])
     about, counts = metadata["target"], arrays["counts"]
     weights = LinearModel(
-        arrays["matrix"], arrays["factors"], arrays["bias"], float(metadata["steepness"]), float(metadata["shift"])
+        arrays["matrix"],
+        arrays["factors"],
+        arrays["bias"],
+        float(metadata["steepness"]),
+        float(metadata["shift"]),
+        arrays.get("indptr"),
+        arrays.get("columns"),
     )
     target = _target(arrays, about)
-    _check(target, words, weights, counts)
+    _check(target, words, weights, arrays)
     fitted = Fitted(target, words, weights, counts, int(metadata["n_texts"]), int(metadata["calls"]))
     return model._adopt(fitted, metadata["validation_score"], metadata["search"])
 
@@ -86,17 +94,22 @@ def _target(arrays: Arrays, about: dict[str, Any]) -> Target:
     return Target(about["kind"], np.array(names, dtype=object if dtype.kind == "O" else str), dtype)
 
 
-def _check(target: Target, words: Vocabulary, weights: LinearModel, counts: NDArray[Any]) -> None:
-    d, n_labels = len(words.slots), len(target.classes)
+def _check(target: Target, words: Vocabulary, weights: LinearModel, arrays: Arrays) -> None:
+    d, n_labels, counts = len(words.slots), len(target.classes), arrays["counts"]
     columns = (1, 2) if target.kind == "single" and n_labels == 2 else (n_labels,)
     shapes: dict[str, tuple[NDArray[Any], Any, tuple[int, ...]]] = {
         "slots": (words.slots, np.int32, (d,)),
         "feature_weights": (words.weights, np.float32, (d,)),
-        "matrix": (weights.matrix, np.int8, (d, len(weights.bias))),
+        "matrix": (weights.matrix, np.int8, (d, len(weights.bias)) if weights.indptr is None else weights.matrix.shape),
         "factors": (weights.factors, np.float32, (d,)),
         "bias": (weights.bias, np.float32, (len(weights.bias),)),
         "counts": (counts, np.int64, (n_labels,)),
     }
+    if weights.indptr is not None:
+        shapes |= {
+            "indptr": (weights.indptr, np.int64, (d + 1,)),
+            "columns": (arrays["columns"], np.int32, (weights.matrix.size,)),
+        }
     for name, (array, dtype, shape) in shapes.items():
         if array.dtype != dtype or array.shape != shape:
             raise ModelError(f"{name} must be {np.dtype(dtype)} of shape {shape}, got {array.dtype} of {array.shape}")
@@ -106,6 +119,12 @@ def _check(target: Target, words: Vocabulary, weights: LinearModel, counts: NDAr
         raise ModelError("slots must ascend from 0 on")
     if words.slots.max(initial=0) >= 1 << words.rules.bits:
         raise ModelError(f"slots must be below 2**{words.rules.bits}")
+    if weights.indptr is not None and weights.columns is not None:
+        rising = weights.indptr[0] == 0 and np.all(weights.indptr[1:] >= weights.indptr[:-1])
+        if not rising or weights.indptr[-1] != len(weights.columns):
+            raise ModelError("indptr must rise from 0 to the number of weights")
+        if weights.columns.min(initial=0) < 0 or weights.columns.max(initial=0) >= len(weights.bias):
+            raise ModelError("columns must be numbers of labels")
     for name in ("feature_weights", "factors", "bias"):
         if not np.all(np.isfinite(shapes[name][0])):
             raise ModelError(f"{name} holds what is not finite")

@@ -12,6 +12,8 @@ from sparsenet.text.linear import LinearRules
 
 #: With more text than this, words alone are as accurate or more so, in a quarter of the time.
 CHARACTERS_UP_TO = 8 << 20
+#: With more labels, nothing is held out unless that is asked for.
+MOST_MEASURED = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,8 @@ class TextSettings:
         """Return how many texts are held out to measure on; none where there are too few to tell."""
         if self.validation_fraction is not None:
             return min(round(self.validation_fraction * n_texts), n_texts - 1)
-        return 0 if n_texts < max(200, 4 * n_labels) else min(n_texts // 10, 5000)
+        # With thousands of labels a second training would double minutes.
+        return 0 if n_texts < max(200, 4 * n_labels) or n_labels > MOST_MEASURED else min(n_texts // 10, 5000)
 
 
 def _lengths(value: Any) -> tuple[int, int] | None:
