@@ -97,7 +97,12 @@ def train(
     ] = None,
     time_budget: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1e9, help="Seconds that training may take.", show_default="what the epochs take"),
+        typer.Option(
+            min=0.001,
+            max=1e9,
+            help="Seconds that training may take; for texts, the search for settings.",
+            show_default="what the epochs take",
+        ),
     ] = None,
     threads: Threads = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")] = 0,
@@ -118,10 +123,6 @@ def train(
     text: TextColumn = None,
     target: TargetColumn = None,
     label_delimiter: LabelDelimiter = None,
-    time_budget: Annotated[
-        float | None,
-        typer.Option(min=0, help="Seconds to spend on choosing settings, for texts.", show_default="none"),
-    ] = None,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Ctrl-C stops, and saves what was learnt so far."""
@@ -143,10 +144,10 @@ def train(
 
         if texts.is_text_file(data):
             given = {name: value for name, value in chosen.items() if value is not None}
-            if extra := [name for name in given if name not in ("epochs", "n_jobs")]:
+            if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget")]:
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
             source = texts.TextSource(data, text or "text", target or "label", label_delimiter)
-            result = texts.train(source, model, valid, given | {"random_state": seed, "time_budget": time_budget})
+            result = texts.train(source, model, valid, given | {"random_state": seed})
             _show(result, json, texts.describe_training(result))
             return
         summary = commands.train(
