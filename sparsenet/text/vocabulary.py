@@ -16,8 +16,10 @@ from sparsenet.text.featuriser import FeatureRules, TextRows
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
-#: A feature of fewer texts than this is left out: it costs room, and measured on seven sets no accuracy.
+#: A feature of fewer texts than this is left out: it costs room, and measured on four sets no accuracy. With few texts
+#: there is room, and little else to learn from.
 LEAST_TEXTS = 2
+FEW_TEXTS = 1000
 #: How many texts without any evidence a feature starts from, when its labels are compared with those of all texts.
 PRIOR_TEXTS = 2.0
 
@@ -25,6 +27,11 @@ PRIOR_TEXTS = 2.0
 def log_counts() -> F32:
     """Return what the number of occurrences counts, 1 + log(count), for counts up to 255."""
     return (1 + np.log(np.maximum(np.arange(256), 1))).astype(np.float32)
+
+
+def least_texts(n_texts: int) -> int:
+    """Return in how many of so many texts a feature must be."""
+    return LEAST_TEXTS if n_texts >= FEW_TEXTS else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +51,7 @@ class Vocabulary:
     def learn(cls, rules: FeatureRules, rows: TextRows, labels: Rows) -> Vocabulary:
         """Choose the features of some texts and weigh them by their labels."""
         texts = np.bincount(rows.slots, minlength=1 << rules.bits)
-        slots = np.flatnonzero(texts >= LEAST_TEXTS).astype(np.int32)
-        if len(slots) == 0:  # a text or two: better all than none
-            slots = np.flatnonzero(texts).astype(np.int32)
+        slots = np.flatnonzero(texts >= least_texts(len(rows))).astype(np.int32)
         bare = cls(rules, slots, np.ones(len(slots), np.float32))
         df = texts[slots].astype(np.float64)
         weights = np.log((1 + len(rows)) / (1 + df)) + 1
@@ -78,7 +83,7 @@ class Vocabulary:
         """Add the features of further texts; also return where the old ones are among all."""
         texts = np.bincount(rows.slots, minlength=1 << self.rules.bits)
         texts[self.slots] = 0
-        new = np.flatnonzero(texts >= min(LEAST_TEXTS, len(rows))).astype(np.int32)
+        new = np.flatnonzero(texts >= least_texts(len(rows))).astype(np.int32)
         slots = np.concatenate((self.slots, new))
         # Nothing is known yet of which labels they tell: they start with what features weigh on average.
         idf = np.log((1 + n_before + len(rows)) / (1 + texts[new])) + 1
