@@ -80,6 +80,18 @@ struct AdamStep {
   float rate, beta1, beta2, epsilon, decay;
 };
 
+// One-vs-rest classifiers for a block of labels from `first_label` on, as a problem of dual coordinate descent.
+struct DualProblem {
+  Csr csr;
+  int64_t n_features;
+  const float* squares;         // of each point's length, the constant feature 1 included
+  const int64_t* label_indptr;  // the labels of each point
+  const int32_t* labels;
+  int64_t first_label;
+  const float* positive_slack;  // of each label of the block, 1 / (2 cost) of a positive point, and of a negative one
+  const float* negative_slack;
+};
+
 struct KernelTable {
   const char* name;
 
@@ -117,6 +129,14 @@ struct KernelTable {
                        float epsilon, float decay, int64_t begin, int64_t end);
   void (*adam_rows)(float* value, float* first, float* second, int32_t* last_step, int64_t width, const int64_t* rows,
                     const float* grads, AdamStep adam, int64_t begin, int64_t end);
+
+  // --- linear classifiers ---
+  // One pass over `count` points; see dual.inl.h. weight (n_features + 1, width), the last row the biases, alpha (n,
+  // width) with a width of 1, 4, 8 or 16.
+  int64_t (*dual_epoch)(const DualProblem& problem, int64_t width, int64_t count, int32_t* order, float idle_above,
+                        float* weight, float* alpha, float* violation);
+  // sums[c] += x * row[c], for a row of 8-bit weights.
+  void (*add_scaled)(const int8_t* row, float x, int64_t width, float* sums);
 
   // --- inference ---
   // The sum of values[j] * dense[ids[j]].

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.samplers import LSHSampler as LSHSampler
     from sparsenet.samplers import RandomSampler as RandomSampler
     from sparsenet.storage import ModelError as ModelError
+    from sparsenet.text import TextClassifier as TextClassifier
     from sparsenet.training import Callback as Callback
     from sparsenet.training import CheckpointError as CheckpointError
     from sparsenet.training import DivergenceError as DivergenceError
@@ -69,6 +70,7 @@ _HOMES = {
     "SampledSoftmax": "losses",
     "Schedule": "optim",
     "SparseInput": "layers",
+    "TextClassifier": "text",
     "Trainer": "training",
     "TrainingConfig": "training",
     "Validation": "training",

@@ -17,6 +17,7 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U8 = NDArray[np.uint8]
 U16 = NDArray[np.uint16]
+U64 = NDArray[np.uint64]
 
 def isa_available() -> list[str]:
     """Levels compiled in that this CPU can run, from plain to best."""
@@ -353,3 +354,128 @@ def parse_svmlight(
     Feature ids lie in ``[first_feature, end_feature)`` and are stored as they are. Labels may be any finite
     numbers if `n_labels` is 0, else ids below it; `one_label` asks each row for exactly one.
     """
+
+# --- texts: see text/ --------------------------------------------------------------------------------------------
+# Integers only: features are the same on every CPU and backend. `pages` and `entries` are the table of Unicode,
+# `word_ngrams`, `char_low`, `char_high` and `bits` the rules by which texts become features.
+
+def text_room(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: int) -> int:
+    """Return how many features texts of these sizes may have at most."""
+
+def text_features(
+    text: U8,
+    offsets: I64,
+    pages: U16,
+    entries: I32,
+    word_ngrams: int,
+    char_low: int,
+    char_high: int,
+    bits: int,
+    ends: I64,
+    slots: I32,
+    counts: I32,
+    threads: int,
+) -> None:
+    """Turn texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``, into the slots of their features and their counts.
+
+    Words are runs of letters, marks, digits and connectors, case folded, and apostrophes between them; a punctuation
+    mark or symbol is a word of its own, and so is a letter of a script without spaces. Features are n-grams of 1 to
+    `word_ngrams` words, the start and the end of the text counted as words, and n-grams of `char_low` to `char_high`
+    characters inside a word with its boundaries (none if `char_high` is 0); of a word's characters the first 64 count.
+    They are hashed into ``2**bits`` slots, those of characters into the upper half. What is no UTF-8 reads as U+FFFD.
+
+    The features of text i, in order of first appearance, end before ``slots[ends[i]]``; `slots` and `counts` have the
+    room that `text_room` says.
+    """
+
+# --- linear classifiers ------------------------------------------------------------------------------------------
+
+def dual_train(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    squares: F32,
+    label_indptr: I64,
+    labels: I32,
+    first_label: int,
+    positive_slack: F32,
+    negative_slack: F32,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    weight: F32,
+    epochs: I32,
+    threads: int,
+) -> None:
+    """Train one-vs-rest support vector machines with squared hinge loss, a block of labels at a time.
+
+    For each label l of `weight`, counted from `first_label`, minimise ``|w|^2 / 2 + sum_i (1 - y_i w.x_i)_+^2 /
+    (2 slack_i)`` by dual coordinate descent, w with the bias, x with a constant 1; y_i is 1 for points that have l
+    among ``labels[label_indptr[i] : label_indptr[i + 1]]``, and `slack_i` is then ``positive_slack[l]``, else -1 and
+    ``negative_slack[l]``. `squares` (n,) holds ``1 + |x_i|^2``. A label whose slacks are huge learns nothing.
+
+    weight (n_blocks, d + 1, width), zero on entry, the last row the biases; a width of 1, 4, 8 or 16. Each block stops
+    after `most_epochs`, or when no visited point violates optimality by more than `tolerance`; points that are far on
+    the right side rest after the first passes. `epochs` (n_blocks,) receives the passes taken.
+    """
+
+# --- scores of texts: a model is a vocabulary and a matrix of 8-bit weights -------------------------------------------
+# The vocabulary: bit ``s & 63`` of ``used[s >> 6]`` says that slot s is a feature, with the number ``ranks[s >> 6]``
+# plus the bits below in that word; `weights` (d,) is what a feature counts, `log_counts` (256,) what its number of
+# occurrences does, where more than 255 are 255.
+
+def text_points(
+    ends: I64,
+    slots: I32,
+    counts: I32,
+    char_high: int,
+    bits: int,
+    used: U64,
+    ranks: I32,
+    weights: F32,
+    log_counts: F32,
+    out_ends: I64,
+    rows: I32,
+    values: F32,
+    threads: int,
+) -> None:
+    """Turn the rows of `text_features` into points: numbers of features and ``log_counts[count] * weights[feature]``.
+
+    Slots outside of the vocabulary are dropped. The features of words, and if there are any by the rules
+    (`char_high` > 0) those of characters, are each scaled to the same length, so that the point has length 1.
+    `rows` and `values` have the size of `slots`; row i ends before ``out_ends[i]``. Bit-identical everywhere.
+    """
+
+class TextScorer:
+    """A model of texts; it refers to the arrays given, which must not change."""
+
+    def __init__(
+        self,
+        pages: U16,
+        entries: I32,
+        word_ngrams: int,
+        char_low: int,
+        char_high: int,
+        bits: int,
+        used: U64,
+        ranks: I32,
+        weights: F32,
+        log_counts: F32,
+        matrix: NDArray[np.int8],
+        factors: F32,
+        bias: F32,
+        indptr: I64 | None = None,
+        columns: I32 | None = None,
+    ) -> None:
+        """Take a model: matrix (d, c), of which row f is to be multiplied by ``factors[f]``; bias (c,).
+
+        With `indptr` (d + 1,), matrix (w,) holds of row f only ``matrix[indptr[f] : indptr[f + 1]]``, and `columns`
+        (w,) says of which columns.
+        """
+    def scores(self, text: U8, offsets: I64, out: F32, threads: int) -> None:
+        """Score texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``: out (n, c)."""
+    def best(self, text: str) -> tuple[int, float]:
+        """Return the best column for one text and its score; of a single column, 1 where it is above 0, else 0.
+
+        A text that UTF-8 cannot express is a UnicodeEncodeError.
+        """

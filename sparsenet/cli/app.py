@@ -18,7 +18,19 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from sparsenet.cli import options
-from sparsenet.cli.options import MOST, BatchRows, ExcludeSeen, Format, Json, Model, Threads
+from sparsenet.cli.options import (
+    MOST,
+    BatchRows,
+    ExcludeSeen,
+    Format,
+    Json,
+    LabelDelimiter,
+    Model,
+    TargetColumn,
+    TextColumn,
+    TextFormat,
+    Threads,
+)
 from sparsenet.cli.streams import watched_output
 
 app = typer.Typer(
@@ -52,7 +64,8 @@ def train(
         Path,
         typer.Argument(
             metavar="TRAIN",
-            help="Training points in XMC-repository or svmlight format, plain or as .gz, .xz, .bz2, .zst; - for stdin.",
+            help="Training points in XMC-repository or svmlight format; or texts: a CSV, TSV, JSONL or Parquet table, "
+            "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin (points).",
             show_default=False,
         ),
     ],
@@ -104,7 +117,12 @@ def train(
     ] = None,
     time_budget: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1e9, help="Seconds that training may take.", show_default="what the epochs take"),
+        typer.Option(
+            min=0.001,
+            max=1e9,
+            help="Seconds that training may take; for texts, the search for settings.",
+            show_default="what the epochs take",
+        ),
     ] = None,
     threads: Threads = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")] = 0,
@@ -133,6 +151,9 @@ def train(
     compact: Annotated[
         bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")
     ] = False,
+    text: TextColumn = None,
+    target: TargetColumn = None,
+    label_delimiter: LabelDelimiter = None,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Ctrl-C stops, and saves what was learnt so far."""
@@ -155,9 +176,19 @@ def train(
         "n_jobs": threads,
     }
     with _errors_reported():
-        from sparsenet.cli import commands
+        from sparsenet.cli import commands, texts
         from sparsenet.cli.sources import Source
 
+        if texts.is_text_file(data):
+            given = {name: value for name, value in chosen.items() if value is not None}
+            if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget")]:
+                raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
+            if resume:
+                raise typer.BadParameter("a model of texts has no checkpoints to go on from", param_hint="--resume")
+            source = texts.TextSource(data, text or "text", target or "label", label_delimiter)
+            result = texts.train(source, model, valid, given | {"random_state": seed})
+            _show(result, json, texts.describe_training(result))
+            return
         summary = commands.train(
             Source(data, format=format, n_features=features, n_labels=labels),
             model,
@@ -184,16 +215,23 @@ def evaluate(
     batch_size: BatchRows = 4096,
     threads: Threads = None,
     format: Format = "auto",
+    text: TextColumn = None,
+    target: TargetColumn = None,
+    label_delimiter: LabelDelimiter = None,
     json: Json = False,
 ) -> None:
     """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
     ks = [int(word) for word in k.split(",")]
     with _errors_reported():
-        from sparsenet.cli import commands
+        from sparsenet.cli import commands, texts
         from sparsenet.cli.sources import Source
 
-        source = Source(data, format=format, batch_rows=batch_size)
-        scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
+        if texts.is_text_model(model):
+            table = texts.TextSource(data, text or "text", target or "label", label_delimiter)
+            scores = texts.evaluate(model, table, ks, threads=threads)
+        else:
+            source = Source(data, format=format, batch_rows=batch_size)
+            scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
         _show(scores, json, commands.describe_scores(scores))
 
 
@@ -211,15 +249,23 @@ def predict(
     exclude_seen: ExcludeSeen = False,
     batch_size: BatchRows = 1024,
     threads: Threads = None,
-    input_format: Format = "auto",
+    input_format: TextFormat = "auto",
+    text: TextColumn = None,
 ) -> None:
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
     with _errors_reported():
-        from sparsenet.cli import commands
+        from sparsenet.cli import commands, texts
         from sparsenet.cli.sources import Source
 
-        source = Source(data, format=input_format, batch_rows=batch_size)
-        for lines in commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads):
+        if texts.is_text_model(model):
+            table = texts.TextSource(data, text or "text", format=input_format, batch_rows=batch_size)
+            answers = texts.predict(model, table, k, format, threads=threads)
+        elif input_format not in ("auto", "xmc", "svmlight"):
+            raise typer.BadParameter(f"{model} is a model of sparse points, not of texts", param_hint="--input-format")
+        else:
+            source = Source(data, format=input_format, batch_rows=batch_size)
+            answers = commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads)
+        for lines in answers:
             sys.stdout.write(lines)
             sys.stdout.flush()
 

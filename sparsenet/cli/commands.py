@@ -173,15 +173,17 @@ def predict(
     for batch in source.batches(model, with_labels=False):
         labels, probabilities = _best(model, batch.X, k, exclude_seen)
         rows = zip(labels, probabilities, strict=True)
-        line = _jsonl if format == "jsonl" else _tsv
+        line = as_jsonl if format == "jsonl" else as_tsv
         yield "".join(line(names[row[row >= 0]].tolist(), p[row >= 0].tolist()) for row, p in rows)
 
 
-def _tsv(labels: list[Any], probabilities: list[float]) -> str:
+def as_tsv(labels: list[Any], probabilities: list[float]) -> str:
+    """Write an answer as ``label:probability``, separated by tabs."""
     return "\t".join(f"{label}:{p:.6g}" for label, p in zip(labels, probabilities, strict=True)) + "\n"
 
 
-def _jsonl(labels: list[Any], probabilities: list[float]) -> str:
+def as_jsonl(labels: list[Any], probabilities: list[float]) -> str:
+    """Write an answer as a JSON object."""
     rounded = [float(f"{p:.6g}") for p in probabilities]
     return json.dumps({"labels": labels, "probabilities": rounded}) + "\n"
 

@@ -19,6 +19,17 @@ Format = Annotated[
     Literal["auto", "xmc", "svmlight"],
     typer.Option(help="Format of the input: by default, what its first line looks like."),
 ]
+TextFormat = Annotated[
+    Literal["auto", "xmc", "svmlight", "lines", "csv", "tsv", "jsonl"],
+    typer.Option(help="Format of the input: by default, what its name or its first line looks like; of texts, lines."),
+]
+TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.", show_default="text")]
+TargetColumn = Annotated[
+    str | None, typer.Option("--target", help="Column of the labels in a table.", show_default="label")
+]
+LabelDelimiter = Annotated[
+    str | None, typer.Option(help="What separates several labels in a column.", show_default="one label a text")
+]
 ExcludeSeen = Annotated[
     bool,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparsenet.kernels._numba_dual import dual_train
 from sparsenet.kernels._numba_inference import predict_topk
 from sparsenet.kernels._numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels._numba_lsh import (
@@ -14,16 +15,20 @@ from sparsenet.kernels._numba_lsh import (
 from sparsenet.kernels._numba_matmul import matmul
 from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
 from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_xmc
+from sparsenet.kernels._numba_scorer import TextScorer, text_points
 from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
+from sparsenet.kernels._numba_text import text_features, text_room
 from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
+    "TextScorer",
     "adagrad_rows",
     "adam_rows",
     "bce_gradient",
     "count_marks",
     "csr_matmul",
+    "dual_train",
     "has_bf16",
     "isa_available",
     "isa_used",
@@ -42,6 +47,9 @@ __all__ = [
     "sgd_rows",
     "shortlist",
     "softmax_gradient",
+    "text_features",
+    "text_points",
+    "text_room",
     "transpose_batch",
     "wide_forward",
     "wide_gradient",

@@ -52,6 +52,7 @@ DTYPES = {
     "i64": np.dtype(np.int64),
     "u8": np.dtype(np.uint8),
     "u16": np.dtype(np.uint16),
+    "u64": np.dtype(np.uint64),
 }
 
 

@@ -1,0 +1,173 @@
+"""One run of one system on texts, in a process of its own: ``python bench/text_peers.py JOB.json``, JSON to stdout.
+
+It needs Python and the one library of its system. Texts and labels come as lists; what a system needs beside them
+(files, vectorising) is part of its training or prediction and measured with it. Importing is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Predict = Callable[[list[str]], list[str]]
+
+
+class Sparsenet:
+    def __init__(self, threads: int, seed: int) -> None:
+        from sparsenet import TextClassifier, kernels
+
+        kernels.backend()
+        self.model = TextClassifier(n_jobs=threads, random_state=seed)
+        TextClassifier(n_jobs=1).fit(["warm up", "the process"], ["a", "b"])  # imports come late
+
+    def train(self, texts: list[str], labels: list[str]) -> None:
+        self.model.fit(texts, labels)
+
+    def predict(self, texts: list[str]) -> list[str]:
+        return self.model.predict(texts).tolist()
+
+    def one(self, text: str) -> str:
+        return self.model.predict_one(text)
+
+    def save(self, folder: Path) -> None:
+        self.model.save(folder / "model")
+
+
+class ScikitLearn:
+    def __init__(self, threads: int, seed: int, kind: str) -> None:
+        from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression, SGDClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.svm import LinearSVC
+
+        parts = {
+            "linearsvc": (TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC(random_state=seed)),
+            "logistic": (TfidfVectorizer(sublinear_tf=True), LogisticRegression(max_iter=1000)),
+            "sgd": (HashingVectorizer(ngram_range=(1, 2)), SGDClassifier(n_jobs=threads, random_state=seed)),
+        }
+        self.model = make_pipeline(*parts[kind])
+
+    def train(self, texts: list[str], labels: list[str]) -> None:
+        self.model.fit(texts, labels)
+
+    def predict(self, texts: list[str]) -> list[str]:
+        return self.model.predict(texts).tolist()
+
+    def one(self, text: str) -> str:
+        return self.model.predict([text])[0]
+
+    def save(self, folder: Path) -> None:
+        import joblib
+
+        joblib.dump(self.model, folder / "model")
+
+
+class FastText:
+    def __init__(self, threads: int, seed: int, **settings: Any) -> None:
+        import fasttext
+
+        self.library, self.seed, self.settings = fasttext, seed, settings
+
+    def train(self, texts: list[str], labels: list[str]) -> None:
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            for i in np.random.default_rng(self.seed).permutation(len(texts)):  # it never shuffles
+                file.write(f"__label__{labels[i]} {_plain(texts[i])}\n")
+            file.flush()
+            # Twelve threads, its default, on the CPUs that all share: see README.md.
+            options = {"thread": 12, "seed": self.seed, "verbose": 0, "wordNgrams": 2}
+            self.model = self.library.train_supervised(file.name, **options, **self.settings)
+
+    def predict(self, texts: list[str]) -> list[str]:
+        answers, _ = self.model.predict([_plain(text) for text in texts])
+        return [own[0].removeprefix("__label__") if own else "" for own in answers]
+
+    def one(self, text: str) -> str:
+        return self.model.predict(_plain(text))[0][0]
+
+    def save(self, folder: Path) -> None:
+        self.model.save_model(str(folder / "model"))
+
+
+class VowpalWabbit:
+    def __init__(self, threads: int, seed: int, passes: int) -> None:
+        from vowpalwabbit import pyvw
+
+        self.library, self.seed, self.passes = pyvw, seed, passes
+
+    def train(self, texts: list[str], labels: list[str]) -> None:
+        self.names = sorted(set(labels))
+        number = {label: i + 1 for i, label in enumerate(self.names)}
+        lines = [f"{number[label]} | {_tokens(text)}" for text, label in zip(texts, labels, strict=True)]
+        options = f"--oaa {len(self.names)} --ngram 2 -b 22 --loss_function logistic --quiet --random_seed {self.seed}"
+        self.model = self.library.Workspace(options)
+        random = np.random.default_rng(self.seed)
+        for _ in range(self.passes):
+            for i in random.permutation(len(lines)):
+                self.model.learn(lines[i])
+
+    def predict(self, texts: list[str]) -> list[str]:
+        return [self.one(text) for text in texts]
+
+    def one(self, text: str) -> str:
+        return self.names[int(self.model.predict(f"| {_tokens(text)}")) - 1]
+
+    def save(self, folder: Path) -> None:
+        self.model.save(str(folder / "model"))
+
+
+def _plain(text: str) -> str:
+    return text.replace("\n", " ").lower()
+
+
+def _tokens(text: str) -> str:
+    return " ".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
+
+
+SYSTEMS: dict[str, Callable[[int, int], Any]] = {
+    "sparsenet": Sparsenet,
+    "linearsvc": lambda threads, seed: ScikitLearn(threads, seed, "linearsvc"),
+    "logistic": lambda threads, seed: ScikitLearn(threads, seed, "logistic"),
+    "sgd": lambda threads, seed: ScikitLearn(threads, seed, "sgd"),
+    "fasttext": lambda threads, seed: FastText(threads, seed, epoch=5),
+    "fasttext-25": lambda threads, seed: FastText(threads, seed, epoch=25, bucket=200_000, lr=1.0),
+    "vw": lambda threads, seed: VowpalWabbit(threads, seed, passes=5),
+}
+
+
+def measure(job: dict[str, Any]) -> dict[str, Any]:
+    """Train, predict, and time both."""
+    texts, labels, test, truth = (job["train"][0], job["train"][1], *job["test"])
+    system = SYSTEMS[job["system"]](job["threads"], job["seed"])
+    cpu, wall = time.process_time(), time.perf_counter()
+    system.train(texts, labels)
+    found: dict[str, Any] = {"train_cpu": time.process_time() - cpu, "train_wall": time.perf_counter() - wall}
+    cpu, wall = time.process_time(), time.perf_counter()
+    answers = system.predict(test)
+    found |= {"bulk_cpu": len(test) / (time.process_time() - cpu), "bulk": len(test) / (time.perf_counter() - wall)}
+    found["accuracy"] = float(np.mean([a == b for a, b in zip(answers, truth, strict=True)]))
+    times = []
+    for text in test[:50] + test[:2000]:
+        start = time.perf_counter()
+        system.one(text)
+        times.append(time.perf_counter() - start)
+    found |= {f"single_us_p{p}": 1e6 * float(np.percentile(times[50:], p)) for p in (50, 99)}
+    with tempfile.TemporaryDirectory() as folder:
+        system.save(Path(folder))
+        files = [file for file in Path(folder).rglob("*") if file.is_file()]
+        found["model_mb"] = sum(file.stat().st_size for file in files) / 1e6
+    return found
+
+
+if __name__ == "__main__":
+    out = os.dup(1)
+    os.dup2(2, 1)  # what libraries print is not the result
+    result = measure(json.loads(Path(sys.argv[1]).read_text()))
+    os.write(out, json.dumps(result).encode())

@@ -1,0 +1,206 @@
+// Bindings of the text kernels; what they mean is in text.h.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "arrays.h"
+#include "scorer.h"
+#include "text.h"
+
+namespace sparsenet {
+namespace {
+
+using Array = const py::array&;
+
+UnicodeTable checked_table(Array pages, Array entries) {
+  Vector<const uint16_t> pages_(pages, "pages");
+  Vector<const int32_t> entries_(entries, "entries");
+  pages_.require(0, kPages, "pages of Unicode");
+  uint16_t last = 0;
+  for (int64_t i = 0; i < kPages; ++i) last = std::max(last, pages_.data()[i]);
+  if (entries_.size() < (int64_t{last} + 1) << kPageBits) entries_.fail("is too short for its pages");
+  return {pages_.data(), entries_.data()};
+}
+
+void require_between(const char* name, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high)
+    throw py::value_error(std::string(name) + " must be from " + std::to_string(low) + " to " + std::to_string(high) +
+                          ", got " + std::to_string(value));
+}
+
+TextRules checked_rules(int word_ngrams, int char_low, int char_high, int bits) {
+  require_between("word_ngrams", word_ngrams, 1, kMostWords);
+  require_between("char_low", char_low, 1, kLongestWord);
+  if (char_high != 0) require_between("char_high", char_high, char_low, kLongestWord);
+  require_between("bits", bits, 2, 30);
+  return {word_ngrams, char_low, char_high, bits};
+}
+
+void bind_text_features(Array text, Array offsets, Array pages, Array entries, int word_ngrams, int char_low,
+                        int char_high, int bits, Array ends, Array slots, Array counts, int threads) {
+  Vector<const uint8_t> text_(text, "text");
+  Vector<const int64_t> offsets_(offsets, "offsets");
+  Vector<int64_t> ends_(ends, "ends");
+  Vector<int32_t> slots_(slots, "slots"), counts_(counts, "counts");
+  const TextRules rules = checked_rules(word_ngrams, char_low, char_high, bits);
+  const UnicodeTable table = checked_table(pages, entries);
+  if (offsets_.size() < 1) offsets_.fail("must have at least one entry");
+  ends_.require(0, offsets_.size() - 1, "texts");
+  counts_.require(0, slots_.size(), "size of slots");
+  const int64_t* o = offsets_.data();
+  int64_t room = 0;
+  if (o[0] < 0) offsets_.fail("must not be negative");
+  for (int64_t i = 0; i < ends_.size(); ++i) {
+    if (o[i + 1] < o[i]) offsets_.fail("must not fall");
+    room += most_features(o[i + 1] - o[i], rules);
+  }
+  if (o[ends_.size()] > text_.size()) offsets_.fail("must not exceed the size of text");
+  if (slots_.size() < room) slots_.fail("must have room for " + std::to_string(room) + " features");
+  checked_threads(threads);
+  Released released;
+  text_features(text_.data(), o, ends_.size(), table, rules, ends_.data(), slots_.data(), counts_.data(), threads);
+}
+
+int64_t bind_most_features(Array offsets, int word_ngrams, int char_low, int char_high, int bits) {
+  Vector<const int64_t> offsets_(offsets, "offsets");
+  const TextRules rules = checked_rules(word_ngrams, char_low, char_high, bits);
+  int64_t room = 0;
+  for (int64_t i = 1; i < offsets_.size(); ++i)
+    room += most_features(offsets_.data()[i] - offsets_.data()[i - 1], rules);
+  return room;
+}
+
+Vocabulary checked_vocabulary(TextRules rules, Array used, Array ranks, Array weights, Array log_counts) {
+  Vector<const uint64_t> used_(used, "used");
+  Vector<const int32_t> ranks_(ranks, "ranks");
+  Vector<const float> weights_(weights, "weights"), log_counts_(log_counts, "log_counts");
+  const int64_t words = ((int64_t{1} << rules.bits) + 63) / 64;
+  used_.require(0, words, "slots, 64 to an entry");
+  ranks_.require(0, words, "size of used");
+  log_counts_.require(0, kCounts, "counts that are told apart");
+  int64_t found = 0;
+  for (int64_t i = 0; i < words; ++i) {
+    if (ranks_.data()[i] != found) ranks_.fail("must count the bits of used");
+    found += __builtin_popcountll(used_.data()[i]);
+  }
+  weights_.require(0, found, "bits of used");
+  return {used_.data(), ranks_.data(), weights_.data(), log_counts_.data()};
+}
+
+void bind_text_points(Array ends, Array slots, Array counts, int char_high, int bits, Array used, Array ranks,
+                      Array weights, Array log_counts, Array out_ends, Array rows, Array values, int threads) {
+  Vector<const int64_t> ends_(ends, "ends");
+  Vector<const int32_t> slots_(slots, "slots"), counts_(counts, "counts");
+  Vector<int64_t> out_ends_(out_ends, "out_ends");
+  Vector<int32_t> rows_(rows, "rows");
+  Vector<float> values_(values, "values");
+  const TextRules rules = checked_rules(1, 1, char_high, bits);
+  const Vocabulary vocabulary = checked_vocabulary(rules, used, ranks, weights, log_counts);
+  counts_.require(0, slots_.size(), "size of slots");
+  rows_.require(0, slots_.size(), "size of slots");
+  values_.require(0, slots_.size(), "size of slots");
+  out_ends_.require(0, ends_.size(), "size of ends");
+  int64_t last = 0;
+  for (int64_t i = 0; i < ends_.size(); ++i) {
+    if (ends_.data()[i] < last) ends_.fail("must not fall");
+    last = ends_.data()[i];
+  }
+  if (last > slots_.size()) ends_.fail("must not exceed the size of slots");
+  checked_threads(threads);
+  Released released;
+  text_points(vocabulary, rules, ends_.data(), ends_.size(), slots_.data(), counts_.data(), out_ends_.data(),
+              rows_.data(), values_.data(), threads);
+}
+
+// Holds the arrays of a model, checked once: to look at each of them again would take longer than to score a short
+// text. They are the caller's, and must not change while this is in use.
+class TextScorer {
+ public:
+  TextScorer(Array pages, Array entries, int word_ngrams, int char_low, int char_high, int bits, Array used,
+             Array ranks, Array weights, Array log_counts, Array matrix, Array factors, Array bias, py::object indptr,
+             py::object columns)
+      : arrays_(
+            py::make_tuple(pages, entries, used, ranks, weights, log_counts, matrix, factors, bias, indptr, columns)),
+        rules_(checked_rules(word_ngrams, char_low, char_high, bits)),
+        table_(checked_table(pages, entries)),
+        vocabulary_(checked_vocabulary(rules_, used, ranks, weights, log_counts)) {
+    Vector<const float> factors_(factors, "factors"), bias_(bias, "bias");
+    factors_.require(0, weights.shape(0), "size of weights");
+    if (indptr.is_none()) {
+      Matrix<const int8_t> matrix_(matrix, "matrix");
+      matrix_.require(0, weights.shape(0), "size of weights").require(1, bias_.size(), "size of bias");
+      model_ = {matrix_.data(), nullptr, nullptr, factors_.data(), bias_.data(), bias_.size()};
+      return;
+    }
+    const py::array indptr_array = indptr.cast<py::array>(), columns_array = columns.cast<py::array>();
+    Vector<const int8_t> matrix_(matrix, "matrix");
+    Vector<const int64_t> indptr_(indptr_array, "indptr");
+    Vector<const int32_t> columns_(columns_array, "columns");
+    indptr_.require(0, weights.shape(0) + 1, "size of weights, and 1");
+    columns_.require(0, matrix_.size(), "size of matrix");
+    const int64_t* p = indptr_.data();
+    if (p[0] != 0 || p[weights.shape(0)] != matrix_.size()) indptr_.fail("must go from 0 to the size of matrix");
+    for (int64_t i = 0; i < weights.shape(0); ++i)
+      if (p[i + 1] < p[i]) indptr_.fail("must not fall");
+    for (int64_t k = 0; k < columns_.size(); ++k)
+      if (columns_.data()[k] < 0 || columns_.data()[k] >= bias_.size()) columns_.fail("must be below the size of bias");
+    model_ = {matrix_.data(), p, columns_.data(), factors_.data(), bias_.data(), bias_.size()};
+  }
+
+  void scores(Array text, Array offsets, Array out, int threads) const {
+    Vector<const uint8_t> text_(text, "text");
+    Vector<const int64_t> offsets_(offsets, "offsets");
+    Matrix<float> out_(out, "out");
+    out_.require(1, model_.n_columns, "columns of the model");
+    offsets_.require(0, out_.rows() + 1, "rows of out, and 1");
+    const int64_t* o = offsets_.data();
+    if (o[0] < 0 || o[out_.rows()] > text_.size()) offsets_.fail("must lie within the text");
+    for (int64_t i = 0; i < out_.rows(); ++i)
+      if (o[i + 1] < o[i]) offsets_.fail("must not fall");
+    checked_threads(threads);
+    Released released;
+    text_scores(table_, rules_, vocabulary_, model_, text_.data(), o, out_.rows(), out_.data(), threads);
+  }
+
+  py::tuple best(const py::str& text) const {
+    Py_ssize_t size = 0;
+    const char* utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+    if (utf8 == nullptr) throw py::error_already_set();
+    const int64_t offsets[2] = {0, size};
+    static thread_local std::vector<float> scores;
+    scores.resize(model_.n_columns);
+    text_scores(table_, rules_, vocabulary_, model_, reinterpret_cast<const uint8_t*>(utf8), offsets, 1, scores.data(),
+                1);
+    if (model_.n_columns == 1) return py::make_tuple(scores[0] > 0 ? 1 : 0, std::abs(scores[0]));
+    const auto best = std::max_element(scores.begin(), scores.end());
+    return py::make_tuple(best - scores.begin(), *best);
+  }
+
+ private:
+  py::tuple arrays_;  // keeps them alive
+  TextRules rules_;
+  UnicodeTable table_;
+  Vocabulary vocabulary_;
+  LinearModel model_;
+};
+
+}  // namespace
+
+void bind_text(py::module_& core) {
+  using namespace py::literals;
+  core.def("text_room", bind_most_features, "offsets"_a, "word_ngrams"_a, "char_low"_a, "char_high"_a, "bits"_a);
+  core.def("text_features", bind_text_features, "text"_a, "offsets"_a, "pages"_a, "entries"_a, "word_ngrams"_a,
+           "char_low"_a, "char_high"_a, "bits"_a, "ends"_a, "slots"_a, "counts"_a, "threads"_a);
+  core.def("text_points", bind_text_points, "ends"_a, "slots"_a, "counts"_a, "char_high"_a, "bits"_a, "used"_a,
+           "ranks"_a, "weights"_a, "log_counts"_a, "out_ends"_a, "rows"_a, "values"_a, "threads"_a);
+  py::class_<TextScorer>(core, "TextScorer")
+      .def(py::init<Array, Array, int, int, int, int, Array, Array, Array, Array, Array, Array, Array, py::object,
+                    py::object>(),
+           "pages"_a, "entries"_a, "word_ngrams"_a, "char_low"_a, "char_high"_a, "bits"_a, "used"_a, "ranks"_a,
+           "weights"_a, "log_counts"_a, "matrix"_a, "factors"_a, "bias"_a, "indptr"_a = py::none(),
+           "columns"_a = py::none())
+      .def("scores", &TextScorer::scores, "text"_a, "offsets"_a, "out"_a, "threads"_a)
+      .def("best", &TextScorer::best, "text"_a);
+}
+
+}  // namespace sparsenet

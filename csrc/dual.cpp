@@ -1,0 +1,64 @@
+#include "dual.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "threads.h"
+
+namespace sparsenet {
+namespace {
+
+// SplitMix64: the same numbers on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  // From 0 to n - 1; the bias of at most n / 2^64 does not matter here.
+  int64_t below(int64_t n) {
+    uint64_t z = state_ += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(n));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+void shuffle(int32_t* order, int64_t count, Random& random) {
+  for (int64_t i = count - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+}
+
+int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
+  std::vector<float> alpha(n * width, 0.0f);
+  std::vector<int32_t> order(n);
+  for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
+  Random random(rules.seed + static_cast<uint64_t>(problem.first_label));
+  float violation = std::numeric_limits<float>::infinity();
+  int64_t active = n;
+  int32_t epoch = 0;
+  while (epoch < rules.most_epochs && active > 0) {
+    shuffle(order.data(), active, random);
+    // Points that are further on the right side than any was wrong in the last pass rest from now on.
+    active = kernels().dual_epoch(problem, width, active, order.data(), violation, weight, alpha.data(), &violation);
+    ++epoch;
+    if (violation <= rules.tolerance) break;
+  }
+  return epoch;
+}
+
+}  // namespace
+
+void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,
+                int32_t* epochs, int threads) {
+  parallel_for(n_blocks, threads, [&](int64_t block) {
+    DualProblem own = problem;
+    own.first_label += block * width;
+    own.positive_slack += block * width;
+    own.negative_slack += block * width;
+    epochs[block] = train_block(own, n, width, rules, weight + block * (problem.n_features + 1) * width);
+  });
+}
+
+}  // namespace sparsenet

@@ -1,0 +1,87 @@
+// One-vs-rest linear classifiers by dual coordinate descent (Hsieh et al., 2008), a block of labels at a time: the
+// scores of a point for all labels of the block are one vector, so each weight row is a cache line or less.
+
+// Visits count points in `order` once and returns how many of them may still move; these come first in `order`.
+// As compiler vectors, so that scores stay in registers: from plain loops over 16 labels GCC makes code that stores
+// and loads them for each feature.
+template <int width>
+struct DualLanes {
+  typedef float Floats __attribute__((vector_size(width * sizeof(float)), aligned(4), may_alias));
+};
+template <>
+struct DualLanes<1> {
+  typedef float Floats;
+};
+
+template <int width>
+int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float idle_above, float* weight, float* alpha,
+                   float* violation) {
+  using Floats = typename DualLanes<width>::Floats;
+  constexpr float kStill = 1e-6f;  // a smaller move is none
+  float worst[width] = {};
+  int64_t kept = 0;
+  float* bias = weight + p.n_features * width;
+  for (int64_t at = 0; at < count; ++at) {
+    const int64_t i = order[at];
+    float score[width], sign[width], move[width], next[width];
+    for (int c = 0; c < width; ++c) sign[c] = -1;
+    for (int64_t j = p.label_indptr[i]; j < p.label_indptr[i + 1]; ++j) {
+      const int64_t c = p.labels[j] - p.first_label;
+      if (c >= 0 && c < width) sign[c] = 1;
+    }
+    const int64_t stop = p.csr.indptr[i + 1];
+    Floats sum = *reinterpret_cast<const Floats*>(bias);
+    for (int64_t j = p.csr.indptr[i]; j < stop; ++j)
+      sum += p.csr.data[j] * *reinterpret_cast<const Floats*>(weight + int64_t{p.csr.indices[j]} * width);
+    memcpy(score, &sum, sizeof(score));
+    const float* a = alpha + i * width;
+    const float square = p.squares[i];
+    int32_t moved = 0, busy = 0;  // not the largest of all: the compiler would not vectorise that
+    for (int c = 0; c < width; ++c) {
+      const float slack = sign[c] > 0 ? p.positive_slack[c] : p.negative_slack[c];
+      const float before = a[c];
+      const float gradient = sign[c] * score[c] - 1 + slack * before;
+      const float free = before - gradient / (square + slack);
+      const float after = free > 0 ? free : 0;
+      const float change = after - before;
+      const float wrong = gradient < 0 ? -gradient : before > 0 ? gradient : 0;
+      moved |= (change > kStill) | (change < -kStill);
+      busy |= (after > 0) | (gradient < idle_above);
+      worst[c] = wrong > worst[c] ? wrong : worst[c];
+      move[c] = change * sign[c];
+      next[c] = after;
+    }
+    if (moved) {
+      Floats step;
+      memcpy(&step, move, sizeof(step));
+      for (int64_t j = p.csr.indptr[i]; j < stop; ++j)
+        *reinterpret_cast<Floats*>(weight + int64_t{p.csr.indices[j]} * width) += p.csr.data[j] * step;
+      *reinterpret_cast<Floats*>(bias) += step;
+      memcpy(alpha + i * width, next, sizeof(next));
+    }
+    order[at] = order[kept];
+    order[kept] = static_cast<int32_t>(i);
+    kept += busy;
+  }
+  *violation = 0;
+  for (int c = 0; c < width; ++c) *violation = worst[c] > *violation ? worst[c] : *violation;
+  return kept;
+}
+
+int64_t dual_epoch(const DualProblem& p, int64_t width, int64_t count, int32_t* order, float idle_above, float* weight,
+                   float* alpha, float* violation) {
+  switch (width) {
+    case 1:
+      return dual_visit<1>(p, count, order, idle_above, weight, alpha, violation);
+    case 4:
+      return dual_visit<4>(p, count, order, idle_above, weight, alpha, violation);
+    case 8:
+      return dual_visit<8>(p, count, order, idle_above, weight, alpha, violation);
+    default:
+      return dual_visit<16>(p, count, order, idle_above, weight, alpha, violation);
+  }
+}
+
+void add_scaled(const int8_t* row, float x, int64_t width, float* sums) {
+  for (int64_t c = 0; c < width; ++c) sums[c] += x * static_cast<float>(row[c]);
+}

@@ -1,0 +1,43 @@
+// From texts to the weighted features of a linear model, and to its scores.
+#pragma once
+
+#include <cstdint>
+
+#include "text.h"
+
+namespace sparsenet {
+
+// Which slots are features of a model, and what each counts: feature ranks[s >> 6] + (bits below s in used[s >> 6]).
+struct Vocabulary {
+  const uint64_t* used;
+  const int32_t* ranks;
+  const float* weights;     // of each feature
+  const float* log_counts;  // 1 + log(count), kCounts entries; more occurrences count as the last
+};
+constexpr int64_t kCounts = 256;
+
+// Weights 8 bits wide, with a factor for each row. With `indptr`, only some of each row's are there: those of
+// columns[indptr[f]] ... columns[indptr[f + 1] - 1].
+struct LinearModel {
+  const int8_t* matrix;  // (n_features, n_columns)
+  const int64_t* indptr;
+  const int32_t* columns;
+  const float* factors;
+  const float* bias;
+  int64_t n_columns;
+};
+
+// The features of a text that the vocabulary has, words and characters each scaled to the same length, 1 in all.
+// Returns how many; `rows` and `values` have room for n and may be `slots` and `counts`, reinterpreted.
+int64_t weigh(const Vocabulary& vocabulary, TextRules rules, const int32_t* slots, const int32_t* counts, int64_t n,
+              int32_t* rows, float* values);
+
+// The same for rows that end before slots[ends[i]]; what is left of row i ends before rows[out_ends[i]].
+void text_points(const Vocabulary& vocabulary, TextRules rules, const int64_t* ends, int64_t n, const int32_t* slots,
+                 const int32_t* counts, int64_t* out_ends, int32_t* rows, float* values, int threads);
+
+// Scores (n, n_columns) of texts text[offsets[i] : offsets[i + 1]].
+void text_scores(UnicodeTable table, TextRules rules, const Vocabulary& vocabulary, const LinearModel& model,
+                 const uint8_t* text, const int64_t* offsets, int64_t n, float* scores, int threads);
+
+}  // namespace sparsenet

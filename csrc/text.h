@@ -1,0 +1,72 @@
+// Texts to features: Unicode case folding and word boundaries, n-grams of words, n-grams of characters inside words,
+// hashed into a fixed number of slots without a dictionary.
+//
+// Integers only: features are bit-identical on every CPU, and equal to those of the twin in kernels/_numba_text.py.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sparsenet {
+
+// What there is to know of each code point, in two stages: entries[pages[c >> 7] * 128 + (c & 127)] is
+// (folded - c) * 8 + its class. Made by tools/unicode_tables.py.
+struct UnicodeTable {
+  const uint16_t* pages;
+  const int32_t* entries;
+};
+constexpr int kPageBits = 7;
+constexpr int64_t kPages = 0x110000 >> kPageBits;
+
+struct TextRules {
+  int word_ngrams;          // n-grams of 1 to so many words
+  int char_low, char_high;  // lengths of the n-grams of characters; none where char_high is 0
+  int bits;                 // of a slot; the upper half of all slots is for characters
+};
+constexpr int kMostWords = 8;     // of an n-gram
+constexpr int kLongestWord = 64;  // characters of a word whose n-grams are taken
+
+// The distinct features of one text and how often each occurs, in order of first appearance, written to room that the
+// caller has. Kept for the next text, so that short ones cost no allocation.
+class TextFeatures {
+ public:
+  TextFeatures(UnicodeTable table, TextRules rules);
+
+  // Returns how many features there are; `slots` and `counts` have room for `most_features(size)`.
+  int64_t extract(const uint8_t* text, int64_t size, int32_t* slots, int32_t* counts);
+
+ private:
+  const uint8_t* read_ascii_word(const uint8_t* at, const uint8_t* end);
+  void read(uint32_t code);
+  void append(uint32_t code);
+  void add_symbol(uint32_t code);
+  void end_word();
+  void add_token(uint64_t hash, bool alone);
+  void add_characters();
+  void add(uint64_t hash, int32_t half);
+  void grow();
+
+  UnicodeTable table_;
+  TextRules rules_;
+  uint8_t ascii_[256];  // folded, of those bytes that are a letter or digit by themselves; of others 0
+  int32_t* slots_ = nullptr;
+  int32_t* counts_ = nullptr;
+  int64_t found_ = 0;
+  std::vector<int32_t> places_ = std::vector<int32_t>(1024, 0);  // by hash of the slot: 1 + its position, or 0
+  uint64_t history_[kMostWords] = {};                            // hashes of the last n-grams, of 1, 2, ... words
+  int64_t n_history_ = 0;
+  uint64_t word_ = 0;  // hash of the word that is being read
+  int64_t length_ = 0;
+  uint32_t pending_ = 0;              // an apostrophe that may turn out to be inside a word; 0: none
+  bool single_ = false;               // the word is a character of a script that has no spaces
+  uint32_t codes_[kLongestWord + 2];  // of that word, between its boundaries
+};
+
+// Of a text of so many bytes, the most features that there can be.
+int64_t most_features(int64_t size, TextRules rules);
+
+// Texts text[offsets[i] : offsets[i + 1]] to rows: ends[i] features up to the end of row i, entries one after another.
+void text_features(const uint8_t* text, const int64_t* offsets, int64_t n, UnicodeTable table, TextRules rules,
+                   int64_t* ends, int32_t* slots, int32_t* counts, int threads);
+
+}  // namespace sparsenet

@@ -1,0 +1,117 @@
+"""Training of one-vs-rest linear classifiers in Numba: what ``csrc/dual.cpp`` does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
+
+_STILL = np.float32(1e-6)
+
+
+@checked(
+    indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", squares="f32 n", label_indptr="ptr n+1 m",
+    labels="i32 >=m", positive_slack="f32 l", negative_slack="f32 l", weight="out f32 b d+1 w", epochs="out i32 b",
+)  # fmt: skip
+def dual_train(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    squares: F32,
+    label_indptr: I64,
+    labels: I32,
+    first_label: int,
+    positive_slack: F32,
+    negative_slack: F32,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    weight: F32,
+    epochs: I32,
+    threads: int,
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    n_blocks, _, width = weight.shape
+    if width not in (1, 4, 8, 16):
+        raise ValueError(f"weight must have 1, 4, 8 or 16 columns, got {width}")
+    if len(positive_slack) != n_blocks * width:
+        raise ValueError(f"positive_slack must have {n_blocks * width} entries, got {len(positive_slack)}")
+    points = (indptr, indices, data, squares, label_indptr, labels)
+    slacks = (positive_slack.reshape(n_blocks, width), negative_slack.reshape(n_blocks, width))
+    limits = (first_label, most_epochs, np.float32(tolerance), np.uint64(seed))
+    parallel_for(_train_blocks, n_blocks, threads, points, slacks, limits, weight, epochs)
+
+
+@jit
+def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type: ignore[no-untyped-def]
+    first_label, most_epochs, tolerance, seed = limits
+    n, width = len(points[3]), weight.shape[2]
+    for block in range(first, last):
+        label = first_label + block * width
+        order = np.arange(n).astype(np.int32)
+        alpha = np.zeros((n, width), np.float32)
+        state = np.array([seed + np.uint64(label)])
+        violation = np.float32(np.inf)
+        active, epoch = n, 0
+        while epoch < most_epochs and active > 0:
+            _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
+            slack = (slacks[0][block], slacks[1][block])
+            out = (violation, weight[block], alpha)
+            active, violation = _visit(points, slack, label, order[:active], *out)  # type: ignore[no-untyped-call]
+            epoch += 1
+            if violation <= tolerance:
+                break
+        epochs[block] = epoch
+
+
+@jit
+def _shuffle(order, state):  # type: ignore[no-untyped-def]
+    for i in range(len(order) - 1, 0, -1):
+        state[0] += np.uint64(0x9E3779B97F4A7C15)
+        z = state[0]
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        j = np.int64((z ^ (z >> np.uint64(31))) % np.uint64(i + 1))
+        order[i], order[j] = order[j], order[i]
+
+
+@jit
+def _visit(points, slack, label, order, idle_above, weight, alpha):  # type: ignore[no-untyped-def]
+    indptr, indices, data, squares, label_indptr, labels = points
+    width = weight.shape[1]
+    bias = weight[-1]
+    score, sign, move = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
+    most, kept = np.float32(0), 0
+    for at in range(len(order)):
+        i = order[at]
+        score[:] = bias
+        sign[:] = -1
+        for j in range(label_indptr[i], label_indptr[i + 1]):
+            if 0 <= labels[j] - label < width:
+                sign[labels[j] - label] = 1
+        for j in range(indptr[i], indptr[i + 1]):
+            row, x = weight[indices[j]], data[j]
+            for c in range(width):
+                score[c] += x * row[c]
+        largest, busy = np.float32(0), False
+        for c in range(width):
+            own = slack[0][c] if sign[c] > 0 else slack[1][c]
+            before = alpha[i, c]
+            gradient = sign[c] * score[c] - np.float32(1) + own * before
+            after = max(before - gradient / (squares[i] + own), np.float32(0))
+            busy = busy or after > 0 or gradient < idle_above
+            largest = max(largest, abs(after - before))
+            most = max(most, -gradient if gradient < 0 else gradient if before > 0 else np.float32(0))
+            move[c] = (after - before) * sign[c]
+            alpha[i, c] = after
+        if largest > _STILL:
+            for j in range(indptr[i], indptr[i + 1]):
+                row, x = weight[indices[j]], data[j]
+                for c in range(width):
+                    row[c] += x * move[c]
+            for c in range(width):
+                bias[c] += move[c]
+        order[at] = order[kept]
+        order[kept] = i
+        kept += busy
+    return kept, most

@@ -1,0 +1,346 @@
+"""The scikit-learn face of text classification: `TextClassifier`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from sparsenet import kernels, storage
+from sparsenet._machine import default_threads
+from sparsenet._validation import integer
+from sparsenet.batches import Rows
+from sparsenet.data import DataError
+from sparsenet.data.rows import Column
+from sparsenet.estimators.fitting import run_seed
+from sparsenet.estimators.targets import Target
+from sparsenet.text import calibration
+from sparsenet.text.featuriser import encode, unicode_table
+from sparsenet.text.inputs import check_texts, read_texts
+from sparsenet.text.linear import LinearModel
+from sparsenet.text.settings import TextSettings
+from sparsenet.text.vocabulary import Vocabulary, log_counts
+
+if TYPE_CHECKING:
+    from sparsenet.text.explain import Explanation
+
+F32 = NDArray[np.float32]
+#: Texts that are scored at a time: the scores of all labels for so many are held.
+CELLS_AT_A_TIME = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """All that a fitted classifier is, beside its parameters."""
+
+    target: Target
+    vocabulary: Vocabulary
+    model: LinearModel
+    counts: NDArray[np.int64]
+    n_texts: int
+    calls: int = 0
+    weight: F32 | None = None  # before rounding, once partial_fit needs it
+
+    @cached_property
+    def scorer(self) -> kernels.TextScorer:
+        """The kernel's view of the model."""
+        rules, model, words = self.vocabulary.rules, self.model, self.vocabulary
+        vocabulary: tuple[Any, ...] = (*words.tables(), words.weights, log_counts())
+        matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias, model.indptr, model.columns)
+        return kernels.TextScorer(*unicode_table(), *rules.as_tuple(), *vocabulary, *matrix)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "scorer"}
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether a text has one label."""
+        return self.target.kind == "single"
+
+
+class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A classifier of raw texts, for a few to a few thousand labels, one or several a text.
+
+    Words, pairs of words and pieces of words become features without a dictionary; each label is a linear function of
+    them, trained as a support vector machine. Training takes seconds, an answer microseconds, a model megabytes.
+
+    Parameters
+    ----------
+    word_ngrams : int
+        Features are runs of 1 to so many words.
+    char_ngrams : "auto", (int, int) or None
+        Lengths of the runs of characters inside words that are features too. ``"auto"``: 3 to 5, and none where there
+        is more than 8 MiB of text.
+    cost : float
+        Of an error in training, against simplicity: lower for noisy labels, higher for clean ones.
+    epochs : int
+        The most passes over the texts.
+    class_weight : None, "balanced" or dict
+        Multiplies `cost` for the texts of a label; ``"balanced"`` by how much rarer it is than labels are on average.
+    validation_fraction : "auto" or float
+        Share of texts that are held out at first, to measure `validation_score_` and to calibrate probabilities; the
+        model that is kept has seen them all. ``"auto"``: a tenth, 5,000 at most, where there are at least 200 texts.
+    time_budget : float or None
+        Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out.
+    bits : int
+        Features are hashed into ``2**bits`` slots.
+    n_jobs : int or None
+        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
+    random_state : int, RandomState or None
+        An integer gives equal models, bit for bit.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+    validation_score_ : float or None
+        Share of held-out texts whose best label was right, before the model saw them.
+    search_ : list of dict
+        What was tried under a time budget, and its score.
+    label_counts_ : ndarray of shape (n_labels,)
+        How many training texts had each label.
+
+    Examples
+    --------
+    >>> from sparsenet import TextClassifier
+    >>> texts = ["what a lovely film", "lovely, just lovely", "a dull film", "dull and long"]
+    >>> model = TextClassifier(random_state=0).fit(texts, ["good", "good", "bad", "bad"])
+    >>> model.predict(["a lovely evening"]).tolist()
+    ['good']
+    >>> model.predict_one("so dull")
+    'bad'
+    """
+
+    def __init__(
+        self,
+        *,
+        word_ngrams: int = 2,
+        char_ngrams: str | tuple[int, int] | None = "auto",
+        cost: float = 1.0,
+        epochs: int = 10,
+        class_weight: str | dict[Any, float] | None = None,
+        validation_fraction: str | float = "auto",
+        time_budget: float | None = None,
+        bits: int = 22,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.word_ngrams = word_ngrams
+        self.char_ngrams = char_ngrams
+        self.cost = cost
+        self.epochs = epochs
+        self.class_weight = class_weight
+        self.validation_fraction = validation_fraction
+        self.time_budget = time_budget
+        self.bits = bits
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # --- learning ---
+
+    def fit(self, X: Any, y: Any = None, *, text: Column = "text", target: Column = "label") -> Self:
+        """Learn from texts and their labels.
+
+        Parameters
+        ----------
+        X : sequence of str, or a path
+            Texts: a list, an array, a column of a data frame. Or a CSV, TSV, JSONL or Parquet file with columns `text`
+            and `target`, or a text file whose lines begin with ``__label__NAME``, as fastText has them.
+        y : labels
+            One a text, a list of labels for each, or an indicator of shape (n, n_labels); not with a file.
+        """
+        from sparsenet.text.fitting import fit
+
+        settings, seed = self._settings(), run_seed(self.random_state)
+        texts, labels = _texts_and_labels(X, y, text, target)
+        known, rows = Target.learn(labels)
+        _check_lengths(texts, rows)
+        return self._adopt(*fit(texts, known, rows, settings, seed, self._threads()))
+
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+        """Learn from further texts, from where the model stands; labels and words may be new.
+
+        Each call moves the weights no further than the new texts ask for. `classes` may name labels that are to come.
+        """
+        from sparsenet.text.fitting import fit, refit
+
+        settings, texts = self._settings(), check_texts(X)
+        if not self.__sklearn_is_fitted__():
+            known, rows = Target.learn(y, classes)
+            _check_lengths(texts, rows)
+            return self._adopt(*fit(texts, known, rows, settings, run_seed(self.random_state), self._threads()))
+        seed = run_seed(self.random_state, call=self._fitted.calls + 1)
+        return self._adopt(refit(self._fitted, texts, y, settings, seed, self._threads()), self.validation_score_, [])
+
+    # --- answers ---
+
+    def predict(self, X: Any) -> Any:
+        """Return the best label of each text (n,), or its labels of a probability above one half, as y came."""
+        fitted = self._checked()
+        model = fitted.model
+        if fitted.exclusive:
+            winners = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(X)]
+            return fitted.target.classes[np.concatenate([np.empty(0, np.int64), *winners])]
+        above = [model.steepness * scores + np.float32(model.shift) > 0 for scores in self._scores(X)]
+        mask = np.concatenate([np.empty((0, len(fitted.target.classes)), bool), *above])
+        indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
+        return fitted.target.decode(np.nonzero(mask)[1].astype(np.int32), indptr)
+
+    def predict_one(self, text: str) -> Any:
+        """Return the best label of one text, in microseconds."""
+        fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
+        if len(fitted.target.classes) == 1:
+            return fitted.target.classes[0]
+        try:
+            best, _ = fitted.scorer.best(text)
+        except UnicodeEncodeError:  # half of a surrogate pair
+            best, _ = fitted.scorer.best(text.encode("utf-8", "replace").decode())
+        return fitted.target.classes[best]
+
+    def predict_topk(self, X: Any, k: int = 5) -> csr_array:
+        """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""
+        k = min(integer("k", k, 1), len(self._checked().target.classes))
+        found = [self._best(self._probabilities(scores), k) for scores in self._scores(X)]
+        labels = np.concatenate([np.empty((0, k), np.int32), *(labels for labels, _ in found)])
+        values = np.concatenate([np.empty((0, k), np.float32), *(values for _, values in found)])
+        shape = (len(labels), len(self.classes_))
+        return csr_array((values.reshape(-1), labels.reshape(-1), np.arange(len(labels) + 1) * k), shape=shape)
+
+    def predict_proba(self, X: Any) -> F32:
+        """Return calibrated probabilities, (n, n_labels); of exclusive labels, those of a text sum to one."""
+        n_labels = len(self._checked().target.classes)
+        found = [self._probabilities(scores) for scores in self._scores(X)]
+        return np.concatenate([np.empty((0, n_labels), np.float32), *found])
+
+    def decision_function(self, X: Any) -> F32:
+        """Return the scores of all labels (n, n_labels); of two exclusive classes, that of the second (n,)."""
+        n_columns = len(self._checked().model.bias)
+        scores = np.concatenate([np.empty((0, n_columns), np.float32), *self._scores(X)])
+        return scores[:, 0] if self._fitted.exclusive and n_columns == 1 and len(self.classes_) == 2 else scores
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of texts whose best label is right."""
+        fitted, texts = self._checked(), check_texts(X)
+        truth = fitted.target.encode(y, drop_unknown=True)
+        _check_lengths(texts, truth)
+        best = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(texts)]
+        hits = is_hit(np.concatenate([np.empty(0, np.int64), *best]), truth)
+        return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+    def explain(self, text: str, label: Any = None) -> Explanation:
+        """Say what each word and piece of a word adds to the score of a label, by default of the best one."""
+        from sparsenet.text.explain import explain
+
+        return explain(self, self._checked(), text, label)
+
+    # --- models on disk ---
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all."""
+        from sparsenet.text import persistence
+
+        storage.save(path, *persistence.pack(self, self._checked()))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load what `save` saved; predictions are equal bit for bit. A ModelError says what is wrong with a model."""
+        from sparsenet.text import persistence
+
+        return persistence.unpack(cls, *storage.load(path))
+
+    # --- within ---
+
+    def _settings(self) -> TextSettings:
+        return TextSettings.of(self.get_params(deep=False))
+
+    def _threads(self) -> int:
+        return default_threads() if self.n_jobs in (None, -1) else int(self.n_jobs)
+
+    def _checked(self) -> Fitted:
+        check_is_fitted(self)
+        return self._fitted
+
+    def _adopt(self, fitted: Fitted, score: float | None, search: list[dict[str, Any]]) -> Self:
+        self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
+        self.validation_score_, self.search_ = score, search
+        return self
+
+    def _scores(self, X: Any) -> Iterator[F32]:
+        """Yield the scores of texts, a block after the other."""
+        fitted, threads, texts = self._checked(), self._threads(), check_texts(X)
+        n_columns = len(fitted.model.bias)
+        step = max(1, CELLS_AT_A_TIME // n_columns)
+        for begin in range(0, len(texts), step):
+            text, offsets = encode(texts[begin : begin + step])
+            out = np.empty((len(offsets) - 1, n_columns), np.float32)
+            fitted.scorer.scores(text, offsets, out, threads)
+            yield out
+
+    def _probabilities(self, scores: F32) -> F32:
+        model = self._fitted.model
+        if not self._fitted.exclusive:
+            return calibration.sigmoid(model.steepness * scores + np.float32(model.shift))
+        return calibration.softmax(model.steepness * both_classes(scores, len(self.classes_)))
+
+    @staticmethod
+    def _best(values: F32, k: int) -> tuple[NDArray[np.int32], F32]:
+        order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+        return order.astype(np.int32), np.take_along_axis(values, order, axis=1)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        tags.classifier_tags.multi_label = True
+        tags.no_validation = True
+        return tags
+
+
+def both_classes(scores: F32, n_labels: int) -> F32:
+    """Return a score for each label where a single column stands for two of them."""
+    return np.hstack([-scores, scores]) if scores.shape[1] == 1 and n_labels == 2 else scores
+
+
+def is_hit(best: NDArray[np.int64], truth: Rows) -> NDArray[np.bool_]:
+    """Tell for each text whether its best label is a true one."""
+    owners = np.repeat(np.arange(len(truth)), np.diff(truth.indptr))
+    return np.isin(np.arange(len(truth)) * truth.width + best, owners * truth.width + truth.indices)
+
+
+def _winners(scores: F32, n_labels: int) -> NDArray[np.int64]:
+    return np.asarray(both_classes(scores, n_labels).argmax(axis=1), np.int64)
+
+
+def _texts_and_labels(X: Any, y: Any, text: Column, target: Column) -> tuple[list[str], Any]:
+    if isinstance(X, str | Path):
+        if y is not None:
+            raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
+        texts, labels = read_texts(X, text, target)
+        if labels is None:
+            raise DataError(os.fspath(X), None, "holds no labels: no line has a word that begins with __label__")
+        if all(len(own) == 1 for own in labels):
+            return texts, [own[0] for own in labels]
+        return texts, labels
+    if y is None:
+        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+    return check_texts(X), y
+
+
+def _check_lengths(texts: list[str], labels: Rows) -> None:
+    if len(texts) != len(labels):
+        raise ValueError(f"X has {len(texts)} texts, y has {len(labels)} entries: y must have one for each text")
+    if len(labels.indices) == 0:
+        raise ValueError("y holds no label at all: at least one text must have one")

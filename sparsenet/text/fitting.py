@@ -1,0 +1,211 @@
+"""How a text classifier learns: features, held-out texts, calibration, search, and the model that is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.batches import Rows
+from sparsenet.estimators.targets import Target
+from sparsenet.text import calibration, linear
+from sparsenet.text.classifier import Fitted, both_classes, is_hit
+from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract
+from sparsenet.text.linear import LinearModel, LinearRules
+from sparsenet.text.settings import TextSettings
+from sparsenet.text.vocabulary import Vocabulary
+
+F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
+#: Passes that are enough to measure and calibrate on held-out texts.
+QUICK_EPOCHS = 5
+COSTS = (1.0, 0.3, 3.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Texts as counted features, and their labels as columns of a model."""
+
+    rows: TextRows
+    labels: Rows
+    exclusive: bool
+    costs: F32 | None
+    seed: int
+    threads: int
+
+    def columns(self, labels: Rows) -> Rows:
+        """Return what is learnt: for two exclusive classes, whether it is the second."""
+        if not self.exclusive or labels.width != 2:
+            return labels
+        second = labels.indices == 1
+        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(second)))
+        n = int(indptr[-1])
+        return Rows(indptr, np.zeros(n, np.int32), np.ones(n, np.float32), 1)
+
+    def train(self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules) -> LinearModel:
+        """Train a model on some of the texts."""
+        points, columns = vocabulary.points(rows, self.threads), self.columns(labels)
+        costs = self.costs
+        if costs is not None and columns.width == 1 != labels.width:
+            # One column for two classes: its negative texts are the positive ones of the other.
+            rules, costs = replace(rules, cost=rules.cost * float(costs[0])), costs[1:] / costs[0]
+        return linear.train_model(points, columns, rules, self.seed, self.threads, costs)
+
+
+def fit(
+    texts: list[str], target: Target, labels: Rows, settings: TextSettings, seed: int, threads: int
+) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
+    """Return a fitted model, the share of held-out texts that it got right, and what a search tried."""
+    deadline = time.monotonic() + (settings.time_budget or 0)
+    text, offsets = encode(texts)
+    features, rules = settings.features(int(offsets[-1])), settings.linear
+    counts = np.bincount(labels.indices, minlength=labels.width)
+    costs = class_costs(settings.class_weight, target, counts)
+    exclusive = target.kind == "single"
+    problem = Problem(extract(text, offsets, features, threads), labels, exclusive, costs, seed, threads)
+    held = split(len(labels), settings.held_out(len(labels), labels.width), seed)
+    score, steepness, shift, search = None, 2.0, 0.0, []
+    if held is not None:
+        trial = measure(problem, features, rules, held)
+        if settings.time_budget is not None:
+            search = [trial, *further_trials(problem, (text, offsets), features, rules, held, trial, deadline)]
+            trial = max(search, key=lambda tried: tried["score"])
+            if trial["features"] != features:
+                features = trial["features"]
+                problem = replace(problem, rows=extract(text, offsets, features, threads))
+            rules = replace(rules, cost=trial["cost"])
+        score, steepness, shift = trial["score"], trial["steepness"], trial["shift"]
+    vocabulary = Vocabulary.learn(features, problem.rows, labels)
+    model = problem.train(problem.rows, labels, vocabulary, rules).calibrated(steepness, shift)
+    fitted = Fitted(target, vocabulary, model, counts, len(labels))
+    return fitted, score, [described(tried) for tried in search]
+
+
+def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed: int, threads: int) -> Fitted:
+    """Return the model after further texts, whose labels and words may be new."""
+    new, labels = grown_target(fitted.target, y)
+    if len(labels) != len(texts):
+        raise ValueError(f"X has {len(texts)} texts, y has {len(labels)} entries: y must have one for each text")
+    where = np.searchsorted(new.classes, fitted.target.classes) if len(new.classes) else np.empty(0, np.int64)
+    text, offsets = encode(texts)
+    rows = extract(text, offsets, fitted.vocabulary.rules, threads)
+    vocabulary, features = fitted.vocabulary.grown(rows, fitted.n_texts)
+    before = fitted.model.weights() if fitted.weight is None else fitted.weight
+    exclusive = new.kind == "single"
+    if exclusive and before.shape[1] == 1 and len(new.classes) > 2:
+        before = both_classes(before, 2)
+    width = 1 if exclusive and before.shape[1] == 1 else len(new.classes)
+    start = np.zeros((len(vocabulary) + 1, width), np.float32)
+    start[-1] = -1  # what a label is that no text has had
+    places = np.arange(1) if width == 1 else where
+    start[np.ix_(np.append(features, len(vocabulary)), places)] = before
+    problem = Problem(rows, labels, exclusive, None, seed, threads)
+    columns = problem.columns(labels) if width == 1 else labels
+    points = vocabulary.points(rows, threads)
+    weight = linear.train(points, columns, settings.linear, seed, threads, start=start)
+    model = LinearModel.rounded(weight).calibrated(fitted.model.steepness, fitted.model.shift)
+    counts = np.bincount(labels.indices, minlength=len(new.classes))
+    counts[where] += fitted.counts
+    return Fitted(new, vocabulary, model, counts, fitted.n_texts + len(labels), fitted.calls + 1, weight)
+
+
+def grown_target(target: Target, y: Any) -> tuple[Target, Rows]:
+    """Return a target that knows the labels of y too, and y in its terms."""
+    own, _ = Target.learn(y)
+    if own.kind != target.kind:
+        raise ValueError(f"y must be of the kind {target.kind!r} as it was before, got the kind {own.kind!r}")
+    if target.kind in ("dense", "sparse"):
+        return target, target.encode(y)
+    if (own.classes.dtype.kind in "OU") != (target.classes.dtype.kind in "OU"):
+        raise ValueError(
+            f"y holds labels such as {own.classes[0]!r}, the model knows such as {target.classes[0]!r}: "
+            "use one type for all"
+        )
+    classes = np.array(sorted({*target.classes.tolist(), *own.classes.tolist()}), dtype=target.classes.dtype.kind)
+    new = replace(target, classes=classes if classes.dtype.kind != "U" else np.asarray(classes))
+    return new, new.encode(y)
+
+
+# --- measuring on held-out texts ---
+
+
+def split(n_texts: int, n_held: int, seed: int) -> tuple[I64, I64] | None:
+    """Return the texts to train on and those to measure on, or None."""
+    if n_held < 1:
+        return None
+    order = np.random.default_rng((seed, 2)).permutation(n_texts)
+    return np.sort(order[n_held:]), np.sort(order[:n_held])
+
+
+def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: tuple[I64, I64]) -> dict[str, Any]:
+    """Train on some texts and measure on the others, with features and weights of the former alone."""
+    (kept, labels), (others, truth) = ((take(problem.rows, part), problem.labels.take(part)) for part in held)
+    vocabulary = Vocabulary.learn(features, kept, labels)
+    quick = replace(rules, epochs=min(rules.epochs, QUICK_EPOCHS))
+    model = problem.train(kept, labels, vocabulary, quick)
+    scores = both_classes(model.scores(vocabulary.points(others, problem.threads), problem.threads), truth.width)
+    steepness, shift = calibration.fit(scores, truth, exclusive=problem.exclusive)
+    best = scores.argmax(axis=1).astype(np.int64)
+    score = float(is_hit(best, truth).mean())
+    return {"score": score, "steepness": steepness, "shift": shift, "features": features, "cost": rules.cost}
+
+
+def further_trials(
+    problem: Problem,
+    text: tuple[NDArray[np.uint8], I64],
+    features: FeatureRules,
+    rules: LinearRules,
+    held: tuple[I64, I64],
+    first: dict[str, Any],
+    deadline: float,
+) -> Iterator[dict[str, Any]]:
+    """Try other costs, then, with the best of these, other lengths of n-grams, while there is time."""
+    started, slowest, best = time.monotonic(), 0.0, first
+
+    def time_left() -> bool:
+        return time.monotonic() + 2 * slowest < deadline  # one more, and what follows
+
+    for cost in COSTS:
+        if cost != rules.cost and time_left():
+            trial = measure(problem, features, replace(rules, cost=cost), held)
+            slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
+            best = max(best, trial, key=lambda tried: tried["score"])
+            yield trial
+    for n_words in (3, 1):
+        if n_words != features.word_ngrams and time_left():
+            other = replace(features, word_ngrams=n_words)
+            changed = replace(problem, rows=extract(*text, other, problem.threads))
+            yield measure(changed, other, replace(rules, cost=best["cost"]), held)
+            slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
+
+
+def described(trial: dict[str, Any]) -> dict[str, Any]:
+    """Return what was tried, and how well it did, in the words of the parameters."""
+    return {"word_ngrams": trial["features"].word_ngrams, "cost": trial["cost"], "score": trial["score"]}
+
+
+def take(rows: TextRows, texts: I64) -> TextRows:
+    """Gather some texts."""
+    begin, lengths = rows.indptr[texts], rows.indptr[texts + 1] - rows.indptr[texts]
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    places = np.repeat(begin - indptr[:-1], lengths) + np.arange(indptr[-1])
+    return TextRows(indptr, rows.slots[places], rows.counts[places])
+
+
+def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 | None:
+    """Return by what the cost of each label's texts is multiplied; None: 1."""
+    if weight is None:
+        return None
+    if isinstance(weight, str):
+        return np.asarray(counts.sum() / np.maximum(counts, 1) / len(counts), np.float32)
+    unknown = set(weight) - set(target.classes.tolist())
+    if unknown:
+        raise ValueError(f"class_weight names {sorted(unknown)[0]!r}, which is no label of y")
+    found = np.array([weight.get(label, 1.0) for label in target.classes.tolist()], np.float32)
+    if not np.all(np.isfinite(found) & (found > 0)):
+        raise ValueError("class_weight must hold positive numbers")
+    return found

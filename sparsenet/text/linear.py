@@ -1,0 +1,196 @@
+"""A linear model of texts: one-vs-rest weights, 8 bits each, and what turns scores into probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet import kernels
+from sparsenet.batches import Rows
+
+F32 = NDArray[np.float32]
+I8 = NDArray[np.int8]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+#: Up to so many weights are kept as a table, 8 bits each; of more, those that are not smaller than SMALLEST. Points
+#: have length 1, so what is left out moves a score by little.
+MOST_DENSE = 1 << 26
+SMALLEST = 0.05
+#: A label of a block that is there to fill it up: no point moves it.
+_NO_COST = 1e30
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearRules:
+    """How linear models are trained.
+
+    Attributes
+    ----------
+    cost : float
+        Of an error, against the length of the weights: more fits the training texts more closely.
+    epochs, tolerance : when a label's training ends.
+    """
+
+    cost: float = 1.0
+    epochs: int = 10
+    tolerance: float = 0.1
+
+
+def train(
+    points: Rows,
+    labels: Rows,
+    rules: LinearRules,
+    seed: int,
+    threads: int,
+    *,
+    costs: F32 | None = None,
+    start: F32 | None = None,
+    group: range | None = None,
+) -> F32:
+    """Return the weights of each label, (n_features + 1, n_labels), the last row the biases.
+
+    `costs` (n_labels,) multiplies the cost of the positive points of a label; `start` is pulled towards, not zero.
+    Of a `group` of the labels alone, if one is given.
+    """
+    group = range(labels.width) if group is None else group
+    # The width goes by all labels: how they are grouped, which may depend on threads, must not change a bit.
+    n_labels, width = len(group), block_width(labels.width)
+    n_blocks = -(-n_labels // width)
+    weight = np.zeros((n_blocks, points.width + 1, width), np.float32)
+    if start is not None:
+        padded = np.zeros((points.width + 1, n_blocks * width), np.float32)
+        padded[:, :n_labels] = start
+        weight[...] = padded.reshape(points.width + 1, n_blocks, width).transpose(1, 0, 2)
+    negative = np.full(n_blocks * width, _NO_COST, np.float32)
+    negative[:n_labels] = 0.5 / rules.cost
+    positive = negative.copy()
+    if costs is not None:
+        positive[:n_labels] /= costs
+    passes = np.zeros(n_blocks, np.int32)
+    about_points = (points.indptr, points.indices, points.data, squares(points))
+    about_labels = (labels.indptr, labels.indices, group.start, positive, negative)
+    about_training = (rules.epochs, rules.tolerance, seed, weight, passes, threads)
+    arguments: tuple[Any, ...] = (*about_points, *about_labels, *about_training)
+    kernels.dual_train(*arguments)
+    return np.ascontiguousarray(weight.transpose(1, 0, 2).reshape(points.width + 1, -1)[:, :n_labels])
+
+
+def block_width(n_labels: int) -> int:
+    """Return how many labels are trained at a time, one of those that the kernel has."""
+    return next((width for width in (1, 4, 8) if n_labels <= width), 16)
+
+
+def squares(points: Rows) -> F32:
+    """Return the squared length of each point with a constant 1."""
+    sums = np.zeros(len(points.data) + 1)
+    np.cumsum(np.square(points.data, dtype=np.float64), out=sums[1:])
+    return (1 + sums[points.indptr[1:]] - sums[points.indptr[:-1]]).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Weights of 8 bits with a factor for each feature, biases, and the steepness of probabilities.
+
+    Attributes
+    ----------
+    matrix : shape (n_features, n_columns), or (n_weights,) with `indptr`; int8
+    factors : shape (n_features,)
+    bias : shape (n_columns,)
+    steepness, shift : float
+        A score s has the log odds ``steepness * s + shift``; over exclusive labels, the softmax of these.
+    indptr, columns : shape (n_features + 1,) and (n_weights,), or None
+        With many labels, only the weights that matter are kept: those of feature f are
+        ``matrix[indptr[f] : indptr[f + 1]]``, and `columns` says of which labels.
+    """
+
+    matrix: I8
+    factors: F32
+    bias: F32
+    steepness: float = 2.0
+    shift: float = 0.0
+    indptr: I64 | None = None
+    columns: I32 | None = None
+
+    @classmethod
+    def rounded(cls, weight: F32) -> LinearModel:
+        """Round weights with biases in the last row to 8 bits."""
+        largest = np.abs(weight[:-1]).max(axis=1, initial=0)
+        factors = (largest / 127).astype(np.float32)
+        inverse = np.divide(1, factors, out=np.zeros_like(factors), where=factors > 0)
+        matrix = np.rint(weight[:-1] * inverse[:, None]).astype(np.int8)
+        return cls(matrix, factors, weight[-1].copy())
+
+    @classmethod
+    def of_sparse(cls, weight: Any, bias: F32) -> LinearModel:
+        """Round the entries of a CSR matrix (n_features, n_columns) to 8 bits."""
+        d = weight.shape[0]
+        feature = np.repeat(np.arange(d), np.diff(weight.indptr))
+        largest = np.zeros(d, np.float32)
+        np.maximum.at(largest, feature, np.abs(weight.data))
+        factors = np.asarray(largest / 127, np.float32)
+        matrix = np.rint(weight.data / factors[feature]).astype(np.int8)
+        indptr, columns = weight.indptr.astype(np.int64), weight.indices.astype(np.int32)
+        return cls(matrix, factors, bias, indptr=indptr, columns=columns)
+
+    def weights(self) -> F32:
+        """Return the weights as they were before they were rounded, nearly, with the biases in the last row."""
+        if self.indptr is not None:
+            raise ValueError(
+                f"a model of {len(self.bias)} labels and {len(self.factors)} features keeps only the weights that "
+                "matter, and cannot learn on: fit it anew with all texts"
+            )
+        return np.concatenate([self.matrix * self.factors[:, None], self.bias[None]]).astype(np.float32)
+
+    def column(self, number: int) -> NDArray[np.float64]:
+        """Return the weights of one column, (n_features,)."""
+        if self.indptr is None:
+            return self.matrix[:, number].astype(np.float64) * self.factors
+        assert self.columns is not None
+        own = np.flatnonzero(self.columns == number)
+        feature = np.searchsorted(self.indptr, own, side="right") - 1
+        found = np.zeros(len(self.factors))
+        found[feature] = self.matrix[own] * self.factors[feature].astype(np.float64)
+        return found
+
+    def calibrated(self, steepness: float, shift: float) -> LinearModel:
+        """Return the same model with other probabilities."""
+        return replace(self, steepness=steepness, shift=shift)
+
+    def scores(self, points: Rows, threads: int) -> F32:
+        """Score points: (n, n_columns)."""
+        shape = (len(self.factors), len(self.bias))
+        if self.indptr is not None:
+            data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
+            X: Any = sparse.csr_array((points.data, points.indices, points.indptr), shape=(len(points), shape[0]))
+            W: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=shape)
+            found = (X @ W).toarray()
+            return np.asarray(found + self.bias, np.float32)
+        out = np.empty((len(points), shape[1]), np.float32)
+        dense = np.ascontiguousarray(self.matrix * self.factors[:, None])
+        kernels.csr_matmul(points.indptr, points.indices, points.data, dense, out, threads)
+        out += self.bias
+        return out
+
+
+def train_model(
+    points: Rows, labels: Rows, rules: LinearRules, seed: int, threads: int, costs: F32 | None
+) -> LinearModel:
+    """Train a model; with many labels and features, a group of labels at a time, keeping what matters of each."""
+    d, n_labels = points.width + 1, labels.width
+    if d * n_labels <= MOST_DENSE:
+        return LinearModel.rounded(train(points, labels, rules, seed, threads, costs=costs))
+    step = max(16 * threads, MOST_DENSE // d // 16 * 16)
+    kept, biases = [], []
+    for first in range(0, n_labels, step):
+        group = range(first, min(first + step, n_labels))
+        own = costs[group.start : group.stop] if costs is not None else None
+        weight = train(points, labels, rules, seed, threads, costs=own, group=group)
+        biases.append(weight[-1].copy())
+        weight = weight[:-1]
+        weight[np.abs(weight) < SMALLEST] = 0
+        kept.append(sparse.csr_array(weight))
+    return LinearModel.of_sparse(sparse.hstack(kept, format="csr"), np.concatenate(biases))

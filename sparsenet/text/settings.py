@@ -1,0 +1,78 @@
+"""The parameters of `TextClassifier`, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparsenet._validation import choice, integer, optional, real
+from sparsenet.text.featuriser import FeatureRules
+from sparsenet.text.linear import LinearRules
+
+#: With more text than this, words alone are as accurate or more so, in a quarter of the time.
+CHARACTERS_UP_TO = 8 << 20
+#: With more labels, nothing is held out unless that is asked for.
+MOST_MEASURED = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSettings:
+    """The parameters of an estimator; see there."""
+
+    word_ngrams: int
+    char_ngrams: tuple[int, int] | None
+    auto_characters: bool
+    bits: int
+    linear: LinearRules
+    class_weight: Any
+    validation_fraction: float | None
+    time_budget: float | None
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, p: Mapping[str, Any]) -> TextSettings:
+        """Check the parameters as `get_params` returns them."""
+        chars = p["char_ngrams"]
+        auto = isinstance(chars, str) and chars == "auto"
+        fraction = p["validation_fraction"]
+        weight = p["class_weight"]
+        if weight is not None and not isinstance(weight, Mapping):
+            choice("class_weight", weight, ("balanced",), ", a dict or None")
+        if isinstance(fraction, str):
+            choice("validation_fraction", fraction, ("auto",), " or a share of the texts")
+        return cls(
+            word_ngrams=integer("word_ngrams", p["word_ngrams"], 1, 8),
+            char_ngrams=(3, 5) if auto else _lengths(chars),
+            auto_characters=auto,
+            bits=integer("bits", p["bits"], 8, 28),
+            linear=LinearRules(
+                cost=real("cost", p["cost"], 0, 1e6, open_low=True), epochs=integer("epochs", p["epochs"], 1)
+            ),
+            class_weight=weight,
+            validation_fraction=None if isinstance(fraction, str) else real("validation_fraction", fraction, 0, 0.9),
+            time_budget=optional(real, "time_budget", p["time_budget"], 0, 1e9),
+            n_jobs=None if p["n_jobs"] in (None, -1) else integer("n_jobs", p["n_jobs"], 1, 1024),
+        )
+
+    def features(self, n_bytes: int) -> FeatureRules:
+        """Say what the features of so much text are."""
+        chars = None if self.auto_characters and n_bytes > CHARACTERS_UP_TO else self.char_ngrams
+        low, high = chars or (1, 0)
+        return FeatureRules(word_ngrams=self.word_ngrams, char_low=low, char_high=high, bits=self.bits)
+
+    def held_out(self, n_texts: int, n_labels: int) -> int:
+        """Return how many texts are held out to measure on; none where there are too few to tell."""
+        if self.validation_fraction is not None:
+            return min(round(self.validation_fraction * n_texts), n_texts - 1)
+        # With thousands of labels a second training would double minutes.
+        return 0 if n_texts < max(200, 4 * n_labels) or n_labels > MOST_MEASURED else min(n_texts // 10, 5000)
+
+
+def _lengths(value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ValueError(f"char_ngrams must be 'auto', None or a pair of lengths such as (3, 5), got {value!r}")
+    low = integer("char_ngrams[0]", value[0], 1, 64)
+    return low, integer("char_ngrams[1]", value[1], low, 64)

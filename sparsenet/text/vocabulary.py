@@ -1,0 +1,125 @@
+"""Which features a model keeps, and what each counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet import kernels
+from sparsenet.batches import Rows
+from sparsenet.text.featuriser import FeatureRules, TextRows
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+#: A feature of fewer texts than this is left out: it costs room, and measured on four sets no accuracy. With few texts
+#: there is room, and little else to learn from.
+LEAST_TEXTS = 2
+FEW_TEXTS = 1000
+#: How many texts without any evidence a feature starts from, when its labels are compared with those of all texts.
+PRIOR_TEXTS = 2.0
+
+
+def log_counts() -> F32:
+    """Return what the number of occurrences counts, 1 + log(count), for counts up to 255."""
+    return (1 + np.log(np.maximum(np.arange(256), 1))).astype(np.float32)
+
+
+def least_texts(n_texts: int) -> int:
+    """Return in how many of so many texts a feature must be."""
+    return LEAST_TEXTS if n_texts >= FEW_TEXTS else 1
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The slots that are features, ascending, and the weight of each.
+
+    The weight is the inverse document frequency times the root of the root of how far the labels of the texts with
+    that feature are from those of all texts (the divergence of Kullback and Leibler). Against the former alone that
+    gained 1.4 points on sst2, 0.8 on agnews-4k and 0.1 on trec6, and lost 0.2 on banking77, held out from training.
+    """
+
+    rules: FeatureRules
+    slots: I32
+    weights: F32
+
+    @classmethod
+    def learn(cls, rules: FeatureRules, rows: TextRows, labels: Rows) -> Vocabulary:
+        """Choose the features of some texts and weigh them by their labels."""
+        texts = np.bincount(rows.slots, minlength=1 << rules.bits)
+        slots = np.flatnonzero(texts >= least_texts(len(rows))).astype(np.int32)
+        bare = cls(rules, slots, np.ones(len(slots), np.float32))
+        df = texts[slots].astype(np.float64)
+        weights = np.log((1 + len(rows)) / (1 + df)) + 1
+        weights *= bare._divergence(rows, labels, df) ** 0.25
+        return cls(rules, slots, weights.astype(np.float32))
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def tables(self) -> tuple[NDArray[np.uint64], I32]:
+        """Return a bit for each slot, set for features, and how many features come before each word of bits."""
+        used = np.zeros(-(-(1 << self.rules.bits) // 64), np.uint64)
+        np.bitwise_or.at(used, self.slots >> 6, np.uint64(1) << (self.slots & 63).astype(np.uint64))
+        counts = np.bincount(self.slots >> 6, minlength=len(used))
+        return used, (np.cumsum(counts) - counts).astype(np.int32)
+
+    def points(self, rows: TextRows, threads: int) -> Rows:
+        """Turn counted features into points of length 1."""
+        ends = np.empty(len(rows), np.int64)
+        numbers, values = np.empty(len(rows.slots), np.int32), np.empty(len(rows.slots), np.float32)
+        used, ranks = self.tables()
+        arrays = (used, ranks, self.weights, log_counts(), ends, numbers, values)
+        rules = self.rules
+        kernels.text_points(rows.indptr[1:], rows.slots, rows.counts, rules.char_high, rules.bits, *arrays, threads)
+        indptr = np.concatenate((np.zeros(1, np.int64), ends))
+        return Rows(indptr, numbers[: indptr[-1]], values[: indptr[-1]], len(self))
+
+    def grown(self, rows: TextRows, n_before: int) -> tuple[Vocabulary, I64]:
+        """Add the features of further texts; also return where the old ones are among all."""
+        texts = np.bincount(rows.slots, minlength=1 << self.rules.bits)
+        texts[self.slots] = 0
+        new = np.flatnonzero(texts >= least_texts(len(rows))).astype(np.int32)
+        slots = np.concatenate((self.slots, new))
+        # Nothing is known yet of which labels they tell: they start with what features weigh on average.
+        idf = np.log((1 + n_before + len(rows)) / (1 + texts[new])) + 1
+        known = np.median(self.weights) / (np.log1p(n_before) + 1) if len(self) else 1.0
+        weights = np.concatenate((self.weights, (idf * known).astype(np.float32)))
+        order = np.argsort(slots, kind="stable")
+        where = np.empty(len(slots), np.int64)
+        where[order] = np.arange(len(slots))
+        return Vocabulary(self.rules, slots[order], weights[order]), where[: len(self.slots)]
+
+    def _divergence(self, rows: TextRows, labels: Rows, df: NDArray[np.float64]) -> NDArray[np.float64]:
+        pairs = self._pairs(rows, labels)
+        prior = np.bincount(labels.indices, minlength=labels.width) / max(len(labels.indices), 1)
+        feature = np.repeat(np.arange(len(self)), np.diff(pairs.indptr))
+        before = prior[pairs.indices]
+        total = np.bincount(feature, pairs.data, minlength=len(self)) + PRIOR_TEXTS
+        after = (pairs.data + PRIOR_TEXTS * before) / total[feature]
+        found = np.bincount(feature, after * np.log(after / before), minlength=len(self)).astype(np.float64)
+        # The labels that no text with the feature has, all at once.
+        absent = np.maximum(1 - np.bincount(feature, before, minlength=len(self)), 0)
+        found += PRIOR_TEXTS * absent / total * np.log(PRIOR_TEXTS / total)
+        return np.maximum(found, 0)
+
+    def _pairs(self, rows: TextRows, labels: Rows) -> Any:
+        """Count for each feature and label the texts that have both."""
+        n_texts, shape = len(rows), (len(self), labels.width)
+        number = np.full(1 << self.rules.bits, -1, np.int32)
+        number[self.slots] = np.arange(len(self))
+        if shape[0] * shape[1] <= 1 << 26 and np.all(np.diff(labels.indptr) == 1):
+            # One label a text, and few: as a table, several times as fast as a sparse product.
+            cells = number[rows.slots] * np.int64(shape[1])
+            cells += np.repeat(labels.indices, np.diff(rows.indptr))
+            table = np.bincount(cells[cells >= 0], minlength=shape[0] * shape[1])
+            return sparse.csr_array(table.reshape(shape))
+        known = number[rows.slots] >= 0
+        text = np.repeat(np.arange(n_texts), np.diff(rows.indptr))[known]
+        X = sparse.csr_array((np.ones(len(text)), (text, number[rows.slots][known])), shape=(n_texts, shape[0]))
+        Y = sparse.csr_array((np.ones(len(labels.indices)), labels.indices, labels.indptr), shape=(n_texts, shape[1]))
+        return (X.T.tocsr() @ Y).tocsr()

@@ -1,0 +1,358 @@
+"""TextClassifier: learning, answers, models on disk, and its place among scikit-learn's tools."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sparsenet import ModelError, TextClassifier
+from sparsenet.text import linear
+
+TOPICS = {
+    "sport": ["match", "goal", "team", "score", "player", "league", "win", "coach", "referee", "stadium"],
+    "food": ["soup", "bread", "oven", "salt", "recipe", "cook", "butter", "dinner", "spoon", "taste"],
+    "money": ["bank", "loan", "market", "share", "price", "trade", "profit", "tax", "fund", "interest"],
+}
+FILLER = ["the", "a", "of", "and", "to", "in", "it", "was", "that", "for", "on", "with", "as", "at", "by"]
+
+
+def planted(n: int, seed: int = 0, topics: int = 3, clues: int = 2) -> tuple[list[str], list[str]]:
+    """Texts whose label shows in a few of their words."""
+    rng = np.random.default_rng(seed)
+    names = list(TOPICS)[:topics]
+    labels = [names[i] for i in rng.integers(topics, size=n)]
+    texts = [" ".join(rng.permutation([*rng.choice(TOPICS[label], clues), *rng.choice(FILLER, 8)])) for label in labels]
+    return texts, labels
+
+
+def fitted(**parameters) -> TextClassifier:
+    return TextClassifier(random_state=0, n_jobs=1, **parameters).fit(*planted(400))
+
+
+@pytest.mark.parametrize("topics", [2, 3])
+def test_planted_labels_are_learnt(topics):
+    model = TextClassifier(random_state=0).fit(*planted(400, topics=topics))
+    assert model.score(*planted(300, seed=1, topics=topics)) > 0.97
+    assert model.classes_.tolist() == sorted(list(TOPICS)[:topics])
+    assert model.validation_score_ > 0.9
+
+
+def test_answers_agree_with_each_other():
+    model = fitted()
+    texts = planted(50, seed=2)[0] + ["", "unheard-of", "\ud800 surrogate goal"]
+    labels = model.predict(texts)
+    probabilities = model.predict_proba(texts)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    assert labels.tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
+    assert [model.predict_one(text) for text in texts] == labels.tolist()
+    best = model.predict_topk(texts, k=2)
+    assert best.shape == (len(texts), 3)
+    assert model.classes_[best.indices.reshape(-1, 2)[:, 0]].tolist() == labels.tolist()
+    np.testing.assert_allclose(best.data.reshape(-1, 2)[:, 0], probabilities.max(axis=1))
+    assert model.decision_function(texts).shape == (len(texts), 3)
+
+
+def test_two_classes_answer_alike():
+    model = TextClassifier(random_state=0).fit(*planted(300, topics=2))
+    texts = planted(40, seed=3, topics=2)[0]
+    scores = model.decision_function(texts)
+    assert scores.shape == (40,)
+    assert model.predict(texts).tolist() == model.classes_[(scores > 0).astype(int)].tolist()
+    assert ((model.predict_proba(texts)[:, 1] > 0.5) == (scores > 0)).all()
+
+
+def test_no_text_at_all_has_no_answers():
+    model = fitted()
+    assert model.predict([]).shape == (0,)
+    assert model.predict_proba([]).shape == (0, 3)
+    assert model.predict_topk([]).shape == (0, 3)
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_change_nothing(threads):
+    one, more = (TextClassifier(random_state=0, n_jobs=n).fit(*planted(400)) for n in (1, threads))
+    np.testing.assert_array_equal(one._fitted.model.matrix, more._fitted.model.matrix)
+    np.testing.assert_array_equal(one._fitted.model.bias, more._fitted.model.bias)
+    texts = planted(100, seed=4)[0]
+    np.testing.assert_array_equal(one.predict_proba(texts), more.predict_proba(texts))
+
+
+def test_probabilities_can_be_believed():
+    """With a clue in some texts only, the mean probability of the best label is how often it is right."""
+    texts, labels = planted(6000, seed=5, clues=1)
+    hidden = [" ".join(w for w in text.split() if i % 3 or w in FILLER) for i, text in enumerate(texts)]
+    model = TextClassifier(random_state=0).fit(hidden[:3000], labels[:3000])
+    sure = model.predict_proba(hidden[3000:]).max(axis=1).mean()
+    assert abs(sure - model.score(hidden[3000:], labels[3000:])) < 0.08
+    assert 0.6 < sure < 0.9
+
+
+def test_several_labels_a_text():
+    texts, labels = planted(300)
+    others, more = planted(300, seed=6)
+    both = [f"{a} {b}" for a, b in zip(texts, others, strict=True)]
+    y = [sorted({a, b}) for a, b in zip(labels, more, strict=True)]
+    model = TextClassifier(random_state=0).fit(both, y)
+    answers = model.predict(both)
+    assert np.mean([sorted(a) == b for a, b in zip(answers, y, strict=True)]) > 0.95
+    assert model.score(both, y) > 0.97
+    assert model.predict_proba(both).shape == (300, 3)
+
+
+@pytest.mark.parametrize("kind", ["array", "object", "series", "frame column", "tuple", "bytes", "generator"])
+def test_texts_come_in_many_forms(kind):
+    texts, labels = planted(60)
+    expected = TextClassifier(random_state=0).fit(texts, labels).predict(texts)
+    given = {
+        "array": np.array(texts),
+        "object": np.array(texts, dtype=object),
+        "series": pd.Series(texts, index=range(100, 160)),
+        "frame column": pd.DataFrame({"text": texts}),
+        "tuple": tuple(texts),
+        "bytes": [text.encode() for text in texts],
+        "generator": (text for text in texts),
+    }[kind]
+    y = pd.Series(labels) if kind == "series" else labels
+    assert TextClassifier(random_state=0).fit(given, y).predict(texts).tolist() == expected.tolist()
+
+
+def test_classes_may_be_numbers():
+    texts, labels = planted(60, topics=2)
+    model = TextClassifier(random_state=0).fit(texts, [len(label) for label in labels])
+    assert set(model.predict(texts).tolist()) == {4, 5}
+
+
+def test_many_labels_keep_the_weights_that_matter(monkeypatch, tmp_path):
+    texts, labels = planted(400)
+    plain = TextClassifier(random_state=0).fit(texts, labels)
+    monkeypatch.setattr(linear, "MOST_DENSE", 50)
+    monkeypatch.setattr(linear, "SMALLEST", 1e-4)
+    model = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    assert model._fitted.model.indptr is not None
+    test, truth = planted(100, seed=3)
+    np.testing.assert_allclose(model.predict_proba(test), plain.predict_proba(test), atol=0.02)
+    assert model.score(test, truth) > 0.97
+    assert model.explain(test[0]).score == pytest.approx(model.decision_function(test[:1]).max(), abs=1e-6)
+    parts = model.explain(test[0])
+    assert parts.bias + sum(part.score for part in parts.parts) == pytest.approx(parts.score, abs=1e-5)
+    model.save(tmp_path / "model")
+    copy = TextClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict_proba(test), model.predict_proba(test))
+    with pytest.raises(ValueError, match="cannot learn on"):
+        model.partial_fit(test, truth)
+
+
+# --- learning on ---
+
+
+def test_partial_fit_learns_labels_and_words_that_it_never_saw():
+    texts, labels = planted(300, topics=2)
+    model = TextClassifier(random_state=0).fit(texts, labels)
+    more, new = planted(300, seed=7)
+    model.partial_fit(more, new)
+    assert model.classes_.tolist() == ["food", "money", "sport"]
+    assert model.label_counts_.sum() == 600
+    assert model.score(*planted(200, seed=8)) > 0.9
+
+
+def test_partial_fit_alone_and_repeated_is_deterministic():
+    def run() -> np.ndarray:
+        model = TextClassifier(random_state=0, n_jobs=1)
+        for seed in range(4):
+            model.partial_fit(*planted(50, seed=seed), classes=list(TOPICS))
+        return model.predict_proba(planted(20, seed=9)[0])
+
+    np.testing.assert_array_equal(run(), run())
+    model = TextClassifier(random_state=0)
+    for seed in range(4):
+        model.partial_fit(*planted(50, seed=seed))
+    assert model.score(*planted(200, seed=9)) > 0.9
+
+
+def test_partial_fit_refuses_labels_of_another_type():
+    with pytest.raises(ValueError, match="use one type for all"):
+        fitted().partial_fit(["a goal"], [3])
+
+
+def test_rare_labels_count_for_more_if_asked():
+    texts, labels = planted(2000, topics=2, clues=1)
+    rare = [i for i, label in enumerate(labels) if label == "food"][:12]
+    kept = [i for i, label in enumerate(labels) if label == "sport"] + rare
+    X, y = [texts[i] for i in kept], [labels[i] for i in kept]
+    test, truth = planted(400, seed=3, topics=2, clues=1)
+    food = [text for text, label in zip(test, truth, strict=True) if label == "food"]
+    plain = TextClassifier(random_state=0).fit(X, y)
+    balanced = TextClassifier(random_state=0, class_weight="balanced").fit(X, y)
+    by_hand = TextClassifier(random_state=0, class_weight={"food": 50.0}).fit(X, y)
+    scores = [-model.decision_function(food).mean() for model in (plain, balanced, by_hand)]  # positive for sport
+    assert scores[1] > scores[0] + 0.01
+    assert scores[2] > scores[0] + 0.01
+
+
+def test_a_time_budget_buys_a_search():
+    model = TextClassifier(random_state=0, time_budget=60).fit(*planted(400))
+    tried = {(trial["word_ngrams"], trial["cost"]) for trial in model.search_}
+    assert {(2, 1.0), (2, 0.3), (2, 3.0)} <= tried
+    assert {n for n, _ in tried} == {1, 2, 3}
+    assert TextClassifier(random_state=0, time_budget=0).fit(*planted(400)).search_[1:] == []
+
+
+# --- scikit-learn ---
+
+
+def test_grid_search_clone_and_pipeline():
+    texts, labels = planted(200)
+    search = GridSearchCV(TextClassifier(random_state=0), {"cost": [0.1, 1.0], "word_ngrams": [1, 2]}, cv=2)
+    assert search.fit(texts, labels).best_score_ > 0.9
+    assert clone(search.best_estimator_).get_params() == search.best_estimator_.get_params()
+    lower = FunctionTransformer(lambda X: [text.lower() for text in X])
+    assert make_pipeline(lower, TextClassifier(random_state=0)).fit(texts, labels).score(texts, labels) > 0.95
+    assert cross_val_score(TextClassifier(random_state=0), np.array(texts), labels, cv=3).mean() > 0.9
+
+
+def test_pickle_keeps_every_answer():
+    model = fitted()
+    model.predict_one("a goal")
+    copy = pickle.loads(pickle.dumps(model))
+    texts = planted(30, seed=2)[0]
+    np.testing.assert_array_equal(copy.predict_proba(texts), model.predict_proba(texts))
+
+
+def test_answers_before_fit_are_refused():
+    for method in ("predict", "predict_proba", "predict_topk", "decision_function"):
+        with pytest.raises(NotFittedError):
+            getattr(TextClassifier(), method)(["text"])
+    with pytest.raises(NotFittedError):
+        TextClassifier().predict_one("text")
+
+
+# --- models on disk ---
+
+
+@pytest.mark.parametrize("topics", [2, 3])
+def test_save_and_load(tmp_path, topics):
+    model = TextClassifier(random_state=0, char_ngrams=(2, 4)).fit(*planted(300, topics=topics))
+    model.save(tmp_path / "model")
+    copy = TextClassifier.load(tmp_path / "model")
+    texts = planted(50, seed=2, topics=topics)[0]
+    np.testing.assert_array_equal(copy.predict_proba(texts), model.predict_proba(texts))
+    assert copy.get_params() == model.get_params()
+    assert copy.classes_.tolist() == model.classes_.tolist()
+    assert copy.validation_score_ == model.validation_score_
+    copy.save(tmp_path / "again")
+    assert {f.name: f.read_bytes() for f in (tmp_path / "again").iterdir()} == {
+        f.name: f.read_bytes() for f in (tmp_path / "model").iterdir()
+    }
+
+
+def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
+    from sparsenet import storage
+
+    fitted().save(tmp_path / "model")
+    arrays, metadata = storage.load(tmp_path / "model")
+    for change, message in [
+        ({"slots": arrays["slots"][::-1].copy()}, "slots must ascend"),
+        ({"slots": arrays["slots"].astype(np.int64)}, "slots must be int32"),
+        ({"bias": np.full_like(arrays["bias"], np.nan)}, "bias holds what is not finite"),
+        ({"bias": arrays["bias"][:2]}, "columns|must be"),
+        ({"matrix": arrays["matrix"][:, :2].copy()}, "matrix must be"),
+        ({"slots": arrays["slots"] + (1 << 22)}, "slots must be below"),
+    ]:
+        storage.save(tmp_path / "wrong", {**arrays, **change}, metadata)
+        with pytest.raises(ModelError, match=message):
+            TextClassifier.load(tmp_path / "wrong")
+    storage.save(tmp_path / "wrong", arrays, {**metadata, "model": "ExtremeClassifier"})
+    with pytest.raises(ModelError, match="not a TextClassifier"):
+        TextClassifier.load(tmp_path / "wrong")
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ("a text", ["a"], "y must be None where X is a path"),
+        (b"a text", ["a"], "a single one: pass"),
+        (["a", None], ["x", "y"], r"got None in row 1: fill missing texts in"),
+        (["a", float("nan")], ["x", "y"], r"got nan in row 1: fill missing texts in"),
+        (["a", 3], ["x", "y"], "got 3 in row 1: convert it with str"),
+        (["a", "b"], ["x"], "X has 2 texts, y has 1 entries"),
+        (["a", "b"], None, "requires y to be passed"),
+        (["a", "b"], [[], []], "no label at all"),
+        (np.array([["a", "b"], ["c", "d"]]), ["x", "y"], "one column of texts"),
+        (7, ["x"], "must be a sequence of texts, got int"),
+        ([], [], "no label at all"),
+    ],
+)
+def test_bad_texts_are_refused(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        TextClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"word_ngrams": 0},
+        {"char_ngrams": (5, 3)},
+        {"char_ngrams": "all"},
+        {"cost": 0},
+        {"cost": float("nan")},
+        {"epochs": 0},
+        {"bits": 40},
+        {"class_weight": "heavy"},
+        {"class_weight": {"unknown": 1.0}},
+        {"class_weight": {"food": -1.0}},
+        {"validation_fraction": 1.5},
+        {"time_budget": -1},
+        {"n_jobs": 0},
+    ],
+    ids=str,
+)
+def test_absurd_parameters_are_refused_by_name(parameters):
+    (name,) = parameters
+    with pytest.raises(ValueError, match=name):
+        TextClassifier(**parameters).fit(*planted(20))
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    model = fitted()
+    before = model.predict_proba(["a goal"])
+    with pytest.raises(ValueError, match="row 1"):
+        model.fit(["a", None], ["x", "y"])
+    np.testing.assert_array_equal(model.predict_proba(["a goal"]), before)
+
+
+def test_one_class_only_is_always_the_answer():
+    model = TextClassifier().fit(["one text", "another text"], ["only", "only"])
+    assert model.predict(["text", ""]).tolist() == ["only", "only"]
+    assert model.predict_proba(["text"]).tolist() == [[1.0]]
+    assert model.predict_one("text") == "only"
+
+
+def test_a_label_seen_once_is_learnt():
+    texts, labels = planted(300, topics=2)
+    model = TextClassifier(random_state=0).fit([*texts, "zebra zebra crossing", "zebra"], [*labels, "zoo", "zoo"])
+    assert "zoo" in model.classes_.tolist()
+    once = TextClassifier(random_state=0).fit([*texts, "zebra crossing"], [*labels, "zoo"])
+    assert once.predict_proba(["zebra crossing"]).shape == (1, 3)
+
+
+def test_empty_texts_and_null_bytes_are_texts():
+    model = TextClassifier(random_state=0).fit(["", "a\0b", "goal", "goal"], ["x", "x", "y", "y"])
+    assert model.predict(["", "\0", "goal"]).shape == (3,)
+    assert TextClassifier().fit(["", ""], ["x", "y"]).predict([""]).tolist()[0] in ("x", "y")
+
+
+def test_a_huge_text_is_a_text():
+    model = fitted()
+    assert model.predict_one("goal team " * 1_000_000) == "sport"
+    assert model.predict(["x" * 20_000_000]).shape == (1,)

@@ -1,0 +1,84 @@
+"""The command line on raw texts, from files to files and as a filter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from test_text import planted
+from test_text_files import write
+
+COLUMNS = ["--text", "review", "--target", "topic"]
+
+
+def sparsenet(*arguments, stdin: bytes | None = None) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "sparsenet", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, input=stdin, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    write(folder / "train.csv", *planted(300))
+    write(folder / "test.csv", *planted(100, seed=1))
+    done = sparsenet("train", folder / "train.csv", *COLUMNS, "--model", folder / "model", "--json")
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)
+
+
+def test_train_and_evaluate(trained):
+    folder, summary = trained
+    assert summary["points"] == 300
+    assert summary["labels"] == 3
+    done = sparsenet("evaluate", folder / "model", folder / "test.csv", *COLUMNS, "--k", "1,3", "--json")
+    assert done.returncode == 0, done.stderr
+    scores = json.loads(done.stdout)
+    assert scores["P@1"] > 0.95
+    assert scores["points"] == 100
+    assert {"P@3", "nDCG@3", "PSP@1", "recall@100", "seconds"} <= scores.keys()
+
+
+def test_predict_is_a_filter(trained):
+    folder, _ = trained
+    done = sparsenet("predict", folder / "model", "--k", "1", stdin=b"what a goal\nsalt \xff the soup\n\nbank loan")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.decode().split("\n")
+    assert [line.split(":")[0] for line in lines[:2]] == ["sport", "food"]
+    assert lines[3].startswith("money:")
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.txt"])
+def test_predict_reads_every_format(trained, name):
+    folder, _ = trained
+    texts, labels = planted(20, seed=4)
+    write(folder / name, texts, labels)
+    done = sparsenet("predict", folder / "model", folder / name, "--text", "review", "--k", "1", "--format", "jsonl")
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line)["labels"][0] for line in done.stdout.splitlines()]
+    assert sum(a == b for a, b in zip(found, labels, strict=True)) >= 19
+
+
+def test_fasttext_lines_with_several_labels(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("__label__a __label__b one two\n__label__b three four\n__label__a one\n" * 20)
+    assert sparsenet("train", path, "--model", tmp_path / "model").returncode == 0
+    done = sparsenet("evaluate", tmp_path / "model", path, "--json")
+    assert json.loads(done.stdout)["P@1"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--text", "nothing"], 1, "there is no column 'nothing'"),
+        (["--hidden", "8"], 2, "a model of texts has no hidden"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, message):
+    folder, _ = trained
+    done = sparsenet("train", folder / "train.csv", *COLUMNS, "--model", tmp_path / "model", *arguments)
+    assert done.returncode == code
+    assert message in " ".join(done.stderr.decode().replace("│", " ").split())
+    assert b"Traceback" not in done.stderr

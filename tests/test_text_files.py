@@ -1,0 +1,81 @@
+"""TextClassifier on files: formats, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from test_text import planted
+
+from sparsenet import DataError, TextClassifier
+
+
+def write(path, texts, labels):
+    frame = pd.DataFrame({"id": range(len(texts)), "review": texts, "topic": labels})
+    match path.suffix:
+        case ".csv":
+            frame.to_csv(path, index=False)
+        case ".tsv":
+            frame.to_csv(path, index=False, sep="\t")
+        case ".jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in frame.to_dict("records")))
+        case ".parquet":
+            frame.to_parquet(path)
+        case ".gz":
+            frame.to_csv(path, index=False)
+        case _:
+            path.write_text("".join(f"__label__{label} {text}\n" for text, label in zip(texts, labels, strict=True)))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.parquet", "t.csv.gz", "t.txt"])
+def test_every_format_gives_the_same_model(tmp_path, name):
+    texts, labels = planted(100)
+    write(tmp_path / name, texts, labels)
+    expected = TextClassifier(random_state=0).fit(texts, labels).predict_proba(texts)
+    for path in (tmp_path / name, str(tmp_path / name)):
+        model = TextClassifier(random_state=0).fit(path, text="review", target="topic")
+        assert model.predict_proba(texts).tolist() == expected.tolist()
+
+
+def test_fasttext_lines_may_have_several_labels(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("__label__a __label__b one two\n__label__b three\n" * 10)
+    model = TextClassifier(random_state=0).fit(path)
+    assert model.classes_.tolist() == ["a", "b"]
+    assert model.predict(["three"]) == [["b"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "text,label\ngood,x\n", "there is no column 'review'"),
+        ("t.csv", "review,topic\ngood,x\nbad\n", "line 3: 1 fields where the first row has 2"),
+        ("t.csv", 'review,topic\ngood,x\n"never closes,y\nmore,z\n', "line 3: a quote opens here and does not close"),
+        ("t.csv", b"review,topic\ncaf\xe9,x\n", "line 2: byte 0xe9 at column 4 is not UTF-8"),
+        ("t.csv", "review,topic\na\0b,x\n", "line 2: there is a NUL byte"),
+        ("t.csv", "", "the file is empty"),
+        ("t.jsonl", '{"review": "good", "topic": "x"}\n{"review": "bad"}\n', "line 2: there is no key 'topic'"),
+        ("t.jsonl", '{"review": "good"\n', "line 1: broken JSON"),
+        ("t.txt", "no label here\n", "holds no labels"),
+        ("t.txt", "__label__x fine\n__label__ nameless\n", "line 2: a label has no name"),
+        ("t.parquet", "not a parquet file", "is no Parquet file"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=message) as caught:
+        TextClassifier().fit(path, text="review", target="topic")
+    assert str(path) in str(caught.value)
+
+
+def test_a_parquet_column_that_is_not_there(tmp_path):
+    write(tmp_path / "t.parquet", *planted(10))
+    with pytest.raises(DataError, match="there is no column 'text'; there are id, review, topic"):
+        TextClassifier().fit(tmp_path / "t.parquet", target="topic")
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(FileNotFoundError):
+        TextClassifier().fit("/nowhere/train.csv")
