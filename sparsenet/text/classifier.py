@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,56 +13,24 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import kernels, storage
+from sparsenet import storage
 from sparsenet._machine import default_threads
 from sparsenet._validation import integer
-from sparsenet.batches import Rows
-from sparsenet.data import DataError
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
+from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
-from sparsenet.text import calibration
-from sparsenet.text.featuriser import encode, unicode_table
-from sparsenet.text.inputs import check_texts, read_texts
-from sparsenet.text.linear import LinearModel
+from sparsenet.text import calibration, persistence
+from sparsenet.text.explain import Explanation, explain
+from sparsenet.text.featuriser import encode
+from sparsenet.text.fitted import Fitted, both_classes
+from sparsenet.text.fitting import fit, refit
+from sparsenet.text.inputs import check_lengths, check_texts, texts_and_labels
 from sparsenet.text.settings import TextSettings
-from sparsenet.text.vocabulary import Vocabulary, log_counts
-
-if TYPE_CHECKING:
-    from sparsenet.text.explain import Explanation
 
 F32 = NDArray[np.float32]
 #: Texts that are scored at a time: the scores of all labels for so many are held.
 CELLS_AT_A_TIME = 1 << 22
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """All that a fitted classifier is, beside its parameters."""
-
-    target: Target
-    vocabulary: Vocabulary
-    model: LinearModel
-    counts: NDArray[np.int64]
-    n_texts: int
-    calls: int = 0
-    weight: F32 | None = None  # before rounding, once partial_fit needs it
-
-    @cached_property
-    def scorer(self) -> kernels.TextScorer:
-        """The kernel's view of the model."""
-        rules, model, words = self.vocabulary.rules, self.model, self.vocabulary
-        vocabulary: tuple[Any, ...] = (*words.tables(), words.weights, log_counts())
-        matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias, model.indptr, model.columns)
-        return kernels.TextScorer(*unicode_table(), *rules.as_tuple(), *vocabulary, *matrix)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "scorer"}
-
-    @property
-    def exclusive(self) -> bool:
-        """Whether a text has one label."""
-        return self.target.kind == "single"
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -158,12 +123,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         y : labels
             One a text, a list of labels for each, or an indicator of shape (n, n_labels); not with a file.
         """
-        from sparsenet.text.fitting import fit
-
         settings, seed = self._settings(), run_seed(self.random_state)
-        texts, labels = _texts_and_labels(X, y, text, target)
+        texts, labels = texts_and_labels(X, y, text, target)
         known, rows = Target.learn(labels)
-        _check_lengths(texts, rows)
+        check_lengths(texts, rows)
         return self._adopt(*fit(texts, known, rows, settings, seed, self._threads()))
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
@@ -171,12 +134,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Each call moves the weights no further than the new texts ask for. `classes` may name labels that are to come.
         """
-        from sparsenet.text.fitting import fit, refit
-
         settings, texts = self._settings(), check_texts(X)
         if not self.__sklearn_is_fitted__():
             known, rows = Target.learn(y, classes)
-            _check_lengths(texts, rows)
+            check_lengths(texts, rows)
             return self._adopt(*fit(texts, known, rows, settings, run_seed(self.random_state), self._threads()))
         seed = run_seed(self.random_state, call=self._fitted.calls + 1)
         return self._adopt(refit(self._fitted, texts, y, settings, seed, self._threads()), self.validation_score_, [])
@@ -189,7 +150,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         model = fitted.model
         if fitted.exclusive:
             winners = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(X)]
-            return fitted.target.classes[np.concatenate([np.empty(0, np.int64), *winners])]
+            return fitted.target.classes[np.concatenate([np.empty(0, np.int32), *winners])]
         above = [model.steepness * scores + np.float32(model.shift) > 0 for scores in self._scores(X)]
         mask = np.concatenate([np.empty((0, len(fitted.target.classes)), bool), *above])
         indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
@@ -231,30 +192,24 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Return the share of texts whose best label is right."""
         fitted, texts = self._checked(), check_texts(X)
         truth = fitted.target.encode(y, drop_unknown=True)
-        _check_lengths(texts, truth)
+        check_lengths(texts, truth)
         best = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(texts)]
-        hits = is_hit(np.concatenate([np.empty(0, np.int64), *best]), truth)
+        hits = is_hit(np.concatenate([np.empty(0, np.int32), *best]), truth)
         return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
     def explain(self, text: str, label: Any = None) -> Explanation:
         """Say what each word and piece of a word adds to the score of a label, by default of the best one."""
-        from sparsenet.text.explain import explain
-
         return explain(self, self._checked(), text, label)
 
     # --- models on disk ---
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all."""
-        from sparsenet.text import persistence
-
         storage.save(path, *persistence.pack(self, self._checked()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load what `save` saved; predictions are equal bit for bit. A ModelError says what is wrong with a model."""
-        from sparsenet.text import persistence
-
         return persistence.unpack(cls, *storage.load(path))
 
     # --- within ---
@@ -309,38 +264,5 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return tags
 
 
-def both_classes(scores: F32, n_labels: int) -> F32:
-    """Return a score for each label where a single column stands for two of them."""
-    return np.hstack([-scores, scores]) if scores.shape[1] == 1 and n_labels == 2 else scores
-
-
-def is_hit(best: NDArray[np.int64], truth: Rows) -> NDArray[np.bool_]:
-    """Tell for each text whether its best label is a true one."""
-    owners = np.repeat(np.arange(len(truth)), np.diff(truth.indptr))
-    return np.isin(np.arange(len(truth)) * truth.width + best, owners * truth.width + truth.indices)
-
-
-def _winners(scores: F32, n_labels: int) -> NDArray[np.int64]:
-    return np.asarray(both_classes(scores, n_labels).argmax(axis=1), np.int64)
-
-
-def _texts_and_labels(X: Any, y: Any, text: Column, target: Column) -> tuple[list[str], Any]:
-    if isinstance(X, str | Path):
-        if y is not None:
-            raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
-        texts, labels = read_texts(X, text, target)
-        if labels is None:
-            raise DataError(os.fspath(X), None, "holds no labels: no line has a word that begins with __label__")
-        if all(len(own) == 1 for own in labels):
-            return texts, [own[0] for own in labels]
-        return texts, labels
-    if y is None:
-        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
-    return check_texts(X), y
-
-
-def _check_lengths(texts: list[str], labels: Rows) -> None:
-    if len(texts) != len(labels):
-        raise ValueError(f"X has {len(texts)} texts, y has {len(labels)} entries: y must have one for each text")
-    if len(labels.indices) == 0:
-        raise ValueError("y holds no label at all: at least one text must have one")
+def _winners(scores: F32, n_labels: int) -> NDArray[np.int32]:
+    return np.asarray(both_classes(scores, n_labels).argmax(axis=1), np.int32)

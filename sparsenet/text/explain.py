@@ -6,14 +6,17 @@ import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.text.classifier import Fitted, TextClassifier, both_classes
 from sparsenet.text.featuriser import FeatureRules, encode, extract, unicode_table
+from sparsenet.text.fitted import Fitted, both_classes
 from sparsenet.text.inputs import check_texts
+
+if TYPE_CHECKING:
+    from sparsenet.text.classifier import TextClassifier
 
 _MASK = 2**64 - 1
 _START, _TEXT_START, _TEXT_END = 0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0

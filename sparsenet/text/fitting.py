@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.batches import Rows
+from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import calibration, linear
-from sparsenet.text.classifier import Fitted, both_classes, is_hit
 from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract
+from sparsenet.text.fitted import Fitted, both_classes
 from sparsenet.text.linear import LinearModel, LinearRules
 from sparsenet.text.settings import TextSettings
 from sparsenet.text.vocabulary import Vocabulary

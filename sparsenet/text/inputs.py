@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+from sparsenet.batches import Rows
 from sparsenet.data import DataError, read_table
 from sparsenet.data.errors import quoted
 from sparsenet.data.formats import table_format
@@ -100,3 +102,27 @@ def _read_parquet(
 def _labels(cell: Any) -> list[str]:
     cells: Sequence[Any] = cell if isinstance(cell, list) else [] if cell is None else [cell]
     return [str(label) for label in cells]
+
+
+def texts_and_labels(X: Any, y: Any, text: Column, target: Column) -> tuple[list[str], Any]:
+    """Return what `fit` was given as a list of texts and their labels: from a file if X is a path."""
+    if isinstance(X, str | Path):
+        if y is not None:
+            raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
+        texts, labels = read_texts(X, text, target)
+        if labels is None:
+            raise DataError(os.fspath(X), None, "holds no labels: no line has a word that begins with __label__")
+        if all(len(own) == 1 for own in labels):
+            return texts, [own[0] for own in labels]
+        return texts, labels
+    if y is None:
+        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+    return check_texts(X), y
+
+
+def check_lengths(texts: list[str], labels: Rows) -> None:
+    """Refuse labels that are not as many as the texts, or none."""
+    if len(texts) != len(labels):
+        raise ValueError(f"X has {len(texts)} texts, y has {len(labels)} entries: y must have one for each text")
+    if len(labels.indices) == 0:
+        raise ValueError("y holds no label at all: at least one text must have one")

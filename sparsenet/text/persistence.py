@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sparsenet.estimators.targets import KINDS, Target
 from sparsenet.storage import ModelError, pack_strings, unpack_strings
-from sparsenet.text.classifier import Fitted
 from sparsenet.text.featuriser import FeatureRules
+from sparsenet.text.fitted import Fitted
 from sparsenet.text.linear import LinearModel
 from sparsenet.text.vocabulary import Vocabulary
 
