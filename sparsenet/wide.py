@@ -7,6 +7,7 @@ product, a small fraction of the deep tile's arithmetic, and it is what a linear
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from scipy.sparse import csr_array
 from sparsenet import kernels
 from sparsenet.batches import DensePostings, Postings, Rows, Workspace
 from sparsenet.optim import Adagrad, Optimizer, Parameter
+
+#: Entries of points that are added up into centroids at a time: a fraction of a second, after which Ctrl-C is heard.
+BLOCK_ENTRIES = 1 << 22
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -78,6 +82,43 @@ def _sums(values: NDArray[np.float64], indptr: I64) -> NDArray[np.float64]:
     return np.asarray(np.add.reduceat(values, np.minimum(indptr[:-1], len(values) - 1)))
 
 
+def _label_blocks(features: Rows, label_points: Rows) -> list[int]:
+    """Return where blocks of labels begin and the last one ends, each with so many entries of points to add up."""
+    lengths = np.diff(features.indptr)[label_points.indices]
+    before = np.concatenate(([0], np.cumsum(lengths)))[label_points.indptr[:-1]]
+    return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(label_points)]
+
+
+def _centroids(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
+    """Return the support and start of some labels: how many weights each has, their features and values."""
+    starts = np.concatenate(([0], np.cumsum(support_bound(features, label_points, config.budget))))
+    indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+    counts = np.empty(len(label_points), np.int64)
+    budget = np.full(len(label_points), config.budget, np.int64)
+    kernels.label_centroids(
+        label_points.indptr,
+        label_points.indices,
+        features.indptr,
+        features.indices,
+        features.data,
+        features.width,
+        budget,
+        starts,
+        indices,
+        data,
+        counts,
+        threads,
+    )
+    indptr = np.concatenate(([0], np.cumsum(counts)))
+    kept = np.repeat(starts[:-1] - indptr[:-1], counts) + np.arange(indptr[-1])
+    values = data[kept]
+    squares = _sums(np.square(values, dtype=np.float64), indptr)
+    length = config.norm * np.maximum(np.diff(label_points.indptr), 1) ** config.norm_power
+    scale = np.where(counts > 0, length / np.sqrt(np.maximum(squares, 1e-30)), 0)
+    values *= np.repeat(scale, counts).astype(np.float32)
+    return counts, indices[kept], values
+
+
 @dataclass
 class Touched:
     """The wide weights that a batch uses, of active label l at ``positions[indptr[l] : indptr[l + 1]]``.
@@ -136,35 +177,12 @@ class WidePath:
     @classmethod
     def from_centroids(cls, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
         """Start each label from the direction of the sum of its points."""
-        n_labels = len(label_points)
-        starts = np.concatenate(([0], np.cumsum(support_bound(features, label_points, config.budget))))
-        indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-        counts = np.empty(n_labels, np.int64)
-        kernels.label_centroids(
-            label_points.indptr,
-            label_points.indices,
-            features.indptr,
-            features.indices,
-            features.data,
-            features.width,
-            np.full(n_labels, config.budget, np.int64),
-            starts,
-            indices,
-            data,
-            counts,
-            threads,
-        )
-        indptr = np.concatenate(([0], np.cumsum(counts)))
-        # These arrays are as large as the model: each goes as soon as it can.
-        kept = np.repeat(starts[:-1] - indptr[:-1], counts)
-        kept += np.arange(indptr[-1])
-        indices, values = indices[kept], data[kept]
-        del kept, data
-        path = cls(features.width, indptr, indices, config.optimizer)
-        squares = _sums(np.square(values, dtype=np.float64), indptr)
-        length = config.norm * np.maximum(np.diff(label_points.indptr), 1) ** config.norm_power
-        scale = np.where(counts > 0, length / np.sqrt(np.maximum(squares, 1e-30)), 0)
-        values *= np.repeat(scale, counts).astype(np.float32)
+        parts = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
+        for begin, end in pairwise(_label_blocks(features, label_points)):
+            parts.append(_centroids(features, label_points.slice(begin, end), config, threads))
+        counts, indices, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        del parts  # as large as the model
+        path = cls(features.width, np.concatenate(([0], np.cumsum(counts))), indices, config.optimizer)
         path.weight.allocate(values[:, None])
         return path
 

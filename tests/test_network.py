@@ -28,6 +28,7 @@ from sparsenet import (
     WideConfig,
     WidePath,
 )
+from sparsenet import wide as wide_module
 from sparsenet.layers import Activation, Pass
 from sparsenet.wide import transpose
 
@@ -202,6 +203,21 @@ def test_the_wide_path_starts_from_centroids_within_its_budget():
         np.testing.assert_allclose(
             weights / weights[0], centroids[label][support] / centroids[label][support[0]], rtol=1e-4
         )
+
+
+@pytest.mark.parametrize("entries", [1, 40, 10**9])
+def test_centroids_do_not_depend_on_how_labels_are_cut_into_blocks(monkeypatch, entries):
+    whole = WidePath.from_centroids(FEATURES, transpose(TRUTH), WideConfig(budget=4), 1)
+    monkeypatch.setattr(wide_module, "BLOCK_ENTRIES", entries)
+    calls = []
+    centroids = wide_module._centroids
+    monkeypatch.setattr(wide_module, "_centroids", lambda *a: calls.append(len(a[1])) or centroids(*a))
+    cut = WidePath.from_centroids(FEATURES, transpose(TRUTH), WideConfig(budget=4), 2)
+    assert sum(calls) == L
+    assert (len(calls) > 1) == (entries < 10**9)
+    for name in ("indptr", "indices"):
+        np.testing.assert_array_equal(getattr(cut, name), getattr(whole, name))
+    assert cut.weight.value.tobytes() == whole.weight.value.tobytes()
 
 
 def test_growing_keeps_weights_and_state_and_the_budget():
