@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.cache import plant
 from bench.planted import Shape
-from bench.running import assignment, head, in_child, keep, numbers, setting, use_threads
+from bench.running import assignment, head, in_child, keep, numbers, setting, shown_or_measured
 from sparsenet import ExtremeClassifier
 
 #: A label set for each sample, as SLIDE and BOLT have it, is as large as BOLT's.
@@ -90,11 +90,7 @@ VARIANTS = {
 def main() -> None:
     """Measure, or show what was measured."""
     options = _options()
-    if options.show:
-        report = json.loads(options.show.read_text())
-    else:
-        use_threads(options.threads)
-        report = measure(options)
+    report = shown_or_measured(options, measure)
     print(markdown(report))
     if options.plot:
         plot(report, options.plot)

@@ -23,7 +23,7 @@ from bench.limits import machine_limits
 from bench.peers import SYSTEMS
 from bench.planted import Shape
 from bench.runner import Runner, system_names
-from bench.running import assignment, head, in_child, keep, setting, use_threads
+from bench.running import assignment, head, in_child, keep, setting, shown_or_measured
 from bench.scoring import Scorer
 
 #: Points that are predicted together; each is scored against all labels.
@@ -33,11 +33,7 @@ BULK_POINTS = 1024
 def main() -> None:
     """Measure, or show what was measured."""
     options = _options()
-    if options.show:
-        report = json.loads(options.show.read_text())
-    else:
-        use_threads(options.threads)
-        report = measure(options)
+    report = shown_or_measured(options, measure)
     print(markdown(report))
 
 

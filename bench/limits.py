@@ -27,6 +27,7 @@ def machine_limits(threads: int) -> dict[str, float]:
     """Measure GFLOP/s of multiply-adds (float32, bfloat16) and GB/s of streamed reads, gathered and updated rows."""
     if not PROGRAM.exists() or PROGRAM.stat().st_mtime < SOURCE.stat().st_mtime:
         PROGRAM.parent.mkdir(exist_ok=True)
+        # All that this very CPU has: the program stays here, and is no part of what is built for others.
         flags = ["-O3", "-march=native", "-ffp-contract=fast"]
         subprocess.run([os.environ.get("CC", "cc"), *flags, "-o", PROGRAM, SOURCE, "-lpthread"], check=True)
     command = [PROGRAM.resolve(), str(threads), str(MEGABYTES), str(ROUNDS)]

@@ -13,18 +13,18 @@ the others are quoted, with their source, and were measured on other machines: t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.cache import DataSet, prepare
 from bench.peers import System
 from bench.runner import Runner, names
-from bench.running import head, keep, numbers, setting, use_threads
+from bench.running import head, keep, numbers, setting, shown_or_measured
 from bench.scoring import Scorer
 
 
@@ -92,13 +92,9 @@ def main() -> None:
     """Measure, or show what was measured."""
     options = _options()
     task = TASKS[options.task]
-    if options.show:
-        report = json.loads(options.show.read_text())
-    elif options.data is None:
+    if not options.show and options.data is None:
         sys.exit("--data DIR is needed: it holds the task's files, which cannot be fetched from here")
-    else:
-        use_threads(options.threads)
-        report = measure(task, options)
+    report = shown_or_measured(options, partial(measure, task))
     print(markdown(task, report))
 
 

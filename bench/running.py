@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench import machine
+from bench.runner import THREAD_VARIABLES, use_cpus
 from sparsenet.estimators import building
 
 
@@ -50,8 +51,7 @@ def in_child(module: str, job: dict[str, Any], *, python: Path | None = None, th
     The load average before goes into the result.
     """
     about = {**job, "data": Path(job["data"]).name, "load_average_before": machine.load_average()}
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(names, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
+    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
         files = Path(folder) / "job.json", Path(folder) / "result.json"
         files[0].write_text(json.dumps({**job, "threads": threads}))
@@ -64,12 +64,15 @@ def in_child(module: str, job: dict[str, Any], *, python: Path | None = None, th
         return {**about, "status": "measured", **json.loads(files[1].read_text())}
 
 
-def use_threads(threads: int) -> None:
-    """Confine this process and its children to as many CPUs as threads, the last ones, on which less goes on."""
-    usable = sorted(os.sched_getaffinity(0))
-    if not 1 <= threads <= len(usable):
-        sys.exit(f"--threads {threads}: this process may use {len(usable)} CPUs")
-    os.sched_setaffinity(0, usable[-threads:])
+def shown_or_measured(
+    options: argparse.Namespace, measure: Callable[[argparse.Namespace], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a kept result, if the command line asks to show one, or measure on as many CPUs as it says."""
+    if options.show:
+        shown: dict[str, Any] = json.loads(options.show.read_text())
+        return shown
+    use_cpus(options.threads)
+    return measure(options)
 
 
 def keep(report: dict[str, Any], path: Path) -> None:

@@ -29,7 +29,7 @@ from bench.cache import plant
 from bench.limits import least_step_seconds, machine_limits
 from bench.planted import Shape
 from bench.runner import python_of
-from bench.running import assignment, head, in_child, keep, numbers, setting, use_threads
+from bench.running import assignment, head, in_child, keep, numbers, setting, shown_or_measured
 
 BATCH_SIZE = 256
 
@@ -37,11 +37,7 @@ BATCH_SIZE = 256
 def main() -> None:
     """Measure, or show what was measured."""
     options = _options()
-    if options.show:
-        report = json.loads(options.show.read_text())
-    else:
-        use_threads(options.threads)
-        report = measure(options)
+    report = shown_or_measured(options, measure)
     print(markdown(report))
     if options.plot:
         plot(report, options.plot)

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "kernel_table.h"
@@ -67,13 +66,7 @@ void text_points(const Vocabulary& vocabulary, TextRules rules, const int64_t* e
       out_ends[i] = weigh(vocabulary, rules, slots + at, counts + at, ends[i] - at, rows + at, values + at);
     }
   });
-  int64_t end = 0;  // close the gaps
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t found = out_ends[i];
-    std::memmove(rows + end, rows + start(i), found * sizeof(int32_t));
-    std::memmove(values + end, values + start(i), found * sizeof(float));
-    out_ends[i] = end += found;
-  }
+  close_gaps(n, start, out_ends, rows, values);
 }
 
 void text_scores(UnicodeTable table, TextRules rules, const Vocabulary& vocabulary, const LinearModel& model,

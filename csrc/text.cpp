@@ -1,7 +1,6 @@
 #include "text.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "threads.h"
 
@@ -208,13 +207,7 @@ void text_features(const uint8_t* text, const int64_t* offsets, int64_t n, Unico
     for (int64_t i = task * kTextsPerTask; i < std::min(n, (task + 1) * kTextsPerTask); ++i)
       ends[i] = features.extract(text + offsets[i], offsets[i + 1] - offsets[i], slots + starts[i], counts + starts[i]);
   });
-  int64_t end = 0;  // close the gaps: every row moves to the left, in order
-  for (int64_t i = 0; i < n; ++i) {
-    const size_t bytes = ends[i] * sizeof(int32_t);
-    std::memmove(slots + end, slots + starts[i], bytes);
-    std::memmove(counts + end, counts + starts[i], bytes);
-    ends[i] = end += ends[i];
-  }
+  close_gaps(n, [&](int64_t i) { return starts[i]; }, ends, slots, counts);
 }
 
 }  // namespace sparsenet

@@ -19,6 +19,7 @@ from sklearn.utils.validation import validate_data
 
 MAX_WIDTH = 2**31 - 1
 MAX_BYTES = 2**63 - 1
+MAX_THREADS = 1024
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 # --- hyper-parameters ----------------------------------------------------------------------------------------------
@@ -32,6 +33,19 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     if value < low or (high is not None and value > high):
         raise ValueError(f"{name} must be {wanted}, got {value}")
     return int(value)
+
+
+def n_jobs(value: Any) -> int | None:
+    """Return a number of threads that is one, or None for all CPUs."""
+    if value is None:
+        return None
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and (value == -1 or 1 <= value <= MAX_THREADS)
+    ):
+        return None if value == -1 else int(value)
+    raise ValueError(f"n_jobs must be None, -1 (both: all CPUs) or an integer from 1 to {MAX_THREADS}, got {value!r}")
 
 
 def real(name: str, value: Any, low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,15 @@ class Workspace:
         if buffer is None or buffer.size < size:
             buffer = self._buffers[name] = np.empty(size + size // 8, dtype)
         return buffer[:size].reshape(shape)
+
+
+def gathered(indptr: I64, rows: I64) -> tuple[I64, I64]:
+    """Return the row pointers of the given rows put together, and where each of their entries comes from."""
+    begin = indptr[rows]
+    lengths = indptr[rows + 1] - begin
+    pointers = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(lengths, out=pointers[1:])
+    return pointers, np.repeat(begin - pointers[:-1], lengths) + np.arange(pointers[-1])
 
 
 @dataclass(frozen=True)
@@ -93,11 +103,7 @@ class Rows:
 
     def take(self, points: I64) -> Rows:
         """Gather the given points into new rows."""
-        begin = self.indptr[points]
-        lengths = self.indptr[points + 1] - begin
-        indptr = np.zeros(len(points) + 1, np.int64)
-        np.cumsum(lengths, out=indptr[1:])
-        source = np.repeat(begin - indptr[:-1], lengths) + np.arange(indptr[-1])
+        indptr, source = gathered(self.indptr, points)
         return Rows(indptr, self.indices[source], self.data[source], self.width)
 
     def slice(self, begin: int, end: int) -> Rows:
@@ -132,29 +138,31 @@ class Slots:
         points, values = np.empty(nnz, np.int32), np.empty(nnz, np.float32)
         p = kernels.transpose_batch(rows.indptr, rows.indices, rows.data, self.array, ids, starts, points, values)
         self._used = ids[:p]
-        return Postings(self.array, ids[:p], starts[: p + 1], points, values)
+        return Postings(len(rows), self.array, ids[:p], starts[: p + 1], points, values)
 
 
 @dataclass(frozen=True)
 class Postings:
-    """A batch by id: the s-th id present, ``ids[s]``, is held by ``points[starts[s] : starts[s + 1]]``.
+    """A batch of `n` points by id: the s-th id present, ``ids[s]``, is held by ``points[starts[s] : starts[s + 1]]``.
 
     ``slots[id]`` is s, or -1 for an id that is absent.
     """
 
+    n: int
     slots: I32
     ids: I32
     starts: I64
     points: I32
     values: F32
 
-    def dense(self, n: int) -> DensePostings:
-        """Spread out the ids that many of the batch's `n` points hold."""
+    @cached_property
+    def dense(self) -> DensePostings:
+        """The ids that many of the points hold, spread out: once a batch, for whoever asks."""
         lengths = np.diff(self.starts)
-        frequent = np.flatnonzero(lengths >= max(FEWEST_DENSE, n // DENSE_SHARE))
+        frequent = np.flatnonzero(lengths >= max(FEWEST_DENSE, self.n // DENSE_SHARE))
         row_of = np.full(len(lengths), -1, np.int32)
         row_of[frequent] = np.arange(len(frequent))
-        rows = np.zeros((len(frequent), n), np.float32)
+        rows = np.zeros((len(frequent), self.n), np.float32)
         for row, slot in zip(rows, frequent, strict=True):
             held = slice(self.starts[slot], self.starts[slot + 1])
             row[self.points[held]] = self.values[held]

@@ -180,7 +180,7 @@ class SampledOutput:
         tile += self.bias.value[labels]
         if not self.wide:
             return tile, None
-        touched = self.wide.touch(labels, postings, len(hidden), context.workspace, context.threads)
+        touched = self.wide.touch(labels, postings, context.workspace, context.threads)
         self.wide.add_scores(touched, postings, tile, context.threads)
         return tile, touched
 

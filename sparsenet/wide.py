@@ -65,9 +65,15 @@ def transpose(rows: Rows) -> Rows:
 
 def support_bound(features: Rows, label_points: Rows, budget: int) -> I64:
     """Bound the size of each label's support from above without computing it."""
+    entries = np.diff(_entries_before(features, label_points))
+    return np.minimum(entries, min(budget, features.width))
+
+
+def _entries_before(features: Rows, label_points: Rows) -> I64:
+    """Count the entries of the points of all labels before each label, and at the end of all, (n_labels + 1,)."""
     lengths = np.diff(features.indptr)[label_points.indices]
-    totals = np.concatenate(([0], np.cumsum(lengths)))[label_points.indptr]
-    return np.minimum(np.diff(totals), min(budget, features.width))
+    totals: I64 = np.concatenate(([0], np.cumsum(lengths)))[label_points.indptr]
+    return totals
 
 
 def _owners(indptr: I64) -> I64:
@@ -84,8 +90,7 @@ def _sums(values: NDArray[np.float64], indptr: I64) -> NDArray[np.float64]:
 
 def _label_blocks(features: Rows, label_points: Rows) -> list[int]:
     """Return where blocks of labels begin and the last one ends, each with so many entries of points to add up."""
-    lengths = np.diff(features.indptr)[label_points.indices]
-    before = np.concatenate(([0], np.cumsum(lengths)))[label_points.indptr[:-1]]
+    before = _entries_before(features, label_points)[:-1]
     return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(label_points)]
 
 
@@ -221,15 +226,15 @@ class WidePath:
             self.weight.state[name] = np.concatenate((array, new))[order]
         self.forget_inverted()
 
-    def touch(self, active: I32, postings: Postings, n: int, workspace: Workspace, threads: int) -> Touched:
-        """Find the weights of active labels whose features are present in a batch of `n` points."""
+    def touch(self, active: I32, postings: Postings, workspace: Workspace, threads: int) -> Touched:
+        """Find the weights of active labels whose features are present in a batch."""
         room = int((self.indptr[active + 1] - self.indptr[active]).sum())
         indptr = np.empty(len(active) + 1, np.int64)
         positions = np.asarray(workspace.take("wide.touched", (room,), np.int64))
         slots = np.asarray(workspace.take("wide.slots", (room,), np.int32))
         support = (active, self.indptr, self.indices, postings.slots)
         found = kernels.wide_touch(*support, indptr, positions, slots, threads)
-        return Touched(indptr, positions[:found], slots[:found], postings.dense(n))
+        return Touched(indptr, positions[:found], slots[:found], postings.dense)
 
     def add_scores(self, touched: Touched, postings: Postings, out: F32, threads: int) -> None:
         """Add the wide scores of a batch to `out` (active, n)."""

@@ -29,7 +29,7 @@ def test_rows_say_measured_or_quoted_and_foreign_data_are_named(tmp_path, monkey
     out = tmp_path / "result.json"
     arguments = ["amazon670k", "--data", str(tmp_path / "small"), "--threads", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["published", *arguments, "--setups", "as published (closed)"])
-    monkeypatch.setattr("bench.published.use_threads", lambda threads: None)  # the tests keep their CPUs
+    monkeypatch.setattr("bench.running.use_cpus", lambda threads: None)  # the tests keep their CPUs
     published.main()
     shown = capsys.readouterr().out
     report = json.loads(out.read_text())

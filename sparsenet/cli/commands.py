@@ -22,6 +22,7 @@ from sparsenet.estimators.building import TooLargeError, in_words
 from sparsenet.training import checkpoints
 
 I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 #: Where recall is measured.
 RECALL_AT = 100
@@ -146,11 +147,16 @@ def evaluate(
         raise data.DataError(str(source.path), None, "holds no points, so there is nothing to measure")
     # A label that was never seen in training may have a column of its own, behind the others, and is not predicted.
     n_unseen = truth[0].shape[1] - len(model.label_counts_)
-    counts = np.append(model.label_counts_, np.zeros(n_unseen, np.int64))
     numbers = np.pad(np.concatenate(ranked), ((0, 0), (0, n_unseen)), constant_values=-1)
-    propensity = metrics.propensities_from_counts(counts, model.n_points_)
-    scores = metrics.evaluate(sparse.vstack(truth, format="csr"), numbers, ks, propensity, recall_ks=[RECALL_AT])
+    scores = measured(sparse.vstack(truth, format="csr"), numbers, ks, model.label_counts_, model.n_points_)
     return {**scores, "seconds": time.perf_counter() - started, "points": sum(map(len, ranked))}
+
+
+def measured(truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: int) -> dict[str, float]:
+    """Score rankings; `counts` says how often training had each label of `n_points`, and not those behind these."""
+    unseen = np.zeros(truth.shape[1] - len(counts), np.int64)
+    propensity = metrics.propensities_from_counts(np.append(counts, unseen), n_points)
+    return metrics.evaluate(truth, ranked, ks, propensity, recall_ks=[RECALL_AT])
 
 
 def describe_scores(scores: Mapping[str, float]) -> str:

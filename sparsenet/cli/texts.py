@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sparsenet import data, kernels, metrics, storage
+from sparsenet import data, kernels, storage
 from sparsenet.cli import commands
 from sparsenet.data.blocks import line_blocks
 from sparsenet.data.formats import table_format
@@ -149,9 +149,8 @@ def evaluate(model_path: Path, source: TextSource, ks: Sequence[int], *, threads
     truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(texts), len(position)))
     k = min(max(*ks, commands.RECALL_AT), len(model.classes_))
     ranked = model.predict_topk(texts, k).indices.reshape(-1, k).astype(np.int32)
-    counts = np.append(model.label_counts_, np.zeros(len(position) - len(model.label_counts_), np.int64))
-    propensity = metrics.propensities_from_counts(counts, int(model.label_counts_.sum()))
-    scores = metrics.evaluate(truth, ranked, ks, propensity, recall_ks=[commands.RECALL_AT])
+    counts = model.label_counts_
+    scores = commands.measured(truth, ranked, ks, counts, int(counts.sum()))
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -109,8 +111,15 @@ def _history_entry(record: dict[str, float]) -> dict[str, float | None]:
 
 def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
-    try:
+    with nothing_believed():
         return _unpack(cls, arrays, metadata)
+
+
+@contextmanager
+def nothing_believed() -> Iterator[None]:
+    """Turn whatever goes wrong with the parts of a saved model into a ModelError."""
+    try:
+        yield
     except ModelError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -126,7 +135,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     model.n_features_in_ = int(metadata["n_features"])
     if metadata["named_features"]:
         model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
-    target, counts, n_points = _target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
+    target, counts, n_points = unpack_target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
     if counts.ndim != 1 or counts.dtype != np.int64 or counts.min(initial=0) < 0:
         raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
     settings = Settings.of(model.get_params(deep=False))
@@ -165,7 +174,8 @@ def _scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     return Scaling(kind, centre, factor)
 
 
-def _target(arrays: Arrays, about: dict[str, Any]) -> Target:
+def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
+    """Make the labels of a saved model, of any kind of estimator."""
     if about["kind"] not in KINDS:
         raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
     dtype = np.dtype(about["dtype"])

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sparsenet import kernels
-from sparsenet._validation import MAX_WIDTH, boolean, choice, integer, number_of_bytes, optional, real, switch
+from sparsenet._validation import MAX_WIDTH, boolean, choice, integer, n_jobs, number_of_bytes, optional, real, switch
 from sparsenet.estimators import scaling
 from sparsenet.layers import ACTIVATIONS
 from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
@@ -28,7 +26,6 @@ DECAYS = ("constant", "linear", "cosine")
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 8
 LEAST_STEPS, ENOUGH_STEPS = 400, 2500
 MAX_UNITS = 1 << 16
-MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +82,7 @@ class Settings:
             patience=optional(integer, "patience", p["patience"], 1, MAX_WIDTH),
             memory_limit=optional(number_of_bytes, "memory_limit", p["memory_limit"]),
             time_budget=optional(_seconds, "time_budget", p["time_budget"]),
-            n_jobs=_n_jobs(p["n_jobs"]),
+            n_jobs=n_jobs(p["n_jobs"]),
             verbose=optional(switch, "verbose", p["verbose"]),
         )
         settings._check_together()
@@ -184,15 +181,3 @@ def _optimizer(p: Mapping[str, Any]) -> Optimizer:
             return Adagrad(rate=rate, decay=decay)
         case _:
             return SGD(rate=rate, decay=decay)
-
-
-def _n_jobs(value: Any) -> int | None:
-    if value is None:
-        return None
-    if (
-        isinstance(value, int | np.integer)
-        and not isinstance(value, bool)
-        and (value == -1 or 1 <= value <= MAX_THREADS)
-    ):
-        return None if value == -1 else int(value)
-    raise ValueError(f"n_jobs must be None, -1 (both: all CPUs) or an integer from 1 to {MAX_THREADS}, got {value!r}")

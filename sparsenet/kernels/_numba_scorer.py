@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparsenet.kernels._numba_common import F32, I32, I64, U8, checked, parallel_for
 from sparsenet.kernels._numba_decimal import exact_jit
-from sparsenet.kernels._numba_text import text_features, text_room
+from sparsenet.kernels._numba_text import close_gaps, text_features, text_room
 
 U64 = NDArray[np.uint64]
 _COUNTS = 256
@@ -42,7 +42,7 @@ def text_points(
         raise ValueError("ends must rise to at most the size of slots")
     vocabulary = (used, ranks, weights, log_counts, 1 << (bits - 1), np.float32(2 if char_high else 1))
     parallel_for(_weigh_all, len(ends), threads, vocabulary, starts, slots, counts, out_ends, rows, values, grain=32)
-    _close_gaps(starts, out_ends, rows, values)
+    close_gaps(starts, out_ends, rows, values)
 
 
 def _check_vocabulary(bits: int, used: U64, ranks: I32, weights: F32, log_counts: F32) -> None:
@@ -105,17 +105,6 @@ def _popcount(x: np.uint64) -> int:
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))  # type: ignore[return-value]  # Numba's int
-
-
-@exact_jit
-def _close_gaps(starts: I64, ends: I64, rows: I32, values: F32) -> None:
-    end = 0
-    for i in range(len(ends)):
-        for j in range(ends[i]):
-            rows[end + j] = rows[starts[i] + j]
-            values[end + j] = values[starts[i] + j]
-        end += ends[i]
-        ends[i] = end
 
 
 @exact_jit

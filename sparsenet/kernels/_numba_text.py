@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.kernels._numba_common import I32, I64, U8, checked, jit, parallel_for
+from sparsenet.kernels._numba_common import F32, I32, I64, U8, checked, jit, parallel_for
 
 MOST_WORDS, LONGEST_WORD = 8, 64
 _WORD, _MARK, _SYMBOL, _SINGLE, _IGNORED, _INNER = range(1, 7)
@@ -59,7 +59,7 @@ def text_features(
     rules = np.array([word_ngrams, char_low, char_high, bits])
     out = (ends, slots, counts)
     parallel_for(_extract_all, len(ends), threads, text, offsets, pages, entries, rules, starts, *out, grain=32)
-    _close_gaps(starts, *out)
+    close_gaps(starts, *out)
 
 
 def _check_rules(word_ngrams: int, char_low: int, char_high: int, bits: int) -> None:
@@ -81,12 +81,13 @@ def _rooms(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: 
 
 
 @jit
-def _close_gaps(starts: I64, ends: I64, slots: I32, counts: I32) -> None:
+def close_gaps(starts: I64, ends: I64, first: I32, second: I32 | F32) -> None:
+    """Move rows of two arrays, which begin at `starts` and hold ``ends[i]`` entries, together; make `ends` ends."""
     end = 0
     for i in range(len(ends)):
         for j in range(ends[i]):
-            slots[end + j] = slots[starts[i] + j]
-            counts[end + j] = counts[starts[i] + j]
+            first[end + j] = first[starts[i] + j]
+            second[end + j] = second[starts[i] + j]
         end += ends[i]
         ends[i] = end
 

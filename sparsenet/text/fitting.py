@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, gathered
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import calibration, linear
@@ -191,9 +191,7 @@ def described(trial: dict[str, Any]) -> dict[str, Any]:
 
 def take(rows: TextRows, texts: I64) -> TextRows:
     """Gather some texts."""
-    begin, lengths = rows.indptr[texts], rows.indptr[texts + 1] - rows.indptr[texts]
-    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-    places = np.repeat(begin - indptr[:-1], lengths) + np.arange(indptr[-1])
+    indptr, places = gathered(rows.indptr, texts)
     return TextRows(indptr, rows.slots[places], rows.counts[places])
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.estimators.targets import KINDS, Target
-from sparsenet.storage import ModelError, pack_strings, unpack_strings
+from sparsenet.estimators.persistence import nothing_believed, unpack_target
+from sparsenet.estimators.targets import Target
+from sparsenet.storage import ModelError, pack_strings
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.linear import LinearModel
@@ -57,18 +58,14 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
     if metadata.get("model") != KIND:
         raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not a {KIND}")
-    try:
+    with nothing_believed():
         return _unpack(cls, arrays, metadata)
-    except ModelError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise ModelError(f"the model is not one that this version can use: {error!r}; train it anew") from error
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     model = cls(**{name: _from_json(value) for name, value in metadata["parameters"].items()})
     words = Vocabulary(FeatureRules(**metadata["rules"]), arrays["slots"], arrays["feature_weights"])
-    about, counts = metadata["target"], arrays["counts"]
+    counts = arrays["counts"]
     weights = LinearModel(
         arrays["matrix"],
         arrays["factors"],
@@ -78,20 +75,10 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         arrays.get("indptr"),
         arrays.get("columns"),
     )
-    target = _target(arrays, about)
+    target = unpack_target(arrays, metadata["target"])
     _check(target, words, weights, arrays)
     fitted = Fitted(target, words, weights, counts, int(metadata["n_texts"]), int(metadata["calls"]))
     return model._adopt(fitted, metadata["validation_score"], metadata["search"])
-
-
-def _target(arrays: Arrays, about: dict[str, Any]) -> Target:
-    if about["kind"] not in KINDS:
-        raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
-    dtype = np.dtype(about["dtype"])
-    if not about["strings"]:
-        return Target(about["kind"], arrays["classes"], dtype)
-    names = unpack_strings(arrays, "classes")
-    return Target(about["kind"], np.array(names, dtype=object if dtype.kind == "O" else str), dtype)
 
 
 def _check(target: Target, words: Vocabulary, weights: LinearModel, arrays: Arrays) -> None:

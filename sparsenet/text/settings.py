@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparsenet._validation import choice, integer, optional, real
+from sparsenet._validation import choice, integer, n_jobs, optional, real
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.linear import LinearRules
 
@@ -52,7 +52,7 @@ class TextSettings:
             class_weight=weight,
             validation_fraction=None if isinstance(fraction, str) else real("validation_fraction", fraction, 0, 0.9),
             time_budget=optional(real, "time_budget", p["time_budget"], 0, 1e9),
-            n_jobs=None if p["n_jobs"] in (None, -1) else integer("n_jobs", p["n_jobs"], 1, 1024),
+            n_jobs=n_jobs(p["n_jobs"]),
         )
 
     def features(self, n_bytes: int) -> FeatureRules:
