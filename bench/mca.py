@@ -39,12 +39,11 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A hot loop: its name, its function, the instruction that counts elements, and how many of it make one."""
+    """A hot loop: its name, its function, and the instructions that count elements, with elements a lane of each."""
 
     name: str
     function: str
-    key: str
-    keys_per_element: float = 1
+    keys: dict[str, float]
 
 
 FUSED = r"vfn?m(add|sub)\d+ps|fmla|fmad"
@@ -55,15 +54,16 @@ CPUS = (
     Cpu("icelake-server", "Ice Lake", "x86_64", ("avx512",)),
     Cpu("sapphirerapids", "Sapphire Rapids", "x86_64", ("avx512bf16",)),
     Cpu("znver4", "Zen 4", "x86_64", ("avx512bf16",)),
+    Cpu("znver5", "Zen 5", "x86_64", ("avx512bf16",)),
 )
 KERNELS = (
-    Kernel("tile, float32", r"8multiplyI\w*Single", FUSED),
-    Kernel("tile, bfloat16", r"8multiplyI\w*Half", r"vdpbf16ps|bfdot", 0.5),
-    Kernel("csr_matmul", r"10csr_matmul", FUSED),
-    Kernel("dot_rows", r"8dot_rows", FUSED),
-    Kernel("adam_rows", r"9adam_rows", r"vsqrtps|fsqrt"),
-    Kernel("adagrad_rows", r"12adagrad_rows", r"vsqrtps|fsqrt"),
-    Kernel("bce_gradient", r"12bce_gradient", r"vdivps|fdivr?", 2),
+    Kernel("tile, float32", r"8multiplyI\w*Single", {FUSED: 1}),
+    Kernel("tile, bfloat16", r"8multiplyI\w*(Pairs|Squares)", {"vdpbf16ps": 2, "bfmmla": 4}),
+    Kernel("csr_matmul", r"10csr_matmul", {FUSED: 1}),
+    Kernel("dot_rows", r"8dot_rows", {FUSED: 1}),
+    Kernel("adam_rows", r"9adam_rows", {"vsqrtps|fsqrt": 1}),
+    Kernel("adagrad_rows", r"12adagrad_rows", {"vsqrtps|fsqrt": 1}),
+    Kernel("bce_gradient", r"12bce_gradient", {r"vdivps|fdivr?": 0.5}),
 )
 COMPILERS = {"x86_64": "g++", "aarch64": "aarch64-linux-gnu-g++"}
 
@@ -123,8 +123,8 @@ def lanes(instruction: str, cpu: Cpu) -> int:
 
 def elements(loop: list[str], kernel: Kernel, cpu: Cpu) -> float:
     """Return how many elements a pass through the loop works off."""
-    keys = [line for line in loop if re.match(rf"\s+({kernel.key})\b", line)]
-    return sum(lanes(line, cpu) for line in keys if lanes(line, cpu) > 1) / kernel.keys_per_element
+    counted = ((line, each) for line in loop for key, each in kernel.keys.items() if re.match(rf"\s+({key})\b", line))
+    return sum(lanes(line, cpu) * each for line, each in counted if lanes(line, cpu) > 1)
 
 
 def analyse(mca: str, loop: list[str], cpu: Cpu) -> tuple[float, float, str]:

@@ -6,6 +6,10 @@ namespace sparsenet {
 namespace {
 // 12 of 16 registers for sums, two for columns of B, one for an element of A.
 constexpr int kLanes = 8, kTileRows = 6, kTileVectors = 2;
+struct Broadcast;
+using Column = Broadcast;
+struct Rounded;
+using Half = Rounded;
 }  // namespace
 }  // namespace sparsenet
 

@@ -6,6 +6,10 @@ namespace sparsenet {
 namespace {
 // 24 of 32 registers for sums, two for columns of B.
 constexpr int kLanes = 16, kTileRows = 12, kTileVectors = 2;
+struct Broadcast;
+using Column = Broadcast;
+struct Rounded;
+using Half = Rounded;
 }  // namespace
 }  // namespace sparsenet
 

@@ -3,17 +3,22 @@
 
 #define SPARSENET_LEVEL "avx512bf16"
 #define SPARSENET_TABLE avx512bf16_table
-#define SPARSENET_BF16
 
 namespace sparsenet {
 namespace {
 // As in avx512.cpp.
 constexpr int kLanes = 16, kTileRows = 12, kTileVectors = 2;
 
-// Each lane: sum += both products of a pair of bfloat16 by another.
-inline __m512 add_pair_products(__m512 sum, float pair, __m512 pairs) {
-  return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_ps(pair), (__m512bh)pairs);
-}
+struct Instructions {
+  static __m512 add_pair_products(__m512 sum, float pair, __m512 pairs) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_ps(pair), (__m512bh)pairs);
+  }
+};
+struct Broadcast;
+using Column = Broadcast;
+template <typename>
+struct Pairs;
+using Half = Pairs<Instructions>;
 }  // namespace
 }  // namespace sparsenet
 

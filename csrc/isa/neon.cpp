@@ -6,6 +6,10 @@ namespace sparsenet {
 namespace {
 // 24 of 32 registers for sums, three for columns of B.
 constexpr int kLanes = 4, kTileRows = 8, kTileVectors = 3;
+struct ByLane;
+using Column = ByLane;
+struct Rounded;
+using Half = Rounded;
 }  // namespace
 }  // namespace sparsenet
 

@@ -6,6 +6,10 @@ namespace sparsenet {
 namespace {
 // A register block needs a width known when compiling; NEON's is part of every SVE machine.
 constexpr int kLanes = 4, kTileRows = 8, kTileVectors = 3;
+struct ByLane;
+using Column = ByLane;
+struct Rounded;
+using Half = Rounded;
 }  // namespace
 }  // namespace sparsenet
 

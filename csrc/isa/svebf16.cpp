@@ -3,28 +3,29 @@
 
 #define SPARSENET_LEVEL "svebf16"
 #define SPARSENET_TABLE svebf16_table
-#define SPARSENET_BF16
 
 namespace sparsenet {
 namespace {
-// As in sve.cpp.
+// As in sve.cpp; of bfloat16, 24 registers hold 2 x 2 sums each, six columns of B.
 constexpr int kLanes = 4, kTileRows = 8, kTileVectors = 3;
 
-// Each lane: sum += both products of a pair of bfloat16 by another, which is one of `four`. `lane` is a constant once
-// the loop around is unrolled; the instruction has no other form.
-inline float32x4_t add_pair_products(float32x4_t sum, float32x4_t four, int lane, float32x4_t pairs) {
-  const bfloat16x8_t a = vreinterpretq_bf16_f32(four), b = vreinterpretq_bf16_f32(pairs);
-  switch (lane) {
-    case 0:
-      return vbfdotq_laneq_f32(sum, b, a, 0);
-    case 1:
-      return vbfdotq_laneq_f32(sum, b, a, 1);
-    case 2:
-      return vbfdotq_laneq_f32(sum, b, a, 2);
-    default:
-      return vbfdotq_laneq_f32(sum, b, a, 3);
+// bfmmla: twice the products of bfdot, at as many a cycle on Neoverse V1 and V2 (bench/mca.py).
+struct Instructions {
+  static float32x4_t add_square_products(float32x4_t sum, float32x4_t a, float32x4_t b) {
+    return vbfmmlaq_f32(sum, vreinterpretq_bf16_f32(a), vreinterpretq_bf16_f32(b));
   }
-}
+  static float32x4_t upper_rows(float32x4_t left, float32x4_t right) {
+    return vcombine_f32(vget_low_f32(left), vget_low_f32(right));
+  }
+  static float32x4_t lower_rows(float32x4_t left, float32x4_t right) {
+    return vcombine_f32(vget_high_f32(left), vget_high_f32(right));
+  }
+};
+struct ByLane;
+using Column = ByLane;
+template <typename>
+struct Squares;
+using Half = Squares<Instructions>;
 }  // namespace
 }  // namespace sparsenet
 

@@ -13,6 +13,8 @@ namespace {
 
 #include "sparse.inl.h"
 //
+#include "precision.inl.h"
+//
 #include "tile.inl.h"
 //
 #include "loss.inl.h"

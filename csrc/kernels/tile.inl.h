@@ -1,73 +1,16 @@
 // The dense matrix product: a register block of kTileRows x kTileCols, held in vector registers over the whole depth.
-// One source for every precision: a word of a packed panel holds one float or, where the level multiplies them, two
-// neighbours in depth as bfloat16, and a `Precision` says how words are made and how two of them are multiplied.
+// One source for every precision: a word of a packed panel holds one float, or two neighbours in depth as bfloat16.
 
-typedef float Lanes __attribute__((vector_size(kLanes * 4), aligned(4)));
-constexpr int64_t kTileCols = kTileVectors * kLanes;
 constexpr int64_t kPackDepth = 512;  // words of a row that are made at a time
-
-// An element of A's column, of which a register block multiplies every one by a vector of B. NEON multiplies by one
-// lane of a vector: two registers hold the whole column there. Loaded one by one, its elements took a register each,
-// and four of the sums had to go through memory in every step.
-#if defined(__ARM_NEON)
-struct Element {
-  Lanes four;
-  int lane;
-};
-inline float value(Element a) { return a.four[a.lane]; }
-#else
-typedef float Element;
-inline float value(Element a) { return a; }
-#endif
-
-struct Single {
-  static constexpr int64_t kDepthOfWord = 1;
-  static float word(float x, float) { return x; }
-  static Lanes multiply_add(Lanes sum, Element a, Lanes b) { return sum + value(a) * b; }
-};
-
-// The upper 16 bits of the nearest bfloat16, ties to even, as bits of a float; the lower half is not cleared. Carrying
-// out of the mantissa is right: it gives the next power of two and, beyond the largest number, infinity.
-inline uint32_t bfloat16_bits(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof(bits));
-  const uint32_t is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  return (bits + (1 - is_nan) * (0x7fffu + ((bits >> 16) & 1u))) | (is_nan << 22);
-}
-
-inline float float_of_bits(uint32_t bits) {
-  float x;
-  memcpy(&x, &bits, sizeof(x));
-  return x;
-}
-
-#if defined(SPARSENET_BF16)
-struct Half {  // add_pair_products is the level's own; on Arm it takes a vector and the number of a lane
-  static constexpr int64_t kDepthOfWord = 2;
-  static float word(float x, float next) {
-    return float_of_bits((bfloat16_bits(x) >> 16) | (bfloat16_bits(next) & 0xffff0000u));
-  }
-#if defined(__ARM_NEON)
-  static Lanes multiply_add(Lanes sum, Element a, Lanes b) { return add_pair_products(sum, a.four, a.lane, b); }
-#else
-  static Lanes multiply_add(Lanes sum, Element a, Lanes b) { return add_pair_products(sum, a, b); }
-#endif
-};
-#else
-struct Half {  // no instruction for it: the same numbers, at the speed of floats
-  static constexpr int64_t kDepthOfWord = 1;
-  static float word(float x, float) { return float_of_bits(bfloat16_bits(x) & 0xffff0000u); }
-  static Lanes multiply_add(Lanes sum, Element a, Lanes b) { return sum + value(a) * b; }
-};
-#endif
 
 // Words of `depth` neighbours of a row, one beside the other.
 template <typename Precision>
 void make_words(const float* row, int64_t depth, float* words) {
   constexpr int64_t step = Precision::kDepthOfWord;
-  const int64_t whole = depth / step;
-  for (int64_t p = 0; p < whole; ++p) words[p] = Precision::word(row[p * step], row[p * step + step - 1]);
-  if (depth % step != 0) words[whole] = Precision::word(row[depth - 1], 0.0f);
+  int64_t used = depth / step;
+  for (int64_t p = 0; p < used; ++p) words[p] = Precision::word(row[p * step], row[p * step + step - 1]);
+  if (depth % step != 0) words[used++] = Precision::word(row[depth - 1], 0.0f);
+  for (; used % Precision::kWordsAbreast != 0; ++used) words[used] = 0.0f;
 }
 
 inline const float* row_of(Operand source, int64_t i) {
@@ -78,7 +21,7 @@ inline const float* row_of(Operand source, int64_t i) {
 template <typename Precision, int64_t kPanel>
 void pack_rows(Operand source, int64_t first, int64_t count, int64_t depth_first, int64_t depth, float* out) {
   constexpr int64_t step = Precision::kDepthOfWord;
-  const int64_t n_words = (depth + step - 1) / step;
+  const int64_t n_words = words_of<Precision>(depth);
   constexpr int64_t kAhead = 2;  // gathered rows lie anywhere in a large table
   float words[kPackDepth];
   for (int64_t i = 0; i < count; ++i) {
@@ -91,7 +34,7 @@ void pack_rows(Operand source, int64_t first, int64_t count, int64_t depth_first
       const int64_t n = n_words - begin < kPackDepth ? n_words - begin : kPackDepth;
       const int64_t left = depth - begin * step;
       make_words<Precision>(row + begin * step, left < n * step ? left : n * step, words);
-      for (int64_t p = 0; p < n; ++p) out[(begin + p) * kPanel + i] = words[p];
+      for (int64_t p = 0; p < n; ++p) out[place<Precision, kPanel>(begin + p, i)] = words[p];
     }
   }
 }
@@ -99,20 +42,24 @@ void pack_rows(Operand source, int64_t first, int64_t count, int64_t depth_first
 // Panels along the operand's columns: a word joins neighbours of `step` rows; beyond the last row there are zeros.
 template <typename Precision, int64_t kPanel>
 void pack_columns(Operand source, int64_t first, int64_t count, int64_t depth_first, int64_t depth, float* out) {
-  constexpr int64_t step = Precision::kDepthOfWord;
-  const int64_t size = kPanel * ((depth + step - 1) / step);
+  constexpr int64_t step = Precision::kDepthOfWord, abreast = Precision::kWordsAbreast;
+  const int64_t size = kPanel * words_of<Precision>(depth);
   constexpr int64_t kColumns =
       8 * kPanel;  // whose words are made at a time: in one vector loop, however narrow panels are
   static const float zeros[kColumns] = {};
   for (int64_t begin = 0; begin < count; begin += kColumns, out += 8 * size) {
-    float words[kColumns] = {};
+    float words[abreast][kColumns] = {};
     const int64_t columns = count - begin < kColumns ? count - begin : kColumns;
-    for (int64_t p = 0; p < depth; p += step) {
-      const float* row = row_of(source, depth_first + p) + first + begin;
-      const float* next = p + step > depth ? zeros : row_of(source, depth_first + p + step - 1) + first + begin;
-      for (int64_t i = 0; i < columns; ++i) words[i] = Precision::word(row[i], next[i]);
+    const auto row_at = [&](int64_t p) { return p < depth ? row_of(source, depth_first + p) + first + begin : zeros; };
+    for (int64_t p = 0; p < depth; p += step * abreast) {
+      for (int64_t w = 0; w < abreast; ++w) {
+        const float *row = row_at(p + w * step), *next = row_at(p + w * step + step - 1);
+        for (int64_t i = 0; i < columns; ++i) words[w][i] = Precision::word(row[i], next[i]);
+      }
       float* target = out + p / step * kPanel;
-      for (int64_t i = 0; i < columns; i += kPanel, target += size) memcpy(target, words + i, kPanel * sizeof(float));
+      for (int64_t i = 0; i < columns; i += kPanel, target += size)
+        for (int64_t c = 0; c < kPanel; ++c)
+          for (int64_t w = 0; w < abreast; ++w) target[c * abreast + w] = words[w][i + c];
     }
   }
 }
@@ -120,8 +67,7 @@ void pack_columns(Operand source, int64_t first, int64_t count, int64_t depth_fi
 template <typename Precision, int64_t kPanel>
 void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t depth_first, int64_t depth,
           float* out) {
-  constexpr int64_t step = Precision::kDepthOfWord;
-  const int64_t size = kPanel * ((depth + step - 1) / step);
+  const int64_t size = kPanel * words_of<Precision>(depth);
   if (!along_rows) return pack_columns<Precision, kPanel>(source, first, count, depth_first, depth, out);
   for (int64_t q = 0; q < count; q += kPanel, out += size) {
     const int64_t used = count - q < kPanel ? count - q : kPanel;
@@ -133,23 +79,17 @@ void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t
 // One register block. Written over vector types, not scalars, because compilers keep `sum` in registers only so.
 template <typename Precision>
 inline void multiply_tile(const float* a, const float* b, int64_t n_words, float* out, int64_t ld, bool accumulate) {
-  Lanes sum[kTileRows][kTileVectors] = {};
-  for (int64_t p = 0; p < n_words; ++p, a += kTileRows, b += kTileCols) {
-    Lanes column[kTileVectors];
+  constexpr int64_t abreast = Precision::kWordsAbreast;
+  Lanes sum[Precision::kSumRows][Precision::kSumCols] = {};
+  for (int64_t p = 0; p < n_words; p += abreast, a += kTileRows * abreast, b += kTileCols * abreast) {
+    Lanes column[Precision::kSumCols];
 #pragma GCC unroll 16
-    for (int v = 0; v < kTileVectors; ++v) column[v] = *reinterpret_cast<const Lanes*>(b + v * kLanes);
-#if defined(__ARM_NEON)
-    Lanes row[kTileRows / kLanes];
+    for (int v = 0; v < Precision::kSumCols; ++v) column[v] = *reinterpret_cast<const Lanes*>(b + v * kLanes);
 #pragma GCC unroll 16
-    for (int i = 0; i < kTileRows / kLanes; ++i) row[i] = *reinterpret_cast<const Lanes*>(a + i * kLanes);
-    const auto element = [&](int i) -> Element { return {row[i / kLanes], i % kLanes}; };
-#else
-    const auto element = [&](int i) -> Element { return a[i]; };
-#endif
+    for (int i = 0; i < Precision::kSumRows; ++i) {
+      const auto left = Precision::left(a, i);
 #pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kTileVectors; ++v) sum[i][v] = Precision::multiply_add(sum[i][v], element(i), column[v]);
+      for (int v = 0; v < Precision::kSumCols; ++v) sum[i][v] = Precision::multiply_add(sum[i][v], left, column[v]);
     }
   }
 #pragma GCC unroll 16
@@ -157,7 +97,8 @@ inline void multiply_tile(const float* a, const float* b, int64_t n_words, float
 #pragma GCC unroll 16
     for (int v = 0; v < kTileVectors; ++v) {
       Lanes* target = reinterpret_cast<Lanes*>(out + i * ld + v * kLanes);
-      *target = accumulate ? *target + sum[i][v] : sum[i][v];
+      const Lanes result = Precision::result(sum, i, v);
+      *target = accumulate ? *target + result : result;
     }
   }
 }
@@ -165,8 +106,7 @@ inline void multiply_tile(const float* a, const float* b, int64_t n_words, float
 template <typename Precision>
 void multiply(const float* a, const float* b, int64_t m, int64_t n, int64_t depth, float* out, int64_t ld,
               bool accumulate) {
-  constexpr int64_t step = Precision::kDepthOfWord;
-  const int64_t n_words = (depth + step - 1) / step;
+  const int64_t n_words = words_of<Precision>(depth);
   float edge[kTileRows * kTileCols];
   for (int64_t j = 0; j < n; j += kTileCols) {
     for (int64_t i = 0; i < m; i += kTileRows) {
@@ -190,9 +130,13 @@ void multiply(const float* a, const float* b, int64_t m, int64_t n, int64_t dept
 
 template <typename Precision>
 constexpr Matmul matmul_of() {
-  return {
-      kTileRows,          kTileCols, Precision::kDepthOfWord, pack<Precision, kTileRows>, pack<Precision, kTileCols>,
-      multiply<Precision>};
+  return {kTileRows,
+          kTileCols,
+          Precision::kDepthOfWord,
+          Precision::kWordsAbreast,
+          pack<Precision, kTileRows>,
+          pack<Precision, kTileCols>,
+          multiply<Precision>};
 }
 
 // Sums in several vectors: one alone would make each step wait for the one before, four times as long as it works.
