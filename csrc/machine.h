@@ -5,13 +5,10 @@
 
 namespace sparsenet {
 
-// Bytes of one core's data caches, or what is usual where the system does not say.
-struct Caches {
-  int64_t first, second;
-};
-
+// Bytes of a core's second-level cache, or what is usual where the system does not say.
+//
 // Asked once; the answer stays. It must decide nothing that shows in a result: blocks of work may follow it, the order
-// of a sum may not, or two machines would train two models.
-const Caches& caches();
+// of a sum may not, or two machines would train two models. So no depth of a block follows the first-level cache.
+int64_t second_level_cache();
 
 }  // namespace sparsenet

@@ -16,7 +16,7 @@ constexpr int64_t kBlockRows = 48;
 constexpr int64_t kBlockCols = 128;
 // Columns of a product whose packed B, a block of depth of it, takes three quarters of the second-level cache.
 int64_t most_columns() {
-  return std::max(kBlockCols, caches().second * 3 / 4 / (kWords * static_cast<int64_t>(sizeof(float))));
+  return std::max(kBlockCols, second_level_cache() * 3 / 4 / (kWords * static_cast<int64_t>(sizeof(float))));
 }
 constexpr int64_t kEnoughTasks = 64;  // for any number of threads to be kept busy
 // A product that is small and deep is cut along its depth; the parts, summed at the end, take little memory.

@@ -1,10 +1,11 @@
-"""Builds what is published, here, and tries it: sdist, x86_64 wheel, and an aarch64 wheel by cross build.
+"""Builds what is published, here, and tries it: sdist, x86_64 wheels, and an aarch64 wheel by cross build.
 
     python tools/wheels.py [--only sdist|x86_64|aarch64]
 
-Releases come from .github/workflows/wheels.yml, for all Pythons; this builds for the Python at hand, and for that of
-the emulated system. Each wheel meets manylinux_2_28 or older, as auditwheel finds, is installed into an empty
-environment and made to train, predict, save and load; the aarch64 one under QEMU.
+Releases come from .github/workflows/wheels.yml, for all Pythons on both architectures; this builds for each of them
+that is found on this machine, and for that of the emulated system. Each wheel meets manylinux_2_28 or older, as
+auditwheel finds, is installed into an empty environment and made to train, predict, save and load, texts too; the
+aarch64 one under QEMU.
 """
 
 from __future__ import annotations
@@ -27,20 +28,29 @@ from sysroot import ROOT
 WORK, OUT = ROOT / "build" / "wheels", ROOT / "dist"
 TOOLS = WORK / "tools"
 LARGEST = 3_000_000
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SMOKE = """
-import numpy as np, platform, tempfile
+import numpy as np, platform, sys, tempfile
 from pathlib import Path
-from sparsenet import ExtremeClassifier, kernels
+from sparsenet import ExtremeClassifier, TextClassifier, kernels
 assert kernels.backend() == "native", kernels.backend()
 X = np.eye(20, dtype=np.float32).repeat(5, axis=0)
 y = np.arange(20).repeat(5)
 model = ExtremeClassifier(hidden=8, epochs=30, n_jobs=2, random_state=0, verbose=False).fit(X, y)
 assert (model.predict(X) == y).mean() > 0.9, "learnt nothing"
+texts, names = ["a lovely film", "lovely and short", "a dull film", "dull and long"], ["good", "good", "bad", "bad"]
+critic = TextClassifier(n_jobs=2, random_state=0).fit(texts, names)
+assert critic.predict(texts).tolist() == names, "texts were not learnt"
+assert critic.predict_one("how dull") == "bad"
 with tempfile.TemporaryDirectory() as folder:
-    model.save(Path(folder) / "model")
-    again = ExtremeClassifier.load(Path(folder) / "model")
-assert (again.predict_proba(X) == model.predict_proba(X)).all()
-print("trained, saved and loaded on", platform.machine(), kernels.isa_used(), "of", *kernels.isa_available())
+    for small in (False, True):
+        model.save(Path(folder) / "model", compact=small)
+        again = ExtremeClassifier.load(Path(folder) / "model")
+        assert np.abs(again.predict_proba(X) - model.predict_proba(X)).max() <= 0.01 * small
+    critic.save(Path(folder) / "critic")
+    again = TextClassifier.load(Path(folder) / "critic")
+    assert (again.predict_proba(texts) == critic.predict_proba(texts)).all()
+print("Python", platform.python_version(), platform.machine(), kernels.isa_used(), "learns, saves and loads")
 """
 
 
@@ -59,21 +69,43 @@ def prepare_tools() -> None:
 def build_sdist() -> Path:
     """Build the source distribution and unpack it; wheels are made of it, so that it is known to be complete."""
     run(TOOLS / "bin" / "python", "-m", "build", "--sdist", "--outdir", OUT, ROOT, cwd=ROOT)
-    newest = max(OUT.glob("*.tar.gz"), key=lambda path: path.stat().st_mtime)
     source = WORK / "source"
     shutil.rmtree(source, ignore_errors=True)
-    with tarfile.open(newest) as archive:
+    with tarfile.open(newest_sdist()) as archive:
         archive.extractall(source, filter="data")
     return next(source.iterdir())
 
 
-def build_x86_64(source: Path) -> Path:
-    """Build a wheel for this Python."""
-    flags = {"LDFLAGS": link_flags("g++", WORK / "glibc-x86_64"), "SPARSENET_REQUIRE_EXT": "1"}
+def newest_sdist() -> Path:
+    """Return the source distribution that was built last."""
+    return max(OUT.glob("*.tar.gz"), key=lambda path: path.stat().st_mtime)
+
+
+def find_python(version: str) -> Path | None:
+    """Find an interpreter of that version: on the path, or one of pyenv's."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [shutil.which(f"python{version}"), *sorted(root.glob(f"versions/{version}.*/bin/python{version}"))]
+    works = [sys.executable] if sys.version_info[:2] == tuple(map(int, version.split("."))) else []
+    for python in [*works, *filter(None, found)]:
+        # A shim of pyenv may name a version that is switched off; Debian's may lack venv.
+        if subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True).returncode == 0:
+            return Path(python)
+    return None
+
+
+def build_x86_64(source: Path, python: Path) -> Path:
+    """Build a wheel for that Python."""
+    flags = {"LDFLAGS": link_flags("g++", WORK / "glibc-x86_64"), "SPARSENET_REQUIRE_EXT": "1", "CXX": compiler("g++")}
     raw = WORK / "raw-x86_64"
     shutil.rmtree(raw, ignore_errors=True)
-    run(sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", "--wheel-dir", raw, source, **flags)
+    shutil.rmtree(source / "build", ignore_errors=True)
+    run(python, "-m", "pip", "--quiet", "wheel", "--no-deps", "--wheel-dir", raw, source, **flags)
     return next(raw.glob("*.whl"))
+
+
+def compiler(name: str) -> str:
+    """Return the command of a compiler: most files know nothing of Python, and ccache compiles these once for all."""
+    return f"ccache {name}" if shutil.which("ccache") else name
 
 
 def build_aarch64(source: Path) -> Path:
@@ -84,7 +116,7 @@ def build_aarch64(source: Path) -> Path:
     raw, flags = WORK / "raw-aarch64", sysroot.cross_flags()
     shutil.rmtree(raw, ignore_errors=True)
     shutil.rmtree(source / "build", ignore_errors=True)
-    flags["LDFLAGS"] = link_flags(sysroot.COMPILER, WORK / "glibc-aarch64")
+    flags |= {"LDFLAGS": link_flags(sysroot.COMPILER, WORK / "glibc-aarch64"), "CXX": compiler(sysroot.COMPILER)}
     run(sysroot.PYTHON, "setup.py", "-q", "bdist_wheel", "--dist-dir", raw, cwd=source, **flags)
     return next(raw.glob("*.whl"))
 
@@ -105,10 +137,10 @@ def repair(wheel: Path, machine: str) -> Path:
     return Path(shutil.copy2(repaired, OUT))
 
 
-def try_x86_64(wheel: Path) -> None:
+def try_x86_64(wheel: Path, python: Path) -> None:
     """Install into an empty environment and use it, outside of the source tree."""
     fresh = WORK / "try-x86_64"
-    venv.create(fresh, with_pip=True, clear=True)
+    run(python, "-m", "venv", "--clear", fresh)
     run(fresh / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", wheel)
     run(fresh / "bin" / "python", "-c", SMOKE)
 
@@ -131,12 +163,26 @@ def main() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     prepare_tools()
     source = build_sdist()
+    made = [] if only in ("x86_64", "aarch64") else [newest_sdist()]
     if only in (None, "x86_64"):
-        try_x86_64(repair(build_x86_64(source), "x86_64"))
+        made += make_x86_64(source)
     if only in (None, "aarch64"):
-        try_aarch64(repair(build_aarch64(source), "aarch64"))
-    for path in sorted(OUT.iterdir()):
-        print(f"{path.stat().st_size:9,d}  {path.name}")
+        made.append(repair(build_aarch64(source), "aarch64"))
+        try_aarch64(made[-1])
+    for path in made:
+        print(f"{path.stat().st_size:9,d}  {path.relative_to(ROOT)}")
+
+
+def make_x86_64(source: Path) -> list[Path]:
+    """Build and try a wheel for every Python that is here, and name those that are not."""
+    made = []
+    for version in PYTHONS:
+        if python := find_python(version):
+            made.append(repair(build_x86_64(source, python), "x86_64"))
+            try_x86_64(made[-1], python)
+        else:
+            print(f"Python {version} is not here: its wheel is left to the workflow", flush=True)
+    return made
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
 #include "../../csrc/dispatch.h"
 #include "../../csrc/engine.h"
 #include "../../csrc/lsh.h"
+#include "../../csrc/machine.h"
 
 namespace {
 
@@ -181,6 +182,7 @@ int main(int count, char** names) {
     std::printf("%s: largest difference %.1e\n", level.c_str(), static_cast<double>(worst));
     same = same && worst < 3e-5f;
   }
+  std::printf("second-level cache: %lld KiB\n", static_cast<long long>(sparsenet::second_level_cache() >> 10));
   std::printf("codes: %016llx\n", static_cast<unsigned long long>(hash_of_codes()));
   return same && hash_of_codes() == kCodes ? 0 : 1;
 }
