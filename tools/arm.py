@@ -1,6 +1,7 @@
 """Tests aarch64 without an aarch64 machine: a cross build under QEMU, as the CPUs of Amazon's Graviton and others.
 
-    python tools/arm.py                                   everything, on every CPU: hours
+    python tools/arm.py                                   the Python tests too, on every CPU: hours
+    python tools/arm.py --cpu graviton3 -n 4              on one CPU, in four processes
     python tools/arm.py --quick                           the C++ driver, and on Graviton 2 and 3 some Python tests
     python tools/arm.py --cpu graviton3 tests/test_lsh*   chosen tests, and any other argument of pytest
 
@@ -42,6 +43,9 @@ CPUS = {
     "a64fx": Cpu(meaning="SVE of 512 bits, no BF16", model="a64fx", levels=("scalar", "sve", "neon")),
     "sve512": Cpu(meaning="SVE2 of 512 bits, BF16", model="max,sve512=on,sve1024=off", levels=BF16),
 }
+# What has nothing to show here: the kernels in Numba are the same Python everywhere, and to compile them takes minutes
+# each time (golden files come out of them all the same); the scripts of bench/ time the machine that they run on.
+SUITE = ("tests", "--ignore-glob=*/test_bench_*.py", "-k", "not numba or test_golden")
 # Some minutes under emulation: every vector level of every C++ kernel against the oracle, and the golden files.
 QUICK_CPUS = ("graviton2", "graviton3")
 QUICK_TESTS = (
@@ -78,6 +82,12 @@ def test_cpu(name: str, program: Path, pytest: list[str]) -> bool:
     return not any(status)
 
 
+def chosen(pytest: list[str]) -> list[str]:
+    """Return arguments for pytest: those given, and the suite unless they name tests or say which by -k."""
+    named = any(word.startswith("tests") or word == "-k" for word in pytest)
+    return pytest if named else [*SUITE, *pytest]
+
+
 def parse() -> tuple[argparse.Namespace, list[str]]:
     """Read the command line; what is not known here is for pytest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -97,7 +107,7 @@ def main() -> int:
     passed = []
     for name in options.cpu or CPUS:
         quick = list(QUICK_TESTS) if name in QUICK_CPUS else []
-        passed.append(test_cpu(name, program, quick if options.quick else pytest or ["tests"]))
+        passed.append(test_cpu(name, program, quick if options.quick else chosen(pytest)))
     print(f"{sum(passed)} passed, {len(passed) - sum(passed)} failed")
     return 0 if all(passed) else 1
 

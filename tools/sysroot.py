@@ -102,6 +102,11 @@ def install(target: Path, *what: str) -> None:
     run(*pip, *version, *platforms, "--no-compile", "--target", target, *what)
 
 
+def packages(environment: Path) -> Path:
+    """Return where an environment of the emulated Python looks for packages."""
+    return environment / "lib" / f"python{python_version()}" / "site-packages"
+
+
 def make_environment() -> None:
     """Make a virtual environment of the emulated Python with all that the tests need."""
     done, wanted = ENVIRONMENT / ".complete", requirements("plot", "zstd", "test")
@@ -109,7 +114,7 @@ def make_environment() -> None:
         return
     print("aarch64 wheels, once: 170 MB", file=sys.stderr)
     write_python(ENVIRONMENT)
-    install(ENVIRONMENT / "lib" / f"python{python_version()}" / "site-packages", *wanted)
+    install(packages(ENVIRONMENT), *wanted)
     done.write_text("\n".join(wanted))
 
 
@@ -128,9 +133,10 @@ def copy_tree() -> None:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
     names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
-    for path in TREE.rglob("*.py") if TREE.exists() else ():
-        if "build" not in path.parts and str(path.relative_to(TREE)) not in names:
-            path.unlink()
+    for folder in {name.split("/")[0] for name in names}:  # not build/ and the like
+        for path in (TREE / folder).rglob("*"):
+            if path.is_file() and path.suffix not in (".so", ".pyc") and str(path.relative_to(TREE)) not in names:
+                path.unlink()
     for name in names:
         source, target = ROOT / name, TREE / name
         if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
@@ -147,8 +153,9 @@ def cross_flags() -> dict[str, str]:
 
 
 def build() -> None:
-    """Compile the extension of the copied tree for aarch64."""
+    """Compile the extension of the copied tree for aarch64, and have it found from any directory."""
     run(PYTHON, "setup.py", "-q", "egg_info", "build_ext", "--inplace", **cross_flags())
+    (packages(ENVIRONMENT) / "sparsenet.pth").write_text(f"{TREE}\n")
 
 
 def prepare() -> None:

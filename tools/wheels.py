@@ -150,7 +150,7 @@ def try_aarch64(wheel: Path) -> None:
     fresh = WORK / "try-aarch64"
     shutil.rmtree(fresh, ignore_errors=True)
     sysroot.write_python(fresh)
-    sysroot.install(fresh / "lib" / f"python{sysroot.python_version()}" / "site-packages", str(wheel))
+    sysroot.install(sysroot.packages(fresh), str(wheel))
     for cpu in ("neoverse-n1", "max,sve256=on,sve512=off"):
         run(fresh / "bin" / "python", "-c", SMOKE, QEMU_CPU=cpu)
 

@@ -26,8 +26,16 @@ MODELS = {
     "SandyBridge": ("AVX without AVX2 and FMA", ["scalar"]),
     "Haswell": ("AVX2 and FMA", ["scalar", "avx2"]),
 }
-PYTHON_MODELS = ("Nehalem", "Haswell")
-PYTHON_TESTS = ("tests/test_golden.py", "tests/test_kernels.py", "-k", "not numba and not threads and not many_blocks")
+PYTHON_MODELS = ("Nehalem", "SandyBridge", "Haswell")
+# Everything that a level does, against the oracle and the golden files; the kernels in Numba are no level's.
+PYTHON_TESTS = (
+    *(
+        f"tests/test_{name}.py"
+        for name in ("golden", "kernels", "kernels_matmul", "lsh_kernels", "text_kernels", "dual")
+    ),
+    "-k",
+    "not numba and not threads and not many_blocks",
+)
 REFUSED = 'int main() { __asm__ volatile("vpaddd %ymm0, %ymm0, %ymm0"); }'
 
 
