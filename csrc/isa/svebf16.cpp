@@ -8,6 +8,7 @@ namespace sparsenet {
 namespace {
 // As in sve.cpp; of bfloat16, 24 registers hold 2 x 2 sums each, six columns of B.
 constexpr int kLanes = 4, kTileRows = 8, kTileVectors = 3;
+static_assert(kLanes == 4 && kTileRows % 2 == 0, "a vector holds two words each of two rows");
 
 // bfmmla: twice the products of bfdot, at as many a cycle on Neoverse V1 and V2 (bench/mca.py).
 struct Instructions {
