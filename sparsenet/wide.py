@@ -81,25 +81,17 @@ def _owners(indptr: I64) -> I64:
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
-def _sums(values: NDArray[np.float64], indptr: I64) -> NDArray[np.float64]:
-    """Sum each row; an empty one has no sum, and the caller does not look at it."""
-    if not len(values):
-        return np.zeros(len(indptr) - 1)
-    return np.asarray(np.add.reduceat(values, np.minimum(indptr[:-1], len(values) - 1)))
-
-
 def _label_blocks(features: Rows, label_points: Rows) -> list[int]:
     """Return where blocks of labels begin and the last one ends, each with so many entries of points to add up."""
     before = _entries_before(features, label_points)[:-1]
     return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(label_points)]
 
 
-def _centroids(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
-    """Return the support and start of some labels: how many weights each has, their features and values."""
-    starts = np.concatenate(([0], np.cumsum(support_bound(features, label_points, config.budget))))
+def centroids(features: Rows, label_points: Rows, budget: int, threads: int) -> Rows:
+    """Return the sum of each label's points, cut to the `budget` features with the largest sums."""
+    starts = np.concatenate(([0], np.cumsum(support_bound(features, label_points, budget))))
     indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
     counts = np.empty(len(label_points), np.int64)
-    budget = np.full(len(label_points), config.budget, np.int64)
     kernels.label_centroids(
         label_points.indptr,
         label_points.indices,
@@ -107,7 +99,7 @@ def _centroids(features: Rows, label_points: Rows, config: WideConfig, threads: 
         features.indices,
         features.data,
         features.width,
-        budget,
+        np.full(len(label_points), budget, np.int64),
         starts,
         indices,
         data,
@@ -116,12 +108,30 @@ def _centroids(features: Rows, label_points: Rows, config: WideConfig, threads: 
     )
     indptr = np.concatenate(([0], np.cumsum(counts)))
     kept = np.repeat(starts[:-1] - indptr[:-1], counts) + np.arange(indptr[-1])
-    values = data[kept]
-    squares = _sums(np.square(values, dtype=np.float64), indptr)
-    length = config.norm * np.maximum(np.diff(label_points.indptr), 1) ** config.norm_power
-    scale = np.where(counts > 0, length / np.sqrt(np.maximum(squares, 1e-30)), 0)
-    values *= np.repeat(scale, counts).astype(np.float32)
-    return counts, indices[kept], values
+    return Rows(indptr, indices[kept], data[kept], features.width)
+
+
+def lengths(rows: Rows) -> NDArray[np.float64]:
+    """Return the Euclidean length of each row, 0 of an empty one."""
+    if not len(rows.data):
+        return np.zeros(len(rows))
+    # An empty row has no sum of its own: what stands there is one of a neighbour's entries.
+    squares = np.add.reduceat(np.square(rows.data, dtype=np.float64), np.minimum(rows.indptr[:-1], len(rows.data) - 1))
+    return np.where(np.diff(rows.indptr) > 0, np.sqrt(squares), 0.0)
+
+
+def start_lengths(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:
+    """Return how long the starting weights of labels are that have so many points."""
+    return config.norm * np.maximum(label_counts, 1) ** config.norm_power
+
+
+def _start(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
+    """Return the support and start of some labels: how many weights each has, their features and values."""
+    sums = centroids(features, label_points, config.budget, threads)
+    counts = np.diff(sums.indptr)
+    scale = start_lengths(config, np.diff(label_points.indptr)) / np.maximum(lengths(sums), 1e-15)
+    sums.data[:] *= np.repeat(scale, counts).astype(np.float32)
+    return counts, sums.indices, sums.data
 
 
 @dataclass
@@ -157,8 +167,8 @@ class WidePath:
     indptr : ndarray of shape (n_labels + 1,), int64
     indices : ndarray of shape (n_weights,), int32
         The support: label l has weights for the features ``indices[indptr[l] : indptr[l + 1]]``, ascending.
-    optimizer : Optimizer, optional
-        How the weights (n_weights, 1) move; that of `WideConfig` by default.
+    config : WideConfig, optional
+        How the weights (n_weights, 1) move, and how those start that `grow` adds.
 
     Examples
     --------
@@ -171,12 +181,12 @@ class WidePath:
     ([0, 2], [1.0, 1.0])
     """
 
-    def __init__(self, n_features: int, indptr: I64, indices: I32, optimizer: Optimizer | None = None) -> None:
+    def __init__(self, n_features: int, indptr: I64, indices: I32, config: WideConfig | None = None) -> None:
         _check_support(n_features, indptr, indices)
         self.n_features = n_features
         self.indptr, self.indices = indptr, indices
-        optimizer = optimizer or WideConfig().optimizer
-        self.weight = Parameter("wide.weight", (len(indices), 1), optimizer)
+        self.config = config or WideConfig()
+        self.weight = Parameter("wide.weight", (len(indices), 1), self.config.optimizer)
         self._inverted: Rows | None = None
 
     @classmethod
@@ -184,19 +194,23 @@ class WidePath:
         """Start each label from the direction of the sum of its points."""
         parts = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
         for begin, end in pairwise(_label_blocks(features, label_points)):
-            parts.append(_centroids(features, label_points.slice(begin, end), config, threads))
+            parts.append(_start(features, label_points.slice(begin, end), config, threads))
         counts, indices, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         del parts  # as large as the model
-        path = cls(features.width, np.concatenate(([0], np.cumsum(counts))), indices, config.optimizer)
+        path = cls(features.width, np.concatenate(([0], np.cumsum(counts))), indices, config)
         path.weight.allocate(values[:, None])
         return path
 
-    def grow(self, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> None:
+    def configure(self, config: WideConfig) -> None:
+        """Say anew how the weights move, and how those start that `grow` adds."""
+        self.config, self.weight.optimizer = config, config.optimizer
+
+    def grow(self, features: Rows, label_points: Rows, threads: int) -> None:
         """Make room for what new points bring: labels without support get a start, known ones new features at zero.
 
         The budget holds: a label takes the strongest of its new features while there is room.
         """
-        fresh = WidePath.from_centroids(features, label_points, config, threads)
+        fresh = WidePath.from_centroids(features, label_points, self.config, threads)
         owners, new_owners = _owners(self.indptr), _owners(fresh.indptr)
         keys = owners * self.n_features + self.indices
         new_keys = new_owners * self.n_features + fresh.indices
@@ -207,7 +221,7 @@ class WidePath:
         missing, value = missing[order], value[order]
         rank = np.arange(len(missing)) - np.searchsorted(new_owners[missing], new_owners[missing])
         held = np.diff(self.indptr)[new_owners[missing]]
-        fits = rank < config.budget - held
+        fits = rank < self.config.budget - held
         missing, value = missing[fits], np.where(held[fits, None] > 0, np.float32(0), value[fits])
         self._merge(np.concatenate((keys, new_keys[missing])), value)
 

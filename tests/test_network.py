@@ -1,5 +1,7 @@
 """The layer API: networks of a few lines, equal to plain NumPy where all neurons are active."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from networks import FEATURES, TRUTH, D, L, N, assert_equal_weights, network, precision, train, wide_path
@@ -210,8 +212,8 @@ def test_centroids_do_not_depend_on_how_labels_are_cut_into_blocks(monkeypatch, 
     whole = WidePath.from_centroids(FEATURES, transpose(TRUTH), WideConfig(budget=4), 1)
     monkeypatch.setattr(wide_module, "BLOCK_ENTRIES", entries)
     calls = []
-    centroids = wide_module._centroids
-    monkeypatch.setattr(wide_module, "_centroids", lambda *a: calls.append(len(a[1])) or centroids(*a))
+    centroids = wide_module._start
+    monkeypatch.setattr(wide_module, "_start", lambda *a: calls.append(len(a[1])) or centroids(*a))
     cut = WidePath.from_centroids(FEATURES, transpose(TRUTH), WideConfig(budget=4), 2)
     assert sum(calls) == L
     assert (len(calls) > 1) == (entries < 10**9)
@@ -239,7 +241,8 @@ def test_growing_keeps_weights_and_state_and_the_budget():
         )
     }
     had = np.diff(path.indptr)
-    path.grow(FEATURES, transpose(TRUTH), WideConfig(budget=12), 1)
+    path.configure(replace(path.config, budget=12))
+    path.grow(FEATURES, transpose(TRUTH), 1)
     assert len(path.indices) > len(before)
     assert (np.diff(path.indptr) <= np.maximum(had, 12)).all()
     owners = np.repeat(np.arange(L), np.diff(path.indptr))

@@ -11,6 +11,7 @@ import numpy as np
 from sparsenet._machine import available_memory
 from sparsenet.batches import Rows
 from sparsenet.estimators.settings import Settings
+from sparsenet.estimators.start import fitted_path
 from sparsenet.layers import Dense, SparseInput
 from sparsenet.losses import BinaryCrossEntropy
 from sparsenet.lsh import LSHConfig
@@ -32,7 +33,10 @@ def build(settings: Settings, features: Rows, labels: Rows, *, seed: int, thread
     needed = memory_needed(settings, network, features, labels, bound, keep_best)
     check_memory(needed, settings)
     if settings.wide:
-        network.output.wide = WidePath.from_centroids(features, label_points, wide_config(settings), threads)
+        config, auto = wide_config(settings), settings.wide_rate is None
+        network.output.wide = fitted_path(
+            features, labels, label_points, config, own_rate=auto, seed=seed, threads=threads
+        )
     network.initialise(seed)
     return network
 
@@ -79,7 +83,7 @@ def wide_config(settings: Settings) -> WideConfig:
 
 def _no_support(settings: Settings, n_features: int, n_labels: int) -> WidePath:
     empty = np.zeros(n_labels + 1, np.int64)
-    return WidePath(n_features, empty, np.empty(0, np.int32), settings.wide_optimizer)
+    return WidePath(n_features, empty, np.empty(0, np.int32), wide_config(settings))
 
 
 def _sampler(settings: Settings, n_labels: int, seed: int, threads: int) -> Sampler:

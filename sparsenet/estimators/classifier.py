@@ -70,8 +70,10 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         Of the deep weights.
     learning_rate, weight_decay : float
         Of the deep weights.
-    wide_learning_rate, wide_weight_decay : float
-        Of the wide weights, which Adagrad moves.
+    wide_learning_rate : float or "auto"
+        Of the wide weights, which Adagrad moves; ``"auto"``: in proportion to the weights that they start from.
+    wide_weight_decay : float
+        Of the wide weights.
     wide_budget : int
         The most features that a label may hold in the wide path.
     warmup : float
@@ -148,7 +150,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         optimizer: str | Optimizer = "adam",
         learning_rate: float = 4e-3,
         weight_decay: float = 0.0,
-        wide_learning_rate: float = 0.6,
+        wide_learning_rate: float | str = "auto",
         wide_weight_decay: float = 1e-5,
         wide_budget: int = 1024,
         warmup: float = 0.0,

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
-from sparsenet._validation import boolean
+from sparsenet._validation import boolean, real
 from sparsenet.estimators import compact
-from sparsenet.estimators.building import outline
+from sparsenet.estimators.building import outline, wide_config
 from sparsenet.estimators.fitting import Fitted
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
@@ -27,7 +27,7 @@ from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network
 from sparsenet.optim import SGD, Adagrad, Adam
 from sparsenet.storage import ModelError, pack_strings, unpack_strings
-from sparsenet.wide import WidePath
+from sparsenet.wide import WideConfig, WidePath
 
 if TYPE_CHECKING:
     from sparsenet.estimators import ExtremeClassifier
@@ -81,9 +81,18 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
         "calls": fitted.calls,
         "target": {"kind": target.kind, "dtype": target.dtype.str, "strings": strings},
         "scaling": scaling.kind,
+        "wide": _wide_start(fitted.network),
         "named_features": names is not None,
         "history": [_history_entry(record) for record in fitted.history],
     }
+
+
+def _wide_start(network: Network) -> dict[str, float] | None:
+    """Say what the data decided about the wide path, which further training has to know."""
+    wide = network.output.wide
+    if wide is None or not isinstance(wide.config.optimizer, Adagrad):
+        return None
+    return {"norm": wide.config.norm, "learning_rate": wide.config.optimizer.rate}
 
 
 def _check_unchanged(model: ExtremeClassifier, fitted: Fitted) -> None:
@@ -140,6 +149,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
     settings = Settings.of(model.get_params(deep=False))
     network = _network(settings, arrays, model.n_features_in_, counts, n_points)
+    if network.output.wide and metadata.get("wide"):
+        network.output.wide.configure(_wide_config(settings, metadata["wide"]))
     if len(target.classes) != network.output.n_labels:
         raise ModelError(f"the model counts {len(counts)} labels, and names {len(target.classes)}")
     scaling = _scaling(arrays, metadata["scaling"], model.n_features_in_)
@@ -154,13 +165,19 @@ def _network(settings: Settings, arrays: Arrays, n_features: int, counts: NDArra
         indptr, indices = arrays["wide.indptr"], arrays["wide.indices"]
         if indptr.dtype != np.int64 or indptr.shape != (len(counts) + 1,) or indices.dtype != np.int32:
             raise ModelError("wide.indptr and wide.indices do not describe a list of features for each label")
-        network.output.wide = WidePath(n_features, indptr, indices, settings.wide_optimizer)
+        network.output.wide = WidePath(n_features, indptr, indices, wide_config(settings))
     network.set_weights(arrays)
     for parameter in network.parameters():
         # The sum is finite if all weights are, and takes no array of booleans.
         if not np.isfinite(parameter.value.sum(dtype=np.float64)):
             raise ModelError(f"the weights {parameter.name} hold NaN or infinity: train the model anew")
     return network
+
+
+def _wide_config(settings: Settings, start: dict[str, Any]) -> WideConfig:
+    rate = real("learning_rate of the wide path", start["learning_rate"], 0, math.inf)
+    norm = real("norm of the wide path", start["norm"], 0, math.inf)
+    return replace(wide_config(settings), norm=norm, optimizer=replace(settings.wide_optimizer, rate=rate))
 
 
 def _scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:

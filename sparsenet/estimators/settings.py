@@ -25,6 +25,8 @@ DECAYS = ("constant", "linear", "cosine")
 #: FEWEST_EPOCHS; on small data as many as give it LEAST_STEPS.
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 8
 LEAST_STEPS, ENOUGH_STEPS = 400, 2500
+#: How fast biases move where ``wide_learning_rate="auto"`` leaves it to the data how the weights do.
+WIDE_RATE = 0.6
 MAX_UNITS = 1 << 16
 
 
@@ -44,7 +46,8 @@ class Settings:
     epochs: int | None
     batch_size: int
     optimizer: Optimizer
-    wide_optimizer: Optimizer
+    wide_rate: float | None
+    wide_optimizer: Adagrad
     wide_budget: int
     schedule: Schedule
     normalize: str
@@ -59,6 +62,7 @@ class Settings:
     def of(cls, p: Mapping[str, Any]) -> Settings:
         """Check the parameters of an estimator, as `get_params` returns them; an error names the first wrong one."""
         wide_decay = real("wide_weight_decay", p["wide_weight_decay"], 0, 1)
+        wide_rate = None if _is_auto(p["wide_learning_rate"]) else _rate("wide_learning_rate", p)
         settings = cls(
             hidden=_widths(p["hidden"]),
             wide=boolean("wide", p["wide"]),
@@ -72,7 +76,8 @@ class Settings:
             epochs=None if _is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1, MAX_WIDTH),
             batch_size=integer("batch_size", p["batch_size"], 1, 1 << 20),
             optimizer=_optimizer(p),
-            wide_optimizer=Adagrad(rate=_rate("wide_learning_rate", p), decay=wide_decay),
+            wide_rate=wide_rate,
+            wide_optimizer=Adagrad(rate=WIDE_RATE if wide_rate is None else wide_rate, decay=wide_decay),
             wide_budget=integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
             schedule=Schedule(
                 warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)

@@ -1,0 +1,181 @@
+"""How long the wide path's starting weights are, and how fast they move: asked of the data, not assumed.
+
+A label's centroid says which features speak for it, not how loudly. Where features are rare, a long start is right;
+where every point shares them, the same length would shout down what is learnt. So a sample of the points is scored by
+the centroids, each point left out of those of its own labels, and one factor and one bias are fitted to the answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.batches import Rows, Slots, Workspace
+from sparsenet.optim import Adagrad
+from sparsenet.wide import WideConfig, WidePath, centroids, lengths, start_lengths
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+#: The sample: points, labels beside their own, and the most of their own.
+POINTS, OTHERS, OWN = 256, 2048, 4096
+#: Scores of wrong labels are counted in so many bins, and looked at for so many labels at a time.
+BINS, BLOCK = 4096, 256
+#: Fewer answers of "yes" than this say nothing about a length.
+FEWEST_ANSWERS = 50
+#: The start for points of length 1 stays between these whatever the sample says.
+SHORTEST, LONGEST = 0.05, 32.0
+#: What Adagrad moves a weight by at first, as a share of the root mean square of the starting weights.
+FIRST_STEP = 0.5
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Scores of pairs of a point and a label, and how many pairs have each: those that belong together, then others."""
+
+    scores: F64
+    counts: F64
+    n_true: int
+
+
+def fitted_norm(features: Rows, labels: Rows, label_points: Rows, config: WideConfig, seed: int, threads: int) -> float:
+    """Return the norm for `config` that the data ask for; that of `config` where they hold too few answers."""
+    rng = np.random.default_rng((seed, 4))
+    points = np.sort(rng.choice(len(features), min(POINTS, len(features)), replace=False))
+    sample, truth = features.take(points), labels.take(points)
+    answers = _answers(sample, truth, features, label_points, replace(config, norm=1.0), rng, threads)
+    size = float(np.sqrt(np.square(sample.data, dtype=np.float64).sum() / max(len(sample), 1)))
+    if answers is None or answers.n_true < FEWEST_ANSWERS or size == 0:
+        return config.norm
+    norm = float(np.clip(_factor(answers), SHORTEST / size, LONGEST / size))
+    return float(f"{norm:.3g}")  # last bits, in which processors differ, would end up in every weight
+
+
+def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
+    """Return the rate of Adagrad that suits the size of the starting weights of `path`."""
+    held = np.diff(path.indptr) > 0
+    squares = np.square(start_lengths(config, label_counts[held])).sum()
+    return float(f"{FIRST_STEP * np.sqrt(squares / max(len(path.indices), 1)):.3g}")
+
+
+def fitted_path(
+    features: Rows,
+    labels: Rows,
+    label_points: Rows,
+    config: WideConfig,
+    *,
+    own_rate: bool,
+    seed: int,
+    threads: int,
+) -> WidePath:
+    """Make a wide path that starts as the data ask for, and with `own_rate` moves so, too."""
+    config = replace(config, norm=fitted_norm(features, labels, label_points, config, seed, threads))
+    path = WidePath.from_centroids(features, label_points, config, threads)
+    if own_rate and isinstance(config.optimizer, Adagrad):
+        rate = first_rate(config, path, np.diff(label_points.indptr))
+        path.configure(replace(config, optimizer=replace(config.optimizer, rate=rate)))
+    return path
+
+
+def _answers(
+    sample: Rows,
+    truth: Rows,
+    features: Rows,
+    label_points: Rows,
+    config: WideConfig,
+    rng: np.random.Generator,
+    threads: int,
+) -> _Answers | None:
+    """Score the sample by unit starts of some labels, each point left out of the centroids of its own.
+
+    None if the scores are too large for float32, on which no training can end well.
+    """
+    active, counts = _some_labels(truth, np.diff(label_points.indptr), rng)
+    sums = centroids(features, label_points.take(active), config.budget, threads)
+    dots = _dots(sums, sample, threads)
+    if not np.isfinite([dots.min(initial=0), dots.max(initial=0)]).all():
+        return None
+    slots = np.full(truth.width, -1, np.int64)
+    slots[active] = np.arange(len(active))
+    point, row = np.repeat(np.arange(len(truth)), np.diff(truth.indptr)), slots[truth.indices]
+    point, row = point[row >= 0], row[row >= 0]
+
+    length = lengths(sums)
+    true = _left_out(dots[row, point].astype(np.float64), length[row], counts[row], sample, point, config)
+    dots *= (start_lengths(config, counts) / np.maximum(length, 1e-15)).astype(np.float32)[:, None]
+    dots[row, point] = np.nan
+    false, counted = _binned(dots)
+    return _Answers(np.concatenate((true, false)), np.concatenate((np.ones(len(true)), counted)), len(true))
+
+
+def _binned(scores: NDArray[np.float32]) -> tuple[F64, F64]:
+    """Return the means of bins of scores, but for those that are not a number, and how many are in each."""
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    counts, totals = np.zeros(BINS), np.zeros(BINS)
+    for begin in range(0, len(scores), BLOCK):
+        block = scores[begin : begin + BLOCK]
+        block = block[~np.isnan(block)].astype(np.float64)
+        bins = ((block - low) * ((BINS - 1) / max(high - low, 1e-30))).astype(np.int64)
+        counts += np.bincount(bins, minlength=BINS)
+        totals += np.bincount(bins, weights=block, minlength=BINS)
+    held = counts > 0
+    return totals[held] / counts[held], counts[held]
+
+
+def _some_labels(truth: Rows, counts: I64, rng: np.random.Generator) -> tuple[I64, I64]:
+    """Choose labels as a batch does, its own and others; return them, ascending, and their counts."""
+    own = np.unique(truth.indices)
+    own = rng.choice(own, min(OWN, len(own)), replace=False)
+    others = rng.choice(len(counts), min(OTHERS, len(counts)), replace=False)
+    active = np.union1d(own, others[counts[others] > 0]).astype(np.int64)
+    return active, counts[active]
+
+
+def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
+    """Multiply the sums of labels with points, (labels, points)."""
+    path = WidePath(sums.width, sums.indptr, sums.indices)
+    path.weight.allocate(sums.data[:, None])
+    postings = Slots(sample.width).transpose(sample)
+    tile = np.zeros((len(sums), len(sample)), np.float32)
+    touched = path.touch(np.arange(len(sums), dtype=np.int32), postings, Workspace(), threads)
+    path.add_scores(touched, postings, tile, threads)
+    return tile
+
+
+def _left_out(dots: F64, length: F64, counts: I64, sample: Rows, point: I64, config: WideConfig) -> F64:
+    """Score points by the starts of their own labels as these would be without them; labels of one point drop out."""
+    squares = np.square(lengths(sample))[point]
+    others = counts > 1
+    # With the whole point taken away, features that the budget cut off included: those labels have many points.
+    rest = np.sqrt(np.maximum(length**2 - 2 * dots + squares, 1e-12))
+    scores = np.maximum(dots - squares, 0) / rest * start_lengths(config, counts - 1)
+    return np.asarray(scores[others], np.float64)
+
+
+def _factor(answers: _Answers, steps: int = 30) -> float:
+    """Fit yes and no to a factor times the scores plus a bias, by Newton's method; return the factor, 0 at least."""
+    x, weight, n_false = answers.scores, answers.counts, answers.counts[answers.n_true :].sum()
+    yes = np.arange(len(x)) < answers.n_true
+    fit = np.array([0.0, np.log(answers.n_true / max(n_false, 1.0))])
+    loss = _loss(answers, yes, fit)
+    for _ in range(steps):
+        p = np.exp(-np.logaddexp(0, -(fit[0] * x + fit[1])))
+        g, h = weight * (p - yes), weight * p * (1 - p)
+        # Sums rather than products of matrices: their order, and so the last bit, is that of no library's threads.
+        hessian = np.array([[(h * x * x).sum(), (h * x).sum()], [(h * x).sum(), h.sum()]])
+        step = np.linalg.solve(hessian + 1e-9 * np.eye(2), np.array([(g * x).sum(), g.sum()]))
+        new = _loss(answers, yes, fit - step)
+        while new > loss and np.abs(step).max() > 1e-6:
+            step /= 2
+            new = _loss(answers, yes, fit - step)
+        fit, gain, loss = fit - step, loss - new, new
+        if gain <= 1e-9 * loss:
+            break
+    return max(float(fit[0]), 0.0)
+
+
+def _loss(answers: _Answers, yes: NDArray[np.bool_], fit: F64) -> float:
+    z = fit[0] * answers.scores + fit[1]
+    return float((answers.counts * np.logaddexp(0, np.where(yes, -z, z))).sum())

@@ -1,0 +1,116 @@
+"""The start of the wide path is asked of the data: its length by leaving points out, its rate by that length."""
+
+import numpy as np
+import pytest
+from planted import X, Y
+from scipy import sparse
+
+from sparsenet import SGD, ExtremeClassifier, WideConfig
+from sparsenet.batches import Rows
+from sparsenet.estimators import start
+from sparsenet.wide import WidePath, transpose
+
+LABELS = Rows.of(sparse.csr_array(Y, dtype=np.float32))
+CONFIG = WideConfig()
+
+
+def norm(points, labels=LABELS, config=CONFIG, seed=0, threads=1):
+    features = Rows.of(sparse.csr_array(points, dtype=np.float32))
+    return start.fitted_norm(features, labels, transpose(labels), config, seed, threads)
+
+
+def wide(**parameters):
+    return ExtremeClassifier(hidden=0, epochs=1, random_state=0, verbose=False, **parameters)
+
+
+def test_a_factor_is_found_again():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=20_000)
+    yes = rng.random(len(scores)) < 1 / (1 + np.exp(-(2.5 * scores - 3)))
+    ordered = np.concatenate((scores[yes], scores[~yes]))
+    answers = start._Answers(ordered, np.ones(len(ordered)), int(yes.sum()))
+    assert start._factor(answers) == pytest.approx(2.5, rel=0.05)
+
+
+def test_counts_stand_for_repetition():
+    rng = np.random.default_rng(1)
+    scores, counts = rng.normal(size=300), np.append(np.ones(100), rng.integers(1, 9, 200))
+    repeated = start._Answers(np.repeat(scores, counts.astype(int)), np.ones(int(counts.sum())), 100)
+    assert start._factor(start._Answers(scores, counts, 100)) == pytest.approx(start._factor(repeated), rel=1e-9)
+
+
+def test_answers_that_no_factor_can_improve_give_none():
+    """Wrong labels score higher than right ones: the best factor would be negative."""
+    scores = np.concatenate((np.linspace(-1, 0, 100), np.linspace(0, 1, 100)))
+    assert start._factor(start._Answers(scores, np.ones(200), 100)) == 0
+
+
+def test_separable_answers_end_in_a_number():
+    scores = np.concatenate((np.linspace(1, 2, 100), np.linspace(-2, -1, 100)))
+    assert 1 < start._factor(start._Answers(scores, np.ones(200), 100)) < np.inf
+
+
+def test_a_left_out_point_is_scored_as_if_its_label_had_never_seen_it():
+    points = sparse.csr_array(np.random.default_rng(2).random((40, 12)) < 0.4, dtype=np.float32)
+    truth = sparse.csr_array(np.eye(4)[np.arange(40) % 4], dtype=np.float32)
+    features, labels = Rows.of(points), Rows.of(truth)
+    unit = WideConfig(norm=1.0)
+    answers = start._answers(features, labels, features, transpose(labels), unit, np.random.default_rng(0), 1)
+    dense = points.toarray().astype(np.float64)
+    for i in range(40):
+        others = [j for j in range(40) if j % 4 == i % 4 and j != i]
+        direction = dense[others].sum(axis=0)
+        expected = dense[i] @ direction / np.linalg.norm(direction) * len(others) ** 0.25
+        assert answers.scores[i] == pytest.approx(expected, rel=1e-5)
+    assert answers.n_true == 40
+    assert answers.counts[40:].sum() == 40 * 3
+
+
+def test_the_norm_undoes_the_scale_of_the_features():
+    assert norm(10 * X) == pytest.approx(norm(X) / 10, rel=0.02)
+
+
+def test_what_says_nothing_about_labels_makes_the_start_shorter():
+    """Features that half of the points have, whatever their labels, fill every centroid."""
+    common = np.random.default_rng(3).random((X.shape[0], 30)) < 0.5
+    assert norm(sparse.hstack((X, sparse.csr_array(common, dtype=np.float32)))) < 0.7 * norm(X)
+
+
+def test_the_norm_is_the_same_at_any_number_of_threads():
+    assert norm(X, threads=1) == norm(X, threads=3)
+
+
+def test_too_few_answers_leave_the_norm_as_it_is():
+    few = slice(0, 20)
+    labels = Rows.of(sparse.csr_array(Y[few], dtype=np.float32))
+    assert norm(X[few], labels) == CONFIG.norm
+
+
+def test_the_first_rate_is_in_proportion_to_the_weights():
+    labels, counts = transpose(LABELS), Y.sum(axis=0)
+    path = WidePath.from_centroids(Rows.of(sparse.csr_array(X, dtype=np.float32)), labels, CONFIG, 1)
+    typical = np.sqrt(np.square(path.weight.value, dtype=np.float64).mean())
+    assert start.first_rate(CONFIG, path, counts) == pytest.approx(start.FIRST_STEP * typical, rel=0.01)
+
+
+def test_a_rate_that_is_given_is_kept():
+    model = wide(wide_learning_rate=0.3).fit(X, Y)
+    assert model.network_.output.wide.config.optimizer.rate == 0.3
+    assert model.network_.output.wide.config.norm != CONFIG.norm
+
+
+def test_another_optimizer_is_left_alone():
+    features = Rows.of(sparse.csr_array(X, dtype=np.float32))
+    config = WideConfig(optimizer=SGD(rate=0.1))
+    path = start.fitted_path(features, LABELS, transpose(LABELS), config, own_rate=True, seed=0, threads=1)
+    assert path.weight.optimizer is config.optimizer
+
+
+def test_a_saved_model_learns_on_as_it_began(tmp_path):
+    model = wide().fit(X[:300], Y[:300])
+    model.save(tmp_path / "model")
+    loaded = ExtremeClassifier.load(tmp_path / "model")
+    assert loaded.network_.output.wide.config == model.network_.output.wide.config
+    for each in (model, loaded):
+        each.partial_fit(X[300:], Y[300:])
+    assert model.predict_topk(X, k=3).toarray().tolist() == loaded.predict_topk(X, k=3).toarray().tolist()
