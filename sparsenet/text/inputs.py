@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from sparsenet._validation import is_missing
 from sparsenet.batches import Rows
 from sparsenet.data import DataError, read_table
 from sparsenet.data.errors import quoted
@@ -25,17 +28,26 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     """
     if isinstance(texts, str | bytes):
         raise ValueError(f"{name} must be a sequence of texts, got a single one: pass [text]")
-    if hasattr(texts, "ndim") and texts.ndim != 1:
-        if texts.ndim != 2 or texts.shape[1] != 1:
-            raise ValueError(f"{name} must be one column of texts, got {texts.ndim} dimensions: pass one, as X['text']")
-        texts = texts.squeeze() if len(texts) != 1 else [row[0] for row in getattr(texts, "values", texts)]
+    shape = getattr(texts, "shape", (0,))
+    if len(shape) == 2 and shape[1] == 1:  # a frame of one column
+        texts = np.asarray(texts)[:, 0]
+    elif len(shape) != 1:
+        raise ValueError(f"{name} must be one column of texts, got the shape {shape}: pass one, as X['text']")
     if not isinstance(texts, Iterable):
         raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}")
-    found = texts.tolist() if hasattr(texts, "tolist") else list(texts)
+    found = _listed(texts)
     for row, text in enumerate(found):
         if type(text) is not str:
             found[row] = _as_text(text, row, name)
     return found
+
+
+def _listed(texts: Iterable[Any]) -> list[Any]:
+    """Return a list of Python objects: NumPy and pandas, Polars, and Arrow each have a word of their own for that."""
+    for method in ("tolist", "to_list", "to_pylist"):
+        if hasattr(texts, method):
+            return list(getattr(texts, method)())
+    return list(texts)
 
 
 def _as_text(text: Any, row: int, name: str) -> str:
@@ -43,8 +55,7 @@ def _as_text(text: Any, row: int, name: str) -> str:
         return text.decode("utf-8", "replace")
     if isinstance(text, str):  # np.str_ and other kinds of it
         return str(text)
-    missing = text is None or text != text
-    advice = "fill missing texts in with '' or drop the row" if missing else "convert it with str"
+    advice = "fill missing texts in with '' or drop the row" if is_missing(text) else "convert it with str"
     raise ValueError(f"{name} must hold texts, got {text!r} in row {row}: {advice}")
 
 
