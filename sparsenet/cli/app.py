@@ -28,7 +28,6 @@ from sparsenet.cli.options import (
     Model,
     TargetColumn,
     TextColumn,
-    TextFormat,
     Threads,
 )
 from sparsenet.cli.streams import watched_output
@@ -65,7 +64,7 @@ def train(
         typer.Argument(
             metavar="TRAIN",
             help="Training points in XMC-repository or svmlight format; or texts: a CSV, TSV, JSONL or Parquet table, "
-            "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin (points).",
+            "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin.",
             show_default=False,
         ),
     ],
@@ -179,18 +178,19 @@ def train(
         from sparsenet.cli import commands, texts
         from sparsenet.cli.sources import Source
 
-        if texts.is_text_file(data):
+        if texts.is_text_file(data, format, text, target):
             given = {name: value for name, value in chosen.items() if value is not None}
             if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget")]:
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
             if resume:
                 raise typer.BadParameter("a model of texts has no checkpoints to go on from", param_hint="--resume")
-            source = texts.TextSource(data, text or "text", target or "label", label_delimiter)
+            found = options.of_texts(format, "--format", data, text, target)
+            source = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
             result = texts.train(source, model, valid, given | {"random_state": seed})
             _show(result, json, texts.describe_training(result))
             return
         summary = commands.train(
-            Source(data, format=format, n_features=features, n_labels=labels),
+            Source(data, format=options.of_points(format, "--format"), n_features=features, n_labels=labels),
             model,
             valid,
             {name: value for name, value in chosen.items() if value is not None} | {"random_state": seed},
@@ -227,10 +227,11 @@ def evaluate(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            table = texts.TextSource(data, text or "text", target or "label", label_delimiter)
+            found = options.of_texts(format, "--format", data, text, target)
+            table = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
             scores = texts.evaluate(model, table, ks, threads=threads)
         else:
-            source = Source(data, format=format, batch_rows=batch_size)
+            source = Source(data, format=options.of_points(format, "--format"), batch_rows=batch_size)
             scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
         _show(scores, json, commands.describe_scores(scores))
 
@@ -249,7 +250,7 @@ def predict(
     exclude_seen: ExcludeSeen = False,
     batch_size: BatchRows = 1024,
     threads: Threads = None,
-    input_format: TextFormat = "auto",
+    input_format: Format = "auto",
     text: TextColumn = None,
 ) -> None:
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
@@ -258,12 +259,11 @@ def predict(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            table = texts.TextSource(data, text or "text", format=input_format, batch_rows=batch_size)
+            found = options.of_texts(input_format, "--input-format", data, text)
+            table = texts.TextSource(data, text or "text", format=found, batch_rows=batch_size)
             answers = texts.predict(model, table, k, format, threads=threads)
-        elif input_format not in ("auto", "xmc", "svmlight"):
-            raise typer.BadParameter(f"{model} is a model of sparse points, not of texts", param_hint="--input-format")
         else:
-            source = Source(data, format=input_format, batch_rows=batch_size)
+            source = Source(data, format=options.of_points(input_format, "--input-format"), batch_rows=batch_size)
             answers = commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads)
         for lines in answers:
             sys.stdout.write(lines)

@@ -92,11 +92,11 @@ def train(
 
 def describe_training(summary: Mapping[str, Any]) -> str:
     """Put a summary into words."""
-    epochs = _count(summary["epochs"], "epoch") + (", interrupted" if summary["interrupted"] else "")
+    epochs = count(summary["epochs"], "epoch") + (", interrupted" if summary["interrupted"] else "")
     lines = [
-        ", ".join(_count(summary[f"{kind}s"], kind) for kind in ("point", "feature", "label")),
+        ", ".join(count(summary[f"{kind}s"], kind) for kind in ("point", "feature", "label")),
         f"{epochs} in {summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, "
-        f"{_count(summary['threads'], 'thread')}, {summary['backend']} kernels, {summary['isa']})",
+        f"{count(summary['threads'], 'thread')}, {summary['backend']} kernels, {summary['isa']})",
     ]
     if summary["validation"]:
         lines.append("  ".join(f"{name} {100 * value:.2f}" for name, value in summary["validation"].items()))
@@ -104,7 +104,8 @@ def describe_training(summary: Mapping[str, Any]) -> str:
     return "\n".join([*lines, model])
 
 
-def _count(n: float, noun: str) -> str:
+def count(n: float, noun: str) -> str:
+    """Say how many there are of what has a regular plural."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
@@ -167,7 +168,7 @@ def describe_scores(scores: Mapping[str, float]) -> str:
         if at:
             rows.setdefault(metric, []).append(f"@{k} {100 * value:6.2f}")
     lines = [f"{metric:<7}" + "  ".join(values) for metric, values in rows.items()]
-    return "\n".join([*lines, f"{_count(scores['points'], 'point')} in {scores['seconds']:.2f} s"])
+    return "\n".join([*lines, f"{count(scores['points'], 'point')} in {scores['seconds']:.2f} s"])
 
 
 def predict(

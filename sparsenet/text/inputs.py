@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenet._validation import is_missing
 from sparsenet.batches import Rows
 from sparsenet.data import DataError, read_table
 from sparsenet.data.errors import quoted
-from sparsenet.data.formats import table_format
+from sparsenet.data.formats import TableFormat, table_format
 from sparsenet.data.lines import text_lines
 from sparsenet.data.rows import Column
 from sparsenet.data.sources import open_source
@@ -28,7 +29,7 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     """
     if isinstance(texts, str | bytes):
         raise ValueError(f"{name} must be a sequence of texts, got a single one: pass [text]")
-    shape = getattr(texts, "shape", (0,))
+    shape: tuple[int, ...] = getattr(texts, "shape", (0,))
     if len(shape) == 2 and shape[1] == 1:  # a frame of one column
         texts = np.asarray(texts)[:, 0]
     elif len(shape) != 1:
@@ -59,22 +60,73 @@ def _as_text(text: Any, row: int, name: str) -> str:
     raise ValueError(f"{name} must hold texts, got {text!r} in row {row}: {advice}")
 
 
+class TextFile(NamedTuple):
+    """What a file holds: texts, their labels if asked for, and the line on which each begins, where there are lines."""
+
+    path: str
+    texts: list[str]
+    labels: list[list[str]] | None
+    lines: Sequence[int] | NDArray[np.int64] | None
+
+    def target(self) -> list[str] | list[list[str]]:
+        """Return the labels as `fit` takes them: one for each text where no text has more."""
+        self.check()
+        assert self.labels is not None
+        if max(map(len, self.labels)) > 1:
+            return self.labels
+        self.check_each()
+        return [own[0] for own in self.labels]
+
+    def check(self) -> None:
+        """Refuse a file without a text or without a label."""
+        if not self.texts:
+            raise DataError(self.path, None, "holds no texts: there is nothing below its header")
+        if not any(self.labels or []):
+            problem = f"holds no labels: their column is empty, or no line has a word that begins with {LABEL}"
+            raise DataError(self.path, None, problem)
+
+    def check_each(self) -> None:
+        """Refuse a text without a label."""
+        row = next((row for row, own in enumerate(self.labels or []) if not own), None)
+        if row is not None:
+            place = ("the text", int(self.lines[row])) if self.lines is not None else (f"the text in row {row}", None)
+            raise DataError(self.path, place[1], f"{place[0]} has no label: give it one, or leave it out")
+
+
 def read_texts(
-    path: str | os.PathLike[str], text: Column, target: Column | None, label_delimiter: str | None = None
-) -> tuple[list[str], list[list[str]] | None]:
-    """Read texts, and the labels of each if there is a target, from a file of any format that is known."""
-    if os.fspath(path).lower().endswith((".parquet", ".pq")):
+    path: str | os.PathLike[str],
+    text: Column,
+    target: Column | None,
+    label_delimiter: str | None = None,
+    format: str = "auto",
+) -> TextFile:
+    """Read texts, and the labels of each if there is a target, from a file of any format that is known.
+
+    Without a format a file of an unknown name, or standard input, is taken for lines as fastText has them.
+    """
+    path = os.fspath(path)
+    if is_parquet(path):
         return _read_parquet(path, text, target)
-    if table_format(path) is None:
+    table = table_format(path) if format == "auto" else format
+    if table not in get_args(TableFormat):
         return _read_fasttext(path)
-    table = read_table(path, text=text, target=target, label_delimiter=label_delimiter)
-    assert table.texts is not None
-    return table.texts, table.labels
+    options: Any = {"label_delimiter": label_delimiter, "format": table}
+    found = read_table(path, text=text, target=target, **options)
+    assert found.texts is not None
+    return TextFile(_name(path), found.texts, found.labels, found.lines)
 
 
-def _read_fasttext(path: str | os.PathLike[str]) -> tuple[list[str], list[list[str]] | None]:
-    texts: list[str] = []
-    labels: list[list[str]] = []
+def is_parquet(path: str | os.PathLike[str]) -> bool:
+    """Tell a Parquet file by its name."""
+    return os.fspath(path).lower().endswith((".parquet", ".pq"))
+
+
+def _name(path: str) -> str:
+    return "<stdin>" if path == "-" else path
+
+
+def _read_fasttext(path: str) -> TextFile:
+    found = TextFile(_name(path), [], labels := [], lines := [])
     with open_source(path) as source:
         for line in text_lines(source):
             words = line.text.split(" ")
@@ -82,36 +134,43 @@ def _read_fasttext(path: str | os.PathLike[str]) -> tuple[list[str], list[list[s
             if "" in own:
                 raise DataError(source.name, line.number, f"a label has no name: {quoted(line.text)}")
             labels.append(own)
-            texts.append(" ".join(word for word in words if not word.startswith(LABEL)) if own else line.text)
-    if not any(labels):
-        return texts, None
-    return texts, labels
+            lines.append(line.number)
+            found.texts.append(" ".join(word for word in words if not word.startswith(LABEL)) if own else line.text)
+    return found if any(labels) else found._replace(labels=None)
 
 
-def _read_parquet(
-    path: str | os.PathLike[str], text: Column, target: Column | None
-) -> tuple[list[str], list[list[str]] | None]:
+def _read_parquet(path: str, text: Column, target: Column | None) -> TextFile:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise ImportError(f"{os.fspath(path)}: reading Parquet needs pyarrow: pip install pyarrow") from error
+        raise ImportError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
     try:
         file = parquet.ParquetFile(path)
-    except pyarrow.ArrowInvalid as error:
-        raise DataError(os.fspath(path), None, f"is no Parquet file, or a damaged one: {error}") from None
-    names = file.schema_arrow.names
+        wanted = _parquet_columns(path, file.schema_arrow.names, text, target)
+        columns = file.read(columns=wanted)
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DataError(path, None, f"is no Parquet file, or a damaged one: {error}") from None
+    try:
+        texts = check_texts(columns[wanted[0]], f"column {wanted[0]!r}")
+    except ValueError as error:
+        raise DataError(path, None, str(error)) from None
+    labels = None if target is None else [_labels(cell) for cell in columns[wanted[1]].to_pylist()]
+    return TextFile(path, texts, labels, None)
+
+
+def _parquet_columns(path: str, names: list[str], text: Column, target: Column | None) -> list[str]:
     wanted = [names[c] if isinstance(c, int) and c < len(names) else c for c in (text, target) if c is not None]
     for column in wanted:
         if column not in names:
-            raise DataError(os.fspath(path), None, f"there is no column {column!r}; there are {', '.join(names)}")
-    columns = file.read(columns=wanted)
-    texts = check_texts(columns[wanted[0]].to_pylist(), f"column {wanted[0]!r}")
-    return texts, None if target is None else [_labels(cell) for cell in columns[wanted[1]].to_pylist()]
+            raise DataError(path, None, f"there is no column {column!r}; there are {', '.join(names)}")
+    return [str(column) for column in wanted]
 
 
 def _labels(cell: Any) -> list[str]:
-    cells: Sequence[Any] = cell if isinstance(cell, list) else [] if cell is None else [cell]
+    cells: Sequence[Any] = cell if isinstance(cell, list) else [] if is_missing(cell) or cell == "" else [cell]
     return [str(label) for label in cells]
 
 
@@ -120,12 +179,8 @@ def texts_and_labels(X: Any, y: Any, text: Column, target: Column) -> tuple[list
     if isinstance(X, str | Path):
         if y is not None:
             raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
-        texts, labels = read_texts(X, text, target)
-        if labels is None:
-            raise DataError(os.fspath(X), None, "holds no labels: no line has a word that begins with __label__")
-        if all(len(own) == 1 for own in labels):
-            return texts, [own[0] for own in labels]
-        return texts, labels
+        found = read_texts(X, text, target)
+        return found.texts, found.target()
     if y is None:
         raise ValueError("TextClassifier requires y to be passed, but the target y is None")
     return check_texts(X), y
