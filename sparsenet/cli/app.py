@@ -26,6 +26,7 @@ from sparsenet.cli.options import (
     Json,
     LabelDelimiter,
     Model,
+    Plot,
     TargetColumn,
     TextColumn,
     Threads,
@@ -218,6 +219,7 @@ def evaluate(
     text: TextColumn = None,
     target: TargetColumn = None,
     label_delimiter: LabelDelimiter = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
@@ -229,10 +231,10 @@ def evaluate(
         if texts.is_text_model(model):
             found = options.of_texts(format, "--format", data, text, target)
             table = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
-            scores = texts.evaluate(model, table, ks, threads=threads)
+            scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
         else:
             source = Source(data, format=options.of_points(format, "--format"), batch_rows=batch_size)
-            scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
+            scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads, plot=plot)
         _show(scores, json, commands.describe_scores(scores))
 
 

@@ -135,22 +135,39 @@ def _best_epoch(history: Sequence[Mapping[str, float]]) -> dict[str, float] | No
 
 
 def evaluate(
-    model_path: Path, source: Source, ks: Sequence[int], *, exclude_seen: bool, threads: int | None
+    model_path: Path,
+    source: Source,
+    ks: Sequence[int],
+    *,
+    exclude_seen: bool,
+    threads: int | None,
+    plot: Path | None = None,
 ) -> dict[str, Any]:
     """Measure a model on a file, whose features are read block by block."""
     model = _load(model_path, threads, exclude_seen)
     started = time.perf_counter()
-    truth, ranked = [], []
+    truth, best = [], []
     for batch in source.batches(model, with_labels=True):
         truth.append(batch.Y)
-        ranked.append(_best(model, batch.X, max(*ks, RECALL_AT), exclude_seen)[0])
+        best.append(_best(model, batch.X, max(*ks, RECALL_AT), exclude_seen))
     if not truth:
         raise data.DataError(str(source.path), None, "holds no points, so there is nothing to measure")
     # A label that was never seen in training may have a column of its own, behind the others, and is not predicted.
     n_unseen = truth[0].shape[1] - len(model.label_counts_)
-    numbers = np.pad(np.concatenate(ranked), ((0, 0), (0, n_unseen)), constant_values=-1)
-    scores = measured(sparse.vstack(truth, format="csr"), numbers, ks, model.label_counts_, model.n_points_)
-    return {**scores, "seconds": time.perf_counter() - started, "points": sum(map(len, ranked))}
+    numbers = np.pad(np.concatenate([labels for labels, _ in best]), ((0, 0), (0, n_unseen)), constant_values=-1)
+    right = sparse.vstack(truth, format="csr")
+    if plot is not None:
+        names = [*np.asarray(model.classes_).tolist(), *["unseen"] * n_unseen]
+        draw(plot, right, numbers, np.concatenate([probabilities for _, probabilities in best]), names)
+    scores = measured(right, numbers, ks, model.label_counts_, model.n_points_)
+    return {**scores, "seconds": time.perf_counter() - started, "points": len(numbers)}
+
+
+def draw(path: Path, truth: Any, ranked: I32, probabilities: F32, names: Sequence[Any]) -> None:
+    """Save a picture of the best answers."""
+    from sparsenet import plots
+
+    plots.evaluation(plots.Answers(truth, ranked[:, 0], probabilities[:, 0], names)).savefig(path)
 
 
 def measured(truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: int) -> dict[str, float]:

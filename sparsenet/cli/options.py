@@ -33,6 +33,14 @@ TargetColumn = Annotated[
 LabelDelimiter = Annotated[
     str | None, typer.Option(help="What separates several labels in a column.", show_default="one label a text")
 ]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
+        show_default=False,
+    ),
+]
 ExcludeSeen = Annotated[
     bool,
     typer.Option(

@@ -156,7 +156,9 @@ def describe_training(summary: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])
 
 
-def evaluate(model_path: Path, source: TextSource, ks: Sequence[int], *, threads: int | None) -> dict[str, Any]:
+def evaluate(
+    model_path: Path, source: TextSource, ks: Sequence[int], *, threads: int | None, plot: Path | None = None
+) -> dict[str, Any]:
     """Measure a model on a file."""
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
     started = time.perf_counter()
@@ -172,7 +174,10 @@ def evaluate(model_path: Path, source: TextSource, ks: Sequence[int], *, threads
     flat = np.fromiter((number for own in columns for number in own), np.int64)
     truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(texts), len(position)))
     k = min(max(*ks, commands.RECALL_AT), len(model.classes_))
-    ranked = model.predict_topk(texts, k).indices.reshape(-1, k).astype(np.int32)
+    best = model.predict_topk(texts, k)
+    ranked = best.indices.reshape(-1, k).astype(np.int32)
+    if plot is not None:
+        commands.draw(plot, truth, ranked, best.data.reshape(-1, k), list(position))
     counts = model.label_counts_
     scores = commands.measured(truth, ranked, ks, counts, int(counts.sum()))
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
