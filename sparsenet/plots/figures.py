@@ -32,7 +32,9 @@ def confusion(model: Any, X: Any, y: Any, *, most: int = 20) -> Any:
     >>> from sparsenet import TextClassifier, plots
     >>> texts, labels = ["a lovely film", "lovely", "a dull film", "dull and long"], ["good", "good", "bad", "bad"]
     >>> model = TextClassifier(random_state=0).fit(texts, labels)
-    >>> plots.confusion(model, ["how lovely", "how dull"], ["good", "bad"]).savefig("confusion.png")
+    >>> figure = plots.confusion(model, ["how lovely", "how dull"], ["good", "bad"])
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['best label']
     """
     answers, most = Answers.of(model, X, y), integer("most", most, 2)
     size = 2.6 + 0.42 * min(most, len(answers.names))
