@@ -93,9 +93,9 @@ class Explanation:
         return "\n".join([*lines, f"  {self.bias:+.3f}  of every text"])
 
     def terminal(self) -> str:
-        """Return the text with its words in green where they speak for the label, in red where against."""
+        """Return the text, on green where it speaks for the label, on red where against; white, or it may not show."""
         return "".join(
-            f"\x1b[48;5;{22 if weight > 0 else 52}m{piece}\x1b[0m" if strong > 0.15 else piece
+            f"\x1b[38;5;15;48;5;{22 if weight > 0 else 88}m{piece}\x1b[0m" if strong > 0.15 else piece
             for piece, weight, strong in self._runs()
         )
 
