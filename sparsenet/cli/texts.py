@@ -22,6 +22,7 @@ from sparsenet.data.formats import table_format
 from sparsenet.data.sources import open_source
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
+from sparsenet.text.compression import Compression
 from sparsenet.text.inputs import LABEL, read_texts
 
 Column = str | int
@@ -45,6 +46,11 @@ class TextSource:
         if labels is None:
             raise data.DataError(str(self.path), None, f"holds no labels: no line has a word that begins with {LABEL}")
         return texts, labels
+
+    def labelled(self) -> tuple[list[str], list[Any]]:
+        """Read all texts and labels as a classifier takes them: a label each, where no text has more or less."""
+        texts, labels = self.read()
+        return texts, [own[0] for own in labels] if all(len(own) == 1 for own in labels) else labels
 
     def batches(self) -> Iterator[list[str]]:
         """Yield texts alone, as they come, in memory that does not grow with the file."""
@@ -103,9 +109,8 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     """Train, save, and return a summary for people and programs."""
     storage.prepare(model_path)
     started, cpu_started = time.perf_counter(), time.process_time()
-    texts, labels = source.read()
-    model = TextClassifier(**parameters)
-    model.fit(texts, [own[0] for own in labels] if all(len(own) == 1 for own in labels) else labels)
+    texts, labels = source.labelled()
+    model = TextClassifier(**parameters).fit(texts, labels)
     model.save(model_path)
     summary: dict[str, Any] = {
         "points": len(texts),
@@ -149,9 +154,21 @@ def evaluate(model_path: Path, source: TextSource, ks: Sequence[int], *, threads
     truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(texts), len(position)))
     k = min(max(*ks, commands.RECALL_AT), len(model.classes_))
     ranked = model.predict_topk(texts, k).indices.reshape(-1, k).astype(np.int32)
-    counts = model.label_counts_
-    scores = commands.measured(truth, ranked, ks, counts, int(counts.sum()))
+    scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
+
+
+def compress(
+    model_path: Path, max_bytes: str, source: TextSource | None, output: Path, *, threads: int | None
+) -> Compression:
+    """Save a smaller model, and return what that took and cost."""
+    storage.prepare(output)
+    model = TextClassifier.load(model_path)
+    jobs = model.n_jobs
+    model.set_params(n_jobs=threads)
+    report = model.compress(max_bytes, *(source.labelled() if source else (None, None)))
+    model.set_params(n_jobs=jobs).save(output)
+    return report
 
 
 def predict(model_path: Path, source: TextSource, k: int, format: str, *, threads: int | None) -> Iterator[str]:

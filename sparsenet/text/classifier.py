@@ -15,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._machine import default_threads
-from sparsenet._validation import integer
+from sparsenet._validation import integer, number_of_bytes
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import calibration, persistence
+from sparsenet.text.compression import Compression, compressed, n_weights
 from sparsenet.text.explain import Explanation, explain
 from sparsenet.text.featuriser import encode
 from sparsenet.text.fitted import Fitted, both_classes
@@ -73,6 +74,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         What was tried under a time budget, and its score.
     label_counts_ : ndarray of shape (n_labels,)
         How many training texts had each label.
+    n_texts_ : int
+        How many training texts there were.
 
     Examples
     --------
@@ -203,6 +206,33 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     # --- models on disk ---
 
+    def compress(self, max_bytes: int | str, texts: Any = None, labels: Any = None) -> Compression:
+        """Make the model so small that `save` writes at most `max_bytes`, such as ``"5MB"``, and say what that cost.
+
+        The least weights are dropped, and the others rounded to fewer values; a model that is small enough stays as
+        it is. `texts` and their `labels` say how accuracy changes: they should be none of those it was trained on.
+
+        Examples
+        --------
+        >>> from sparsenet import TextClassifier
+        >>> texts = ["what a lovely film", "lovely, just lovely", "a dull film", "dull and long"]
+        >>> model = TextClassifier(random_state=0).fit(texts, ["good", "good", "bad", "bad"])
+        >>> report = model.compress("3kB", ["how lovely", "how dull"], ["good", "bad"])
+        >>> report.bytes_after <= 3000, report.accuracy_before, report.accuracy_after
+        (True, 1.0, 1.0)
+        """
+        fitted, limit = self._checked(), number_of_bytes("max_bytes", max_bytes)
+        if (texts is None) != (labels is None):
+            raise ValueError("texts and labels must be given together, or neither")
+        texts = None if texts is None else check_texts(texts, "texts")
+        small = compressed(fitted, limit, lambda one: persistence.saved_size(self, one))
+        before = None if texts is None else self.score(texts, labels)
+        sizes = persistence.saved_size(self, fitted), persistence.saved_size(self, small)
+        self._fitted = small
+        after = None if texts is None else self.score(texts, labels)
+        weights = n_weights(fitted.model), n_weights(small.model)
+        return Compression(*sizes, *weights, before, after, len(texts or ()))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all."""
         storage.save(path, *persistence.pack(self, self._checked()))
@@ -226,7 +256,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _adopt(self, fitted: Fitted, score: float | None, search: list[dict[str, Any]]) -> Self:
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
-        self.validation_score_, self.search_ = score, search
+        self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, score, search
         return self
 
     def _scores(self, X: Any) -> Iterator[F32]:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sparsenet.estimators.persistence import nothing_believed, unpack_target
 from sparsenet.estimators.targets import Target
-from sparsenet.storage import ModelError, pack_strings
+from sparsenet.storage import ModelError, pack_strings, size
+from sparsenet.text import packing
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.linear import LinearModel
@@ -40,7 +41,7 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     arrays |= (
         pack_strings([str(c) for c in target.classes.tolist()], "classes") if strings else {"classes": target.classes}
     )
-    return arrays, {
+    return packing.pack(arrays), {
         "model": KIND,
         "parameters": {name: _to_json(value) for name, value in model.get_params(deep=False).items()},
         "rules": dict(zip(("word_ngrams", "char_low", "char_high", "bits"), words.rules.as_tuple(), strict=True)),
@@ -54,12 +55,17 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     }
 
 
+def saved_size(model: TextClassifier, fitted: Fitted) -> int:
+    """Return how many bytes a model takes on disk."""
+    return size(*pack(model, fitted))
+
+
 def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
     if metadata.get("model") != KIND:
         raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not a {KIND}")
     with nothing_believed():
-        return _unpack(cls, arrays, metadata)
+        return _unpack(cls, packing.unpack(arrays), metadata)
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
