@@ -1,6 +1,5 @@
 #include "dual.h"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -35,15 +34,19 @@ int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRu
   std::vector<int32_t> order(n);
   for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
   Random random(rules.seed + static_cast<uint64_t>(problem.first_label));
-  float violation = std::numeric_limits<float>::infinity();
   int64_t active = n;
   int32_t epoch = 0;
-  while (epoch < rules.most_epochs && active > 0) {
+  while (epoch < rules.most_epochs && n > 0) {
+    const bool all = active == n;
     shuffle(order.data(), active, random);
-    // Points that are further on the right side than any was wrong in the last pass rest from now on.
-    active = kernels().dual_epoch(problem, width, active, order.data(), violation, weight, alpha.data(), &violation);
+    float violation = 0;
+    // With many labels most points are near enough after a first look, and rest.
+    active = kernels().dual_epoch(problem, width, active, order.data(), rules.tolerance / 2, weight, alpha.data(),
+                                  &violation);
     ++epoch;
-    if (violation <= rules.tolerance) break;
+    if (violation > rules.tolerance && active > 0) continue;
+    if (all && violation <= rules.tolerance) break;
+    active = n;  // to see whether what has moved since is still right for those that rested
   }
   return epoch;
 }

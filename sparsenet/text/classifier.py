@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -20,25 +19,23 @@ from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
-from sparsenet.text import calibration, persistence
+from sparsenet.text import persistence
 from sparsenet.text.compression import Compression, compressed, n_weights
 from sparsenet.text.explain import Explanation, explain
-from sparsenet.text.featuriser import encode
-from sparsenet.text.fitted import Fitted, both_classes
+from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
 from sparsenet.text.inputs import check_lengths, check_texts, texts_and_labels
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]
-#: Texts that are scored at a time: the scores of all labels for so many are held.
-CELLS_AT_A_TIME = 1 << 22
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A classifier of raw texts, for a few to a few thousand labels, one or several a text.
+    """A classifier of raw texts, for two to a hundred thousand labels, one or several a text.
 
     Words, pairs of words and pieces of words become features without a dictionary; each label is a linear function of
-    them, trained as a support vector machine. Training takes seconds, an answer microseconds, a model megabytes.
+    them, trained as a support vector machine. Training takes seconds, an answer microseconds, a model megabytes. With
+    so many labels and texts that this would take too long, a network of a wide and a deep path does the same work.
 
     Parameters
     ----------
@@ -60,6 +57,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out.
     bits : int
         Features are hashed into ``2**bits`` slots.
+    method : {"auto", "linear", "network"}
+        ``"linear"`` trains all labels against all texts; ``"network"`` an `ExtremeClassifier` over the same features,
+        some thousands of labels a step. ``"auto"``: linear, unless labels times features of all texts exceed 2e10.
+    memory_limit : int, str or None
+        Bytes, or text such as ``"8GB"``, that training may use; None: what the machine has to offer.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
@@ -99,6 +101,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         validation_fraction: str | float = "auto",
         time_budget: float | None = None,
         bits: int = 22,
+        method: str = "auto",
+        memory_limit: int | str | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -110,6 +114,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.validation_fraction = validation_fraction
         self.time_budget = time_budget
         self.bits = bits
+        self.method = method
+        self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -149,55 +155,42 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict(self, X: Any) -> Any:
         """Return the best label of each text (n,), or its labels of a probability above one half, as y came."""
-        fitted = self._checked()
-        model = fitted.model
+        fitted, texts = self._checked(), check_texts(X)
         if fitted.exclusive:
-            winners = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(X)]
-            return fitted.target.classes[np.concatenate([np.empty(0, np.int32), *winners])]
-        above = [model.steepness * scores + np.float32(model.shift) > 0 for scores in self._scores(X)]
-        mask = np.concatenate([np.empty((0, len(fitted.target.classes)), bool), *above])
-        indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
-        return fitted.target.decode(np.nonzero(mask)[1].astype(np.int32), indptr)
+            return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
+        return fitted.target.decode(*fitted.answers.above_half(texts, self._threads()))
 
     def predict_one(self, text: str) -> Any:
-        """Return the best label of one text, in microseconds."""
+        """Return the best label of one text, of a linear model in microseconds."""
         fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
-        if len(fitted.target.classes) == 1:
-            return fitted.target.classes[0]
         try:
-            best, _ = fitted.scorer.best(text)
+            best = fitted.answers.best(text)
         except UnicodeEncodeError:  # half of a surrogate pair
-            best, _ = fitted.scorer.best(text.encode("utf-8", "replace").decode())
+            best = fitted.answers.best(text.encode("utf-8", "replace").decode())
         return fitted.target.classes[best]
 
     def predict_topk(self, X: Any, k: int = 5) -> csr_array:
         """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""
-        k = min(integer("k", k, 1), len(self._checked().target.classes))
-        found = [self._best(self._probabilities(scores), k) for scores in self._scores(X)]
-        labels = np.concatenate([np.empty((0, k), np.int32), *(labels for labels, _ in found)])
-        values = np.concatenate([np.empty((0, k), np.float32), *(values for _, values in found)])
-        shape = (len(labels), len(self.classes_))
+        n_labels = len(self._checked().target.classes)
+        k = min(integer("k", k, 1), n_labels)
+        labels, values = self._fitted.answers.topk(check_texts(X), k, self._threads())
+        shape = (len(labels), n_labels)
         return csr_array((values.reshape(-1), labels.reshape(-1), np.arange(len(labels) + 1) * k), shape=shape)
 
     def predict_proba(self, X: Any) -> F32:
         """Return calibrated probabilities, (n, n_labels); of exclusive labels, those of a text sum to one."""
-        n_labels = len(self._checked().target.classes)
-        found = [self._probabilities(scores) for scores in self._scores(X)]
-        return np.concatenate([np.empty((0, n_labels), np.float32), *found])
+        return self._checked().answers.probabilities(check_texts(X), self._threads())
 
     def decision_function(self, X: Any) -> F32:
         """Return the scores of all labels (n, n_labels); of two exclusive classes, that of the second (n,)."""
-        n_columns = len(self._checked().model.bias)
-        scores = np.concatenate([np.empty((0, n_columns), np.float32), *self._scores(X)])
-        return scores[:, 0] if self._fitted.exclusive and n_columns == 1 and len(self.classes_) == 2 else scores
+        return self._checked().answers.scores(check_texts(X), self._threads())
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of texts whose best label is right."""
         fitted, texts = self._checked(), check_texts(X)
         truth = fitted.target.encode(y, drop_unknown=True)
         check_lengths(texts, truth)
-        best = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(texts)]
-        hits = is_hit(np.concatenate([np.empty(0, np.int32), *best]), truth)
+        hits = is_hit(fitted.answers.winners(texts, self._threads()), truth)
         return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
     def explain(self, text: str, label: Any = None) -> Explanation:
@@ -259,28 +252,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, score, search
         return self
 
-    def _scores(self, X: Any) -> Iterator[F32]:
-        """Yield the scores of texts, a block after the other."""
-        fitted, threads, texts = self._checked(), self._threads(), check_texts(X)
-        n_columns = len(fitted.model.bias)
-        step = max(1, CELLS_AT_A_TIME // n_columns)
-        for begin in range(0, len(texts), step):
-            text, offsets = encode(texts[begin : begin + step])
-            out = np.empty((len(offsets) - 1, n_columns), np.float32)
-            fitted.scorer.scores(text, offsets, out, threads)
-            yield out
-
-    def _probabilities(self, scores: F32) -> F32:
-        model = self._fitted.model
-        if not self._fitted.exclusive:
-            return calibration.sigmoid(model.steepness * scores + np.float32(model.shift))
-        return calibration.softmax(model.steepness * both_classes(scores, len(self.classes_)))
-
-    @staticmethod
-    def _best(values: F32, k: int) -> tuple[NDArray[np.int32], F32]:
-        order = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        return order.astype(np.int32), np.take_along_axis(values, order, axis=1)
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
 
@@ -292,7 +263,3 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         tags.classifier_tags.multi_label = True
         tags.no_validation = True
         return tags
-
-
-def _winners(scores: F32, n_labels: int) -> NDArray[np.int32]:
-    return np.asarray(both_classes(scores, n_labels).argmax(axis=1), np.int32)

@@ -12,6 +12,7 @@ from scipy import sparse
 from sparsenet.estimators.building import in_words
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.linear import LinearModel
+from sparsenet.text.network import NetworkModel
 from sparsenet.text.vocabulary import Vocabulary
 
 F32 = NDArray[np.float32]
@@ -65,7 +66,7 @@ def compressed(fitted: Fitted, max_bytes: int, size: Callable[[Fitted], int]) ->
     """
     if size(fitted) <= max_bytes:
         return fitted
-    parts = _Parts.of(fitted.model)
+    parts = _Wide(fitted.model) if isinstance(fitted.model, NetworkModel) else _Parts.of(fitted.model)
     low, high, best = 0, parts.n, None
     while low < high:
         middle = (low + high + 1) // 2
@@ -76,15 +77,34 @@ def compressed(fitted: Fitted, max_bytes: int, size: Callable[[Fitted], int]) ->
             high = middle - 1
     if best is None:
         raise ValueError(
-            f"max_bytes={max_bytes} is impossible: names of {len(fitted.target.classes)} labels, biases and the "
-            f"description of the model, with a single weight, take {size(parts.keep(fitted, 1))} bytes"
+            f"max_bytes={max_bytes} is impossible: names of {len(fitted.target.classes)} labels, biases, {parts.fixed}"
+            f"the description of the model and a single weight take {size(parts.keep(fitted, 1))} bytes"
         )
     return best
 
 
-def n_weights(model: LinearModel) -> int:
+def n_weights(model: LinearModel | NetworkModel) -> int:
     """Return how many weights a model has that are not zero."""
+    if isinstance(model, NetworkModel):
+        return sum(int(np.count_nonzero(p.value)) for p in model.network.network_.parameters())
     return int(np.count_nonzero(model.matrix))
+
+
+@dataclass(frozen=True)
+class _Wide:
+    """The wide weights of a network, whose deep path is kept as a whole."""
+
+    model: NetworkModel
+    fixed = "the rows of the hidden layer, "
+
+    @property
+    def n(self) -> int:
+        """How many steps there are from nothing to all."""
+        return self.model.n_wide
+
+    def keep(self, fitted: Fitted, n: int) -> Fitted:
+        """Return a model with the `n` largest."""
+        return replace(fitted, model=self.model.pruned(n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +118,7 @@ class _Parts:
     column: I64
     value: F32
     rank: I64  # of each weight, or with few columns of each feature: 0 for what is kept longest
+    fixed = ""
 
     @classmethod
     def of(cls, model: LinearModel) -> _Parts:
@@ -124,6 +145,7 @@ class _Parts:
     def keep(self, fitted: Fitted, n: int) -> Fitted:
         """Return a model with the first `n` by rank."""
         model = fitted.model
+        assert isinstance(model, LinearModel)
         if len(model.bias) <= MOST_TOGETHER and model.indptr is None:
             features = np.flatnonzero(self.rank < n)
             small = replace(model, matrix=model.matrix[features], factors=coarse(model.factors[features]))

@@ -15,8 +15,9 @@ from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import calibration, linear
 from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract
-from sparsenet.text.fitted import Fitted, both_classes
-from sparsenet.text.linear import LinearModel, LinearRules
+from sparsenet.text.fitted import Fitted
+from sparsenet.text.linear import LinearModel, LinearRules, both_classes
+from sparsenet.text.network import MOST_FEATURES, NetworkModel
 from sparsenet.text.settings import TextSettings
 from sparsenet.text.vocabulary import Vocabulary
 
@@ -68,6 +69,8 @@ def fit(
     costs = class_costs(settings.class_weight, target, counts)
     exclusive = target.kind == "single"
     problem = Problem(extract(text, offsets, features, threads), labels, exclusive, costs, seed, threads)
+    if settings.is_network(len(problem.rows.slots), labels.width):
+        return fit_network(problem, target, features, settings)
     held = split(len(labels), settings.held_out(len(labels), labels.width), seed)
     score, steepness, shift, search = None, 2.0, 0.0, []
     if held is not None:
@@ -86,6 +89,27 @@ def fit(
     return fitted, score, [described(tried) for tried in search]
 
 
+def fit_network(
+    problem: Problem, target: Target, features: FeatureRules, settings: TextSettings
+) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
+    """Do the same with a network, which learns nothing from the texts it is measured on."""
+    labels, threads = problem.labels, problem.threads
+    if settings.class_weight is not None:
+        raise ValueError("class_weight must be None where there are so many labels and texts that a network is trained")
+    vocabulary = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES)
+    points, score = vocabulary.points(problem.rows, threads), None
+    held = split(len(labels), settings.left_out(len(labels)), problem.seed)
+    kept = (points, labels) if held is None else (points.take(held[0]), labels.take(held[0]))
+    parameters: dict[str, Any] = {"time_budget": settings.time_budget, "memory_limit": settings.memory_limit}
+    model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
+    if held is not None:
+        others, truth = points.take(held[1]), labels.take(held[1])
+        model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
+        score = float(is_hit(model.best(others, 1, threads)[0][:, 0], truth).mean())
+    counts = np.bincount(labels.indices, minlength=labels.width)
+    return Fitted(target, vocabulary, model, counts, len(labels)), score, []
+
+
 def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed: int, threads: int) -> Fitted:
     """Return the model after further texts, whose labels and words may be new."""
     new, labels = grown_target(fitted.target, y)
@@ -95,6 +119,12 @@ def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed
     text, offsets = encode(texts)
     rows = extract(text, offsets, fitted.vocabulary.rules, threads)
     vocabulary, features = fitted.vocabulary.grown(rows, fitted.n_texts)
+    counts = np.bincount(labels.indices, minlength=len(new.classes))
+    counts[where] += fitted.counts
+    about = (counts, fitted.n_texts + len(labels), fitted.calls + 1)
+    if isinstance(fitted.model, NetworkModel):
+        network = fitted.model.learn_on(vocabulary.points(rows, threads), labels, (features, where), threads)
+        return Fitted(new, vocabulary, network, *about)
     before = fitted.model.weights() if fitted.weight is None else fitted.weight
     exclusive = new.kind == "single"
     if exclusive and before.shape[1] == 1 and len(new.classes) > 2:
@@ -109,9 +139,7 @@ def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed
     points = vocabulary.points(rows, threads)
     weight = linear.train(points, columns, settings.linear, seed, threads, start=start)
     model = LinearModel.rounded(weight).calibrated(fitted.model.steepness, fitted.model.shift)
-    counts = np.bincount(labels.indices, minlength=len(new.classes))
-    counts[where] += fitted.counts
-    return Fitted(new, vocabulary, model, counts, fitted.n_texts + len(labels), fitted.calls + 1, weight)
+    return Fitted(new, vocabulary, model, *about, weight)
 
 
 def grown_target(target: Target, y: Any) -> tuple[Target, Rows]:

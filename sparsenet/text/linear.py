@@ -16,6 +16,7 @@ F32 = NDArray[np.float32]
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
 #: Up to so many weights are kept as a table, 8 bits each; of more, those that are not smaller than SMALLEST. Points
 #: have length 1, so what is left out moves a score by little.
 MOST_DENSE = 1 << 26
@@ -115,6 +116,25 @@ class LinearModel:
     indptr: I64 | None = None
     columns: I32 | None = None
 
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are: one for two exclusive classes, else one a label."""
+        return len(self.bias)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return what `of_arrays` needs."""
+        arrays: Arrays = {"matrix": self.matrix, "factors": self.factors, "bias": self.bias}
+        if self.indptr is not None and self.columns is not None:
+            arrays |= {"indptr": self.indptr, "columns": self.columns}
+        return arrays, {}
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> LinearModel:
+        """Make the model that `to_arrays` took apart."""
+        weights = (arrays["matrix"], arrays["factors"], arrays["bias"])
+        about = (float(metadata["steepness"]), float(metadata["shift"]))
+        return cls(*weights, *about, arrays.get("indptr"), arrays.get("columns"))
+
     @classmethod
     def rounded(cls, weight: F32) -> LinearModel:
         """Round weights with biases in the last row to 8 bits."""
@@ -194,3 +214,8 @@ def train_model(
         weight[np.abs(weight) < SMALLEST] = 0
         kept.append(sparse.csr_array(weight))
     return LinearModel.of_sparse(sparse.hstack(kept, format="csr"), np.concatenate(biases))
+
+
+def both_classes(scores: F32, n_labels: int) -> F32:
+    """Return a score for each label where a single column stands for two of them."""
+    return np.hstack([-scores, scores]) if scores.shape[1] == 1 and n_labels == 2 else scores

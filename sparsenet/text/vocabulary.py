@@ -48,10 +48,13 @@ class Vocabulary:
     weights: F32
 
     @classmethod
-    def learn(cls, rules: FeatureRules, rows: TextRows, labels: Rows) -> Vocabulary:
-        """Choose the features of some texts and weigh them by their labels."""
+    def learn(cls, rules: FeatureRules, rows: TextRows, labels: Rows, most: int | None = None) -> Vocabulary:
+        """Choose the features of some texts, at `most` so many if that is given, and weigh them by their labels."""
         texts = np.bincount(rows.slots, minlength=1 << rules.bits)
-        slots = np.flatnonzero(texts >= least_texts(len(rows))).astype(np.int32)
+        least = least_texts(len(rows))
+        if most is not None and np.count_nonzero(texts >= least) > most:
+            least = int(np.partition(texts, -most)[-most]) + 1
+        slots = np.flatnonzero(texts >= least).astype(np.int32)
         bare = cls(rules, slots, np.ones(len(slots), np.float32))
         df = texts[slots].astype(np.float64)
         weights = np.log((1 + len(rows)) / (1 + df)) + 1
