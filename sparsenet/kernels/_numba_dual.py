@@ -7,6 +7,7 @@ import numpy as np
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
 
 _STILL = np.float32(1e-6)
+_MOST_SHORT_PASSES = 8
 
 
 @checked(
@@ -51,16 +52,17 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
         order = np.arange(n).astype(np.int32)
         alpha = np.zeros((n, width), np.float32)
         state = np.array([seed + np.uint64(label)])
-        active, epoch = n, 0
+        active, epoch, in_a_row = n, 0, 0
         while epoch < most_epochs and n > 0:
             everything = active == n
+            in_a_row = 0 if everything else in_a_row + 1
             _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
             slack = (slacks[0][block], slacks[1][block])
             rest = np.float32(tolerance / np.float32(2))
             out = (rest, weight[block], alpha)
             active, violation = _visit(points, slack, label, order[:active], *out)  # type: ignore[no-untyped-call]
             epoch += 1
-            if violation > tolerance and active > 0:
+            if violation > tolerance and active > 0 and in_a_row < _MOST_SHORT_PASSES:
                 continue
             if everything and violation <= tolerance:
                 break
