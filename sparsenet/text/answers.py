@@ -61,7 +61,7 @@ class LinearAnswers:
     @classmethod
     def of(cls, model: LinearModel, words: Vocabulary, n_labels: int, *, exclusive: bool) -> LinearAnswers:
         """Make a model ready."""
-        vocabulary: tuple[Any, ...] = (*words.tables(), words.weights, log_counts())
+        vocabulary: tuple[Any, ...] = (*words.tables, words.weights, log_counts())
         matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias, model.indptr, model.columns)
         scorer = kernels.TextScorer(*unicode_table(), *words.rules.as_tuple(), *vocabulary, *matrix)
         return cls(model, scorer, n_labels, exclusive)

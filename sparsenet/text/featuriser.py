@@ -17,7 +17,7 @@ from sparsenet._validation import integer
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 #: Text that is turned into features at a time: the room for the features of that much is kept.
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.batches import Rows, gathered
+from sparsenet.batches import Rows
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import calibration, linear
@@ -218,9 +218,12 @@ def described(trial: dict[str, Any]) -> dict[str, Any]:
 
 
 def take(rows: TextRows, texts: I64) -> TextRows:
-    """Gather some texts."""
-    indptr, places = gathered(rows.indptr, texts)
-    return TextRows(indptr, rows.slots[places], rows.counts[places])
+    """Gather some texts, ascending."""
+    lengths, chosen = np.diff(rows.indptr), np.zeros(len(rows), bool)
+    chosen[texts] = True
+    entries = np.repeat(chosen, lengths)
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[texts])))
+    return TextRows(indptr, rows.slots[entries], rows.counts[entries])
 
 
 def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 | None:

@@ -87,9 +87,10 @@ def block_width(n_labels: int) -> int:
 
 def squares(points: Rows) -> F32:
     """Return the squared length of each point with a constant 1."""
-    sums = np.zeros(len(points.data) + 1)
-    np.cumsum(np.square(points.data, dtype=np.float64), out=sums[1:])
-    return (1 + sums[points.indptr[1:]] - sums[points.indptr[:-1]]).astype(np.float32)
+    squared = np.zeros(len(points.data) + 1, np.float32)  # one more, where rows at the end are empty
+    np.square(points.data, out=squared[:-1])
+    sums = np.add.reduceat(squared, points.indptr[:-1]) if len(points) else squared[:0]
+    return np.asarray(1 + np.where(np.diff(points.indptr) > 0, sums, np.float32(0)), np.float32)
 
 
 @dataclass(frozen=True, eq=False)
