@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from sparsenet.data.sources import open_source
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
 from sparsenet.text.compression import Compression
-from sparsenet.text.inputs import LABEL, read_texts
+from sparsenet.text.inputs import LABEL, iter_texts, read_texts
 
 Column = str | int
 _TABLES = ("csv", "tsv", "jsonl")
@@ -56,10 +55,8 @@ class TextSource:
         """Yield texts alone, as they come, in memory that does not grow with the file."""
         table = self.format if self.format in _TABLES else table_format(str(self.path))
         if str(self.path) != "-" and self.path.suffix.lower() in (".parquet", ".pq"):
-            texts, _ = read_texts(self.path, self.text, None)
-            rows = iter(texts)
-            while batch := list(islice(rows, self.batch_rows)):
-                yield batch
+            for texts, _ in iter_texts(self.path, self.text, None):
+                yield texts
         elif table is None:
             yield from self._lines()
         else:
@@ -109,11 +106,11 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     """Train, save, and return a summary for people and programs."""
     storage.prepare(model_path)
     started, cpu_started = time.perf_counter(), time.process_time()
-    texts, labels = source.labelled()
-    model = TextClassifier(**parameters).fit(texts, labels)
+    columns: dict[str, Any] = {"text": source.text, "target": source.target, "label_delimiter": source.label_delimiter}
+    model = TextClassifier(**parameters).fit(source.path, **columns)
     model.save(model_path)
     summary: dict[str, Any] = {
-        "points": len(texts),
+        "points": model.n_texts_,
         "labels": len(model.classes_),
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu_started,

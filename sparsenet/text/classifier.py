@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,13 +20,13 @@ from sparsenet._validation import integer, number_of_bytes
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.inference import is_hit
-from sparsenet.estimators.targets import Target
 from sparsenet.text import persistence
 from sparsenet.text.compression import Compression, compressed, n_weights
+from sparsenet.text.corpus import Corpus
 from sparsenet.text.explain import Explanation, explain
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
-from sparsenet.text.inputs import check_lengths, check_texts, texts_and_labels
+from sparsenet.text.inputs import check_lengths, check_texts, iter_texts
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]
@@ -61,7 +63,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         ``"linear"`` trains all labels against all texts; ``"network"`` an `ExtremeClassifier` over the same features,
         some thousands of labels a step. ``"auto"``: linear, unless labels times features of all texts exceed 2e10.
     memory_limit : int, str or None
-        Bytes, or text such as ``"8GB"``, that training may use; None: what the machine has to offer.
+        Bytes, or text such as ``"8GB"``, that training may use; None: what the machine has to offer. Features that
+        would take a large share of that lie in temporary files. A network needs its weights in memory.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
@@ -121,22 +124,37 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     # --- learning ---
 
-    def fit(self, X: Any, y: Any = None, *, text: Column = "text", target: Column = "label") -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        text: Column = "text",
+        target: Column = "label",
+        label_delimiter: str | None = None,
+    ) -> Self:
         """Learn from texts and their labels.
 
         Parameters
         ----------
         X : sequence of str, or a path
             Texts: a list, an array, a column of a data frame. Or a CSV, TSV, JSONL or Parquet file with columns `text`
-            and `target`, or a text file whose lines begin with ``__label__NAME``, as fastText has them.
+            and `target`, or a text file whose lines begin with ``__label__NAME``, as fastText has them. A file is read
+            piece by piece: its text is never in memory as a whole.
         y : labels
             One a text, a list of labels for each, or an indicator of shape (n, n_labels); not with a file.
+        label_delimiter : str, optional
+            What separates several labels of a text in the column `target`.
         """
-        settings, seed = self._settings(), run_seed(self.random_state)
-        texts, labels = texts_and_labels(X, y, text, target)
-        known, rows = Target.learn(labels)
-        check_lengths(texts, rows)
-        return self._adopt(*fit(texts, known, rows, settings, seed, self._threads()))
+        settings, seed, threads = self._settings(), run_seed(self.random_state), self._threads()
+        if isinstance(X, str | Path):
+            if y is not None:
+                raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
+            read = partial(iter_texts, X, text, target, label_delimiter)
+            return self._adopt(*fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads))
+        if y is None:
+            raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+        return self._adopt(*fit(Corpus.of_texts(check_texts(X), y, settings, threads), settings, seed, threads))
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn from further texts, from where the model stands; labels and words may be new.
@@ -145,9 +163,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         settings, texts = self._settings(), check_texts(X)
         if not self.__sklearn_is_fitted__():
-            known, rows = Target.learn(y, classes)
-            check_lengths(texts, rows)
-            return self._adopt(*fit(texts, known, rows, settings, run_seed(self.random_state), self._threads()))
+            corpus = Corpus.of_texts(texts, y, settings, self._threads(), classes)
+            return self._adopt(*fit(corpus, settings, run_seed(self.random_state), self._threads()))
         seed = run_seed(self.random_state, call=self._fitted.calls + 1)
         return self._adopt(refit(self._fitted, texts, y, settings, seed, self._threads()), self.validation_score_, [])
 

@@ -14,11 +14,13 @@ from sparsenet.batches import Rows
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import calibration, linear
+from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.linear import LinearModel, LinearRules, both_classes
 from sparsenet.text.network import MOST_FEATURES, NetworkModel
 from sparsenet.text.settings import TextSettings
+from sparsenet.text.spilling import Spill
 from sparsenet.text.vocabulary import Vocabulary
 
 F32 = NDArray[np.float32]
@@ -38,6 +40,7 @@ class Problem:
     costs: F32 | None
     seed: int
     threads: int
+    spill: Spill
 
     def columns(self, labels: Rows) -> Rows:
         """Return what is learnt: for two exclusive classes, whether it is the second."""
@@ -50,7 +53,7 @@ class Problem:
 
     def train(self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules) -> LinearModel:
         """Train a model on some of the texts."""
-        points, columns = vocabulary.points(rows, self.threads), self.columns(labels)
+        points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
         costs = self.costs
         if costs is not None and columns.width == 1 != labels.width:
             # One column for two classes: its negative texts are the positive ones of the other.
@@ -59,16 +62,15 @@ class Problem:
 
 
 def fit(
-    texts: list[str], target: Target, labels: Rows, settings: TextSettings, seed: int, threads: int
+    corpus: Corpus, settings: TextSettings, seed: int, threads: int
 ) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
     """Return a fitted model, the share of held-out texts that it got right, and what a search tried."""
     deadline = time.monotonic() + (settings.time_budget or 0)
-    text, offsets = encode(texts)
-    features, rules = settings.features(int(offsets[-1])), settings.linear
+    features, rules, labels, target = corpus.rules, settings.linear, corpus.labels, corpus.target
     counts = np.bincount(labels.indices, minlength=labels.width)
     costs = class_costs(settings.class_weight, target, counts)
-    exclusive = target.kind == "single"
-    problem = Problem(extract(text, offsets, features, threads), labels, exclusive, costs, seed, threads)
+    spill = Spill.within(settings.memory_limit)
+    problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, spill)
     if settings.is_network(len(problem.rows.slots), labels.width):
         return fit_network(problem, target, features, settings)
     held = split(len(labels), settings.held_out(len(labels), labels.width), seed)
@@ -76,11 +78,11 @@ def fit(
     if held is not None:
         trial = measure(problem, features, rules, held)
         if settings.time_budget is not None:
-            search = [trial, *further_trials(problem, (text, offsets), features, rules, held, trial, deadline)]
+            search = [trial, *further_trials(problem, corpus, features, rules, held, trial, deadline)]
             trial = max(search, key=lambda tried: tried["score"])
             if trial["features"] != features:
                 features = trial["features"]
-                problem = replace(problem, rows=extract(text, offsets, features, threads))
+                problem = replace(problem, rows=corpus.features(features))
             rules = replace(rules, cost=trial["cost"])
         score, steepness, shift = trial["score"], trial["steepness"], trial["shift"]
     vocabulary = Vocabulary.learn(features, problem.rows, labels)
@@ -97,7 +99,7 @@ def fit_network(
     if settings.class_weight is not None:
         raise ValueError("class_weight must be None where there are so many labels and texts that a network is trained")
     vocabulary = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES)
-    points, score = vocabulary.points(problem.rows, threads), None
+    points, score = vocabulary.points(problem.rows, threads, problem.spill), None
     held = split(len(labels), settings.left_out(len(labels)), problem.seed)
     kept = (points, labels) if held is None else (points.take(held[0]), labels.take(held[0]))
     parameters: dict[str, Any] = {"time_budget": settings.time_budget, "memory_limit": settings.memory_limit}
@@ -134,7 +136,7 @@ def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed
     start[-1] = -1  # what a label is that no text has had
     places = np.arange(1) if width == 1 else where
     start[np.ix_(np.append(features, len(vocabulary)), places)] = before
-    problem = Problem(rows, labels, exclusive, None, seed, threads)
+    problem = Problem(rows, labels, exclusive, None, seed, threads, Spill.within(settings.memory_limit))
     columns = problem.columns(labels) if width == 1 else labels
     points = vocabulary.points(rows, threads)
     weight = linear.train(points, columns, settings.linear, seed, threads, start=start)
@@ -172,7 +174,9 @@ def split(n_texts: int, n_held: int, seed: int) -> tuple[I64, I64] | None:
 
 def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: tuple[I64, I64]) -> dict[str, Any]:
     """Train on some texts and measure on the others, with features and weights of the former alone."""
-    (kept, labels), (others, truth) = ((take(problem.rows, part), problem.labels.take(part)) for part in held)
+    (kept, labels), (others, truth) = (
+        (problem.rows.take(part, problem.spill), problem.labels.take(part)) for part in held
+    )
     vocabulary = Vocabulary.learn(features, kept, labels)
     quick = replace(rules, epochs=min(rules.epochs, QUICK_EPOCHS))
     model = problem.train(kept, labels, vocabulary, quick)
@@ -185,7 +189,7 @@ def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: 
 
 def further_trials(
     problem: Problem,
-    text: tuple[NDArray[np.uint8], I64],
+    corpus: Corpus,
     features: FeatureRules,
     rules: LinearRules,
     held: tuple[I64, I64],
@@ -207,7 +211,7 @@ def further_trials(
     for n_words in (3, 1):
         if n_words != features.word_ngrams and time_left():
             other = replace(features, word_ngrams=n_words)
-            changed = replace(problem, rows=extract(*text, other, problem.threads))
+            changed = replace(problem, rows=corpus.features(other))
             yield measure(changed, other, replace(rules, cost=best["cost"]), held)
             slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
 
@@ -215,15 +219,6 @@ def further_trials(
 def described(trial: dict[str, Any]) -> dict[str, Any]:
     """Return what was tried, and how well it did, in the words of the parameters."""
     return {"word_ngrams": trial["features"].word_ngrams, "cost": trial["cost"], "score": trial["score"]}
-
-
-def take(rows: TextRows, texts: I64) -> TextRows:
-    """Gather some texts, ascending."""
-    lengths, chosen = np.diff(rows.indptr), np.zeros(len(rows), bool)
-    chosen[texts] = True
-    entries = np.repeat(chosen, lengths)
-    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[texts])))
-    return TextRows(indptr, rows.slots[entries], rows.counts[entries])
 
 
 def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 | None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, TypeAlias
 
 from sparsenet.batches import Rows
-from sparsenet.data import DataError, read_table
+from sparsenet.data import DataError, iter_table
 from sparsenet.data.errors import quoted
 from sparsenet.data.formats import table_format
-from sparsenet.data.lines import text_lines
+from sparsenet.data.lines import Line, text_lines
 from sparsenet.data.rows import Column
 from sparsenet.data.sources import open_source
 
 LABEL = "__label__"
+#: Rows of a file that are parsed at a time, and characters, about, that are held.
+BATCH_ROWS = 64
+BATCH_CHARACTERS = 1 << 19
+Batch: TypeAlias = tuple[list[str], list[list[str]]]
 
 
 def check_texts(texts: Any, name: str = "X") -> list[str]:
@@ -51,35 +55,62 @@ def _as_text(text: Any, row: int, name: str) -> str:
 def read_texts(
     path: str | os.PathLike[str], text: Column, target: Column | None, label_delimiter: str | None = None
 ) -> tuple[list[str], list[list[str]] | None]:
-    """Read texts, and the labels of each if there is a target, from a file of any format that is known."""
-    if os.fspath(path).lower().endswith((".parquet", ".pq")):
-        return _read_parquet(path, text, target)
-    if table_format(path) is None:
-        return _read_fasttext(path)
-    table = read_table(path, text=text, target=target, label_delimiter=label_delimiter)
-    assert table.texts is not None
-    return table.texts, table.labels
+    """Read all texts, and the labels of each if there are any, from a file of any format that is known."""
+    batches = list(iter_texts(path, text, target, label_delimiter))
+    texts = list(chain.from_iterable(texts for texts, _ in batches))
+    labels = list(chain.from_iterable(labels for _, labels in batches))
+    return texts, None if target is None or not any(labels) else labels
 
 
-def _read_fasttext(path: str | os.PathLike[str]) -> tuple[list[str], list[list[str]] | None]:
+def iter_texts(
+    path: str | os.PathLike[str], text: Column, target: Column | None, label_delimiter: str | None = None
+) -> Iterator[Batch]:
+    """Read a file of any format that is known, a batch at a time: texts, and lists of the labels of each."""
     texts: list[str] = []
     labels: list[list[str]] = []
+    n_characters = 0
+    for batch in _batches(path, text, target, label_delimiter):
+        texts += batch[0]
+        labels += batch[1]
+        n_characters += sum(map(len, batch[0]))
+        if n_characters >= BATCH_CHARACTERS:
+            yield texts, labels
+            texts, labels, n_characters = [], [], 0
+    if texts:
+        yield texts, labels
+
+
+def _batches(
+    path: str | os.PathLike[str], text: Column, target: Column | None, label_delimiter: str | None
+) -> Iterator[Batch]:
+    if os.fspath(path).lower().endswith((".parquet", ".pq")):
+        yield from _iter_parquet(path, text, target)
+    elif table_format(path) is None:
+        yield from _iter_fasttext(path)
+    else:
+        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+        for table in iter_table(path, batch_rows=BATCH_ROWS, **columns):
+            assert table.texts is not None
+            yield table.texts, table.labels or [[] for _ in table.texts]
+
+
+def _iter_fasttext(path: str | os.PathLike[str]) -> Iterator[Batch]:
     with open_source(path) as source:
-        for line in text_lines(source):
-            words = line.text.split(" ")
-            own = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
-            if "" in own:
-                raise DataError(source.name, line.number, f"a label has no name: {quoted(line.text)}")
-            labels.append(own)
-            texts.append(" ".join(word for word in words if not word.startswith(LABEL)) if own else line.text)
-    if not any(labels):
-        return texts, None
-    return texts, labels
+        lines = text_lines(source)
+        while batch := list(islice(lines, BATCH_ROWS)):
+            found = [_fasttext_line(line, source.name) for line in batch]
+            yield [text for text, _ in found], [labels for _, labels in found]
 
 
-def _read_parquet(
-    path: str | os.PathLike[str], text: Column, target: Column | None
-) -> tuple[list[str], list[list[str]] | None]:
+def _fasttext_line(line: Line, name: str) -> tuple[str, list[str]]:
+    words = line.text.split(" ")
+    own = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
+    if "" in own:
+        raise DataError(name, line.number, f"a label has no name: {quoted(line.text)}")
+    return (" ".join(word for word in words if not word.startswith(LABEL)) if own else line.text), own
+
+
+def _iter_parquet(path: str | os.PathLike[str], text: Column, target: Column | None) -> Iterator[Batch]:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -94,30 +125,15 @@ def _read_parquet(
     for column in wanted:
         if column not in names:
             raise DataError(os.fspath(path), None, f"there is no column {column!r}; there are {', '.join(names)}")
-    columns = file.read(columns=wanted)
-    texts = check_texts(columns[wanted[0]].to_pylist(), f"column {wanted[0]!r}")
-    return texts, None if target is None else [_labels(cell) for cell in columns[wanted[1]].to_pylist()]
+    for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
+        texts = check_texts(batch.column(wanted[0]).to_pylist(), f"column {wanted[0]!r}")
+        cells = [None] * len(texts) if target is None else batch.column(wanted[1]).to_pylist()
+        yield texts, [_labels(cell) for cell in cells]
 
 
 def _labels(cell: Any) -> list[str]:
     cells: Sequence[Any] = cell if isinstance(cell, list) else [] if cell is None else [cell]
     return [str(label) for label in cells]
-
-
-def texts_and_labels(X: Any, y: Any, text: Column, target: Column) -> tuple[list[str], Any]:
-    """Return what `fit` was given as a list of texts and their labels: from a file if X is a path."""
-    if isinstance(X, str | Path):
-        if y is not None:
-            raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
-        texts, labels = read_texts(X, text, target)
-        if labels is None:
-            raise DataError(os.fspath(X), None, "holds no labels: no line has a word that begins with __label__")
-        if all(len(own) == 1 for own in labels):
-            return texts, [own[0] for own in labels]
-        return texts, labels
-    if y is None:
-        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
-    return check_texts(X), y
 
 
 def check_lengths(texts: list[str], labels: Rows) -> None:

@@ -21,6 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 #: have length 1, so what is left out moves a score by little.
 MOST_DENSE = 1 << 26
 SMALLEST = 0.05
+POINTS_AT_A_TIME = 1 << 16
 #: A label of a block that is there to fill it up: no point moves it.
 _NO_COST = 1e30
 
@@ -87,10 +88,14 @@ def block_width(n_labels: int) -> int:
 
 def squares(points: Rows) -> F32:
     """Return the squared length of each point with a constant 1."""
-    squared = np.zeros(len(points.data) + 1, np.float32)  # one more, where rows at the end are empty
-    np.square(points.data, out=squared[:-1])
-    sums = np.add.reduceat(squared, points.indptr[:-1]) if len(points) else squared[:0]
-    return np.asarray(1 + np.where(np.diff(points.indptr) > 0, sums, np.float32(0)), np.float32)
+    found = np.ones(len(points), np.float32)
+    for begin in range(0, len(points), POINTS_AT_A_TIME):
+        part = points.slice(begin, min(begin + POINTS_AT_A_TIME, len(points)))
+        squared = np.zeros(len(part.data) + 1, np.float32)  # one more, where rows at the end are empty
+        np.square(part.data, out=squared[:-1])
+        sums = np.add.reduceat(squared, part.indptr[:-1])
+        found[begin : begin + len(part)] += np.where(np.diff(part.indptr) > 0, sums, np.float32(0))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

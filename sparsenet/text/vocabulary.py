@@ -13,6 +13,7 @@ from scipy import sparse
 from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.text.featuriser import FeatureRules, TextRows
+from sparsenet.text.spilling import Spill
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -39,7 +40,9 @@ def _occurring(rows: TextRows, rules: FeatureRules) -> tuple[I32, I64]:
     """Return the slots that occur, ascending, and in how many texts each does."""
     if 8 * len(rows.slots) < 1 << rules.bits:  # few: to sort them takes less time than to look through all slots
         return np.unique(rows.slots, return_counts=True)
-    texts = np.bincount(rows.slots, minlength=1 << rules.bits)
+    texts = np.zeros(1 << rules.bits, np.int64)
+    for part in rows.parts():
+        texts += np.bincount(part.slots, minlength=len(texts))
     slots = np.flatnonzero(texts).astype(np.int32)
     return slots, texts[slots]
 
@@ -81,10 +84,11 @@ class Vocabulary:
         counts = np.bincount(self.slots >> 6, minlength=len(used))
         return used, (np.cumsum(counts) - counts).astype(np.int32)
 
-    def points(self, rows: TextRows, threads: int) -> Rows:
-        """Turn counted features into points of length 1."""
+    def points(self, rows: TextRows, threads: int, spill: Spill | None = None) -> Rows:
+        """Turn counted features into points of length 1; many may lie in temporary files."""
+        spill = Spill(np.iinfo(np.int64).max) if spill is None else spill
         ends = np.empty(len(rows), np.int64)
-        numbers, values = np.empty(len(rows.slots), np.int32), np.empty(len(rows.slots), np.float32)
+        numbers, values = (spill.empty(len(rows.slots), dtype) for dtype in (np.int32, np.float32))
         used, ranks = self.tables
         arrays = (used, ranks, self.weights, log_counts(), ends, numbers, values)
         rules = self.rules
@@ -122,17 +126,30 @@ class Vocabulary:
 
     def _pairs(self, rows: TextRows, labels: Rows) -> Any:
         """Count for each feature and label the texts that have both."""
-        n_texts, shape = len(rows), (len(self), labels.width)
+        shape = (len(self), labels.width)
         number = np.zeros(1 << self.rules.bits, np.int32)  # and 1; pages that are never touched cost nothing
         number[self.slots] = np.arange(1, len(self) + 1)
-        if shape[0] * shape[1] <= 1 << 26 and np.all(np.diff(labels.indptr) == 1):
-            # One label a text, and few: as a table, several times as fast as a sparse product.
-            cells = number[rows.slots] * np.int64(shape[1])
-            cells += np.repeat(labels.indices, np.diff(rows.indptr))
-            table = np.bincount(cells, minlength=(shape[0] + 1) * shape[1])
-            return sparse.csr_array(table.reshape(-1, shape[1])[1:])
-        known = number[rows.slots] > 0
-        text = np.repeat(np.arange(n_texts), np.diff(rows.indptr))[known]
-        X = sparse.csr_array((np.ones(len(text)), (text, number[rows.slots][known] - 1)), shape=(n_texts, shape[0]))
-        Y = sparse.csr_array((np.ones(len(labels.indices)), labels.indices, labels.indptr), shape=(n_texts, shape[1]))
-        return (X.T.tocsr() @ Y).tocsr()
+        few = shape[0] * shape[1] <= 1 << 26 and np.all(np.diff(labels.indptr) == 1)
+        total: Any = np.zeros((shape[0] + 1) * shape[1], np.int64) if few else sparse.csr_array(shape)
+        begin = 0
+        for part in rows.parts():
+            own = labels.slice(begin, begin + len(part))
+            begin += len(part)
+            if few:
+                # One label a text, and few: as a table, several times as fast as a sparse product.
+                cells = number[part.slots] * np.int64(shape[1])
+                cells += np.repeat(own.indices, np.diff(part.indptr))
+                total += np.bincount(cells, minlength=len(total))
+            else:
+                total += _product(number[part.slots], part.indptr, own, len(self))
+        return sparse.csr_array(total.reshape(-1, shape[1])[1:]) if few else total
+
+
+def _product(numbers: I32, indptr: I64, labels: Rows, n_features: int) -> Any:
+    """Count the pairs of features, counted from 1, and labels; a feature 0 is none."""
+    known, n_texts = numbers > 0, len(labels)
+    text = np.repeat(np.arange(n_texts), np.diff(indptr))[known]
+    X = sparse.csr_array((np.ones(len(text)), (text, numbers[known] - 1)), shape=(n_texts, n_features))
+    ones = np.ones(len(labels.indices))
+    Y = sparse.csr_array((ones, labels.indices, labels.indptr), shape=(n_texts, labels.width))
+    return (X.T.tocsr() @ Y).tocsr()
