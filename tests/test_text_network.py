@@ -162,6 +162,17 @@ def test_weights_of_classes_are_refused():
         TextClassifier(method="network", class_weight="balanced").fit(*planted(300))
 
 
+def test_a_network_that_does_not_fit_is_refused_in_words():
+    with pytest.raises(MemoryError, match=r"the limit is 1\.0 MB: lower bits"):
+        TextClassifier(method="network", memory_limit="1MB").fit(*planted(300))
+
+
+def test_a_time_budget_ends_the_training():
+    short = TextClassifier(method="network", time_budget=0, validation_fraction=0, random_state=0).fit(*planted(600))
+    assert short._fitted.model.network.n_iter_ <= 1
+    assert short.validation_score_ is None
+
+
 def test_the_command_line(tmp_path, monkeypatch):
     texts, labels = planted(1500)
     (tmp_path / "train.txt").write_text("".join(f"__label__{b} {a}\n" for a, b in zip(texts, labels, strict=True)))

@@ -54,9 +54,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Multiplies `cost` for the texts of a label; ``"balanced"`` by how much rarer it is than labels are on average.
     validation_fraction : "auto" or float
         Share of texts that are held out at first, to measure `validation_score_` and to calibrate probabilities; the
-        model that is kept has seen them all. ``"auto"``: a tenth, 5,000 at most, where there are at least 200 texts.
+        model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most, where there
+        are at least 200 texts; for a network a twentieth, 2,000 at most.
     time_budget : float or None
-        Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out.
+        Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out; on training a network.
     bits : int
         Features are hashed into ``2**bits`` slots.
     method : {"auto", "linear", "network"}

@@ -28,6 +28,8 @@ I64 = NDArray[np.int64]
 #: Passes that are enough to measure and calibrate on held-out texts.
 QUICK_EPOCHS = 5
 COSTS = (1.0, 0.3, 3.0)
+#: A network takes a step in any case.
+LEAST_SECONDS = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +104,8 @@ def fit_network(
     points, score = vocabulary.points(problem.rows, threads, problem.spill), None
     held = split(len(labels), settings.left_out(len(labels)), problem.seed)
     kept = (points, labels) if held is None else (points.take(held[0]), labels.take(held[0]))
-    parameters: dict[str, Any] = {"time_budget": settings.time_budget, "memory_limit": settings.memory_limit}
+    seconds = None if settings.time_budget is None else max(settings.time_budget, LEAST_SECONDS)
+    parameters: dict[str, Any] = {"time_budget": seconds, "memory_limit": settings.memory_limit}
     model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
     if held is not None:
         others, truth = points.take(held[1]), labels.take(held[1])

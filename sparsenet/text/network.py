@@ -12,6 +12,7 @@ from scipy import sparse
 
 from sparsenet.batches import Rows
 from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.building import TooLargeError
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.persistence import pack, unpack
@@ -68,10 +69,11 @@ class NetworkModel:
     @classmethod
     def train(cls, points: Rows, labels: Rows, seed: int, threads: int, **parameters: Any) -> NetworkModel:
         """Train on weighted features of texts and their labels."""
-        network = ExtremeClassifier(
-            hidden=HIDDEN, normalize="none", random_state=seed, n_jobs=threads, verbose=False, **parameters
-        )
-        return cls(network.fit(as_matrix(points), as_matrix(labels)))
+        network = ExtremeClassifier(hidden=HIDDEN, normalize="none", random_state=seed, n_jobs=threads, **parameters)
+        try:
+            return cls(network.fit(as_matrix(points), as_matrix(labels)))
+        except TooLargeError as error:
+            raise MemoryError(f"{error.needs}: lower bits, for fewer features, or leave out rare labels") from None
 
     def calibrated(self, points: Rows, labels: Rows, threads: int, *, exclusive: bool) -> NetworkModel:
         """Return the same model with probabilities under which the labels of these points are most probable."""
