@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from sparsenet.data.formats import table_format
 from sparsenet.data.sources import open_source
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
-from sparsenet.text.inputs import LABEL, TextFile, is_parquet, read_texts
+from sparsenet.text.compression import Compression
+from sparsenet.text.inputs import LABEL, TextFile, is_parquet, iter_texts, read_texts
 
 Column = str | int
 TABLES = ("csv", "tsv", "jsonl")
@@ -50,13 +50,19 @@ class TextSource:
         found = self.read()
         return found.texts, found.target()
 
+    def fit(self, model: TextClassifier) -> TextClassifier:
+        """Train a model: from a file piece by piece, from a pipe all at once."""
+        if str(self.path) == "-" or self.format != "auto":
+            return model.fit(*self.labelled())
+        columns: dict[str, Any] = {"text": self._column(self.text), "target": self._column(self.target)}
+        return model.fit(self.path, **columns, label_delimiter=self.label_delimiter)
+
     def batches(self) -> Iterator[list[str]]:
         """Yield texts alone, as they come, in memory that does not grow with the file."""
         table = self._table()
         if is_parquet(self.path):
-            rows = iter(read_texts(self.path, self._column(self.text), None).texts)
-            while batch := list(islice(rows, self.batch_rows)):
-                yield batch
+            for batch in iter_texts(self.path, self._column(self.text), None):
+                yield batch.texts
         elif table is None:
             yield from self._lines()
         else:
@@ -124,11 +130,10 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     """Train, save, and return a summary for people and programs."""
     storage.prepare(model_path)
     started, cpu_started = time.perf_counter(), time.process_time()
-    texts, labels = source.labelled()
-    model = TextClassifier(**parameters).fit(texts, labels)
+    model = source.fit(TextClassifier(**parameters))
     model.save(model_path)
     summary: dict[str, Any] = {
-        "points": len(texts),
+        "points": model.n_texts_,
         "labels": len(model.classes_),
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu_started,
@@ -166,7 +171,7 @@ def evaluate(
     found.check()
     if getattr(model.predict([""]), "ndim", 0) == 1:  # it gives each text one label
         found.check_each()
-    texts, labels = found.texts, found.labels or []
+    texts, labels = found.texts, found.labels
     position = {str(label): number for number, label in enumerate(model.classes_.tolist())}
     # A label that was never seen in training has a column of its own, behind the others.
     columns = [[position.setdefault(label, len(position)) for label in own] for own in labels]
@@ -178,9 +183,21 @@ def evaluate(
     ranked = best.indices.reshape(-1, k).astype(np.int32)
     if plot is not None:
         commands.draw(plot, truth, ranked, best.data.reshape(-1, k), list(position))
-    counts = model.label_counts_
-    scores = commands.measured(truth, ranked, ks, counts, int(counts.sum()))
+    scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
+
+
+def compress(
+    model_path: Path, max_bytes: str, source: TextSource | None, output: Path, *, threads: int | None
+) -> Compression:
+    """Save a smaller model, and return what that took and cost."""
+    storage.prepare(output)
+    model = TextClassifier.load(model_path)
+    jobs = model.n_jobs
+    model.set_params(n_jobs=threads)
+    report = model.compress(max_bytes, *(source.labelled() if source else (None, None)))
+    model.set_params(n_jobs=jobs).save(output)
+    return report
 
 
 def predict(model_path: Path, source: TextSource, k: int, format: str, *, threads: int | None) -> Iterator[str]:

@@ -152,6 +152,10 @@ class Target:
                 )
             indptr = np.concatenate(([0], np.cumsum(~unknown)))[indptr]
             numbers = numbers[~unknown]
+        return self.rows(numbers, indptr)
+
+    def rows(self, numbers: NDArray[Any], indptr: NDArray[np.int64]) -> Rows:
+        """Return numbers of labels as rows, each label once."""
         shape = (len(indptr) - 1, len(self.classes))
         matrix = sparse.csr_array((np.ones(len(numbers), np.float32), numbers, indptr), shape=shape)
         matrix.sum_duplicates()

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparsenet._validation import is_missing
 from sparsenet.batches import Rows
-from sparsenet.data import DataError, read_table
+from sparsenet.data import DataError, iter_table
 from sparsenet.data.errors import quoted
 from sparsenet.data.formats import TableFormat, table_format
-from sparsenet.data.lines import text_lines
+from sparsenet.data.lines import Line, text_lines
 from sparsenet.data.rows import Column
 from sparsenet.data.sources import open_source
 
 LABEL = "__label__"
+#: Rows of a file that are parsed at a time, and characters, about, that are held.
+BATCH_ROWS = 64
+BATCH_CHARACTERS = 1 << 19
+
+
+class Batch(NamedTuple):
+    """Some texts of a file, the labels of each, and the line on which each begins; of Parquet no lines (None each)."""
+
+    texts: list[str]
+    labels: list[list[str]]
+    lines: list[int | None]
 
 
 def check_texts(texts: Any, name: str = "X") -> list[str]:
@@ -61,17 +71,16 @@ def _as_text(text: Any, row: int, name: str) -> str:
 
 
 class TextFile(NamedTuple):
-    """What a file holds: texts, their labels if asked for, and the line on which each begins, where there are lines."""
+    """What a file holds, as a whole."""
 
     path: str
     texts: list[str]
-    labels: list[list[str]] | None
-    lines: Sequence[int] | NDArray[np.int64] | None
+    labels: list[list[str]]
+    lines: list[int | None]
 
     def target(self) -> list[str] | list[list[str]]:
         """Return the labels as `fit` takes them: one for each text where no text has more."""
         self.check()
-        assert self.labels is not None
         if max(map(len, self.labels)) > 1:
             return self.labels
         self.check_each()
@@ -79,18 +88,28 @@ class TextFile(NamedTuple):
 
     def check(self) -> None:
         """Refuse a file without a text or without a label."""
-        if not self.texts:
-            raise DataError(self.path, None, "holds no texts: there is nothing below its header")
-        if not any(self.labels or []):
-            problem = f"holds no labels: their column is empty, or no line has a word that begins with {LABEL}"
-            raise DataError(self.path, None, problem)
+        if not any(self.labels):
+            raise nothing_to_learn(self.path, len(self.texts))
 
     def check_each(self) -> None:
         """Refuse a text without a label."""
-        row = next((row for row, own in enumerate(self.labels or []) if not own), None)
+        row = next((row for row, own in enumerate(self.labels) if not own), None)
         if row is not None:
-            place = ("the text", int(self.lines[row])) if self.lines is not None else (f"the text in row {row}", None)
-            raise DataError(self.path, place[1], f"{place[0]} has no label: give it one, or leave it out")
+            raise no_label(self.path, row, self.lines[row])
+
+
+def nothing_to_learn(path: str, n_texts: int) -> DataError:
+    """Say that a file has no text, or no label."""
+    if n_texts == 0:
+        return DataError(path, None, "holds no texts: there is nothing below its header")
+    problem = f"holds no labels: their column is empty, or no line has a word that begins with {LABEL}"
+    return DataError(path, None, problem)
+
+
+def no_label(path: str, row: int, line: int | None) -> DataError:
+    """Say that a text has no label, where others have one each."""
+    what = f"the text in row {row}" if line is None else "the text"
+    return DataError(path, line, f"{what} has no label: give it one, or leave it out")
 
 
 def read_texts(
@@ -100,20 +119,21 @@ def read_texts(
     label_delimiter: str | None = None,
     format: str = "auto",
 ) -> TextFile:
-    """Read texts, and the labels of each if there is a target, from a file of any format that is known.
+    """Read all texts, and the labels of each if there are any, from a file of any format that is known.
 
     Without a format a file of an unknown name, or standard input, is taken for lines as fastText has them.
     """
-    path = os.fspath(path)
-    if is_parquet(path):
-        return _read_parquet(path, text, target)
-    table = table_format(path) if format == "auto" else format
-    if table not in get_args(TableFormat):
-        return _read_fasttext(path)
-    options: Any = {"label_delimiter": label_delimiter, "format": table}
-    found = read_table(path, text=text, target=target, **options)
-    assert found.texts is not None
-    return TextFile(_name(path), found.texts, found.labels, found.lines)
+    found = TextFile(file_name(path), [], [], [])
+    for batch in iter_texts(path, text, target, label_delimiter, format):
+        found.texts.extend(batch.texts)
+        found.labels.extend(batch.labels)
+        found.lines.extend(batch.lines)
+    return found
+
+
+def file_name(path: str | os.PathLike[str]) -> str:
+    """Return what errors call a file."""
+    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
@@ -121,44 +141,77 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).lower().endswith((".parquet", ".pq"))
 
 
-def _name(path: str) -> str:
-    return "<stdin>" if path == "-" else path
+def iter_texts(
+    path: str | os.PathLike[str],
+    text: Column,
+    target: Column | None,
+    label_delimiter: str | None = None,
+    format: str = "auto",
+) -> Iterator[Batch]:
+    """Read a file of any format that is known, a batch at a time."""
+    held, n_characters = Batch([], [], []), 0
+    for batch in _batches(os.fspath(path), text, target, label_delimiter, format):
+        held.texts.extend(batch.texts)
+        held.labels.extend(batch.labels)
+        held.lines.extend(batch.lines)
+        n_characters += sum(map(len, batch.texts))
+        if n_characters >= BATCH_CHARACTERS:
+            yield held
+            held, n_characters = Batch([], [], []), 0
+    if held.texts:
+        yield held
 
 
-def _read_fasttext(path: str) -> TextFile:
-    found = TextFile(_name(path), [], labels := [], lines := [])
+def _batches(
+    path: str, text: Column, target: Column | None, label_delimiter: str | None, format: str
+) -> Iterator[Batch]:
+    table = table_format(path) if format == "auto" else format
+    if is_parquet(path):
+        yield from _iter_parquet(path, text, target)
+    elif table not in get_args(TableFormat):
+        yield from _iter_fasttext(path)
+    else:
+        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter, "format": table}
+        for found in iter_table(path, batch_rows=BATCH_ROWS, **columns):
+            assert found.texts is not None
+            yield Batch(found.texts, found.labels or [[] for _ in found.texts], found.lines.tolist())
+
+
+def _iter_fasttext(path: str) -> Iterator[Batch]:
     with open_source(path) as source:
-        for line in text_lines(source):
-            words = line.text.split(" ")
-            own = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
-            if "" in own:
-                raise DataError(source.name, line.number, f"a label has no name: {quoted(line.text)}")
-            labels.append(own)
-            lines.append(line.number)
-            found.texts.append(" ".join(word for word in words if not word.startswith(LABEL)) if own else line.text)
-    return found if any(labels) else found._replace(labels=None)
+        lines = text_lines(source)
+        while batch := list(islice(lines, BATCH_ROWS)):
+            found = [_fasttext_line(line, source.name) for line in batch]
+            yield Batch([text for text, _ in found], [own for _, own in found], [line.number for line in batch])
 
 
-def _read_parquet(path: str, text: Column, target: Column | None) -> TextFile:
+def _fasttext_line(line: Line, name: str) -> tuple[str, list[str]]:
+    words = line.text.split(" ")
+    own = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
+    if "" in own:
+        raise DataError(name, line.number, f"a label has no name: {quoted(line.text)}")
+    return (" ".join(word for word in words if not word.startswith(LABEL)) if own else line.text), own
+
+
+def _iter_parquet(path: str, text: Column, target: Column | None) -> Iterator[Batch]:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
+    row = 0
     try:
         file = parquet.ParquetFile(path)
         wanted = _parquet_columns(path, file.schema_arrow.names, text, target)
-        columns = file.read(columns=wanted)
+        for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
+            texts = _parquet_texts(path, batch.column(wanted[0]).to_pylist(), wanted[0], row)
+            cells = [None] * len(texts) if target is None else batch.column(wanted[1]).to_pylist()
+            row += len(texts)
+            yield Batch(texts, [_labels(cell) for cell in cells], [None] * len(texts))
+    except FileNotFoundError:
+        raise
     except (pyarrow.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
         raise DataError(path, None, f"is no Parquet file, or a damaged one: {error}") from None
-    try:
-        texts = check_texts(columns[wanted[0]], f"column {wanted[0]!r}")
-    except ValueError as error:
-        raise DataError(path, None, str(error)) from None
-    labels = None if target is None else [_labels(cell) for cell in columns[wanted[1]].to_pylist()]
-    return TextFile(path, texts, labels, None)
 
 
 def _parquet_columns(path: str, names: list[str], text: Column, target: Column | None) -> list[str]:
@@ -169,21 +222,18 @@ def _parquet_columns(path: str, names: list[str], text: Column, target: Column |
     return [str(column) for column in wanted]
 
 
+def _parquet_texts(path: str, cells: list[Any], column: str, first: int) -> list[str]:
+    try:
+        return check_texts(cells, f"column {column!r}")
+    except ValueError:
+        row = next(row for row, cell in enumerate(cells) if not isinstance(cell, str | bytes))
+        problem = f"column {column!r} must hold texts, got {cells[row]!r} in row {first + row}"
+        raise DataError(path, None, f"{problem}: fill missing texts in with '', or leave them out") from None
+
+
 def _labels(cell: Any) -> list[str]:
     cells: Sequence[Any] = cell if isinstance(cell, list) else [] if is_missing(cell) or cell == "" else [cell]
     return [str(label) for label in cells]
-
-
-def texts_and_labels(X: Any, y: Any, text: Column, target: Column) -> tuple[list[str], Any]:
-    """Return what `fit` was given as a list of texts and their labels: from a file if X is a path."""
-    if isinstance(X, str | Path):
-        if y is not None:
-            raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
-        found = read_texts(X, text, target)
-        return found.texts, found.target()
-    if y is None:
-        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
-    return check_texts(X), y
 
 
 def check_lengths(texts: list[str], labels: Rows) -> None:
