@@ -4,9 +4,13 @@
                                          [--out bench/results/published-amazon670k.json]
     python -m bench.published amazon670k --show bench/results/published-amazon670k.json
 
+    python -m bench.published yelp|dbpedia --data DIR [--distilbert DIR] [--set NAME=JSON ...] [--systems NAME,...]
+
 DIR holds the task's training and test file as they are distributed: for amazon670k train.txt and test.txt of the
-extreme classification repository, plain or compressed. Rows that we measured say so, with machine, threads and commit;
-the others are quoted, with their source, and were measured on other machines: they are no comparison of equals.
+extreme classification repository, plain or compressed; for yelp and dbpedia train.csv and test.csv, without a header.
+For these, --distilbert names a local directory of weights to fine-tune, as transformers saves them. Rows that we
+measured say so, with machine, threads and commit; the others are quoted, with their source, and were measured on other
+machines: they are no comparison of equals.
 *Closed*: the same model and optimizer as the dense baseline. *Open*: anything goes. The rules are in bench/README.md.
 """
 
@@ -21,10 +25,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench import published_text
 from bench.cache import DataSet, prepare
 from bench.peers import System
 from bench.runner import Runner, names
-from bench.running import head, keep, numbers, setting, shown_or_measured
+from bench.running import assignment, head, keep, numbers, setting, shown_or_measured
 from bench.scoring import Scorer
 
 
@@ -59,7 +64,7 @@ class Task:
 
 
 _BOLT = "BOLT: Meisburger et al., CIKM 2023"
-#: Tasks by name. A task on text is to take its place here with a way of its own to read files and to train.
+#: Tasks on sparse points; those on text are in `bench.published_text`.
 TASKS = {
     "amazon670k": Task(
         shape={"points": 490_449, "features": 135_909, "labels": 670_091},
@@ -91,11 +96,15 @@ TASKS = {
 def main() -> None:
     """Measure, or show what was measured."""
     options = _options()
-    task = TASKS[options.task]
     if not options.show and options.data is None:
         sys.exit("--data DIR is needed: it holds the task's files, which cannot be fetched from here")
-    report = shown_or_measured(options, partial(measure, task))
-    print(markdown(task, report))
+    if options.task in published_text.TASKS:
+        text_task = published_text.TASKS[options.task]
+        report = shown_or_measured(options, partial(published_text.measure, text_task))
+        print(published_text.markdown(text_task, report))
+    else:
+        task = TASKS[options.task]
+        print(markdown(task, shown_or_measured(options, partial(measure, task))))
 
 
 def measure(task: Task, options: argparse.Namespace) -> dict[str, Any]:
@@ -151,19 +160,26 @@ def _quoted(row: Quoted) -> str:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=list(TASKS))
+    parser.add_argument("task", choices=[*TASKS, *published_text.TASKS])
     parser.add_argument("--data", type=Path, metavar="DIR")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seeds", type=numbers, default=[0])
     parser.add_argument("--limit", type=float, default=86_400, help="seconds that a run may take")
     parser.add_argument("--setups", type=names, default=[], help="some of the task's set-ups")
+    parser.add_argument("--systems", type=names, default=[], help="some of the systems, in a task on text")
+    parser.add_argument("--distilbert", type=Path, metavar="DIR", help="weights to fine-tune, in a task on text")
+    parser.add_argument("--distilbert-python", type=Path, help="an interpreter with PyTorch and transformers")
+    parser.add_argument("--set", type=assignment, action="append", default=[], help="of DistilBERT, such as epochs=1")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--show", type=Path)
     options = parser.parse_args()
-    known = TASKS[options.task].setups
-    unknown = sorted(set(options.setups) - set(known))
-    if unknown:
-        parser.error(f"--setups: unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    known = TASKS[options.task].setups if options.task in TASKS else {}
+    for option, given, there in (
+        ("--setups", options.setups, known),
+        ("--systems", options.systems, published_text.SYSTEMS if options.task in published_text.TASKS else ()),
+    ):
+        if unknown := sorted(set(given) - set(there)):
+            parser.error(f"{option}: unknown: {', '.join(unknown)}; there are {', '.join(there) or 'none'}")
     options.out = options.out or Path(f"bench/results/published-{options.task}.json")
     return options
 

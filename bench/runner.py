@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,25 +59,29 @@ class Runner:
 
     def _call(self, adapter: str, job: dict[str, Any]) -> str | None:
         """Run an adapter, and return in words what went wrong."""
-        folder = Path(job["folder"])
-        (folder / "job.json").write_text(json.dumps(job))
-        threads = dict.fromkeys(THREAD_VARIABLES, str(self.threads))
-        # Spinning threads would be charged for the time in which they wait.
-        environment = {**os.environ, **threads, "OMP_WAIT_POLICY": "PASSIVE"}
-        command = [python_of(adapter), "-m", f"bench.peers.{adapter}", folder / "job.json"]
-        with (folder / "log.txt").open("w+") as log:
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
-            try:
-                status = process.wait(self.limit)
-            except subprocess.TimeoutExpired:
-                return f"stopped after {self.limit:.0f} s"
-            finally:
-                if process.poll() is None:  # too slow, or Ctrl-C came
-                    process.kill()
-                    process.wait()
-            log.seek(0)
-            lines = log.read().strip().splitlines()
-        return None if status == 0 else f"exit status {status}: {lines[-1] if lines else 'no message'}"
+        path = Path(job["folder"]) / "job.json"
+        path.write_text(json.dumps(job))
+        command = [python_of(adapter), "-m", f"bench.peers.{adapter}", path]
+        return call(command, threads=self.threads, limit=self.limit)
+
+
+def call(command: Sequence[str | Path], *, threads: int, limit: float | None = None) -> str | None:
+    """Run a command with so many threads and seconds, and return in words what went wrong."""
+    # Spinning threads would be charged for the time in which they wait.
+    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return f"stopped after {limit:g} s"
+        finally:
+            if process.poll() is None:  # too slow, or Ctrl-C came
+                process.kill()
+                process.wait()
+        log.seek(0)
+        lines = log.read().strip().splitlines()
+    return None if status == 0 else f"exit status {status}: {lines[-1] if lines else 'no message'}"
 
 
 def python_of(adapter: str) -> Path:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench import machine
-from bench.runner import THREAD_VARIABLES, use_cpus
+from bench.runner import call, use_cpus
 from sparsenet.estimators import building
 
 
@@ -45,22 +43,23 @@ def head(**settings: Any) -> dict[str, Any]:
     }
 
 
-def in_child(module: str, job: dict[str, Any], *, python: Path | None = None, threads: int) -> dict[str, Any]:
+def in_child(
+    module: str, job: dict[str, Any], *, python: Path | None = None, threads: int, limit: float | None = None
+) -> dict[str, Any]:
     """Run ``python -m module JOB RESULT`` and return its result, or why there is none; memory is then its own.
 
     The load average before goes into the result.
     """
     about = {**job, "data": Path(job["data"]).name, "load_average_before": machine.load_average()}
-    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
+    python = python or Path(sys.executable)
+    if not python.exists():
+        return {**about, "status": "not run", "reason": f"there is no environment {python.parts[-3]}: make peers"}
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
         files = Path(folder) / "job.json", Path(folder) / "result.json"
         files[0].write_text(json.dumps({**job, "threads": threads}))
-        command: Sequence[str | Path] = [python or sys.executable, "-m", module, *files]
-        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
-        if done.returncode != 0:
-            lines = done.stderr.strip().splitlines()
-            reason = f"exit status {done.returncode}: {lines[-1] if lines else 'no message'}"
-            return {**about, "status": "failed", "reason": reason}
+        problem = call([python, "-m", module, *files], threads=threads, limit=limit)
+        if problem:
+            return {**about, "status": "failed", "reason": problem}
         return {**about, "status": "measured", **json.loads(files[1].read_text())}
 
 

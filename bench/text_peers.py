@@ -1,13 +1,12 @@
-"""One run of one system on texts, in a process of its own: ``python bench/text_peers.py JOB.json``, JSON to stdout.
+"""One run of one system on texts, in a process of its own: ``python -m bench.text_peers JOB RESULT``.
 
-It needs Python and the one library of its system. Texts and labels come as lists; what a system needs beside them
-(files, vectorising) is part of its training or prediction and measured with it. Importing is not.
+It needs Python and the one library of its system. Texts and labels come as lists, in a JSON file; what a system needs
+beside them (files, vectorising) is part of its training or prediction and measured with it. Importing is not.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 import time
@@ -144,7 +143,7 @@ SYSTEMS: dict[str, Callable[[int, int], Any]] = {
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
     """Train, predict, and time both."""
-    texts, labels, test, truth = (job["train"][0], job["train"][1], *job["test"])
+    (texts, labels), (test, truth) = (json.loads(Path(job["data"]).read_text())[part] for part in ("train", "test"))
     system = SYSTEMS[job["system"]](job["threads"], job["seed"])
     cpu, wall = time.process_time(), time.perf_counter()
     system.train(texts, labels)
@@ -167,7 +166,4 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    out = os.dup(1)
-    os.dup2(2, 1)  # what libraries print is not the result
-    result = measure(json.loads(Path(sys.argv[1]).read_text()))
-    os.write(out, json.dumps(result).encode())
+    Path(sys.argv[2]).write_text(json.dumps(measure(json.loads(Path(sys.argv[1]).read_text()))))

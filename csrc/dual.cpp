@@ -1,6 +1,5 @@
 #include "dual.h"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -30,20 +29,28 @@ void shuffle(int32_t* order, int64_t count, Random& random) {
   for (int64_t i = count - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
 }
 
+// Passes over those alone that do not rest: others can have become wrong by then.
+constexpr int32_t kMostShortPasses = 8;
+
 int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
   std::vector<float> alpha(n * width, 0.0f);
   std::vector<int32_t> order(n);
   for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
   Random random(rules.seed + static_cast<uint64_t>(problem.first_label));
-  float violation = std::numeric_limits<float>::infinity();
   int64_t active = n;
-  int32_t epoch = 0;
-  while (epoch < rules.most_epochs && active > 0) {
+  int32_t epoch = 0, in_a_row = 0;
+  while (epoch < rules.most_epochs && n > 0) {
+    const bool all = active == n;
+    in_a_row = all ? 0 : in_a_row + 1;
     shuffle(order.data(), active, random);
-    // Points that are further on the right side than any was wrong in the last pass rest from now on.
-    active = kernels().dual_epoch(problem, width, active, order.data(), violation, weight, alpha.data(), &violation);
+    float violation = 0;
+    // With many labels most points are near enough after a first look, and rest.
+    active = kernels().dual_epoch(problem, width, active, order.data(), rules.tolerance / 2, weight, alpha.data(),
+                                  &violation);
     ++epoch;
-    if (violation <= rules.tolerance) break;
+    if (violation > rules.tolerance && active > 0 && in_a_row < kMostShortPasses) continue;
+    if (all && violation <= rules.tolerance) break;
+    active = n;  // to see whether what has moved since is still right for those that rested
   }
   return epoch;
 }

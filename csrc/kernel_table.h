@@ -134,7 +134,7 @@ struct KernelTable {
   // --- linear classifiers ---
   // One pass over `count` points; see dual.inl.h. weight (n_features + 1, width), the last row the biases, alpha (n,
   // width) with a width of 1, 4, 8 or 16.
-  int64_t (*dual_epoch)(const DualProblem& problem, int64_t width, int64_t count, int32_t* order, float idle_above,
+  int64_t (*dual_epoch)(const DualProblem& problem, int64_t width, int64_t count, int32_t* order, float rest,
                         float* weight, float* alpha, float* violation);
   // sums[c] += x * row[c], for a row of 8-bit weights.
   void (*add_scaled)(const int8_t* row, float x, int64_t width, float* sums);

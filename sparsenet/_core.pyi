@@ -414,9 +414,11 @@ def dual_train(
     among ``labels[label_indptr[i] : label_indptr[i + 1]]``, and `slack_i` is then ``positive_slack[l]``, else -1 and
     ``negative_slack[l]``. `squares` (n,) holds ``1 + |x_i|^2``. A label whose slacks are huge learns nothing.
 
-    weight (n_blocks, d + 1, width), zero on entry, the last row the biases; a width of 1, 4, 8 or 16. Each block stops
-    after `most_epochs`, or when no visited point violates optimality by more than `tolerance`; points that are far on
-    the right side rest after the first passes. `epochs` (n_blocks,) receives the passes taken.
+    weight (n_blocks, d + 1, width), zero on entry, the last row the biases; a width of 1, 4, 8 or 16. A point that
+    violates optimality by no more than half of `tolerance` rests, until those that do not are within `tolerance`, or
+    have had eight passes; then all are visited again. A block stops after `most_epochs` passes, long or short, or when
+    in a pass over all points none violates optimality by more than `tolerance`. `epochs` (n_blocks,) receives the
+    passes taken.
     """
 
 # --- scores of texts: a model is a vocabulary and a matrix of 8-bit weights -------------------------------------------

@@ -130,6 +130,16 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
     return checked
 
 
+def is_missing(value: Any) -> bool:
+    """Tell None, NaN, NaT and pandas' NA, which refuses to be compared, from a value."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+    except ValueError:  # an array, which is none of them
+        return False
+
+
 def check_indicator(name: str, matrix: Any) -> Any:
     """Return a sparse indicator of labels as a canonical CSR array without stored zeros."""
     _check_structure(name, matrix)

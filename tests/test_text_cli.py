@@ -6,9 +6,14 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from test_text import planted
 from test_text_files import write
+
+from sparsenet import TextClassifier, metrics
+from sparsenet.cli import texts
 
 COLUMNS = ["--text", "review", "--target", "topic"]
 
@@ -82,3 +87,18 @@ def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, mes
     assert done.returncode == code
     assert message in " ".join(done.stderr.decode().replace("│", " ").split())
     assert b"Traceback" not in done.stderr
+
+
+def test_propensities_count_texts_not_labels(tmp_path):
+    """Of texts with two labels each there are half as many as of labels."""
+    path = tmp_path / "train.txt"
+    path.write_text("__label__a __label__b one two\n__label__b __label__c three four\n__label__a __label__b one\n" * 20)
+    model = TextClassifier(random_state=0).fit(path)
+    model.save(tmp_path / "model")
+    assert model.n_texts_ == 60
+    found = texts.evaluate(tmp_path / "model", texts.TextSource(path), [1], threads=1)
+    source, labels, _ = texts.TextSource(path).read()[1:]
+    truth = csr_array(np.array([[name in own for name in "abc"] for own in labels], np.float32))
+    ranked = model.predict_topk(source, 3).indices.reshape(-1, 3)
+    expected = metrics.evaluate(truth, ranked, [1], metrics.propensities_from_counts(model.label_counts_, 60))
+    assert found["PSP@1"] == expected["PSP@1"]

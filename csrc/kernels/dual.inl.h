@@ -1,7 +1,8 @@
 // One-vs-rest linear classifiers by dual coordinate descent (Hsieh et al., 2008), a block of labels at a time: the
 // scores of a point for all labels of the block are one vector, so each weight row is a cache line or less.
 
-// Visits count points in `order` once and returns how many of them may still move; these come first in `order`.
+// Visits count points in `order` once and returns how many of them were wrong by more than `rest` for some label; these
+// come first in `order`.
 // As compiler vectors, so that scores stay in registers: from plain loops over 16 labels GCC makes code that stores
 // and loads them for each feature.
 template <int width>
@@ -14,7 +15,7 @@ struct DualLanes<1> {
 };
 
 template <int width>
-int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float idle_above, float* weight, float* alpha,
+int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float rest, float* weight, float* alpha,
                    float* violation) {
   using Floats = typename DualLanes<width>::Floats;
   constexpr float kStill = 1e-6f;  // a smaller move is none
@@ -46,7 +47,7 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float id
       const float change = after - before;
       const float wrong = gradient < 0 ? -gradient : before > 0 ? gradient : 0;
       moved |= (change > kStill) | (change < -kStill);
-      busy |= (after > 0) | (gradient < idle_above);
+      busy |= wrong > rest;
       worst[c] = wrong > worst[c] ? wrong : worst[c];
       move[c] = change * sign[c];
       next[c] = after;
@@ -68,17 +69,17 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float id
   return kept;
 }
 
-int64_t dual_epoch(const DualProblem& p, int64_t width, int64_t count, int32_t* order, float idle_above, float* weight,
+int64_t dual_epoch(const DualProblem& p, int64_t width, int64_t count, int32_t* order, float rest, float* weight,
                    float* alpha, float* violation) {
   switch (width) {
     case 1:
-      return dual_visit<1>(p, count, order, idle_above, weight, alpha, violation);
+      return dual_visit<1>(p, count, order, rest, weight, alpha, violation);
     case 4:
-      return dual_visit<4>(p, count, order, idle_above, weight, alpha, violation);
+      return dual_visit<4>(p, count, order, rest, weight, alpha, violation);
     case 8:
-      return dual_visit<8>(p, count, order, idle_above, weight, alpha, violation);
+      return dual_visit<8>(p, count, order, rest, weight, alpha, violation);
     default:
-      return dual_visit<16>(p, count, order, idle_above, weight, alpha, violation);
+      return dual_visit<16>(p, count, order, rest, weight, alpha, violation);
   }
 }
 

@@ -1,4 +1,4 @@
-"""The command line: ``sparsenet train | evaluate | predict | info | demo``.
+"""The command line: ``sparsenet train | evaluate | predict | compress | info | demo``.
 
 Results go to stdout, everything else to stderr. Exit status: 0; 1 for bad data or a bad model, with one line that says
 what is wrong; 2 for wrong usage; 130 after Ctrl-C.
@@ -6,14 +6,10 @@ what is wrong; 2 for wrong usage; 130 after Ctrl-C.
 
 from __future__ import annotations
 
-import json as json_format
-import os
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,11 +22,12 @@ from sparsenet.cli.options import (
     Json,
     LabelDelimiter,
     Model,
+    Plot,
     TargetColumn,
     TextColumn,
-    TextFormat,
     Threads,
 )
+from sparsenet.cli.reporting import errors_reported, show
 from sparsenet.cli.streams import watched_output
 
 app = typer.Typer(
@@ -65,7 +62,7 @@ def train(
         typer.Argument(
             metavar="TRAIN",
             help="Training points in XMC-repository or svmlight format; or texts: a CSV, TSV, JSONL or Parquet table, "
-            "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin (points).",
+            "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin.",
             show_default=False,
         ),
     ],
@@ -175,22 +172,23 @@ def train(
         "memory_limit": memory_limit,
         "n_jobs": threads,
     }
-    with _errors_reported():
+    with errors_reported():
         from sparsenet.cli import commands, texts
         from sparsenet.cli.sources import Source
 
-        if texts.is_text_file(data):
+        if texts.is_text_file(data, format, text, target):
             given = {name: value for name, value in chosen.items() if value is not None}
             if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget")]:
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
             if resume:
                 raise typer.BadParameter("a model of texts has no checkpoints to go on from", param_hint="--resume")
-            source = texts.TextSource(data, text or "text", target or "label", label_delimiter)
+            found = options.of_texts(format, "--format", data, text, target)
+            source = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
             result = texts.train(source, model, valid, given | {"random_state": seed})
-            _show(result, json, texts.describe_training(result))
+            show(result, json, texts.describe_training(result))
             return
         summary = commands.train(
-            Source(data, format=format, n_features=features, n_labels=labels),
+            Source(data, format=options.of_points(format, "--format"), n_features=features, n_labels=labels),
             model,
             valid,
             {name: value for name, value in chosen.items() if value is not None} | {"random_state": seed},
@@ -198,7 +196,7 @@ def train(
             resume=resume,
             compact=compact,
         )
-        _show(summary, json, commands.describe_training(summary))
+        show(summary, json, commands.describe_training(summary))
     if summary["interrupted"]:
         raise typer.Exit(130)
 
@@ -218,21 +216,23 @@ def evaluate(
     text: TextColumn = None,
     target: TargetColumn = None,
     label_delimiter: LabelDelimiter = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
     ks = [int(word) for word in k.split(",")]
-    with _errors_reported():
+    with errors_reported():
         from sparsenet.cli import commands, texts
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            table = texts.TextSource(data, text or "text", target or "label", label_delimiter)
-            scores = texts.evaluate(model, table, ks, threads=threads)
+            found = options.of_texts(format, "--format", data, text, target)
+            table = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
+            scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
         else:
-            source = Source(data, format=format, batch_rows=batch_size)
-            scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads)
-        _show(scores, json, commands.describe_scores(scores))
+            source = Source(data, format=options.of_points(format, "--format"), batch_rows=batch_size)
+            scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads, plot=plot)
+        show(scores, json, commands.describe_scores(scores))
 
 
 @app.command(epilog="Example:  sparsenet predict tagger new.txt --k 3 | head")
@@ -249,25 +249,54 @@ def predict(
     exclude_seen: ExcludeSeen = False,
     batch_size: BatchRows = 1024,
     threads: Threads = None,
-    input_format: TextFormat = "auto",
+    input_format: Format = "auto",
     text: TextColumn = None,
 ) -> None:
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
-    with _errors_reported():
+    with errors_reported():
         from sparsenet.cli import commands, texts
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            table = texts.TextSource(data, text or "text", format=input_format, batch_rows=batch_size)
+            found = options.of_texts(input_format, "--input-format", data, text)
+            table = texts.TextSource(data, text or "text", format=found, batch_rows=batch_size)
             answers = texts.predict(model, table, k, format, threads=threads)
-        elif input_format not in ("auto", "xmc", "svmlight"):
-            raise typer.BadParameter(f"{model} is a model of sparse points, not of texts", param_hint="--input-format")
         else:
-            source = Source(data, format=input_format, batch_rows=batch_size)
+            source = Source(data, format=options.of_points(input_format, "--input-format"), batch_rows=batch_size)
             answers = commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads)
         for lines in answers:
             sys.stdout.write(lines)
             sys.stdout.flush()
+
+
+@app.command(epilog="Example:  sparsenet compress reviews --max-bytes 5MB --valid more-reviews.csv")
+def compress(
+    model: Model,
+    max_bytes: Annotated[
+        str, typer.Option(callback=options.size, help="What its files may take, e.g. 5MB.", show_default=False)
+    ],
+    valid: Annotated[
+        Path | None,
+        typer.Option(help="Labelled texts, none seen in training, to measure what is lost.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Directory to save the smaller model in.", show_default="MODEL itself")
+    ] = None,
+    threads: Threads = None,
+    text: TextColumn = None,
+    target: TargetColumn = None,
+    label_delimiter: LabelDelimiter = None,
+    json: Json = False,
+) -> None:
+    """Make a model of texts smaller: its least weights go. Says what that costs in accuracy on --valid."""
+    with errors_reported():
+        from sparsenet.cli import texts
+
+        if not texts.is_text_model(model):
+            raise typer.BadParameter(f"{model} is no model of texts: train --compact saves others in less room")
+        source = None if valid is None else texts.TextSource(valid, text or "text", target or "label", label_delimiter)
+        report = texts.compress(model, max_bytes, source, output or model, threads=threads)
+        show(asdict(report), json, f"{report}\n{output or model}")
 
 
 @app.command()
@@ -276,7 +305,7 @@ def info(json: Json = False) -> None:
     from sparsenet.cli import info as report
 
     found = report.collect()
-    _show(found, json, report.describe(found))
+    show(found, json, report.describe(found))
 
 
 @app.command()
@@ -287,10 +316,10 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")] = 0,
 ) -> None:
     """Learn the docstrings of the installed scientific Python packages, and answer questions with their functions."""
-    with _errors_reported():
-        from sparsenet import demo as show
+    with errors_reported():
+        from sparsenet import demo as demonstration
 
-        show.run(output, interactive=interactive, threads=threads, seed=seed)
+        demonstration.run(output, interactive=interactive, threads=threads, seed=seed)
 
 
 def main() -> None:
@@ -300,32 +329,3 @@ def main() -> None:
             app(prog_name="sparsenet")
         except KeyboardInterrupt:  # before or after a command's own care
             sys.exit(130)
-
-
-def _show(result: dict[str, Any], as_json: bool, text: str) -> None:
-    print(json_format.dumps(result) if as_json else text, flush=True)
-
-
-@contextmanager
-def _errors_reported() -> Iterator[None]:
-    """Turn what may go wrong into one line and an exit status."""
-    warnings.showwarning = _show_warning
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("sparsenet: interrupted", file=sys.stderr)
-        raise typer.Exit(130) from None
-    except (ValueError, ArithmeticError, MemoryError, OSError, ImportError) as error:
-        _fail(error)
-
-
-def _fail(error: Exception) -> NoReturn:
-    text = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{os.fspath(error.filename)}: {error.strerror}"
-    print(f"sparsenet: error: {' '.join(text.split())}", file=sys.stderr)
-    raise typer.Exit(1)
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"sparsenet: warning: {message}", file=sys.stderr)

@@ -92,11 +92,11 @@ def train(
 
 def describe_training(summary: Mapping[str, Any]) -> str:
     """Put a summary into words."""
-    epochs = _count(summary["epochs"], "epoch") + (", interrupted" if summary["interrupted"] else "")
+    epochs = count(summary["epochs"], "epoch") + (", interrupted" if summary["interrupted"] else "")
     lines = [
-        ", ".join(_count(summary[f"{kind}s"], kind) for kind in ("point", "feature", "label")),
+        ", ".join(count(summary[f"{kind}s"], kind) for kind in ("point", "feature", "label")),
         f"{epochs} in {summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, "
-        f"{_count(summary['threads'], 'thread')}, {summary['backend']} kernels, {summary['isa']})",
+        f"{count(summary['threads'], 'thread')}, {summary['backend']} kernels, {summary['isa']})",
     ]
     if summary["validation"]:
         lines.append("  ".join(f"{name} {100 * value:.2f}" for name, value in summary["validation"].items()))
@@ -104,7 +104,8 @@ def describe_training(summary: Mapping[str, Any]) -> str:
     return "\n".join([*lines, model])
 
 
-def _count(n: float, noun: str) -> str:
+def count(n: float, noun: str) -> str:
+    """Say how many there are of what has a regular plural."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
@@ -134,22 +135,39 @@ def _best_epoch(history: Sequence[Mapping[str, float]]) -> dict[str, float] | No
 
 
 def evaluate(
-    model_path: Path, source: Source, ks: Sequence[int], *, exclude_seen: bool, threads: int | None
+    model_path: Path,
+    source: Source,
+    ks: Sequence[int],
+    *,
+    exclude_seen: bool,
+    threads: int | None,
+    plot: Path | None = None,
 ) -> dict[str, Any]:
     """Measure a model on a file, whose features are read block by block."""
     model = _load(model_path, threads, exclude_seen)
     started = time.perf_counter()
-    truth, ranked = [], []
+    truth, best = [], []
     for batch in source.batches(model, with_labels=True):
         truth.append(batch.Y)
-        ranked.append(_best(model, batch.X, max(*ks, RECALL_AT), exclude_seen)[0])
+        best.append(_best(model, batch.X, max(*ks, RECALL_AT), exclude_seen))
     if not truth:
         raise data.DataError(str(source.path), None, "holds no points, so there is nothing to measure")
     # A label that was never seen in training may have a column of its own, behind the others, and is not predicted.
     n_unseen = truth[0].shape[1] - len(model.label_counts_)
-    numbers = np.pad(np.concatenate(ranked), ((0, 0), (0, n_unseen)), constant_values=-1)
-    scores = measured(sparse.vstack(truth, format="csr"), numbers, ks, model.label_counts_, model.n_points_)
-    return {**scores, "seconds": time.perf_counter() - started, "points": sum(map(len, ranked))}
+    numbers = np.pad(np.concatenate([labels for labels, _ in best]), ((0, 0), (0, n_unseen)), constant_values=-1)
+    right = sparse.vstack(truth, format="csr")
+    if plot is not None:
+        names = [*np.asarray(model.classes_).tolist(), *["unseen"] * n_unseen]
+        draw(plot, right, numbers, np.concatenate([probabilities for _, probabilities in best]), names)
+    scores = measured(right, numbers, ks, model.label_counts_, model.n_points_)
+    return {**scores, "seconds": time.perf_counter() - started, "points": len(numbers)}
+
+
+def draw(path: Path, truth: Any, ranked: I32, probabilities: F32, names: Sequence[Any]) -> None:
+    """Save a picture of the best answers."""
+    from sparsenet import plots
+
+    plots.evaluation(plots.Answers(truth, ranked[:, 0], probabilities[:, 0], names)).savefig(path)
 
 
 def measured(truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: int) -> dict[str, float]:
@@ -167,7 +185,7 @@ def describe_scores(scores: Mapping[str, float]) -> str:
         if at:
             rows.setdefault(metric, []).append(f"@{k} {100 * value:6.2f}")
     lines = [f"{metric:<7}" + "  ".join(values) for metric, values in rows.items()]
-    return "\n".join([*lines, f"{_count(scores['points'], 'point')} in {scores['seconds']:.2f} s"])
+    return "\n".join([*lines, f"{count(scores['points'], 'point')} in {scores['seconds']:.2f} s"])
 
 
 def predict(

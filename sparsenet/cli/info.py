@@ -16,7 +16,7 @@ from sparsenet import _machine
 
 #: Packages that sparsenet can do without, and what they are for.
 OPTIONAL = {
-    "matplotlib": ("the picture that `sparsenet demo` draws", "sparsenet[plot]"),
+    "matplotlib": ("the pictures of `sparsenet evaluate --plot` and `demo`", "sparsenet[plot]"),
     "zstandard": ("reading .zst files", "sparsenet[zstd]"),
 }
 COMPILERS = ("c++", "g++", "clang++")

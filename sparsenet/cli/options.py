@@ -16,19 +16,30 @@ Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to std
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads.", show_default="all CPUs")]
 BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="Points that are read and scored at a time.")]
 Format = Annotated[
-    Literal["auto", "xmc", "svmlight"],
-    typer.Option(help="Format of the input: by default, what its first line looks like."),
-]
-TextFormat = Annotated[
     Literal["auto", "xmc", "svmlight", "lines", "csv", "tsv", "jsonl"],
-    typer.Option(help="Format of the input: by default, what its name or its first line looks like; of texts, lines."),
+    typer.Option(
+        help="Format of the input: by default, what its name or its first line looks like; for a model of texts, lines."
+    ),
 ]
-TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.", show_default="text")]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--text", help="Column of the texts in a table: its name, or its position from 0.", show_default="text"
+    ),
+]
 TargetColumn = Annotated[
-    str | None, typer.Option("--target", help="Column of the labels in a table.", show_default="label")
+    str | None, typer.Option("--target", help="Column of the labels in a table, likewise.", show_default="label")
 ]
 LabelDelimiter = Annotated[
     str | None, typer.Option(help="What separates several labels in a column.", show_default="one label a text")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
+        show_default=False,
+    ),
 ]
 ExcludeSeen = Annotated[
     bool,
@@ -58,3 +69,20 @@ def ranks(text: str) -> str:
     if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MOST for word in words):
         raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}")
     return text
+
+
+def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:
+    """Return a format that sparse points may have; others are for texts."""
+    match format:
+        case "auto" | "xmc" | "svmlight":
+            return format
+    raise typer.BadParameter(f"{format} is for models of texts, this is one of sparse points", param_hint=hint)
+
+
+def of_texts(format: str, hint: str, data: Path, *columns: str | None) -> str:
+    """Return a format that texts may have; columns that were named ask for a table."""
+    if format in ("xmc", "svmlight"):
+        raise typer.BadParameter(f"{format} is for models of sparse points, this is one of texts", param_hint=hint)
+    if format == "auto" and str(data) == "-" and any(columns):
+        raise typer.BadParameter("of what table? Say csv, tsv or jsonl; a pipe has no name to tell by", param_hint=hint)
+    return format

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,16 @@ from scipy import sparse
 
 from sparsenet import data, kernels, storage
 from sparsenet.cli import commands
-from sparsenet.data.blocks import line_blocks
+from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.formats import table_format
 from sparsenet.data.sources import open_source
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
-from sparsenet.text.inputs import LABEL, read_texts
+from sparsenet.text.compression import Compression
+from sparsenet.text.inputs import LABEL, TextFile, is_parquet, iter_texts, read_texts
 
 Column = str | int
-_TABLES = ("csv", "tsv", "jsonl")
+TABLES = ("csv", "tsv", "jsonl")
 
 
 @dataclass(frozen=True)
@@ -39,37 +40,58 @@ class TextSource:
     format: str = "auto"
     batch_rows: int = 4096
 
-    def read(self) -> tuple[list[str], list[list[str]]]:
+    def read(self) -> TextFile:
         """Read all texts and the labels of each."""
-        texts, labels = read_texts(self._path(), self.text, self.target, self.label_delimiter)
-        if labels is None:
-            raise data.DataError(str(self.path), None, f"holds no labels: no line has a word that begins with {LABEL}")
-        return texts, labels
+        columns = self._column(self.text), self._column(self.target)
+        return read_texts(self._path(), *columns, self.label_delimiter, self._table() or "lines")
+
+    def labelled(self) -> tuple[list[str], list[Any]]:
+        """Read all texts and labels as a classifier takes them: a label each, where no text has more."""
+        found = self.read()
+        return found.texts, found.target()
+
+    def fit(self, model: TextClassifier) -> TextClassifier:
+        """Train a model: from a file piece by piece, from a pipe all at once."""
+        if str(self.path) == "-" or self.format != "auto":
+            return model.fit(*self.labelled())
+        columns: dict[str, Any] = {"text": self._column(self.text), "target": self._column(self.target)}
+        return model.fit(self.path, **columns, label_delimiter=self.label_delimiter)
 
     def batches(self) -> Iterator[list[str]]:
         """Yield texts alone, as they come, in memory that does not grow with the file."""
-        table = self.format if self.format in _TABLES else table_format(str(self.path))
-        if str(self.path) != "-" and self.path.suffix.lower() in (".parquet", ".pq"):
-            texts, _ = read_texts(self.path, self.text, None)
-            rows = iter(texts)
-            while batch := list(islice(rows, self.batch_rows)):
-                yield batch
+        table = self._table()
+        if is_parquet(self.path):
+            for batch in iter_texts(self.path, self._column(self.text), None):
+                yield batch.texts
         elif table is None:
             yield from self._lines()
         else:
-            columns: dict[str, Any] = {"text": self.text, "target": None, "format": table}
+            columns: dict[str, Any] = {"text": self._column(self.text), "target": None, "format": table}
             for found in data.iter_table(self._path(), batch_rows=self.batch_rows, **columns):
                 yield found.texts or []
 
     def _lines(self) -> Iterator[list[str]]:
         """Yield what lines there are as soon as there are any: whoever waits at the end of a pipe gets answers."""
-        with open_source(self._path()) as source, closing(line_blocks(source)) as blocks:  # type: ignore[type-var]
+        with (
+            open_source(self._path()) as source,
+            closing(  # type: ignore[type-var]
+                line_blocks(source, may_be_empty=True)
+            ) as blocks,
+        ):
             for block in blocks:
                 lines = block.text.tobytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
                 yield [_without_labels(line.removesuffix("\r")) for line in lines]
 
+    def _table(self) -> str | None:
+        """Return the format of a table, by its name unless that was said; None for lines."""
+        return table_format(str(self.path)) if self.format == "auto" else self.format if self.format in TABLES else None
+
     def _path(self) -> str:
         return os.fspath(self.path)
+
+    def _column(self, name: Column) -> Column:
+        """Return a position where a column is called by a number, as in a table whose first row holds no names."""
+        return int(name) if isinstance(name, str) and name.isdecimal() and self._table() != "jsonl" else name
 
 
 def _without_labels(line: str) -> str:
@@ -78,16 +100,21 @@ def _without_labels(line: str) -> str:
     return " ".join(word for word in line.split(" ") if not word.startswith(LABEL))
 
 
-def is_text_file(path: Path) -> bool:
+def is_text_file(path: Path, format: str = "auto", *columns: str | None) -> bool:
     """Tell a table, or lines with labels as fastText has them, from a file of sparse points."""
-    if table_format(str(path)) or path.suffix.lower() in (".parquet", ".pq"):
+    if format != "auto" or any(columns):
+        return format not in ("xmc", "svmlight")
+    if table_format(str(path)) or is_parquet(path):
         return True
-    if not path.is_file():
+    if str(path) == "-":
+        head = bytearray(sys.stdin.buffer.peek(64))  # type: ignore[union-attr]  # a pipe's buffer can do that
+    elif not path.is_file():
         return False
-    with open_source(str(path)) as source:
-        head = bytearray(64)
-        found = source.readinto(memoryview(head))
-    return bytes(head[:found]).startswith(LABEL.encode())
+    else:
+        with open_source(str(path)) as source:
+            head = bytearray(64)
+            del head[source.readinto(memoryview(head)) :]
+    return head.removeprefix(BYTE_ORDER_MARK).startswith(LABEL.encode())
 
 
 def is_text_model(path: Path) -> bool:
@@ -103,12 +130,10 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     """Train, save, and return a summary for people and programs."""
     storage.prepare(model_path)
     started, cpu_started = time.perf_counter(), time.process_time()
-    texts, labels = source.read()
-    model = TextClassifier(**parameters)
-    model.fit(texts, [own[0] for own in labels] if all(len(own) == 1 for own in labels) else labels)
+    model = source.fit(TextClassifier(**parameters))
     model.save(model_path)
     summary: dict[str, Any] = {
-        "points": len(texts),
+        "points": model.n_texts_,
         "labels": len(model.classes_),
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu_started,
@@ -120,7 +145,7 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
         "interrupted": False,
     }
     if valid is not None:
-        other = TextSource(valid, source.text, source.target, source.label_delimiter)
+        other = replace(source, path=valid, format="auto" if str(source.path) == "-" else source.format)
         summary["valid"] = evaluate(model_path, other, [1], threads=parameters.get("n_jobs"))["P@1"]
     return summary
 
@@ -128,7 +153,7 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
 def describe_training(summary: Mapping[str, Any]) -> str:
     """Put a summary into words."""
     lines = [
-        f"{summary['points']} texts, {summary['labels']} labels",
+        f"{commands.count(summary['points'], 'text')}, {commands.count(summary['labels'], 'label')}",
         f"{summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, {summary['backend']} kernels)",
     ]
     measured = {"of the texts held out": summary["validation"], "of the --valid texts": summary.get("valid")}
@@ -136,11 +161,17 @@ def describe_training(summary: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])
 
 
-def evaluate(model_path: Path, source: TextSource, ks: Sequence[int], *, threads: int | None) -> dict[str, Any]:
+def evaluate(
+    model_path: Path, source: TextSource, ks: Sequence[int], *, threads: int | None, plot: Path | None = None
+) -> dict[str, Any]:
     """Measure a model on a file."""
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
     started = time.perf_counter()
-    texts, labels = source.read()
+    found = source.read()
+    found.check()
+    if getattr(model.predict([""]), "ndim", 0) == 1:  # it gives each text one label
+        found.check_each()
+    texts, labels = found.texts, found.labels
     position = {str(label): number for number, label in enumerate(model.classes_.tolist())}
     # A label that was never seen in training has a column of its own, behind the others.
     columns = [[position.setdefault(label, len(position)) for label in own] for own in labels]
@@ -148,10 +179,25 @@ def evaluate(model_path: Path, source: TextSource, ks: Sequence[int], *, threads
     flat = np.fromiter((number for own in columns for number in own), np.int64)
     truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(texts), len(position)))
     k = min(max(*ks, commands.RECALL_AT), len(model.classes_))
-    ranked = model.predict_topk(texts, k).indices.reshape(-1, k).astype(np.int32)
-    counts = model.label_counts_
-    scores = commands.measured(truth, ranked, ks, counts, int(counts.sum()))
+    best = model.predict_topk(texts, k)
+    ranked = best.indices.reshape(-1, k).astype(np.int32)
+    if plot is not None:
+        commands.draw(plot, truth, ranked, best.data.reshape(-1, k), list(position))
+    scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
+
+
+def compress(
+    model_path: Path, max_bytes: str, source: TextSource | None, output: Path, *, threads: int | None
+) -> Compression:
+    """Save a smaller model, and return what that took and cost."""
+    storage.prepare(output)
+    model = TextClassifier.load(model_path)
+    jobs = model.n_jobs
+    model.set_params(n_jobs=threads)
+    report = model.compress(max_bytes, *(source.labelled() if source else (None, None)))
+    model.set_params(n_jobs=jobs).save(output)
+    return report
 
 
 def predict(model_path: Path, source: TextSource, k: int, format: str, *, threads: int | None) -> Iterator[str]:

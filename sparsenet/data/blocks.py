@@ -42,8 +42,8 @@ class Block(NamedTuple):
         return Block(self.text[len(line) :], self.first_line + 1, self.lines - 1, self.colons, self.commas)
 
 
-def line_blocks(source: Source) -> Iterator[Block]:
-    """Cut the bytes of `source`, of which there must be some, into blocks; each is gone when the next one comes."""
+def line_blocks(source: Source, *, may_be_empty: bool = False) -> Iterator[Block]:
+    """Cut the bytes of `source` into blocks; each is gone when the next one comes."""
     buffer = bytearray(BLOCK_BYTES + 1)  # one byte to spare for the newline that a last line may lack
     filled, line = 0, 1
     while n := _fill(source, buffer, filled, line):
@@ -56,7 +56,7 @@ def line_blocks(source: Source) -> Iterator[Block]:
             filled -= end
         elif filled == len(buffer) - 1:
             buffer = _larger(buffer, source, line)
-    if filled == 0 and line == 1:
+    if filled == 0 and line == 1 and not may_be_empty:
         raise DataError(source.name, None, "the file is empty; expected a point on each line")
     if filled:
         buffer[filled] = ord("\n")

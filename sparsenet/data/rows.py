@@ -37,6 +37,7 @@ class Row(NamedTuple):
     text: str
     labels: list[str]
     numbers: list[float]
+    line: int
 
 
 def table_rows(
@@ -107,7 +108,7 @@ class _Cells:
     def row(self, columns: Columns) -> Row:
         text = "" if columns.text is None else self._text(columns.text)
         labels = [] if columns.target is None else self._labels(columns.target, columns.label_delimiter)
-        return Row(text, labels, [self._number_in(column) for column in columns.features])
+        return Row(text, labels, [self._number_in(column) for column in columns.features], self._number)
 
     def _cell(self, column: Column) -> Any:
         if column not in self._cells:

@@ -27,6 +27,8 @@ class TextDataset:
         The labels of each point, maybe none; None if no column of labels was asked for.
     features : ndarray of shape (n_points, n_features), float32
         The numeric columns asked for.
+    lines : ndarray of shape (n_points,), int64
+        The line of the file on which each point begins, counted from 1.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class TextDataset:
     texts: list[str] | None
     labels: list[list[str]] | None
     features: NDArray[np.float32]
+    lines: NDArray[np.int64]
 
     @property
     def n_points(self) -> int:
@@ -181,4 +184,5 @@ def _dataset(rows: list[Row], columns: Columns) -> TextDataset:
         texts=None if columns.text is None else [row.text for row in rows],
         labels=None if columns.target is None else [row.labels for row in rows],
         features=numbers.astype(np.float32),
+        lines=np.array([row.line for row in rows], np.int64),
     )

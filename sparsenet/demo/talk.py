@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
-from sparsenet import metrics
+from sparsenet import metrics, plots
 from sparsenet.demo import docstrings
 from sparsenet.demo.corpus import Corpus, build
 from sparsenet.estimators import ExtremeClassifier
@@ -143,21 +143,9 @@ def _draw(history: Sequence[dict[str, Any]], folder: Path) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         _say("no picture: matplotlib is missing (pip install 'sparsenet[plot]')")
         return
-    from matplotlib.figure import Figure
-
-    epochs = [record["epoch"] for record in history]
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.add_subplot(xlabel="epoch")
-    axes.plot(epochs, [record["loss"] for record in history], "o-", color="tab:gray")
-    axes.set_ylabel("training loss", color="tab:gray")
-    axes.set_ylim(bottom=0)
-    right = axes.twinx()
-    right.plot(epochs, [100 * record["P@1"] for record in history], "o-", color="tab:blue")
-    right.set_ylabel("P@1 on held-out sentences, %", color="tab:blue")
-    right.set_ylim(bottom=0)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "training.png"
-    figure.savefig(path, dpi=150)
+    plots.training_curve(history).savefig(path)
     print(f"The curves of loss and P@1: {path}")
 
 

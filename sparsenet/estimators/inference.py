@@ -59,16 +59,21 @@ def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:
 def dense_scores(network: Network, features: Rows, threads: int) -> F32:
     """Return the score of every label, (n, n_labels); refuse in words where that is no sensible size."""
     n_labels = network.output.n_labels
-    cells = len(features) * n_labels
-    if cells > MAX_CELLS or 16 * cells > available_memory():
-        raise ValueError(
-            f"the scores of {n_labels} labels for {len(features)} rows would fill {in_words(4 * cells)}: use "
-            "predict_topk, which returns the best k of each row, or fewer rows at a time"
-        )
+    check_cells(len(features), n_labels)
     labels, ordered = network.topk(features, n_labels, threads)
     scores = np.empty_like(ordered)
     np.put_along_axis(scores, labels.astype(np.int64), ordered, axis=1)
     return scores
+
+
+def check_cells(n_points: int, n_labels: int) -> None:
+    """Refuse in words a matrix of all scores that is of no sensible size."""
+    cells = n_points * n_labels
+    if cells > MAX_CELLS or 16 * cells > available_memory():
+        raise ValueError(
+            f"the scores of {n_labels} labels for {n_points} rows would fill {in_words(4 * cells)}: use "
+            "predict_topk, which returns the best k of each row, or fewer rows at a time"
+        )
 
 
 def dense_probabilities(network: Network, scores: F32, *, exclusive: bool) -> F32:

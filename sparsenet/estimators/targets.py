@@ -18,7 +18,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from sparsenet._machine import available_memory
-from sparsenet._validation import check_indicator
+from sparsenet._validation import check_indicator, is_missing
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import in_words
 
@@ -35,7 +35,7 @@ def kind_of(y: Any) -> str:
     0 and 1; else it is a list of labels for each point.
     """
     if y is None:
-        raise ValueError("ExtremeClassifier requires y to be passed, but the target y is None")
+        raise ValueError("A classifier requires y to be passed, but the target y is None")
     if sparse.issparse(y):
         return "sparse"
     if hasattr(y, "ndim"):
@@ -152,6 +152,10 @@ class Target:
                 )
             indptr = np.concatenate(([0], np.cumsum(~unknown)))[indptr]
             numbers = numbers[~unknown]
+        return self.rows(numbers, indptr)
+
+    def rows(self, numbers: NDArray[Any], indptr: NDArray[np.int64]) -> Rows:
+        """Return numbers of labels as rows, each label once."""
         shape = (len(indptr) - 1, len(self.classes))
         matrix = sparse.csr_array((np.ones(len(numbers), np.float32), numbers, indptr), shape=shape)
         matrix.sum_duplicates()
@@ -194,7 +198,7 @@ def _flatten(y: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
         return labels, np.arange(len(labels) + 1)
     lengths = np.fromiter((len(row) for row in y), np.int64)
     flat = list(chain.from_iterable(row.tolist() if isinstance(row, np.ndarray) else row for row in y))
-    return _labels(flat, "y"), np.concatenate(([0], np.cumsum(lengths)))
+    return _labels(flat, "y, its lists joined,"), np.concatenate(([0], np.cumsum(lengths)))
 
 
 def _labels(values: Any, name: str) -> NDArray[Any]:
@@ -213,6 +217,8 @@ def _labels(values: Any, name: str) -> NDArray[Any]:
         _check_float_labels(labels, name)
     elif labels.dtype.kind == "O":
         labels = _object_labels(labels, name)
+    elif labels.dtype.kind == "T":  # NumPy's strings of any length
+        labels = _object_labels(labels.astype(object), name)
     elif labels.dtype.kind not in "biuU":
         raise ValueError(f"Unknown label type: {name} must hold strings or whole numbers, got {labels.dtype}")
     return labels
@@ -240,11 +246,17 @@ def _object_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
         numbers = labels.astype(np.float64)
         _check_float_labels(numbers, name)
         return numbers
+    _refuse_missing(labels, name)
     found = ", ".join(sorted(t.__name__ for t in types))
     raise ValueError(
-        f"Unknown label type: {name} must hold strings alone or whole numbers alone, got {found}: convert them with "
-        "str, and drop rows whose label is missing"
+        f"Unknown label type: {name} must hold strings alone or whole numbers alone, got {found}: convert them with str"
     )
+
+
+def _refuse_missing(labels: NDArray[Any], name: str) -> None:
+    for row, label in enumerate(labels.tolist()):
+        if is_missing(label):
+            raise ValueError(f"{name} holds {label!r} in row {row}: every row needs a label; drop the row")
 
 
 def _distinct(labels: NDArray[Any]) -> NDArray[Any]:

@@ -7,6 +7,7 @@ import numpy as np
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
 
 _STILL = np.float32(1e-6)
+_MOST_SHORT_PASSES = 8
 
 
 @checked(
@@ -51,16 +52,21 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
         order = np.arange(n).astype(np.int32)
         alpha = np.zeros((n, width), np.float32)
         state = np.array([seed + np.uint64(label)])
-        violation = np.float32(np.inf)
-        active, epoch = n, 0
-        while epoch < most_epochs and active > 0:
+        active, epoch, in_a_row = n, 0, 0
+        while epoch < most_epochs and n > 0:
+            everything = active == n
+            in_a_row = 0 if everything else in_a_row + 1
             _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
             slack = (slacks[0][block], slacks[1][block])
-            out = (violation, weight[block], alpha)
+            rest = np.float32(tolerance / np.float32(2))
+            out = (rest, weight[block], alpha)
             active, violation = _visit(points, slack, label, order[:active], *out)  # type: ignore[no-untyped-call]
             epoch += 1
-            if violation <= tolerance:
+            if violation > tolerance and active > 0 and in_a_row < _MOST_SHORT_PASSES:
+                continue
+            if everything and violation <= tolerance:
                 break
+            active = n  # to see whether what has moved since is still right for those that rested
         epochs[block] = epoch
 
 
@@ -76,7 +82,7 @@ def _shuffle(order, state):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _visit(points, slack, label, order, idle_above, weight, alpha):  # type: ignore[no-untyped-def]
+def _visit(points, slack, label, order, rest, weight, alpha):  # type: ignore[no-untyped-def]
     indptr, indices, data, squares, label_indptr, labels = points
     width = weight.shape[1]
     bias = weight[-1]
@@ -99,9 +105,10 @@ def _visit(points, slack, label, order, idle_above, weight, alpha):  # type: ign
             before = alpha[i, c]
             gradient = sign[c] * score[c] - np.float32(1) + own * before
             after = max(before - gradient / (squares[i] + own), np.float32(0))
-            busy = busy or after > 0 or gradient < idle_above
+            wrong = -gradient if gradient < 0 else gradient if before > 0 else np.float32(0)
+            busy = busy or wrong > rest
             largest = max(largest, abs(after - before))
-            most = max(most, -gradient if gradient < 0 else gradient if before > 0 else np.float32(0))
+            most = max(most, wrong)
             move[c] = (after - before) * sign[c]
             alpha[i, c] = after
         if largest > _STILL:

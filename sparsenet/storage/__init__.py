@@ -16,7 +16,7 @@ header is compared, not parsed; and nothing is allocated before all sizes agree 
 """
 
 from sparsenet.storage.directory import load, prepare, remove, save
-from sparsenet.storage.format import MANIFEST, ModelError
+from sparsenet.storage.format import MANIFEST, ModelError, size
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
-__all__ = ["MANIFEST", "ModelError", "load", "pack_strings", "prepare", "remove", "save", "unpack_strings"]
+__all__ = ["MANIFEST", "ModelError", "load", "pack_strings", "prepare", "remove", "save", "size", "unpack_strings"]

@@ -141,6 +141,13 @@ def manifest_bytes(manifest: Manifest) -> bytes:
     return raw
 
 
+def size(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> int:
+    """Return how many bytes the files of a model have that `sparsenet.storage.save` is given, without writing any."""
+    specs = {name: array_spec(name, array) for name, array in arrays.items()}
+    draft = Manifest(sha256="0" * 64, arrays=specs, metadata=dict(metadata))
+    return draft.data_bytes + len(manifest_bytes(draft))
+
+
 def parse_manifest(raw: bytes, path: Path) -> Manifest:
     """Read a manifest, believing nothing; `path` is for the errors."""
     body, tail = raw[:-_TAIL_BYTES], _TAIL.fullmatch(raw[-_TAIL_BYTES:])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,29 +16,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._machine import default_threads
-from sparsenet._validation import integer
+from sparsenet._validation import integer, number_of_bytes
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.inference import is_hit
-from sparsenet.estimators.targets import Target
-from sparsenet.text import calibration, persistence
+from sparsenet.text import persistence
+from sparsenet.text.compression import Compression, compressed, n_weights
+from sparsenet.text.corpus import Corpus
 from sparsenet.text.explain import Explanation, explain
-from sparsenet.text.featuriser import encode
-from sparsenet.text.fitted import Fitted, both_classes
+from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
-from sparsenet.text.inputs import check_lengths, check_texts, texts_and_labels
+from sparsenet.text.inputs import check_lengths, check_texts, iter_texts
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]
-#: Texts that are scored at a time: the scores of all labels for so many are held.
-CELLS_AT_A_TIME = 1 << 22
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A classifier of raw texts, for a few to a few thousand labels, one or several a text.
+    """A classifier of raw texts, for two to a hundred thousand labels, one or several a text.
 
     Words, pairs of words and pieces of words become features without a dictionary; each label is a linear function of
-    them, trained as a support vector machine. Training takes seconds, an answer microseconds, a model megabytes.
+    them, trained as a support vector machine. Training takes seconds, an answer microseconds, a model megabytes. With
+    so many labels and texts that this would take too long, a network of a wide and a deep path does the same work.
 
     Parameters
     ----------
@@ -54,11 +54,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Multiplies `cost` for the texts of a label; ``"balanced"`` by how much rarer it is than labels are on average.
     validation_fraction : "auto" or float
         Share of texts that are held out at first, to measure `validation_score_` and to calibrate probabilities; the
-        model that is kept has seen them all. ``"auto"``: a tenth, 5,000 at most, where there are at least 200 texts.
+        model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most, where there
+        are at least 200 texts; for a network a twentieth, 2,000 at most.
     time_budget : float or None
-        Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out.
+        Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out; on training a network.
     bits : int
         Features are hashed into ``2**bits`` slots.
+    method : {"auto", "linear", "network"}
+        ``"linear"`` trains all labels against all texts; ``"network"`` an `ExtremeClassifier` over the same features,
+        some thousands of labels a step. ``"auto"``: linear, unless labels times features of all texts exceed 2e10.
+    memory_limit : int, str or None
+        Bytes, or text such as ``"8GB"``, that training may use; None: what the machine has to offer. Features that
+        would take a large share of that lie in temporary files. A network needs its weights in memory.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
@@ -73,6 +80,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         What was tried under a time budget, and its score.
     label_counts_ : ndarray of shape (n_labels,)
         How many training texts had each label.
+    n_texts_ : int
+        How many training texts there were.
 
     Examples
     --------
@@ -96,6 +105,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         validation_fraction: str | float = "auto",
         time_budget: float | None = None,
         bits: int = 22,
+        method: str = "auto",
+        memory_limit: int | str | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -107,27 +118,44 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.validation_fraction = validation_fraction
         self.time_budget = time_budget
         self.bits = bits
+        self.method = method
+        self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     # --- learning ---
 
-    def fit(self, X: Any, y: Any = None, *, text: Column = "text", target: Column = "label") -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        text: Column = "text",
+        target: Column = "label",
+        label_delimiter: str | None = None,
+    ) -> Self:
         """Learn from texts and their labels.
 
         Parameters
         ----------
         X : sequence of str, or a path
             Texts: a list, an array, a column of a data frame. Or a CSV, TSV, JSONL or Parquet file with columns `text`
-            and `target`, or a text file whose lines begin with ``__label__NAME``, as fastText has them.
+            and `target`, or a text file whose lines begin with ``__label__NAME``, as fastText has them. A file is read
+            piece by piece: its text is never in memory as a whole.
         y : labels
             One a text, a list of labels for each, or an indicator of shape (n, n_labels); not with a file.
+        label_delimiter : str, optional
+            What separates several labels of a text in the column `target`.
         """
-        settings, seed = self._settings(), run_seed(self.random_state)
-        texts, labels = texts_and_labels(X, y, text, target)
-        known, rows = Target.learn(labels)
-        check_lengths(texts, rows)
-        return self._adopt(*fit(texts, known, rows, settings, seed, self._threads()))
+        settings, seed, threads = self._settings(), run_seed(self.random_state), self._threads()
+        if isinstance(X, str | Path):
+            if y is not None:
+                raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
+            read = partial(iter_texts, X, text, target, label_delimiter)
+            return self._adopt(*fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads))
+        if y is None:
+            raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+        return self._adopt(*fit(Corpus.of_texts(check_texts(X), y, settings, threads), settings, seed, threads))
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn from further texts, from where the model stands; labels and words may be new.
@@ -136,9 +164,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         settings, texts = self._settings(), check_texts(X)
         if not self.__sklearn_is_fitted__():
-            known, rows = Target.learn(y, classes)
-            check_lengths(texts, rows)
-            return self._adopt(*fit(texts, known, rows, settings, run_seed(self.random_state), self._threads()))
+            corpus = Corpus.of_texts(texts, y, settings, self._threads(), classes)
+            return self._adopt(*fit(corpus, settings, run_seed(self.random_state), self._threads()))
         seed = run_seed(self.random_state, call=self._fitted.calls + 1)
         return self._adopt(refit(self._fitted, texts, y, settings, seed, self._threads()), self.validation_score_, [])
 
@@ -146,55 +173,42 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict(self, X: Any) -> Any:
         """Return the best label of each text (n,), or its labels of a probability above one half, as y came."""
-        fitted = self._checked()
-        model = fitted.model
+        fitted, texts = self._checked(), check_texts(X)
         if fitted.exclusive:
-            winners = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(X)]
-            return fitted.target.classes[np.concatenate([np.empty(0, np.int32), *winners])]
-        above = [model.steepness * scores + np.float32(model.shift) > 0 for scores in self._scores(X)]
-        mask = np.concatenate([np.empty((0, len(fitted.target.classes)), bool), *above])
-        indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
-        return fitted.target.decode(np.nonzero(mask)[1].astype(np.int32), indptr)
+            return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
+        return fitted.target.decode(*fitted.answers.above_half(texts, self._threads()))
 
     def predict_one(self, text: str) -> Any:
-        """Return the best label of one text, in microseconds."""
+        """Return the best label of one text, of a linear model in microseconds."""
         fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
-        if len(fitted.target.classes) == 1:
-            return fitted.target.classes[0]
         try:
-            best, _ = fitted.scorer.best(text)
+            best = fitted.answers.best(text)
         except UnicodeEncodeError:  # half of a surrogate pair
-            best, _ = fitted.scorer.best(text.encode("utf-8", "replace").decode())
+            best = fitted.answers.best(text.encode("utf-8", "replace").decode())
         return fitted.target.classes[best]
 
     def predict_topk(self, X: Any, k: int = 5) -> csr_array:
         """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""
-        k = min(integer("k", k, 1), len(self._checked().target.classes))
-        found = [self._best(self._probabilities(scores), k) for scores in self._scores(X)]
-        labels = np.concatenate([np.empty((0, k), np.int32), *(labels for labels, _ in found)])
-        values = np.concatenate([np.empty((0, k), np.float32), *(values for _, values in found)])
-        shape = (len(labels), len(self.classes_))
+        n_labels = len(self._checked().target.classes)
+        k = min(integer("k", k, 1), n_labels)
+        labels, values = self._fitted.answers.topk(check_texts(X), k, self._threads())
+        shape = (len(labels), n_labels)
         return csr_array((values.reshape(-1), labels.reshape(-1), np.arange(len(labels) + 1) * k), shape=shape)
 
     def predict_proba(self, X: Any) -> F32:
         """Return calibrated probabilities, (n, n_labels); of exclusive labels, those of a text sum to one."""
-        n_labels = len(self._checked().target.classes)
-        found = [self._probabilities(scores) for scores in self._scores(X)]
-        return np.concatenate([np.empty((0, n_labels), np.float32), *found])
+        return self._checked().answers.probabilities(check_texts(X), self._threads())
 
     def decision_function(self, X: Any) -> F32:
         """Return the scores of all labels (n, n_labels); of two exclusive classes, that of the second (n,)."""
-        n_columns = len(self._checked().model.bias)
-        scores = np.concatenate([np.empty((0, n_columns), np.float32), *self._scores(X)])
-        return scores[:, 0] if self._fitted.exclusive and n_columns == 1 and len(self.classes_) == 2 else scores
+        return self._checked().answers.scores(check_texts(X), self._threads())
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of texts whose best label is right."""
         fitted, texts = self._checked(), check_texts(X)
         truth = fitted.target.encode(y, drop_unknown=True)
         check_lengths(texts, truth)
-        best = [_winners(scores, len(fitted.target.classes)) for scores in self._scores(texts)]
-        hits = is_hit(np.concatenate([np.empty(0, np.int32), *best]), truth)
+        hits = is_hit(fitted.answers.winners(texts, self._threads()), truth)
         return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
     def explain(self, text: str, label: Any = None) -> Explanation:
@@ -202,6 +216,33 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return explain(self, self._checked(), text, label)
 
     # --- models on disk ---
+
+    def compress(self, max_bytes: int | str, texts: Any = None, labels: Any = None) -> Compression:
+        """Make the model so small that `save` writes at most `max_bytes`, such as ``"5MB"``, and say what that cost.
+
+        The least weights are dropped, and the others rounded to fewer values; a model that is small enough stays as
+        it is. `texts` and their `labels` say how accuracy changes: they should be none of those it was trained on.
+
+        Examples
+        --------
+        >>> from sparsenet import TextClassifier
+        >>> texts = ["what a lovely film", "lovely, just lovely", "a dull film", "dull and long"]
+        >>> model = TextClassifier(random_state=0).fit(texts, ["good", "good", "bad", "bad"])
+        >>> report = model.compress("3kB", ["how lovely", "how dull"], ["good", "bad"])
+        >>> report.bytes_after <= 3000, report.accuracy_before, report.accuracy_after
+        (True, 1.0, 1.0)
+        """
+        fitted, limit = self._checked(), number_of_bytes("max_bytes", max_bytes)
+        if (texts is None) != (labels is None):
+            raise ValueError("texts and labels must be given together, or neither")
+        texts = None if texts is None else check_texts(texts, "texts")
+        small = compressed(fitted, limit, lambda one: persistence.saved_size(self, one))
+        before = None if texts is None else self.score(texts, labels)
+        sizes = persistence.saved_size(self, fitted), persistence.saved_size(self, small)
+        self._fitted = small
+        after = None if texts is None else self.score(texts, labels)
+        weights = n_weights(fitted.model), n_weights(small.model)
+        return Compression(*sizes, *weights, before, after, len(texts or ()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all."""
@@ -226,30 +267,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _adopt(self, fitted: Fitted, score: float | None, search: list[dict[str, Any]]) -> Self:
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
-        self.validation_score_, self.search_ = score, search
+        self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, score, search
         return self
-
-    def _scores(self, X: Any) -> Iterator[F32]:
-        """Yield the scores of texts, a block after the other."""
-        fitted, threads, texts = self._checked(), self._threads(), check_texts(X)
-        n_columns = len(fitted.model.bias)
-        step = max(1, CELLS_AT_A_TIME // n_columns)
-        for begin in range(0, len(texts), step):
-            text, offsets = encode(texts[begin : begin + step])
-            out = np.empty((len(offsets) - 1, n_columns), np.float32)
-            fitted.scorer.scores(text, offsets, out, threads)
-            yield out
-
-    def _probabilities(self, scores: F32) -> F32:
-        model = self._fitted.model
-        if not self._fitted.exclusive:
-            return calibration.sigmoid(model.steepness * scores + np.float32(model.shift))
-        return calibration.softmax(model.steepness * both_classes(scores, len(self.classes_)))
-
-    @staticmethod
-    def _best(values: F32, k: int) -> tuple[NDArray[np.int32], F32]:
-        order = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        return order.astype(np.int32), np.take_along_axis(values, order, axis=1)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
@@ -262,7 +281,3 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         tags.classifier_tags.multi_label = True
         tags.no_validation = True
         return tags
-
-
-def _winners(scores: F32, n_labels: int) -> NDArray[np.int32]:
-    return np.asarray(both_classes(scores, n_labels).argmax(axis=1), np.int32)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.text.featuriser import FeatureRules, encode, extract, unicode_table
-from sparsenet.text.fitted import Fitted, both_classes
+from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_texts
+from sparsenet.text.linear import both_classes
 
 if TYPE_CHECKING:
     from sparsenet.text.classifier import TextClassifier
@@ -93,9 +94,9 @@ class Explanation:
         return "\n".join([*lines, f"  {self.bias:+.3f}  of every text"])
 
     def terminal(self) -> str:
-        """Return the text with its words in green where they speak for the label, in red where against."""
+        """Return the text, on green where it speaks for the label, on red where against; white, or it may not show."""
         return "".join(
-            f"\x1b[48;5;{22 if weight > 0 else 52}m{piece}\x1b[0m" if strong > 0.15 else piece
+            f"\x1b[38;5;15;48;5;{22 if weight > 0 else 88}m{piece}\x1b[0m" if strong > 0.15 else piece
             for piece, weight, strong in self._runs()
         )
 
@@ -128,22 +129,18 @@ class Explanation:
 def explain(model: TextClassifier, fitted: Fitted, text: str, label: Any) -> Explanation:
     """Explain the score of a text for a label, or, if that is None, for its best one."""
     text = check_texts([text])[0].encode("utf-8", "replace").decode()
-    words, weights, n_labels = fitted.vocabulary, fitted.model, len(fitted.target.classes)
-    rows = words.points(extract(*encode([text]), words.rules, 1), 1)
+    words, n_labels = fitted.vocabulary, len(fitted.target.classes)
+    point = words.points(extract(*encode([text]), words.rules, 1), 1)
     scores = both_classes(np.atleast_2d(model.decision_function([text])).reshape(1, -1), n_labels)[0]
     number = int(scores.argmax()) if label is None else _number_of(label, fitted.target.classes)
-    alone = len(weights.bias) == 1
-    column, sign = (0, -1.0 if number == 0 and n_labels == 2 else 1.0) if alone else (number, 1.0)
-    numbers = rows.indices
-    added = sign * rows.data.astype(np.float64) * weights.column(column)[numbers]
+    added, bias = fitted.answers.added(point, number)
     found: dict[int, list[Piece]] = {}
     for piece in pieces(text, words.rules):
         found.setdefault(piece.slot, []).append(piece)
-    slots = words.slots[numbers].tolist()
+    slots = words.slots[point.indices].tolist()
     parts = [_part(found[slot], score) for slot, score in zip(slots, added.tolist(), strict=True)]
     parts.sort(key=lambda part: -abs(part.score))
     probability = float(model.predict_proba([text])[0, number])
-    bias = sign * float(weights.bias[column])
     return Explanation(text, fitted.target.classes[number], float(scores[number]), probability, bias, parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet._validation import integer
+from sparsenet.text.spilling import Spill
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 #: Text that is turned into features at a time: the room for the features of that much is kept.
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 18
+#: Features that are gone through at a time, where something of their size is made of them.
+PART_FEATURES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,30 @@ class TextRows:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def parts(self) -> Iterator[TextRows]:
+        """Yield consecutive texts of at most `PART_FEATURES` features, or one: what is made of them stays small."""
+        begin = 0
+        while begin < len(self):
+            end = int(np.searchsorted(self.indptr, self.indptr[begin] + PART_FEATURES, side="right")) - 1
+            end = max(end, begin + 1)
+            first, last = self.indptr[begin], self.indptr[end]
+            yield TextRows(self.indptr[begin : end + 1] - first, self.slots[first:last], self.counts[first:last])
+            begin = end
+
+    def take(self, texts: I64, spill: Spill) -> TextRows:
+        """Gather some texts, ascending."""
+        lengths, chosen = np.diff(self.indptr), np.zeros(len(self), bool)
+        chosen[texts] = True
+        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[texts])))
+        slots, counts = (spill.empty(int(indptr[-1]), np.int32) for _ in range(2))
+        begin = done = 0
+        for part in self.parts():
+            entries = np.repeat(chosen[begin : begin + len(part)], np.diff(part.indptr))
+            end = done + int(np.count_nonzero(entries))
+            slots[done:end], counts[done:end] = part.slots[entries], part.counts[entries]
+            begin, done = begin + len(part), end
+        return TextRows(indptr, slots, counts)
+
 
 def encode(texts: Sequence[str]) -> tuple[NDArray[np.uint8], I64]:
     """Return the UTF-8 of all texts, one after another, and where each begins and the last one ends."""
@@ -71,23 +98,32 @@ def encode(texts: Sequence[str]) -> tuple[NDArray[np.uint8], I64]:
 
 def extract(text: NDArray[np.uint8], offsets: I64, rules: FeatureRules, threads: int) -> TextRows:
     """Turn texts as `encode` returns them into features, a block at a time."""
-    indptr = np.zeros(len(offsets), np.int64)
-    pieces: list[tuple[I32, I32]] = []
+    return _joined([(text, offsets)], rules, threads, Spill(np.iinfo(np.int64).max))
+
+
+def extract_batches(batches: Iterable[list[str]], rules: FeatureRules, threads: int, spill: Spill) -> TextRows:
+    """Turn batches of texts into features, each when its turn comes; many features may lie in temporary files."""
+    return _joined(map(encode, batches), rules, threads, spill)
+
+
+def _joined(
+    batches: Iterable[tuple[NDArray[np.uint8], I64]], rules: FeatureRules, threads: int, spill: Spill
+) -> TextRows:
+    slots, counts, lengths = spill.pieces(np.int32), spill.pieces(np.int32), [np.zeros(1, np.int64)]
     scratch: Any = np.empty((2, 0), np.int32)
-    for begin, end in _blocks(offsets):
-        block = offsets[begin : end + 1]
-        room = kernels.text_room(block, *rules.as_tuple())
-        if room > scratch.shape[1]:
-            scratch = np.empty((2, room), np.int32)
-        ends = indptr[begin + 1 : end + 1]
-        slots, counts = scratch
-        kernels.text_features(text, block, *unicode_table(), *rules.as_tuple(), ends, slots, counts, threads)
-        found = int(ends[-1])
-        ends += indptr[begin]
-        pieces.append((slots[:found].copy(), counts[:found].copy()))
-    empty = np.empty(0, np.int32)
-    slots, counts = (np.concatenate([empty, *(piece[which] for piece in pieces)]) for which in (0, 1))
-    return TextRows(indptr, slots, counts)
+    for text, offsets in batches:
+        for begin, end in _blocks(offsets):
+            block = offsets[begin : end + 1]
+            room = kernels.text_room(block, *rules.as_tuple())
+            if room > scratch.shape[1]:
+                scratch = np.empty((2, room), np.int32)
+            ends = np.empty(end - begin, np.int64)
+            found, times = scratch
+            kernels.text_features(text, block, *unicode_table(), *rules.as_tuple(), ends, found, times, threads)
+            slots.append(found[: ends[-1]])
+            counts.append(times[: ends[-1]])
+            lengths.append(np.diff(ends, prepend=0))
+    return TextRows(np.cumsum(np.concatenate(lengths)), slots.joined(), counts.joined())
 
 
 def _blocks(offsets: I64) -> list[tuple[int, int]]:

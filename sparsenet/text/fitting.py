@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.batches import Rows, gathered
+from sparsenet.batches import Rows
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import calibration, linear
+from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract
-from sparsenet.text.fitted import Fitted, both_classes
-from sparsenet.text.linear import LinearModel, LinearRules
+from sparsenet.text.fitted import Fitted
+from sparsenet.text.linear import LinearModel, LinearRules, both_classes
+from sparsenet.text.network import MOST_FEATURES, NetworkModel
 from sparsenet.text.settings import TextSettings
+from sparsenet.text.spilling import Spill
 from sparsenet.text.vocabulary import Vocabulary
 
 F32 = NDArray[np.float32]
@@ -25,6 +28,8 @@ I64 = NDArray[np.int64]
 #: Passes that are enough to measure and calibrate on held-out texts.
 QUICK_EPOCHS = 5
 COSTS = (1.0, 0.3, 3.0)
+#: A network takes a step in any case.
+LEAST_SECONDS = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,7 @@ class Problem:
     costs: F32 | None
     seed: int
     threads: int
+    spill: Spill
 
     def columns(self, labels: Rows) -> Rows:
         """Return what is learnt: for two exclusive classes, whether it is the second."""
@@ -49,7 +55,7 @@ class Problem:
 
     def train(self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules) -> LinearModel:
         """Train a model on some of the texts."""
-        points, columns = vocabulary.points(rows, self.threads), self.columns(labels)
+        points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
         costs = self.costs
         if costs is not None and columns.width == 1 != labels.width:
             # One column for two classes: its negative texts are the positive ones of the other.
@@ -58,32 +64,55 @@ class Problem:
 
 
 def fit(
-    texts: list[str], target: Target, labels: Rows, settings: TextSettings, seed: int, threads: int
+    corpus: Corpus, settings: TextSettings, seed: int, threads: int
 ) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
     """Return a fitted model, the share of held-out texts that it got right, and what a search tried."""
     deadline = time.monotonic() + (settings.time_budget or 0)
-    text, offsets = encode(texts)
-    features, rules = settings.features(int(offsets[-1])), settings.linear
+    features, rules, labels, target = corpus.rules, settings.linear, corpus.labels, corpus.target
     counts = np.bincount(labels.indices, minlength=labels.width)
     costs = class_costs(settings.class_weight, target, counts)
-    exclusive = target.kind == "single"
-    problem = Problem(extract(text, offsets, features, threads), labels, exclusive, costs, seed, threads)
+    spill = Spill.within(settings.memory_limit)
+    problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, spill)
+    if settings.is_network(len(problem.rows.slots), labels.width):
+        return fit_network(problem, target, features, settings)
     held = split(len(labels), settings.held_out(len(labels), labels.width), seed)
     score, steepness, shift, search = None, 2.0, 0.0, []
     if held is not None:
         trial = measure(problem, features, rules, held)
         if settings.time_budget is not None:
-            search = [trial, *further_trials(problem, (text, offsets), features, rules, held, trial, deadline)]
+            search = [trial, *further_trials(problem, corpus, features, rules, held, trial, deadline)]
             trial = max(search, key=lambda tried: tried["score"])
             if trial["features"] != features:
                 features = trial["features"]
-                problem = replace(problem, rows=extract(text, offsets, features, threads))
+                problem = replace(problem, rows=corpus.features(features))
             rules = replace(rules, cost=trial["cost"])
         score, steepness, shift = trial["score"], trial["steepness"], trial["shift"]
     vocabulary = Vocabulary.learn(features, problem.rows, labels)
     model = problem.train(problem.rows, labels, vocabulary, rules).calibrated(steepness, shift)
     fitted = Fitted(target, vocabulary, model, counts, len(labels))
     return fitted, score, [described(tried) for tried in search]
+
+
+def fit_network(
+    problem: Problem, target: Target, features: FeatureRules, settings: TextSettings
+) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
+    """Do the same with a network, which learns nothing from the texts it is measured on."""
+    labels, threads = problem.labels, problem.threads
+    if settings.class_weight is not None:
+        raise ValueError("class_weight must be None where there are so many labels and texts that a network is trained")
+    vocabulary = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES)
+    points, score = vocabulary.points(problem.rows, threads, problem.spill), None
+    held = split(len(labels), settings.left_out(len(labels)), problem.seed)
+    kept = (points, labels) if held is None else (points.take(held[0]), labels.take(held[0]))
+    seconds = None if settings.time_budget is None else max(settings.time_budget, LEAST_SECONDS)
+    parameters: dict[str, Any] = {"time_budget": seconds, "memory_limit": settings.memory_limit}
+    model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
+    if held is not None:
+        others, truth = points.take(held[1]), labels.take(held[1])
+        model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
+        score = float(is_hit(model.best(others, 1, threads)[0][:, 0], truth).mean())
+    counts = np.bincount(labels.indices, minlength=labels.width)
+    return Fitted(target, vocabulary, model, counts, len(labels)), score, []
 
 
 def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed: int, threads: int) -> Fitted:
@@ -95,6 +124,12 @@ def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed
     text, offsets = encode(texts)
     rows = extract(text, offsets, fitted.vocabulary.rules, threads)
     vocabulary, features = fitted.vocabulary.grown(rows, fitted.n_texts)
+    counts = np.bincount(labels.indices, minlength=len(new.classes))
+    counts[where] += fitted.counts
+    about = (counts, fitted.n_texts + len(labels), fitted.calls + 1)
+    if isinstance(fitted.model, NetworkModel):
+        network = fitted.model.learn_on(vocabulary.points(rows, threads), labels, (features, where), threads)
+        return Fitted(new, vocabulary, network, *about)
     before = fitted.model.weights() if fitted.weight is None else fitted.weight
     exclusive = new.kind == "single"
     if exclusive and before.shape[1] == 1 and len(new.classes) > 2:
@@ -104,14 +139,12 @@ def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed
     start[-1] = -1  # what a label is that no text has had
     places = np.arange(1) if width == 1 else where
     start[np.ix_(np.append(features, len(vocabulary)), places)] = before
-    problem = Problem(rows, labels, exclusive, None, seed, threads)
+    problem = Problem(rows, labels, exclusive, None, seed, threads, Spill.within(settings.memory_limit))
     columns = problem.columns(labels) if width == 1 else labels
     points = vocabulary.points(rows, threads)
     weight = linear.train(points, columns, settings.linear, seed, threads, start=start)
     model = LinearModel.rounded(weight).calibrated(fitted.model.steepness, fitted.model.shift)
-    counts = np.bincount(labels.indices, minlength=len(new.classes))
-    counts[where] += fitted.counts
-    return Fitted(new, vocabulary, model, counts, fitted.n_texts + len(labels), fitted.calls + 1, weight)
+    return Fitted(new, vocabulary, model, *about, weight)
 
 
 def grown_target(target: Target, y: Any) -> tuple[Target, Rows]:
@@ -144,7 +177,9 @@ def split(n_texts: int, n_held: int, seed: int) -> tuple[I64, I64] | None:
 
 def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: tuple[I64, I64]) -> dict[str, Any]:
     """Train on some texts and measure on the others, with features and weights of the former alone."""
-    (kept, labels), (others, truth) = ((take(problem.rows, part), problem.labels.take(part)) for part in held)
+    (kept, labels), (others, truth) = (
+        (problem.rows.take(part, problem.spill), problem.labels.take(part)) for part in held
+    )
     vocabulary = Vocabulary.learn(features, kept, labels)
     quick = replace(rules, epochs=min(rules.epochs, QUICK_EPOCHS))
     model = problem.train(kept, labels, vocabulary, quick)
@@ -157,7 +192,7 @@ def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: 
 
 def further_trials(
     problem: Problem,
-    text: tuple[NDArray[np.uint8], I64],
+    corpus: Corpus,
     features: FeatureRules,
     rules: LinearRules,
     held: tuple[I64, I64],
@@ -179,7 +214,7 @@ def further_trials(
     for n_words in (3, 1):
         if n_words != features.word_ngrams and time_left():
             other = replace(features, word_ngrams=n_words)
-            changed = replace(problem, rows=extract(*text, other, problem.threads))
+            changed = replace(problem, rows=corpus.features(other))
             yield measure(changed, other, replace(rules, cost=best["cost"]), held)
             slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
 
@@ -187,12 +222,6 @@ def further_trials(
 def described(trial: dict[str, Any]) -> dict[str, Any]:
     """Return what was tried, and how well it did, in the words of the parameters."""
     return {"word_ngrams": trial["features"].word_ngrams, "cost": trial["cost"], "score": trial["score"]}
-
-
-def take(rows: TextRows, texts: I64) -> TextRows:
-    """Gather some texts."""
-    indptr, places = gathered(rows.indptr, texts)
-    return TextRows(indptr, rows.slots[places], rows.counts[places])
 
 
 def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 | None:

@@ -16,10 +16,12 @@ F32 = NDArray[np.float32]
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
 #: Up to so many weights are kept as a table, 8 bits each; of more, those that are not smaller than SMALLEST. Points
 #: have length 1, so what is left out moves a score by little.
 MOST_DENSE = 1 << 26
 SMALLEST = 0.05
+POINTS_AT_A_TIME = 1 << 16
 #: A label of a block that is there to fill it up: no point moves it.
 _NO_COST = 1e30
 
@@ -86,9 +88,14 @@ def block_width(n_labels: int) -> int:
 
 def squares(points: Rows) -> F32:
     """Return the squared length of each point with a constant 1."""
-    sums = np.zeros(len(points.data) + 1)
-    np.cumsum(np.square(points.data, dtype=np.float64), out=sums[1:])
-    return (1 + sums[points.indptr[1:]] - sums[points.indptr[:-1]]).astype(np.float32)
+    found = np.ones(len(points), np.float32)
+    for begin in range(0, len(points), POINTS_AT_A_TIME):
+        part = points.slice(begin, min(begin + POINTS_AT_A_TIME, len(points)))
+        squared = np.zeros(len(part.data) + 1, np.float32)  # one more, where rows at the end are empty
+        np.square(part.data, out=squared[:-1])
+        sums = np.add.reduceat(squared, part.indptr[:-1])
+        found[begin : begin + len(part)] += np.where(np.diff(part.indptr) > 0, sums, np.float32(0))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +121,25 @@ class LinearModel:
     shift: float = 0.0
     indptr: I64 | None = None
     columns: I32 | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are: one for two exclusive classes, else one a label."""
+        return len(self.bias)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return what `of_arrays` needs."""
+        arrays: Arrays = {"matrix": self.matrix, "factors": self.factors, "bias": self.bias}
+        if self.indptr is not None and self.columns is not None:
+            arrays |= {"indptr": self.indptr, "columns": self.columns}
+        return arrays, {}
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> LinearModel:
+        """Make the model that `to_arrays` took apart."""
+        weights = (arrays["matrix"], arrays["factors"], arrays["bias"])
+        about = (float(metadata["steepness"]), float(metadata["shift"]))
+        return cls(*weights, *about, arrays.get("indptr"), arrays.get("columns"))
 
     @classmethod
     def rounded(cls, weight: F32) -> LinearModel:
@@ -194,3 +220,8 @@ def train_model(
         weight[np.abs(weight) < SMALLEST] = 0
         kept.append(sparse.csr_array(weight))
     return LinearModel.of_sparse(sparse.hstack(kept, format="csr"), np.concatenate(biases))
+
+
+def both_classes(scores: F32, n_labels: int) -> F32:
+    """Return a score for each label where a single column stands for two of them."""
+    return np.hstack([-scores, scores]) if scores.shape[1] == 1 and n_labels == 2 else scores

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparsenet._validation import choice, integer, n_jobs, optional, real
+from sparsenet._validation import choice, integer, n_jobs, number_of_bytes, optional, real
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.linear import LinearRules
 
 #: With more text than this, words alone are as accurate or more so, in a quarter of the time.
 CHARACTERS_UP_TO = 8 << 20
+METHODS = ("auto", "linear", "network")
+#: All labels are trained against all texts while that takes no more products of a feature and a weight than this, a
+#: pass: some minutes of one core. Beyond, a network is trained, which computes some thousands of labels a step.
+MOST_PRODUCTS = 2e10
 #: With more labels, nothing is held out unless that is asked for.
 MOST_MEASURED = 1000
 
@@ -24,10 +28,12 @@ class TextSettings:
     char_ngrams: tuple[int, int] | None
     auto_characters: bool
     bits: int
+    method: str
     linear: LinearRules
     class_weight: Any
     validation_fraction: float | None
     time_budget: float | None
+    memory_limit: int | None
     n_jobs: int | None
 
     @classmethod
@@ -46,12 +52,14 @@ class TextSettings:
             char_ngrams=(3, 5) if auto else _lengths(chars),
             auto_characters=auto,
             bits=integer("bits", p["bits"], 8, 28),
+            method=choice("method", p["method"], METHODS),
             linear=LinearRules(
                 cost=real("cost", p["cost"], 0, 1e6, open_low=True), epochs=integer("epochs", p["epochs"], 1)
             ),
             class_weight=weight,
             validation_fraction=None if isinstance(fraction, str) else real("validation_fraction", fraction, 0, 0.9),
             time_budget=optional(real, "time_budget", p["time_budget"], 0, 1e9),
+            memory_limit=optional(number_of_bytes, "memory_limit", p["memory_limit"]),
             n_jobs=n_jobs(p["n_jobs"]),
         )
 
@@ -60,6 +68,18 @@ class TextSettings:
         chars = None if self.auto_characters and n_bytes > CHARACTERS_UP_TO else self.char_ngrams
         low, high = chars or (1, 0)
         return FeatureRules(word_ngrams=self.word_ngrams, char_low=low, char_high=high, bits=self.bits)
+
+    def is_network(self, n_features: int, n_labels: int) -> bool:
+        """Tell whether so many features of texts, counted in all texts, and so many labels are for a network."""
+        if self.method == "auto":
+            return float(n_features) * n_labels > MOST_PRODUCTS
+        return self.method == "network"
+
+    def left_out(self, n_texts: int) -> int:
+        """Return how many texts a network does not learn from, to measure on: a second training would take too long."""
+        if self.validation_fraction is not None:
+            return min(round(self.validation_fraction * n_texts), n_texts - 1)
+        return 0 if n_texts < 200 else min(n_texts // 20, 2000)
 
     def held_out(self, n_texts: int, n_labels: int) -> int:
         """Return how many texts are held out to measure on; none where there are too few to tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import sparse
 from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.text.featuriser import FeatureRules, TextRows
+from sparsenet.text.spilling import Spill
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -34,6 +36,17 @@ def least_texts(n_texts: int) -> int:
     return LEAST_TEXTS if n_texts >= FEW_TEXTS else 1
 
 
+def _occurring(rows: TextRows, rules: FeatureRules) -> tuple[I32, I64]:
+    """Return the slots that occur, ascending, and in how many texts each does."""
+    if 8 * len(rows.slots) < 1 << rules.bits:  # few: to sort them takes less time than to look through all slots
+        return np.unique(rows.slots, return_counts=True)
+    texts = np.zeros(1 << rules.bits, np.int64)
+    for part in rows.parts():
+        texts += np.bincount(part.slots, minlength=len(texts))
+    slots = np.flatnonzero(texts).astype(np.int32)
+    return slots, texts[slots]
+
+
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The slots that are features, ascending, and the weight of each.
@@ -48,12 +61,14 @@ class Vocabulary:
     weights: F32
 
     @classmethod
-    def learn(cls, rules: FeatureRules, rows: TextRows, labels: Rows) -> Vocabulary:
-        """Choose the features of some texts and weigh them by their labels."""
-        texts = np.bincount(rows.slots, minlength=1 << rules.bits)
-        slots = np.flatnonzero(texts >= least_texts(len(rows))).astype(np.int32)
+    def learn(cls, rules: FeatureRules, rows: TextRows, labels: Rows, most: int | None = None) -> Vocabulary:
+        """Choose the features of some texts, at `most` so many if that is given, and weigh them by their labels."""
+        slots, texts = _occurring(rows, rules)
+        least = least_texts(len(rows))
+        if most is not None and np.count_nonzero(texts >= least) > most:
+            least = int(np.partition(texts, -most)[-most]) + 1
+        slots, df = slots[texts >= least], texts[texts >= least].astype(np.float64)
         bare = cls(rules, slots, np.ones(len(slots), np.float32))
-        df = texts[slots].astype(np.float64)
         weights = np.log((1 + len(rows)) / (1 + df)) + 1
         weights *= bare._divergence(rows, labels, df) ** 0.25
         return cls(rules, slots, weights.astype(np.float32))
@@ -61,18 +76,20 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.slots)
 
+    @cached_property
     def tables(self) -> tuple[NDArray[np.uint64], I32]:
-        """Return a bit for each slot, set for features, and how many features come before each word of bits."""
+        """A bit for each slot, set for features, and how many features come before each word of bits."""
         used = np.zeros(-(-(1 << self.rules.bits) // 64), np.uint64)
         np.bitwise_or.at(used, self.slots >> 6, np.uint64(1) << (self.slots & 63).astype(np.uint64))
         counts = np.bincount(self.slots >> 6, minlength=len(used))
         return used, (np.cumsum(counts) - counts).astype(np.int32)
 
-    def points(self, rows: TextRows, threads: int) -> Rows:
-        """Turn counted features into points of length 1."""
+    def points(self, rows: TextRows, threads: int, spill: Spill | None = None) -> Rows:
+        """Turn counted features into points of length 1; many may lie in temporary files."""
+        spill = Spill(np.iinfo(np.int64).max) if spill is None else spill
         ends = np.empty(len(rows), np.int64)
-        numbers, values = np.empty(len(rows.slots), np.int32), np.empty(len(rows.slots), np.float32)
-        used, ranks = self.tables()
+        numbers, values = (spill.empty(len(rows.slots), dtype) for dtype in (np.int32, np.float32))
+        used, ranks = self.tables
         arrays = (used, ranks, self.weights, log_counts(), ends, numbers, values)
         rules = self.rules
         kernels.text_points(rows.indptr[1:], rows.slots, rows.counts, rules.char_high, rules.bits, *arrays, threads)
@@ -109,17 +126,30 @@ class Vocabulary:
 
     def _pairs(self, rows: TextRows, labels: Rows) -> Any:
         """Count for each feature and label the texts that have both."""
-        n_texts, shape = len(rows), (len(self), labels.width)
-        number = np.full(1 << self.rules.bits, -1, np.int32)
-        number[self.slots] = np.arange(len(self))
-        if shape[0] * shape[1] <= 1 << 26 and np.all(np.diff(labels.indptr) == 1):
-            # One label a text, and few: as a table, several times as fast as a sparse product.
-            cells = number[rows.slots] * np.int64(shape[1])
-            cells += np.repeat(labels.indices, np.diff(rows.indptr))
-            table = np.bincount(cells[cells >= 0], minlength=shape[0] * shape[1])
-            return sparse.csr_array(table.reshape(shape))
-        known = number[rows.slots] >= 0
-        text = np.repeat(np.arange(n_texts), np.diff(rows.indptr))[known]
-        X = sparse.csr_array((np.ones(len(text)), (text, number[rows.slots][known])), shape=(n_texts, shape[0]))
-        Y = sparse.csr_array((np.ones(len(labels.indices)), labels.indices, labels.indptr), shape=(n_texts, shape[1]))
-        return (X.T.tocsr() @ Y).tocsr()
+        shape = (len(self), labels.width)
+        number = np.zeros(1 << self.rules.bits, np.int32)  # and 1; pages that are never touched cost nothing
+        number[self.slots] = np.arange(1, len(self) + 1)
+        few = shape[0] * shape[1] <= 1 << 26 and np.all(np.diff(labels.indptr) == 1)
+        total: Any = np.zeros((shape[0] + 1) * shape[1], np.int64) if few else sparse.csr_array(shape)
+        begin = 0
+        for part in rows.parts():
+            own = labels.slice(begin, begin + len(part))
+            begin += len(part)
+            if few:
+                # One label a text, and few: as a table, several times as fast as a sparse product.
+                cells = number[part.slots] * np.int64(shape[1])
+                cells += np.repeat(own.indices, np.diff(part.indptr))
+                total += np.bincount(cells, minlength=len(total))
+            else:
+                total += _product(number[part.slots], part.indptr, own, len(self))
+        return sparse.csr_array(total.reshape(-1, shape[1])[1:]) if few else total
+
+
+def _product(numbers: I32, indptr: I64, labels: Rows, n_features: int) -> Any:
+    """Count the pairs of features, counted from 1, and labels; a feature 0 is none."""
+    known, n_texts = numbers > 0, len(labels)
+    text = np.repeat(np.arange(n_texts), np.diff(indptr))[known]
+    X = sparse.csr_array((np.ones(len(text)), (text, numbers[known] - 1)), shape=(n_texts, n_features))
+    ones = np.ones(len(labels.indices))
+    Y = sparse.csr_array((ones, labels.indices, labels.indptr), shape=(n_texts, labels.width))
+    return (X.T.tocsr() @ Y).tocsr()

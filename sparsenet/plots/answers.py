@@ -1,0 +1,64 @@
+"""What pictures are drawn of: the best labels of points, and the right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet.estimators.targets import Target, kind_of
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The best label of each point, how probable it seemed, and the labels that were right.
+
+    Attributes
+    ----------
+    truth : sparse matrix (n, n_labels)
+    best : shape (n,), numbers of labels
+    probability : shape (n,)
+    names : sequence of n_labels
+    """
+
+    truth: Any
+    best: NDArray[np.int32]
+    probability: NDArray[np.float32]
+    names: Sequence[Any]
+
+    @classmethod
+    def of(cls, model: Any, X: Any, y: Any) -> Answers:
+        """Ask a fitted classifier; labels that it does not know are misses."""
+        best = model.predict_topk(X, 1)
+        rows = Target(kind_of(y), model.classes_, model.classes_.dtype).encode(y, drop_unknown=True)
+        if len(rows) != best.shape[0]:
+            raise ValueError(f"y has {len(rows)} entries for {best.shape[0]} points: it must have one for each")
+        truth = sparse.csr_array((np.ones(len(rows.indices)), rows.indices, rows.indptr), shape=best.shape)
+        return cls(truth, best.indices.astype(np.int32), best.data, model.classes_.tolist())
+
+    def __post_init__(self) -> None:
+        if len(self.best) == 0:
+            raise ValueError("there are no points, so there is nothing to draw")
+
+    @property
+    def hits(self) -> NDArray[np.bool_]:
+        """Whether each best label was right."""
+        return np.asarray(self.truth[np.arange(len(self.best)), self.best]).reshape(-1) > 0
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether no point has several labels."""
+        return bool(np.diff(self.truth.indptr).max(initial=0) <= 1)
+
+    def confusions(self) -> Any:
+        """Count the points of each true label by their best one, sparse (n_labels, n_labels)."""
+        if not self.exclusive:
+            raise ValueError("confusions need one label a point: of several, none is mistaken for another")
+        known = np.diff(self.truth.indptr) == 1
+        pairs = (self.truth.indices, self.best[known])
+        width = len(self.names)
+        return sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(width, width)).tocsr()

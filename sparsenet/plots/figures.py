@@ -1,0 +1,75 @@
+"""Pictures of how a fitted classifier answers: confusions and calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparsenet._validation import integer
+from sparsenet.plots.answers import Answers
+from sparsenet.plots.matrix import draw_confusion
+from sparsenet.plots.reliability import draw_calibration
+from sparsenet.plots.style import figure as new_figure
+
+
+def confusion(model: Any, X: Any, y: Any, *, most: int = 20) -> Any:
+    """Draw which labels are mistaken for which.
+
+    Parameters
+    ----------
+    model : fitted TextClassifier or ExtremeClassifier
+    X, y : points, none of them seen in training, and the one label of each
+    most : int
+        Labels that are shown; of more, those that are confused most often, similar ones beside each other.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from sparsenet import TextClassifier, plots
+    >>> texts, labels = ["a lovely film", "lovely", "a dull film", "dull and long"], ["good", "good", "bad", "bad"]
+    >>> model = TextClassifier(random_state=0).fit(texts, labels)
+    >>> figure = plots.confusion(model, ["how lovely", "how dull"], ["good", "bad"])
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['best label']
+    """
+    answers, most = Answers.of(model, X, y), integer("most", most, 2)
+    size = 2.6 + 0.42 * min(most, len(answers.names))
+    figure = new_figure(size + 1, size)
+    draw_confusion(figure.add_subplot(), answers, most)
+    return figure
+
+
+def calibration(model: Any, X: Any, y: Any, *, bins: int = 10) -> Any:
+    """Draw how often the best label is right, against how probable the model says it is.
+
+    Parameters
+    ----------
+    model : fitted TextClassifier or ExtremeClassifier
+    X, y : points, none of them seen in training, and their labels, one or several each
+    bins : int
+        Intervals of probability; bars are 95 % intervals of Wilson's kind.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    answers, bins = Answers.of(model, X, y), integer("bins", bins, 1)
+    figure = new_figure(5.2, 5.8)
+    draw_calibration(figure.subplots(2, 1, sharex=True, height_ratios=(4, 1)), answers, bins)
+    return figure
+
+
+def evaluation(answers: Answers, *, most: int = 20, bins: int = 10) -> Any:
+    """Draw calibration and, of points with one label, confusions beside it: what `sparsenet evaluate --plot` saves."""
+    size = max(5.6, 2.6 + 0.42 * min(most, len(answers.names))) if answers.exclusive else 5.8
+    figure = new_figure(5.2 + (size + 1) * answers.exclusive, size)
+    parts = figure.subfigures(1, 1 + answers.exclusive, width_ratios=(5.2, size + 1)[: 1 + answers.exclusive])
+    left, *right = np.atleast_1d(parts)
+    draw_calibration(left.subplots(2, 1, sharex=True, height_ratios=(4, 1)), answers, bins)
+    for part in right:
+        draw_confusion(part.add_subplot(), answers, most)
+    return figure

@@ -1,0 +1,85 @@
+"""The matrix of confusions: of many labels, those that are confused most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from sparsenet.plots.answers import Answers
+from sparsenet.plots.style import INK, RIGHT, WRONG, titled
+
+F64 = NDArray[np.float64]
+#: Of a label's name, what is shown.
+LONGEST_NAME = 28
+#: Errors have the strongest colour from this share of a row on: a few should not look like many.
+LARGE_ERROR = 0.3
+
+
+def draw_confusion(axes: Any, answers: Answers, most: int) -> None:
+    """Draw how the points of each true label are answered."""
+    counts = answers.confusions()
+    chosen = _most_confused(counts, most)
+    totals = np.asarray(counts.sum(axis=1)).reshape(-1)[chosen]
+    shares = counts[chosen][:, chosen].toarray() / np.maximum(totals, 1)[:, None]
+    names = [_short(answers.names[number]) for number in chosen]
+    columns = list(names)
+    if len(chosen) < len(answers.names):
+        rest = np.where(totals > 0, 1 - shares.sum(axis=1), 0)
+        shares = np.hstack([shares, rest[:, None]])
+        columns.append("any other")
+    _heat(axes, shares)
+    slant: Any = {} if max(map(len, columns)) <= 4 else {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(columns)), columns, parse_math=False, **slant)
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.set_xlabel("best label")
+    axes.set_ylabel("true label")
+    of = f"the {len(chosen)} of {len(answers.names):,} labels confused most; " if len(columns) > len(names) else ""
+    titled(axes, "Confusions", f"{of}% of each row; {100 * answers.hits.mean():.1f} % of all are right")
+
+
+def _most_confused(counts: Any, most: int) -> NDArray[np.int64]:
+    """Return the labels with the most frequent confusions, similar ones side by side; all of them where they fit."""
+    if counts.shape[0] <= most:
+        return np.arange(counts.shape[0])
+    both = sparse.triu(counts + counts.T, k=1).tocoo()
+    order = np.lexsort((both.col, both.row, -both.data))
+    pairs = np.column_stack((both.row, both.col))[order].reshape(-1)
+    busiest = np.argsort(-np.asarray(counts.sum(axis=1)).reshape(-1), kind="stable")  # if too few are confused
+    chosen = np.array(list(dict.fromkeys([*pairs.tolist(), *busiest.tolist()]))[:most])
+    near = counts[chosen][:, chosen].toarray()
+    near = near + near.T
+    np.fill_diagonal(near, 0)
+    tree = linkage(squareform(1 - near / max(near.max(), 1), checks=False), "average", optimal_ordering=True)
+    return np.asarray(chosen[leaves_list(tree)])
+
+
+def _heat(axes: Any, shares: F64) -> None:
+    """Colour what is right and what is wrong in scales of their own, or errors would not show."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    diagonal = np.eye(*shares.shape, dtype=np.bool_)
+    largest = max(float(shares[~diagonal].max(initial=0)), LARGE_ERROR)
+    for mask, colour, top in ((diagonal, RIGHT, 1.0), (~diagonal, WRONG, largest)):
+        scale = LinearSegmentedColormap.from_list("scale", ["#ffffff", colour])
+        axes.imshow(np.ma.masked_array(shares, ~mask), cmap=scale, vmin=0, vmax=top, aspect="equal")
+    for (row, column), share in np.ndenumerate(shares):
+        if share >= 0.005:
+            dark = share > 0.55 * (1.0 if row == column else largest)
+            axes.text(
+                column, row, f"{100 * share:.0f}", ha="center", va="center", size=8, color="white" if dark else INK
+            )
+    axes.set_xticks(np.arange(-0.5, shares.shape[1]), minor=True)
+    axes.set_yticks(np.arange(-0.5, shares.shape[0]), minor=True)
+    axes.grid(which="minor", color="#e6e6e6", linewidth=0.6)
+    axes.tick_params(which="both", length=0, labelsize=8.5)
+    axes.spines[:].set_visible(False)
+
+
+def _short(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"

@@ -1,0 +1,25 @@
+"""What all pictures have in common: colours, titles, and figures that belong to no window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+RIGHT, WRONG, INK, FAINT = "#1f6f8b", "#d1495b", "#222222", "#9a9a9a"
+
+
+def titled(axes: Any, title: str, words: str) -> None:
+    """Give a picture its title, and a line below that says what is seen."""
+    axes.set_title(words, loc="left", fontsize=8.5, color="#555555")
+    axes.annotate(
+        title, (0, 1), (0, 20), xycoords="axes fraction", textcoords="offset points", weight="bold", color=INK
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def figure(width: float, height: float) -> Any:
+    """Make a figure that belongs to no window."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'sparsenet[plot]'") from error
+    return Figure(figsize=(width, height), layout="constrained", dpi=150)

@@ -1,0 +1,127 @@
+"""From texts to answers: what a linear model and a network both know, and how the former does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.batches import Rows
+from sparsenet.text import calibration
+from sparsenet.text.featuriser import encode, unicode_table
+from sparsenet.text.linear import LinearModel, both_classes
+from sparsenet.text.vocabulary import Vocabulary, log_counts
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+#: Scores that are held at a time.
+CELLS_AT_A_TIME = 1 << 22
+
+
+class Answers(Protocol):
+    """What can be asked about texts; labels are numbers."""
+
+    def winners(self, texts: list[str], threads: int) -> I32:
+        """Return the best label of each text."""
+
+    def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
+        """Return the k best labels and their probabilities, (n, k) each, best first."""
+
+    def above_half(self, texts: list[str], threads: int) -> tuple[I32, I64]:
+        """Return the labels of a probability above one half, and row pointers."""
+
+    def probabilities(self, texts: list[str], threads: int) -> F32:
+        """Return the probability of every label, (n, n_labels)."""
+
+    def scores(self, texts: list[str], threads: int) -> F32:
+        """Return the score of every label, (n, n_labels), or a single one for the second of two classes, (n,)."""
+
+    def best(self, text: str) -> int:
+        """Return the best label of one text that UTF-8 can express."""
+
+    def added(self, point: Rows, number: int) -> tuple[F64, float]:
+        """Return what each feature of a point adds to a label's score, (nnz,), and what every point has."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearAnswers:
+    """The answers of a linear model, from the text on in one kernel."""
+
+    model: LinearModel
+    scorer: kernels.TextScorer
+    n_labels: int
+    exclusive: bool
+
+    @classmethod
+    def of(cls, model: LinearModel, words: Vocabulary, n_labels: int, *, exclusive: bool) -> LinearAnswers:
+        """Make a model ready."""
+        vocabulary: tuple[Any, ...] = (*words.tables, words.weights, log_counts())
+        matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias, model.indptr, model.columns)
+        scorer = kernels.TextScorer(*unicode_table(), *words.rules.as_tuple(), *vocabulary, *matrix)
+        return cls(model, scorer, n_labels, exclusive)
+
+    def winners(self, texts: list[str], threads: int) -> I32:
+        """See `Answers`."""
+        blocks = [both_classes(scores, self.n_labels).argmax(axis=1) for scores in self._blocks(texts, threads)]
+        return np.concatenate(blocks).astype(np.int32) if blocks else np.empty(0, np.int32)
+
+    def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
+        """See `Answers`."""
+        labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
+        for scores in self._blocks(texts, threads):
+            found = self._probabilities(scores)
+            order = np.argsort(-found, axis=1, kind="stable")[:, :k]
+            labels.append(order.astype(np.int32))
+            values.append(np.take_along_axis(found, order, axis=1))
+        return np.concatenate(labels), np.concatenate(values)
+
+    def above_half(self, texts: list[str], threads: int) -> tuple[I32, I64]:
+        """See `Answers`."""
+        model = self.model
+        above = [model.steepness * scores + np.float32(model.shift) > 0 for scores in self._blocks(texts, threads)]
+        mask = np.concatenate([np.empty((0, self.n_labels), bool), *above])
+        indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
+        return np.nonzero(mask)[1].astype(np.int32), indptr
+
+    def probabilities(self, texts: list[str], threads: int) -> F32:
+        """See `Answers`."""
+        found = [self._probabilities(scores) for scores in self._blocks(texts, threads)]
+        return np.concatenate([np.empty((0, self.n_labels), np.float32), *found])
+
+    def scores(self, texts: list[str], threads: int) -> F32:
+        """See `Answers`."""
+        n_columns = len(self.model.bias)
+        scores = np.concatenate([np.empty((0, n_columns), np.float32), *self._blocks(texts, threads)])
+        return scores[:, 0] if self.exclusive and n_columns == 1 and self.n_labels == 2 else scores
+
+    def best(self, text: str) -> int:
+        """See `Answers`."""
+        return self.scorer.best(text)[0] if self.n_labels > 1 else 0
+
+    def added(self, point: Rows, number: int) -> tuple[F64, float]:
+        """See `Answers`."""
+        alone = len(self.model.bias) == 1
+        column, sign = (0, -1.0 if number == 0 and self.n_labels == 2 else 1.0) if alone else (number, 1.0)
+        weights = self.model.column(column)[point.indices]
+        return sign * point.data.astype(np.float64) * weights, sign * float(self.model.bias[column])
+
+    def _blocks(self, texts: list[str], threads: int) -> Iterator[F32]:
+        n_columns = len(self.model.bias)
+        step = max(1, CELLS_AT_A_TIME // n_columns)
+        for begin in range(0, len(texts), step):
+            text, offsets = encode(texts[begin : begin + step])
+            out = np.empty((len(offsets) - 1, n_columns), np.float32)
+            self.scorer.scores(text, offsets, out, threads)
+            yield out
+
+    def _probabilities(self, scores: F32) -> F32:
+        model = self.model
+        if not self.exclusive:
+            return calibration.sigmoid(model.steepness * scores + np.float32(model.shift))
+        return calibration.softmax(model.steepness * both_classes(scores, self.n_labels))

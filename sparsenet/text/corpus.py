@@ -1,0 +1,120 @@
+"""Texts to learn from: what is in memory, or in a file that is read piece by piece and never held as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.batches import Rows
+from sparsenet.estimators.targets import Target
+from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract, extract_batches
+from sparsenet.text.inputs import Batch, check_lengths, no_label, nothing_to_learn
+from sparsenet.text.settings import CHARACTERS_UP_TO, TextSettings
+from sparsenet.text.spilling import Spill
+
+I32 = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Labelled texts, as features by whatever rules are asked for.
+
+    Attributes
+    ----------
+    target, labels : what the labels are called, and those of each text as numbers.
+    rules, rows : features by the rules that the settings choose for so much text.
+    features : what gives features by other rules: it goes through all texts again.
+    """
+
+    target: Target
+    labels: Rows
+    rules: FeatureRules
+    rows: TextRows
+    features: Callable[[FeatureRules], TextRows]
+
+    @classmethod
+    def of_texts(cls, texts: list[str], y: Any, settings: TextSettings, threads: int, classes: Any = None) -> Corpus:
+        """Take texts that are in memory."""
+        target, labels = Target.learn(y, classes)
+        check_lengths(texts, labels)
+        text, offsets = encode(texts)
+
+        def features(rules: FeatureRules) -> TextRows:
+            return extract(text, offsets, rules, threads)
+
+        rules = settings.features(int(offsets[-1]))
+        return cls(target, labels, rules, features(rules), features)
+
+    @classmethod
+    def of_file(cls, path: str, read: Callable[[], Iterator[Batch]], settings: TextSettings, threads: int) -> Corpus:
+        """Take texts that `read` yields anew, a batch at a time, each time it is called."""
+        spill, names = Spill.within(settings.memory_limit), _Labels()
+
+        def labelled() -> Iterator[list[str]]:
+            for batch in read():
+                names.add(batch)
+                yield batch.texts
+
+        # The rules depend on how much text there is; after so much of it they do no longer.
+        first, n_bytes, batches = [], 0, labelled()
+        for texts in batches:
+            first.append(texts)
+            n_bytes += sum(len(text.encode("utf-8", "replace")) for text in texts)
+            if n_bytes > CHARACTERS_UP_TO:
+                break
+        rules = settings.features(n_bytes)
+        rows = extract_batches(_emptied(first, batches), rules, threads, spill)
+
+        def features(other: FeatureRules) -> TextRows:
+            return extract_batches((batch.texts for batch in read()), other, threads, spill)
+
+        target, labels = names.learnt(path)
+        return cls(target, labels, rules, rows, features)
+
+
+def _emptied(first: list[list[str]], more: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield batches that were read before, and forget them, and then those to come."""
+    while first:
+        yield first.pop(0)
+    yield from more
+
+
+class _Labels:
+    """Labels by name as they come, kept as numbers."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._found: list[I32] = []
+        self._lengths: list[I32] = []
+        self._bare: tuple[int, int | None] | None = None  # row and line of the first text without a label
+        self._n_texts = 0
+
+    def add(self, batch: Batch) -> None:
+        numbers, labels = self._numbers, batch.labels
+        if self._bare is None and [] in labels:
+            row = labels.index([])
+            self._bare = self._n_texts + row, batch.lines[row]
+        self._n_texts += len(labels)
+        flat = [numbers.setdefault(label, len(numbers)) for label in chain.from_iterable(labels)]
+        self._found.append(np.array(flat, np.int32))
+        self._lengths.append(np.fromiter(map(len, labels), np.int32, len(labels)))
+
+    def learnt(self, path: str) -> tuple[Target, Rows]:
+        """Return what `Target.learn` would make of a list of them all; where none has two, none may be without."""
+        if not self._numbers:
+            raise nothing_to_learn(path, self._n_texts)
+        names = sorted(self._numbers)
+        place = np.empty(len(names), np.int32)
+        place[[self._numbers[name] for name in names]] = np.arange(len(names))
+        lengths = np.concatenate([np.empty(0, np.int32), *self._lengths])
+        if self._bare is not None and lengths.max() == 1:
+            raise no_label(path, *self._bare)
+        found = place[np.concatenate([np.empty(0, np.int32), *self._found])]
+        classes = np.array(names, dtype=object)
+        target = Target("single" if (lengths == 1).all() else "lists", classes, classes.dtype)
+        return target, target.rows(found, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64))))

@@ -1,0 +1,248 @@
+"""Texts of very many labels: an `ExtremeClassifier` over the features of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet.batches import Rows
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.building import TooLargeError
+from sparsenet.estimators.fitting import as_matrix
+from sparsenet.estimators.inference import check_cells
+from sparsenet.estimators.persistence import pack, unpack
+from sparsenet.text import calibration
+from sparsenet.text.featuriser import encode, extract
+from sparsenet.text.vocabulary import Vocabulary
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
+#: Labels that compete for the probability of a text, where it has one label; what the others would get is nothing.
+COMPETING = 100
+#: Passes over the texts of a later call, at a constant rate: one alone would hardly move a label that is new.
+PASSES_OF_A_CALL = 5
+#: Texts that are scored at a time: their features are held.
+TEXTS_AT_A_TIME = 4096
+#: Units of the hidden layer, and the most features of texts that it takes: 0.8 GB with the optimizer's state.
+HIDDEN = 128
+MOST_FEATURES = 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkModel:
+    """A network over the features of a vocabulary, and what turns its scores into probabilities.
+
+    Attributes
+    ----------
+    network : ExtremeClassifier
+        Fitted on an indicator: its label i is that of column i.
+    steepness, shift : float
+        See `LinearModel`.
+    compact : bool
+        Whether it is saved in numbers of 8 and 16 bits.
+    """
+
+    network: ExtremeClassifier
+    steepness: float = 1.0
+    shift: float = 0.0
+    compact: bool = False
+
+    @property
+    def n_columns(self) -> int:
+        """How many labels there are."""
+        return len(self.network.classes_)
+
+    @property
+    def n_wide(self) -> int:
+        """How many weights the wide path has."""
+        wide = self.network.network_.output.wide
+        return len(wide.indices) if wide else 0
+
+    @classmethod
+    def train(cls, points: Rows, labels: Rows, seed: int, threads: int, **parameters: Any) -> NetworkModel:
+        """Train on weighted features of texts and their labels."""
+        network = ExtremeClassifier(hidden=HIDDEN, normalize="none", random_state=seed, n_jobs=threads, **parameters)
+        try:
+            return cls(network.fit(as_matrix(points), as_matrix(labels)))
+        except TooLargeError as error:
+            raise MemoryError(f"{error.needs}: lower bits, for fewer features, or leave out rare labels") from None
+
+    def calibrated(self, points: Rows, labels: Rows, threads: int, *, exclusive: bool) -> NetworkModel:
+        """Return the same model with probabilities under which the labels of these points are most probable."""
+        best, scores = self.best(points, min(COMPETING, self.n_columns), threads)
+        truth = sparse.csr_array(_true(best, labels).astype(np.float32))
+        steepness, shift = calibration.fit(scores, Rows.of(truth), exclusive=exclusive)
+        return replace(self, steepness=steepness, shift=shift)
+
+    def best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
+        """Return the best labels of points and their scores, (n, k) each, best first."""
+        return self.network.network_.topk(points, k, threads)
+
+    def learn_on(self, points: Rows, labels: Rows, places: tuple[I64, I64], threads: int) -> NetworkModel:
+        """Return a model that has learnt from further points too, of features and labels that may be new.
+
+        `places` says where the old features and labels are among all.
+        """
+        arrays, about = pack(self.network, self.network._fitted)
+        network = unpack(ExtremeClassifier, *_grown(arrays, about, points.width, labels.width, places))
+        network.set_params(n_jobs=threads)
+        for _ in range(PASSES_OF_A_CALL):
+            network.partial_fit(as_matrix(points), as_matrix(labels))
+        network.network_.drop_state()
+        return replace(self, network=network, compact=False)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return what `of_arrays` needs."""
+        arrays, about = pack(self.network, self.network._fitted, small=self.compact)
+        more = {"network": about, "compact": self.compact}
+        return {f"network.{name}": array for name, array in arrays.items()}, more
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> NetworkModel:
+        """Make the model that `to_arrays` took apart."""
+        own = {name.removeprefix("network."): a for name, a in arrays.items() if name.startswith("network.")}
+        network = unpack(ExtremeClassifier, own, metadata["network"])
+        return cls(network, float(metadata["steepness"]), float(metadata["shift"]), bool(metadata["compact"]))
+
+    def pruned(self, n: int) -> NetworkModel:
+        """Return a model with the `n` largest weights of the wide path, and all in fewer bits."""
+        arrays, about = pack(self.network, self.network._fitted)
+        weight, indptr = np.abs(arrays["wide.weight"][:, 0]), arrays["wide.indptr"]
+        kept = np.sort(np.argsort(-weight, kind="stable")[:n])
+        arrays["wide.weight"], arrays["wide.indices"] = arrays["wide.weight"][kept], arrays["wide.indices"][kept]
+        arrays["wide.indptr"] = np.searchsorted(kept, indptr).astype(np.int64)
+        smaller = unpack(ExtremeClassifier, arrays, about)
+        network = unpack(ExtremeClassifier, *pack(smaller, smaller._fitted, small=True))
+        return replace(self, network=network, compact=True)
+
+
+def _true(best: I32, labels: Rows) -> NDArray[np.bool_]:
+    """Tell which of the best labels of each point, (n, k), it has."""
+    owners = np.repeat(np.arange(len(labels)), np.diff(labels.indptr))
+    return np.isin(np.arange(len(best))[:, None] * labels.width + best, owners * labels.width + labels.indices)
+
+
+def _grown(
+    arrays: Arrays, about: dict[str, Any], n_features: int, n_labels: int, places: tuple[I64, I64]
+) -> tuple[Arrays, dict[str, Any]]:
+    """Make room for features and labels that are new: their weights are zero, and no label has a new feature yet."""
+    features, labels = places
+
+    def spread(array: NDArray[Any], n: int, where: I64, fill: float) -> NDArray[Any]:
+        larger = np.full((n, *array.shape[1:]), fill, array.dtype)
+        larger[where] = array
+        return larger
+
+    bias = arrays["output.bias"]
+    lengths = spread(np.diff(arrays["wide.indptr"]), n_labels, labels, 0)
+    larger = {
+        **arrays,
+        "input.weight": spread(arrays["input.weight"], n_features, features, 0),
+        "output.weight": spread(arrays["output.weight"], n_labels, labels, 0),
+        "output.bias": spread(bias, n_labels, labels, float(bias.min(initial=0))),
+        "wide.indptr": np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))),
+        "wide.indices": features[arrays["wide.indices"]].astype(np.int32),
+        "counts": spread(arrays["counts"], n_labels, labels, 0),
+        "classes": np.arange(n_labels),
+    }
+    return larger, {**about, "n_features": n_features}
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkAnswers:
+    """The answers of a network."""
+
+    model: NetworkModel
+    words: Vocabulary
+    exclusive: bool
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels there are."""
+        return self.model.n_columns
+
+    def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
+        """See `Answers`."""
+        labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
+        for points in self._points(texts, threads):
+            found, probabilities = self._best(points, k, threads)
+            labels.append(found)
+            values.append(probabilities)
+        return np.concatenate(labels), np.concatenate(values)
+
+    def winners(self, texts: list[str], threads: int) -> I32:
+        """See `Answers`."""
+        found = [self.model.best(points, 1, threads)[0][:, 0] for points in self._points(texts, threads)]
+        return np.concatenate([np.empty(0, np.int32), *found])
+
+    def above_half(self, texts: list[str], threads: int) -> tuple[I32, I64]:
+        """See `Answers`."""
+        k = min(COMPETING, self.n_labels)
+        labels, probabilities = self.topk(texts, k, threads)
+        above = probabilities > 0.5
+        if above[:, -1].any() and k < self.n_labels:
+            labels, probabilities = self.topk(texts, self.n_labels, threads)
+            above = probabilities > 0.5
+        return labels[above], np.concatenate((np.zeros(1, np.int64), np.cumsum(above.sum(axis=1))))
+
+    def probabilities(self, texts: list[str], threads: int) -> F32:
+        """See `Answers`."""
+        if not self.exclusive:
+            return calibration.sigmoid(self.model.steepness * self.scores(texts, threads) + self.model.shift)
+        check_cells(len(texts), self.n_labels)
+        labels, found = self.topk(texts, min(COMPETING, self.n_labels), threads)
+        all_labels = np.zeros((len(texts), self.n_labels), np.float32)
+        np.put_along_axis(all_labels, labels.astype(np.int64), found, axis=1)
+        return all_labels
+
+    def scores(self, texts: list[str], threads: int) -> F32:
+        """See `Answers`."""
+        check_cells(len(texts), self.n_labels)
+        found = np.empty((len(texts), self.n_labels), np.float32)
+        done = 0
+        for points in self._points(texts, threads):
+            labels, ordered = self.model.best(points, self.n_labels, threads)
+            np.put_along_axis(found[done : done + len(points)], labels.astype(np.int64), ordered, axis=1)
+            done += len(points)
+        return found[:, 1] - found[:, 0] if self.exclusive and self.n_labels == 2 else found
+
+    def best(self, text: str) -> int:
+        """See `Answers`."""
+        (points,) = self._points([text], 1)
+        return int(self.model.best(points, 1, 1)[0][0, 0])
+
+    def added(self, point: Rows, number: int) -> tuple[F64, float]:
+        """See `Answers`: units that are zero stay out, and what is left is a sum over features."""
+        arrays = self.model.network.network_.weights()
+        units = self.model.network.network_.hidden_units(point, 1)[0]
+        through = np.where(units > 0, arrays["output.weight"][number], 0).astype(np.float64)
+        deep = arrays["input.weight"][point.indices].astype(np.float64) @ through
+        begin, end = arrays["wide.indptr"][number : number + 2]
+        own = arrays["wide.indices"][begin:end]
+        wide = sparse.csr_array((arrays["wide.weight"][begin:end, 0], own, [0, end - begin]), shape=(1, point.width))
+        every = float(through @ arrays["input.bias"][0] + arrays["output.bias"][number, 0])
+        return point.data * (deep + wide.toarray()[0, point.indices]), every
+
+    def _points(self, texts: list[str], threads: int) -> Iterator[Rows]:
+        for begin in range(0, len(texts), TEXTS_AT_A_TIME):
+            rows = extract(*encode(texts[begin : begin + TEXTS_AT_A_TIME]), self.words.rules, threads)
+            yield self.words.points(rows, threads)
+
+    def _best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
+        model = self.model
+        if not self.exclusive:
+            labels, scores = model.best(points, k, threads)
+            return labels, calibration.sigmoid(model.steepness * scores + np.float32(model.shift))
+        competing = min(COMPETING, self.n_labels)
+        labels, scores = model.best(points, max(k, competing), threads)
+        found = np.zeros_like(scores)
+        found[:, :competing] = calibration.softmax(model.steepness * scores[:, :competing])
+        return labels[:, :k], found[:, :k]

@@ -1,0 +1,83 @@
+"""Large arrays in temporary files: the system writes out what memory is short of, and nothing fails for want of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sparsenet._machine import available_memory
+
+#: Of the memory there is, what one array may take; of the large ones there are eight at a time, at most.
+SHARE = 16
+
+
+@dataclass(frozen=True)
+class Spill:
+    """Where arrays go: larger ones than `most_bytes` into files, in the folder that TMPDIR names."""
+
+    most_bytes: int
+
+    @classmethod
+    def within(cls, memory_limit: int | None) -> Spill:
+        """Divide what may be used, by default what there is."""
+        return cls((available_memory() if memory_limit is None else memory_limit) // SHARE)
+
+    def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array of `n` numbers that are yet to be written."""
+        n_bytes = n * np.dtype(dtype).itemsize
+        if n_bytes <= self.most_bytes:
+            return np.empty(n, dtype)
+        with _new_file() as file:
+            # Room that is only promised would kill the process where the disk turns out to be full.
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+            return _mapped(file, dtype, n)
+
+    def pieces(self, dtype: DTypeLike) -> Pieces:
+        """Return an array that grows."""
+        return Pieces(np.dtype(dtype), self.most_bytes)
+
+
+class Pieces:
+    """An array that grows at its end: a list of pieces, or beyond a size a file."""
+
+    def __init__(self, dtype: np.dtype[Any], most_bytes: int) -> None:
+        self._dtype, self._most_bytes = dtype, most_bytes
+        self._pieces: list[NDArray[Any]] = []
+        self._file: IO[bytes] | None = None
+        self._size = 0
+
+    def append(self, piece: NDArray[Any]) -> None:
+        """Add a copy of some numbers."""
+        self._size += len(piece)
+        if self._file is None and self._size * self._dtype.itemsize > self._most_bytes:
+            self._file = _new_file()
+            for earlier in self._pieces:
+                self._file.write(earlier.data)
+            self._pieces.clear()
+        if self._file is None:
+            self._pieces.append(piece.astype(self._dtype))
+        else:
+            self._file.write(np.ascontiguousarray(piece, self._dtype).data)
+
+    def joined(self) -> NDArray[Any]:
+        """Return the array; nothing can be added any more."""
+        if self._file is None:
+            found = np.concatenate([np.empty(0, self._dtype), *self._pieces])
+            self._pieces.clear()
+            return found
+        with self._file as file:
+            file.flush()
+            return _mapped(file, self._dtype, self._size)
+
+
+def _new_file() -> IO[bytes]:
+    return tempfile.TemporaryFile(prefix="sparsenet-")  # has no name, and is gone with the process
+
+
+def _mapped(file: IO[bytes], dtype: DTypeLike, n: int) -> NDArray[Any]:
+    return np.asarray(np.memmap(file, np.dtype(dtype), "r+", shape=(n,)))

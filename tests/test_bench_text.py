@@ -1,0 +1,40 @@
+"""The comparison on texts: a run in a process of its own, what is not there, and what takes too long."""
+
+import json
+import sys
+
+from test_text import planted
+
+from bench import text
+from bench.runner import call
+from bench.running import in_child
+
+
+def write(path, texts, labels):
+    path.write_text("".join(f"{label}\t{words}\n" for words, label in zip(texts, labels, strict=True)))
+
+
+def test_systems_are_measured_or_said_not_to_be(tmp_path, monkeypatch, capsys):
+    write(tmp_path / "topics.train.tsv", *planted(200))
+    write(tmp_path / "topics.test.tsv", *planted(50, seed=1))
+    monkeypatch.setattr(text, "use_cpus", lambda threads: None)  # the tests keep their CPUs
+    monkeypatch.setattr("bench.runner.ENVIRONMENTS", tmp_path / "nowhere")
+    arguments = ["--data", str(tmp_path), "--sets", "topics", "--systems", "sparsenet,vw", "--rounds", "1"]
+    monkeypatch.setattr(sys, "argv", ["text", *arguments, "--threads", "1", "--json", str(tmp_path / "result.json")])
+    text.main()
+    shown = capsys.readouterr().out
+    runs = {run["system"]: run for run in json.loads((tmp_path / "result.json").read_text())["runs"]}
+    assert runs["sparsenet"]["status"] == "measured", runs["sparsenet"]
+    assert runs["sparsenet"]["accuracy"] > 0.9
+    assert 0 < runs["sparsenet"]["single_us_p50"] <= runs["sparsenet"]["single_us_p99"]
+    assert runs["vw"]["reason"] == "there is no environment vw: make peers"
+    assert "| vw | - | - | - | - | - | - | - | 0 runs; not run: there is no environment vw: make peers |" in shown
+    assert "| 1 runs; measured |" in shown
+
+
+def test_a_run_that_fails_or_never_ends_says_so(tmp_path):
+    (tmp_path / "data").write_text("{}")
+    run = in_child("bench.text_peers", {"data": str(tmp_path / "data"), "system": "sparsenet", "seed": 0}, threads=1)
+    assert (run["status"], run["data"]) == ("failed", "data")
+    assert run["reason"] == "exit status 1: KeyError: 'train'"
+    assert call([sys.executable, "-c", "import time; time.sleep(60)"], threads=1, limit=0.5) == "stopped after 0.5 s"

@@ -1,0 +1,254 @@
+"""Texts that are empty, huge, damaged or lone: a sensible result, or an error that names the file and the line.
+
+Each file goes through the classifier and through the command line, which must say the same.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_text import planted
+from typer.testing import CliRunner
+
+from sparsenet import DataError, TextClassifier
+from sparsenet.cli import app
+
+TEXTS, LABELS = planted(60)
+GOOD = "text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(TEXTS, LABELS, strict=True))
+NEXT = 62  # the line that follows
+HUGE = 100_000_000
+
+
+def run(*arguments, stdin: bytes = b"") -> tuple[int, str, str]:
+    """Run a command within this process; what it says on stderr, without the frames drawn around it."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    return done.exit_code, done.stdout, " ".join(done.stderr.replace("│", " ").split())
+
+
+def sparsenet(*arguments, stdin: bytes = b"") -> subprocess.CompletedProcess:
+    """Run a command that is to succeed in a process of its own, with a pipe for stdin."""
+    command = [sys.executable, "-m", "sparsenet", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=300, check=True)
+
+
+def as_lines(rows: list[tuple[str, str]]) -> str:
+    return "".join(f"__label__{label} {text}\n" for text, label in rows)
+
+
+def as_jsonl(rows: list[dict]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+ROW = {"text": "a goal", "label": "sport"}
+WRONG = {
+    "an empty file": ("t.csv", "", "the file is empty"),
+    "a header alone": ("t.csv", "text,label\n", "holds no texts: there is nothing below its header"),
+    "no label at all": ("t.csv", "text,label\na,\nb,\n", "holds no labels: their column is empty"),
+    "a label missing": ("t.csv", GOOD + "lost,\n", f"line {NEXT}: the text has no label: give it one, or leave it out"),
+    "a column missing": (
+        "t.csv",
+        "review,label\na,x\n",
+        "line 1: there is no column 'text'; the first row holds 'review'",
+    ),
+    "a column twice": ("t.csv", "text,text,label\na,b,x\n", "line 1: column 'text' is there twice"),
+    "a ragged row, long": ("t.csv", GOOD + "a,b,c\n", f"line {NEXT}: 3 fields where the first row has 2"),
+    "a ragged row, short": ("t.csv", GOOD + "a\n", f"line {NEXT}: 1 fields where the first row has 2"),
+    "a quote that never closes": ("t.csv", GOOD + '"a,x\nb,y\n', f"line {NEXT}: a quote opens here and does not close"),
+    "more after a quote": ("t.csv", GOOD + '"a" b,x\n', f"line {NEXT}: ' b,x' follows a closing quote"),
+    "Latin 1": ("t.csv", GOOD.encode() + b"na\xefve,x\n", f"line {NEXT}: byte 0xef at column 3 is not UTF-8"),
+    "UTF-16": ("t.csv", GOOD.encode("utf-16"), "line 1: byte 0xff at column 1 is not UTF-8"),
+    "a null byte": ("t.csv", GOOD + "a\0b,x\n", f"line {NEXT}: there is a NUL byte"),
+    "a gzip file cut short": ("t.csv.gz", gzip.compress(GOOD.encode())[:-20], "the file was cut short"),
+    "a ragged row of TSV": ("t.tsv", "text\tlabel\na\tx\nb\n", "line 3: 1 fields where the first row has 2"),
+    "JSON that is broken": ("t.jsonl", as_jsonl([ROW]) + '{"text": "a"\n', "line 2: broken JSON"),
+    "JSON of another kind": ("t.jsonl", as_jsonl([ROW]) + "[1]\n", "line 2: expected a JSON object, found '[1]'"),
+    "a key missing": ("t.jsonl", as_jsonl([ROW, {"text": "a"}]), "line 2: there is no key 'label'"),
+    "a text that is null": (
+        "t.jsonl",
+        as_jsonl([ROW, {**ROW, "text": None}]),
+        "line 2: 'text' must hold a text, found",
+    ),
+    "a label that is null": ("t.jsonl", as_jsonl([ROW, {**ROW, "label": None}]), "line 2: the text has no label"),
+    "a label that is an object": ("t.jsonl", as_jsonl([{**ROW, "label": {}}]), "line 1: 'label' must hold labels"),
+    "a line without a label": ("t.txt", as_lines([("a", "x")]) + "b\n", "line 2: the text has no label"),
+    "a label without a name": ("t.txt", as_lines([("a", "x"), ("b", "")]), "line 2: a label has no name"),
+    "Latin 1 in a line": ("t.txt", as_lines([("a", "x")]).encode() + b"__label__x \xe9\n", "line 2: byte 0xe9"),
+    "no Parquet": ("t.parquet", "text,label\n", "is no Parquet file, or a damaged one"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), WRONG.values(), ids=WRONG)
+def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError) as caught:
+        TextClassifier().fit(path)
+    assert str(caught.value).startswith(str(path))
+    assert message in str(caught.value)
+    model = tmp_path / "model"
+    code, out, said = run("train", path, "--model", model)
+    assert (code, out) == (1, "")
+    assert said == f"sparsenet: error: {' '.join(str(caught.value).split())}"
+    assert not model.exists() or not any(model.iterdir())
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bad")
+    (folder / "good.csv").write_text(GOOD)
+    assert run("train", folder / "good.csv", "--model", folder / "model")[0] == 0
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["a header alone", "a label missing", "a ragged row, long", "Latin 1", "a null byte"])
+def test_a_file_to_measure_on_is_named_too(trained, kind):
+    name, content, message = WRONG[kind]
+    (trained / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, out, said = run("evaluate", trained / "model", trained / name)
+    assert (code, out) == (1, "")
+    assert f"{trained / name}" in said
+    assert message in said
+
+
+def test_damage_within_a_parquet_file_is_named(tmp_path):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"text": TEXTS, "label": LABELS}).to_parquet(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(200) + whole[204:])
+    with pytest.raises(DataError, match=r"t\.parquet: is no Parquet file, or a damaged one"):
+        TextClassifier().fit(path)
+    pd.DataFrame({"text": [*TEXTS, None], "label": [*LABELS, "x"]}).to_parquet(path)
+    with pytest.raises(DataError, match=r"t\.parquet: column 'text' must hold texts, got None in row 60"):
+        TextClassifier().fit(path)
+    pd.DataFrame({"text": TEXTS, "label": [*LABELS[:-1], None]}).to_parquet(path)
+    with pytest.raises(DataError, match=r"t\.parquet: the text in row 59 has no label"):
+        TextClassifier().fit(path)
+
+
+# --- from a pipe ---
+
+
+def test_a_pipe_is_read_in_every_format(trained):
+    model = trained / "model"
+    rows = list(zip(TEXTS[:5], LABELS[:5], strict=True))
+    piped = {
+        "lines": "".join(f"{text}\n" for text, _ in rows),
+        "csv": "text,label\n" + "".join(f'"{text}",{label}\n' for text, label in rows),
+        "tsv": "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows),
+        "jsonl": as_jsonl([{"text": text, "label": label} for text, label in rows]),
+    }
+    for format, content in piped.items():
+        code, out, said = run("predict", model, "--k", 1, "--input-format", format, stdin=content.encode())
+        assert (code, said) == (0, "")
+        assert [line.partition(":")[0] for line in out.splitlines()] == LABELS[:5], format
+        if format != "lines":
+            code, out, said = run("evaluate", model, "-", "--format", format, "--json", stdin=content.encode())
+            assert (code, json.loads(out)["P@1"]) == (0, 1.0), said
+    code, out, _ = run("evaluate", model, "-", "--json", stdin=as_lines(rows).encode())
+    assert json.loads(out)["P@1"] == 1.0
+
+
+def test_a_model_may_be_trained_from_a_pipe(tmp_path):
+    rows = list(zip(TEXTS, LABELS, strict=True))
+    for arguments, content in (
+        (["--format", "csv"], GOOD.encode()),
+        ([], as_lines(rows).encode()),
+        ([], b"\xef\xbb\xbf" + as_lines(rows).encode()),
+    ):
+        done = sparsenet("train", "-", "--model", tmp_path / "model", "--json", *arguments, stdin=content)
+        assert json.loads(done.stdout)["labels"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "message"),
+    [
+        (["--input-format", "csv"], b'text\ngoal\n"soup\n', 1, "<stdin>, line 3: a quote opens here"),
+        (["--input-format", "csv"], b"review\ngoal\n", 1, "<stdin>, line 1: there is no column 'text'"),
+        (["--input-format", "csv"], b"text\nna\xefve\n", 1, "<stdin>, line 2: byte 0xef"),
+        (["--input-format", "jsonl"], b'{"text": "goal"}\n{"nope": 1}\n', 1, "<stdin>, line 2: there is no key 'text'"),
+        (["--text", "review"], b"review\ngoal\n", 2, "Say csv, tsv or jsonl"),
+        (["--input-format", "xmc"], b"1 2 3\n", 2, "xmc is for models of sparse points, this is one of texts"),
+    ],
+)
+def test_what_is_wrong_in_a_pipe_is_said(trained, arguments, stdin, code, message):
+    found, _, said = run("predict", trained / "model", *arguments, stdin=stdin)
+    assert found == code
+    assert message in said
+
+
+def test_a_line_of_a_pipe_is_always_answered(trained):
+    """A filter in a pipeline must not die of one bad line: what is no UTF-8 reads as U+FFFD, nulls separate words."""
+    lines = [b"a goal", b"", b"na\xefve goal", b"goal\0goal", b"\xff\xfe", b"\0", b"\xef\xbb\xbf goal", b"goal\r"]
+    done = sparsenet("predict", trained / "model", "--k", 1, stdin=b"\n".join(lines))
+    answers = [line.partition(":")[0] for line in done.stdout.decode().splitlines()]
+    assert len(answers) == len(lines)
+    assert [answers[i] for i in (0, 2, 3, 6, 7)] == ["sport"] * 5
+    assert run("predict", trained / "model") == (0, "", "")  # nothing in, nothing out
+
+
+def test_columns_without_names_have_positions(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text("".join(f'"{label}","{text}"\n' for text, label in zip(TEXTS, LABELS, strict=True)))
+    expected = TextClassifier(random_state=0).fit(TEXTS, LABELS).predict_proba(TEXTS[:5]).tolist()
+    assert TextClassifier(random_state=0).fit(path, text=1, target=0).predict_proba(TEXTS[:5]).tolist() == expected
+    code, _, said = run("train", path, "--text", 1, "--target", 0, "--model", tmp_path / "model")
+    assert code == 0, said
+    assert TextClassifier.load(tmp_path / "model").predict_proba(TEXTS[:5]).tolist() == expected
+    code, _, said = run("train", path, "--text", 7, "--target", 0, "--model", tmp_path / "model")
+    assert (code, "train.csv, line 1: there is no column 7: there are 2, counted from 0" in said) == (1, True)
+
+
+# --- what is odd, and no mistake ---
+
+
+def test_empty_texts_count_for_their_labels(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(GOOD + ",sport\n,sport\n")
+    model = TextClassifier(random_state=0).fit(path)
+    assert model.label_counts_.sum() == 62
+    assert model.predict([""]).shape == (1,)
+    assert TextClassifier(random_state=0).fit(["", "", ""], ["a", "a", "b"]).predict(["", "new"]).tolist() == ["a", "a"]
+
+
+def test_one_class_only_is_always_the_answer(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\none,only\nanother,only\n")
+    code, out, said = run("train", tmp_path / "t.csv", "--model", tmp_path / "model")
+    assert (code, said) == (0, "")
+    assert out.startswith("2 texts, 1 label\n")
+    assert run("predict", tmp_path / "model", stdin=b"whatever\n\n")[1] == "only:1\nonly:1\n"
+    assert run("evaluate", tmp_path / "model", tmp_path / "t.csv", "--k", "1")[1].startswith("P      @1 100.00")
+
+
+def test_a_label_seen_once_is_a_label(tmp_path):
+    (tmp_path / "t.csv").write_text(GOOD + "a zebra crossing the zoo,animals\n")
+    code, out, said = run("train", tmp_path / "t.csv", "--model", tmp_path / "model", "--json")
+    assert (code, json.loads(out)["labels"]) == (0, 4), said
+    assert run("predict", tmp_path / "model", "--k", 1, stdin=b"zebra crossing")[1].startswith("animals:")
+
+
+def test_labels_that_training_never_saw_are_misses(trained):
+    (trained / "new.csv").write_text(GOOD + "a zebra,animals\n")
+    done = sparsenet("evaluate", trained / "model", trained / "new.csv", "--json", "--k", 1)
+    assert json.loads(done.stdout)["P@1"] == pytest.approx(60 / 61)
+
+
+def test_a_text_of_100_mb_is_learnt_and_answered(tmp_path):
+    huge = ("the goal of the team was a match in the league, " * (HUGE // 48 + 1))[:HUGE]
+    model = TextClassifier(random_state=0, n_jobs=1).fit([*TEXTS, huge], [*LABELS, "sport"])
+    assert model.predict_one(huge) == "sport"
+    assert np.isfinite(model.predict_proba([huge])).all()
+
+
+def test_a_field_of_a_file_may_have_100_mb(trained):
+    path = trained / "huge.csv"
+    path.write_text("text\n" + '"a goal,\n' + "z" * HUGE + '"\n')
+    code, out, said = run("predict", trained / "model", path, "--k", 1)
+    assert code == 0, said
+    assert out.startswith("sport:")
+    path.unlink()

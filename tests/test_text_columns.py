@@ -1,0 +1,96 @@
+"""Texts and labels as columns of pandas, Polars, Arrow and NumPy, whole and with values missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from test_text import planted
+
+from sparsenet import ExtremeClassifier, TextClassifier
+
+TEXTS, LABELS = planted(60)
+EXPECTED = TextClassifier(random_state=0).fit(TEXTS, LABELS).predict_proba(TEXTS).tolist()
+
+#: How to make a column of each kind out of a list.
+COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
+    "NumPy, fixed width": np.array,
+    "NumPy, object": lambda values: np.array(values, dtype=object),
+    "pandas, object": lambda values: pd.Series(values, dtype=object, index=range(7, 7 + len(values))),
+    "pandas, string": lambda values: pd.Series(values, dtype="string"),
+    "pandas, Arrow": lambda values: pd.Series(values, dtype=pd.ArrowDtype(pa.string())),
+    "pandas, categories": lambda values: pd.Series(values, dtype="category"),
+    "pandas, index": pd.Index,
+    "Polars": pl.Series,
+    "Polars, categories": lambda values: pl.Series(values, dtype=pl.Categorical),
+    "Arrow": pa.array,
+    "Arrow, chunks": lambda values: pa.chunked_array([values[:20], values[20:]]),
+    "Arrow, dictionary": lambda values: pa.array(values).dictionary_encode(),
+}
+if hasattr(np.dtypes, "StringDType"):  # NumPy 2
+    COLUMNS["NumPy, strings"] = lambda values: np.array(values, dtype=np.dtypes.StringDType())
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_column_is_what_the_list_is(kind):
+    texts, labels = COLUMNS[kind](TEXTS), COLUMNS[kind](LABELS)
+    model = TextClassifier(random_state=0).fit(texts, labels)
+    assert model.predict_proba(texts).tolist() == EXPECTED
+    assert model.predict_proba(texts[:1]).tolist() == EXPECTED[:1]
+    assert model.predict(texts[:0]).tolist() == []
+    assert model.score(texts, labels) == 1.0
+    assert model.classes_.tolist() == sorted(set(LABELS))
+    assert TextClassifier(random_state=0).partial_fit(texts, labels).predict_proba(texts).tolist() == EXPECTED
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "Polars", "Arrow"])
+def test_a_frame_of_one_column_is_that_column_and_of_two_is_refused(frame):
+    model = TextClassifier(random_state=0).fit(frame({"text": TEXTS}), LABELS)
+    assert model.predict_proba(frame({"text": TEXTS})).tolist() == EXPECTED
+    assert model.predict_proba(frame({"text": TEXTS[:1]})).tolist() == EXPECTED[:1]
+    with pytest.raises(ValueError, match=r"must be one column of texts, got the shape \(60, 2\): pass one, as X\["):
+        model.predict(frame({"text": TEXTS, "title": TEXTS}))
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (pd.Series(["a", None, "b"], dtype=object), "None"),
+        (pd.Series(["a", np.nan, "b"], dtype=object), "nan"),
+        (pd.Series(["a", None, "b"], dtype="string"), "<NA>"),
+        (pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.string())), "<NA>"),
+        (pd.Series(["a", pd.NaT, "b"], dtype=object), "NaT"),
+        (pd.Series(["a", None, "b"], dtype="category"), "nan"),
+        (pl.Series(["a", None, "b"]), "None"),
+        (pa.array(["a", None, "b"]), "None"),
+        (np.array(["a", None, "b"], dtype=object), "None"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{type(value).__module__.split('.')[0]}",
+)
+def test_the_row_of_a_missing_value_is_named(column, found):
+    with pytest.raises(ValueError, match=rf"X must hold texts, got {found} in row 1: fill missing texts in with ''"):
+        TextClassifier().fit(column, ["x", "y", "x"])
+    with pytest.raises(ValueError, match=f"y holds {found} in row 1: every row needs a label; drop the row"):
+        TextClassifier().fit(["a", "b", "c"], column)
+    with pytest.raises(ValueError, match=f"y holds {found} in row 1"):
+        ExtremeClassifier().fit(np.eye(3), column)
+
+
+def test_numbers_and_lists_in_a_column_are_no_texts():
+    for column, found in ((pl.Series([1, 2]), "1"), (pl.Series([["a"], ["b"]]), r"\['a'\]"), (np.eye(2)[0], "1.0")):
+        with pytest.raises(ValueError, match=f"got {found} in row 0: convert it with str"):
+            TextClassifier().fit(column, ["x", "y"])
+
+
+def test_lists_of_labels_may_be_a_column():
+    lists = [[label, "any"] for label in LABELS]
+    expected = TextClassifier(random_state=0).fit(TEXTS, lists).predict_proba(TEXTS).tolist()
+    for column in (pd.Series(lists), pl.Series(lists), pa.array(lists)):
+        model = TextClassifier(random_state=0).fit(TEXTS, column)
+        assert model.predict_proba(TEXTS).tolist() == expected
+        assert model.predict(TEXTS[:1]) == [sorted(lists[0])]

@@ -1,0 +1,183 @@
+"""TextClassifier with so many labels that a network takes the place of linear models: all answers still hold."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from test_text_cli import sparsenet
+
+from sparsenet import ModelError, TextClassifier, storage
+from sparsenet.text import settings
+from sparsenet.text.network import NetworkModel
+
+FILLER = [f"filler{i}" for i in range(40)]
+
+
+def planted(n: int, n_labels: int = 60, seed: int = 0, first: int = 0) -> tuple[list[str], list[str]]:
+    """Texts whose label shows in two of three words that are its own."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(first, first + n_labels, n)
+    texts = [
+        " ".join(rng.permutation([*rng.choice([f"w{i}a", f"w{i}b", f"w{i}c"], 2), *rng.choice(FILLER, 6)]))
+        for i in numbers
+    ]
+    return texts, [f"label{i:03d}" for i in numbers]
+
+
+@pytest.fixture(scope="module")
+def model() -> TextClassifier:
+    return TextClassifier(method="network", random_state=0, n_jobs=1).fit(*planted(2500))
+
+
+TEST = planted(200, seed=1)
+
+
+def test_planted_labels_are_learnt(model):
+    assert isinstance(model._fitted.model, NetworkModel)
+    assert model.score(*TEST) > 0.9
+    assert 0.85 < model.validation_score_ <= 1
+    assert len(model.classes_) == 60
+    assert model.n_texts_ == 2500
+
+
+def test_many_labels_take_this_road_by_themselves(monkeypatch):
+    texts, labels = planted(600)
+    assert not isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
+    monkeypatch.setattr(settings, "MOST_PRODUCTS", 1e5)
+    assert isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
+    linear = TextClassifier(random_state=0, method="linear").fit(texts, labels)
+    assert not isinstance(linear._fitted.model, NetworkModel)
+
+
+def test_answers_agree_with_each_other(model):
+    texts = TEST[0] + ["", "unheard-of", "\ud800 surrogate w3a w3b"]
+    labels = model.predict(texts)
+    probabilities = model.predict_proba(texts)
+    assert probabilities.shape == (203, 60)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    assert labels.tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
+    assert [model.predict_one(text) for text in texts] == labels.tolist()
+    best = model.predict_topk(texts, k=3)
+    np.testing.assert_allclose(best.data.reshape(-1, 3), -np.sort(-probabilities, axis=1)[:, :3], rtol=1e-5)
+    assert model.classes_[model.decision_function(texts).argmax(axis=1)].tolist() == labels.tolist()
+
+
+def test_no_text_at_all_has_no_answers(model):
+    assert model.predict([]).shape == (0,)
+    assert model.predict_proba([]).shape == (0, 60)
+    assert model.predict_topk([]).shape == (0, 60)
+    assert model.decision_function([]).shape == (0, 60)
+
+
+def test_probabilities_can_be_believed(model):
+    sure = model.predict_proba(TEST[0]).max(axis=1).mean()
+    assert abs(sure - model.score(*TEST)) < 0.1
+
+
+def test_of_more_labels_than_compete_the_others_have_no_probability():
+    texts, labels = planted(1500, n_labels=150)
+    model = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)
+    probabilities = model.predict_proba(texts[:50])
+    assert (np.count_nonzero(probabilities, axis=1) <= 100).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    everything = model.predict_topk(texts[:50], k=150)
+    np.testing.assert_allclose(everything.toarray(), probabilities, rtol=1e-5)
+
+
+def test_threads_change_nothing(model):
+    more = TextClassifier(method="network", random_state=0, n_jobs=2).fit(*planted(2500))
+    np.testing.assert_array_equal(more.decision_function(TEST[0]), model.decision_function(TEST[0]))
+
+
+def test_several_labels_a_text():
+    texts, labels = planted(2000, n_labels=30)
+    others, more = planted(2000, n_labels=30, seed=6)
+    both = [f"{a} {b}" for a, b in zip(texts, others, strict=True)]
+    y = [sorted({a, b}) for a, b in zip(labels, more, strict=True)]
+    model = TextClassifier(method="network", random_state=0).fit(both, y)
+    assert model.score(both, y) > 0.95
+    assert np.mean([sorted(a) == b for a, b in zip(model.predict(both), y, strict=True)]) > 0.8
+    assert model.predict_proba(both[:10]).shape == (10, 30)
+
+
+def test_save_load_and_pickle(model, tmp_path):
+    model.save(tmp_path / "model")
+    expected = model.predict_proba(TEST[0])
+    for copy in (TextClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(copy.predict_proba(TEST[0]), expected)
+        assert copy.get_params() == model.get_params()
+        assert copy.validation_score_ == model.validation_score_
+    arrays, metadata = storage.load(tmp_path / "model")
+    for change, message in [
+        ({"feature_weights": arrays["feature_weights"][:-1]}, "feature_weights must be"),
+        ({"network.output.weight": arrays["network.output.weight"][:-1]}, "output.weight"),
+    ]:
+        storage.save(tmp_path / "wrong", {**arrays, **change}, metadata)
+        with pytest.raises(ModelError, match=message):
+            TextClassifier.load(tmp_path / "wrong")
+
+
+def test_explanations_sum_to_the_score(model):
+    text, label = TEST[0][0], TEST[1][0]
+    found = model.explain(text)
+    assert found.label == label
+    assert found.bias + sum(part.score for part in found.parts) == pytest.approx(found.score, abs=1e-4)
+    assert found.score == pytest.approx(model.decision_function([text]).max(), abs=1e-5)
+    assert any(part.name.startswith(f"w{int(label[5:])}") for part in found.parts[:4])
+
+
+def test_partial_fit_learns_labels_and_words_that_it_never_saw(model):
+    copy = pickle.loads(pickle.dumps(model))
+    for seed in range(3):
+        copy.partial_fit(*planted(600, n_labels=20, first=50, seed=10 + seed))
+    assert len(copy.classes_) == 70
+    assert copy.n_texts_ == 4300
+    assert copy.label_counts_.sum() == 4300
+    assert copy.score(*planted(100, n_labels=10, first=60, seed=20)) > 0.8
+    assert copy.score(*TEST) > 0.8, "what was known is still known"
+    assert len(model.classes_) == 60
+
+
+def test_compress_keeps_the_deep_path_and_what_matters_of_the_wide(model, tmp_path):
+    copy = pickle.loads(pickle.dumps(model))
+    copy.save(tmp_path / "whole")
+    whole = sum(file.stat().st_size for file in (tmp_path / "whole").iterdir())
+    report = copy.compress(whole // 3, *TEST)
+    copy.save(tmp_path / "small")
+    assert sum(file.stat().st_size for file in (tmp_path / "small").iterdir()) == report.bytes_after <= whole // 3
+    assert report.weights_after < report.weights_before
+    assert report.accuracy_after > 0.85
+    np.testing.assert_allclose(
+        TextClassifier.load(tmp_path / "small").decision_function(TEST[0]), copy.decision_function(TEST[0]), atol=1e-4
+    )
+    with pytest.raises(ValueError, match="the rows of the hidden layer"):
+        copy.compress(1000)
+
+
+def test_weights_of_classes_are_refused():
+    with pytest.raises(ValueError, match="class_weight must be None"):
+        TextClassifier(method="network", class_weight="balanced").fit(*planted(300))
+
+
+def test_a_network_that_does_not_fit_is_refused_in_words():
+    with pytest.raises(MemoryError, match=r"the limit is 1\.0 MB: lower bits"):
+        TextClassifier(method="network", memory_limit="1MB").fit(*planted(300))
+
+
+def test_a_time_budget_ends_the_training():
+    short = TextClassifier(method="network", time_budget=0, validation_fraction=0, random_state=0).fit(*planted(600))
+    assert short._fitted.model.network.n_iter_ <= 1
+    assert short.validation_score_ is None
+
+
+def test_the_command_line(tmp_path, monkeypatch):
+    texts, labels = planted(1500)
+    (tmp_path / "train.txt").write_text("".join(f"__label__{b} {a}\n" for a, b in zip(texts, labels, strict=True)))
+    TextClassifier(method="network", random_state=0).fit(tmp_path / "train.txt").save(tmp_path / "model")
+    done = sparsenet("evaluate", tmp_path / "model", tmp_path / "train.txt", "--json")
+    assert json.loads(done.stdout)["P@1"] > 0.9, done.stderr
+    done = sparsenet("predict", tmp_path / "model", "--k", "2", stdin=texts[0].encode())
+    assert done.stdout.decode().startswith(labels[0] + ":")

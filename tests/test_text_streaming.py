@@ -1,0 +1,129 @@
+"""Training from files that need not fit into memory: text is never held, and features may lie in temporary files."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from test_text import planted
+from test_text_files import write
+
+from sparsenet import TextClassifier
+from sparsenet.text import corpus, featuriser, inputs, settings
+from sparsenet.text.spilling import Spill
+
+COLUMNS = {"text": "review", "target": "topic"}
+
+
+def assert_equal(one: TextClassifier, other: TextClassifier) -> None:
+    for name in ("matrix", "factors", "bias"):
+        np.testing.assert_array_equal(getattr(one._fitted.model, name), getattr(other._fitted.model, name))
+    assert one.validation_score_ == other.validation_score_
+    assert one.classes_.tolist() == other.classes_.tolist()
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.txt"])
+def test_batches_and_temporary_files_change_nothing(tmp_path, monkeypatch, name):
+    texts, labels = planted(700)
+    write(tmp_path / name, texts, labels)
+    expected = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    monkeypatch.setattr(inputs, "BATCH_CHARACTERS", 3000)
+    monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
+    columns = COLUMNS if name != "t.txt" else {}
+    assert_equal(TextClassifier(random_state=0, n_jobs=1).fit(tmp_path / name, **columns), expected)
+    spilt = TextClassifier(random_state=0, n_jobs=1, memory_limit="64kB").fit(tmp_path / name, **columns)
+    assert_equal(spilt, expected)
+
+
+def test_more_text_than_characters_are_taken_from(tmp_path, monkeypatch):
+    texts, labels = planted(700)
+    write(tmp_path / "t.csv", texts, labels)
+    monkeypatch.setattr(inputs, "BATCH_CHARACTERS", 3000)
+    for module in (settings, corpus):
+        monkeypatch.setattr(module, "CHARACTERS_UP_TO", 5000)
+    expected = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
+    assert expected._fitted.vocabulary.rules.char_high == 0
+    assert {trial["word_ngrams"] for trial in expected.search_} == {1, 2, 3}
+    streamed = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(tmp_path / "t.csv", **COLUMNS)
+    assert_equal(streamed, expected)
+    assert streamed.search_ == expected.search_
+
+
+def test_several_labels_in_a_column(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\n" + "one two,a|b\nthree,b\n" * 20)
+    model = TextClassifier(random_state=0).fit(tmp_path / "t.csv", label_delimiter="|")
+    assert model.classes_.tolist() == ["a", "b"]
+    assert model.predict(["three"]) == [["b"]]
+
+
+def test_a_network_takes_points_from_temporary_files(tmp_path, monkeypatch):
+    texts, labels = planted(700)
+    write(tmp_path / "t.csv", texts, labels)
+    monkeypatch.setattr(Spill, "within", classmethod(lambda cls, _: cls(1000)))
+    one = TextClassifier(random_state=0, n_jobs=1, method="network").fit(tmp_path / "t.csv", **COLUMNS)
+    other = TextClassifier(random_state=0, n_jobs=1, method="network").fit(texts, labels)
+    np.testing.assert_array_equal(one.decision_function(texts[:50]), other.decision_function(texts[:50]))
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+def test_arrays_large_and_small(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    numbers = np.arange(size, dtype=np.int32)
+    for most_bytes in (100, 10_000):
+        spill = Spill(most_bytes)
+        array = spill.empty(size, np.float32)
+        assert array.shape == (size,)
+        array[:] = numbers
+        pieces = spill.pieces(np.int32)
+        for begin in range(0, size, 7):
+            pieces.append(numbers[begin : begin + 7])
+        np.testing.assert_array_equal(pieces.joined(), numbers)
+        np.testing.assert_array_equal(array, numbers)
+        mapped = array.base is not None
+        assert mapped == (4 * size > most_bytes)
+    del array, pieces
+    gc.collect()
+    assert os.listdir(tmp_path) == [], "a temporary file has no name"
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_full_disk_is_an_error(monkeypatch):
+    def full(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        Spill(10).empty(100, np.float32)
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from sparsenet import TextClassifier
+model = TextClassifier(random_state=0, n_jobs=1).fit(sys.argv[1])
+status = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+print(len(model.classes_), status["VmHWM"].split()[0])  # ru_maxrss would be that of pytest, if larger
+"""
+
+
+def test_memory_does_not_grow_with_the_raw_text(tmp_path):
+    """Thirty megabytes against nine, with the same features: words that come again are counted."""
+    texts, labels = planted(4000)
+    peaks = []
+    for times in (60, 200):
+        lines = (f"__label__{label} {(text + ' ') * times}\n" for text, label in zip(texts, labels, strict=True))
+        (tmp_path / "t.txt").write_text("".join(lines))
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, tmp_path / "t.txt"], capture_output=True, text=True, timeout=300, check=True
+        )
+        n_labels, peak = map(int, done.stdout.split())
+        assert n_labels == 3
+        peaks.append(peak * 1024)
+        size = (tmp_path / "t.txt").stat().st_size
+    assert size > 29 << 20
+    assert peaks[1] - peaks[0] < 8 << 20, "of 21 MB more text"
