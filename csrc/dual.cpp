@@ -30,7 +30,7 @@ void shuffle(int32_t* order, int64_t count, Random& random) {
 }
 
 // Passes over those alone that do not rest: others can have become wrong by then.
-constexpr int32_t kMostShortPasses = 8;
+constexpr int32_t kMostShortPasses = 9;
 
 int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
   std::vector<float> alpha(n * width, 0.0f);
