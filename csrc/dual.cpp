@@ -29,8 +29,9 @@ void shuffle(int32_t* order, int64_t count, Random& random) {
   for (int64_t i = count - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
 }
 
-// Passes over those alone that do not rest: others can have become wrong by then.
-constexpr int32_t kMostShortPasses = 8;
+// Passes over those alone that do not rest: others can have become wrong by then. On reddit-titles, of which a part was
+// held out, ten passes with this had 28.9 % right, with 9 (one pass over all points) 28.3 at half the time.
+constexpr int32_t kMostShortPasses = 4;
 
 int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
   std::vector<float> alpha(n * width, 0.0f);

@@ -416,7 +416,7 @@ def dual_train(
 
     weight (n_blocks, d + 1, width), zero on entry, the last row the biases; a width of 1, 4, 8 or 16. A point that
     violates optimality by no more than half of `tolerance` rests, until those that do not are within `tolerance`, or
-    have had eight passes; then all are visited again. A block stops after `most_epochs` passes, long or short, or when
+    have had four passes; then all are visited again. A block stops after `most_epochs` passes, long or short, or when
     in a pass over all points none violates optimality by more than `tolerance`. `epochs` (n_blocks,) receives the
     passes taken.
     """

@@ -47,6 +47,7 @@ def test_answers_agree_with_each_other():
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
     assert labels.tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
     assert [model.predict_one(text) for text in texts] == labels.tolist()
+    assert [model.predict([text])[0] for text in texts] == labels.tolist()
     best = model.predict_topk(texts, k=2)
     assert best.shape == (len(texts), 3)
     assert model.classes_[best.indices.reshape(-1, 2)[:, 0]].tolist() == labels.tolist()

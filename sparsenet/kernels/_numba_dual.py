@@ -7,7 +7,7 @@ import numpy as np
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
 
 _STILL = np.float32(1e-6)
-_MOST_SHORT_PASSES = 8
+_MOST_SHORT_PASSES = 4
 
 
 @checked(

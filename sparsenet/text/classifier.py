@@ -181,11 +181,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def predict_one(self, text: str) -> Any:
         """Return the best label of one text, of a linear model in microseconds."""
         fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
-        try:
-            best = fitted.answers.best(text)
-        except UnicodeEncodeError:  # half of a surrogate pair
-            best = fitted.answers.best(text.encode("utf-8", "replace").decode())
-        return fitted.target.classes[best]
+        return fitted.target.classes[fitted.answers.best(text)]
 
     def predict_topk(self, X: Any, k: int = 5) -> csr_array:
         """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""

@@ -14,7 +14,7 @@ from sparsenet.text.linear import LinearRules
 CHARACTERS_UP_TO = 8 << 20
 METHODS = ("auto", "linear", "network")
 #: All labels are trained against all texts while that takes no more products of a feature and a weight than this, a
-#: pass: some minutes of one core. Beyond, a network is trained, which computes some thousands of labels a step.
+#: pass: a minute or two of one core. Beyond, a network is trained, which computes some thousands of labels a step.
 MOST_PRODUCTS = 2e10
 #: With more labels, nothing is held out unless that is asked for.
 MOST_MEASURED = 1000
