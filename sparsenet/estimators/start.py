@@ -90,7 +90,7 @@ def _answers(
 ) -> _Answers | None:
     """Score the sample by unit starts of some labels, each point left out of the centroids of its own.
 
-    None if the scores are too large for float32, on which no training can end well.
+    None if there is nothing to tell apart, or if scores are too large for float32, on which no training can end well.
     """
     active, counts = _some_labels(truth, np.diff(label_points.indptr), rng)
     sums = centroids(features, label_points.take(active), config.budget, threads)
@@ -101,6 +101,8 @@ def _answers(
     slots[active] = np.arange(len(active))
     point, row = np.repeat(np.arange(len(truth)), np.diff(truth.indptr)), slots[truth.indices]
     point, row = point[row >= 0], row[row >= 0]
+    if len(row) == dots.size:
+        return None
 
     length = lengths(sums)
     true = _left_out(dots[row, point].astype(np.float64), length[row], counts[row], sample, point, config)
