@@ -27,16 +27,17 @@ BINS, BLOCK = 4096, 256
 FEWEST_ANSWERS = 50
 #: The start for points of length 1 stays between these whatever the sample says.
 SHORTEST, LONGEST = 0.05, 32.0
-#: What Adagrad moves a weight by at first, as a share of the root mean square of the starting weights.
-FIRST_STEP = 0.5
+#: What Adagrad moves a weight by at first, as a share of the root mean square of the starting weights; less where
+#: labels have fewer points than these on average, which large steps learn by heart.
+FIRST_STEP, ENOUGH_POINTS = 0.8, 20
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """Scores of pairs of a point and a label, and how many pairs have each: those that belong together, then others."""
+    """Scores of pairs of a point and a label, and what each weighs: first those that belong together, then others."""
 
     scores: F64
-    counts: F64
+    weights: F64
     n_true: int
 
 
@@ -55,9 +56,12 @@ def fitted_norm(features: Rows, labels: Rows, label_points: Rows, config: WideCo
 
 def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
     """Return the rate of Adagrad that suits the size of the starting weights of `path`."""
-    held = np.diff(path.indptr) > 0
-    squares = np.square(start_lengths(config, label_counts[held])).sum()
-    return float(f"{FIRST_STEP * np.sqrt(squares / max(len(path.indices), 1)):.3g}")
+    counts = label_counts[np.diff(path.indptr) > 0]
+    if not len(counts):
+        return FIRST_STEP
+    typical = np.sqrt(np.square(start_lengths(config, counts)).sum() / len(path.indices))
+    caution = np.sqrt(min(1.0, counts.mean() / ENOUGH_POINTS))
+    return float(f"{FIRST_STEP * caution * typical:.3g}")
 
 
 def fitted_path(
@@ -104,26 +108,34 @@ def _answers(
     if len(row) == dots.size:
         return None
 
+    # A label counts as much as any other: the frequent ones, in most pairs, are soon moved from wherever they start.
+    share = 1 / np.maximum(np.bincount(row, minlength=len(active)), 1)
     length = lengths(sums)
-    true = _left_out(dots[row, point].astype(np.float64), length[row], counts[row], sample, point, config)
+    others = counts[row] > 1
+    # What a point adds to its own score, on the features that its label holds.
+    held = replace(sums, data=np.ones_like(sums.data))
+    added = _dots(held, replace(sample, data=np.square(sample.data)), threads)[row, point].astype(np.float64)
+    true = _left_out(dots[row, point].astype(np.float64), added, length[row], counts[row], config)[others]
     dots *= (start_lengths(config, counts) / np.maximum(length, 1e-15)).astype(np.float32)[:, None]
     dots[row, point] = np.nan
-    false, counted = _binned(dots)
-    return _Answers(np.concatenate((true, false)), np.concatenate((np.ones(len(true)), counted)), len(true))
+    false, weights = _binned(dots, share)
+    return _Answers(np.concatenate((true, false)), np.concatenate((share[row][others], weights)), len(true))
 
 
-def _binned(scores: NDArray[np.float32]) -> tuple[F64, F64]:
-    """Return the means of bins of scores, but for those that are not a number, and how many are in each."""
+def _binned(scores: NDArray[np.float32], share: F64) -> tuple[F64, F64]:
+    """Return the means of bins of scores, but for those that are not a number, and the sums of their rows' shares."""
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
-    counts, totals = np.zeros(BINS), np.zeros(BINS)
+    weights, totals = np.zeros(BINS), np.zeros(BINS)
     for begin in range(0, len(scores), BLOCK):
         block = scores[begin : begin + BLOCK]
-        block = block[~np.isnan(block)].astype(np.float64)
-        bins = ((block - low) * ((BINS - 1) / max(high - low, 1e-30))).astype(np.int64)
-        counts += np.bincount(bins, minlength=BINS)
-        totals += np.bincount(bins, weights=block, minlength=BINS)
-    held = counts > 0
-    return totals[held] / counts[held], counts[held]
+        number = ~np.isnan(block)
+        weight = np.broadcast_to(share[begin : begin + BLOCK, None], block.shape)[number]
+        values = block[number].astype(np.float64)
+        bins = ((values - low) * ((BINS - 1) / max(high - low, 1e-30))).astype(np.int64)
+        weights += np.bincount(bins, weights=weight, minlength=BINS)
+        totals += np.bincount(bins, weights=weight * values, minlength=BINS)
+    held = weights > 0
+    return totals[held] / weights[held], weights[held]
 
 
 def _some_labels(truth: Rows, counts: I64, rng: np.random.Generator) -> tuple[I64, I64]:
@@ -146,21 +158,17 @@ def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
     return tile
 
 
-def _left_out(dots: F64, length: F64, counts: I64, sample: Rows, point: I64, config: WideConfig) -> F64:
-    """Score points by the starts of their own labels as these would be without them; labels of one point drop out."""
-    squares = np.square(lengths(sample))[point]
-    others = counts > 1
-    # With the whole point taken away, features that the budget cut off included: those labels have many points.
-    rest = np.sqrt(np.maximum(length**2 - 2 * dots + squares, 1e-12))
-    scores = np.maximum(dots - squares, 0) / rest * start_lengths(config, counts - 1)
-    return np.asarray(scores[others], np.float64)
+def _left_out(dots: F64, added: F64, length: F64, counts: I64, config: WideConfig) -> F64:
+    """Score points by the starts of their own labels as these would be without them."""
+    rest = np.sqrt(np.maximum(length**2 - 2 * dots + added, 1e-12))
+    return np.asarray((dots - added) / rest * start_lengths(config, counts - 1), np.float64)
 
 
 def _factor(answers: _Answers, steps: int = 30) -> float:
     """Fit yes and no to a factor times the scores plus a bias, by Newton's method; return the factor, 0 at least."""
-    x, weight, n_false = answers.scores, answers.counts, answers.counts[answers.n_true :].sum()
+    x, weight = answers.scores, answers.weights
     yes = np.arange(len(x)) < answers.n_true
-    fit = np.array([0.0, np.log(answers.n_true / max(n_false, 1.0))])
+    fit = np.array([0.0, np.log(weight[yes].sum() / max(weight[~yes].sum(), 1e-9))])
     loss = _loss(answers, yes, fit)
     for _ in range(steps):
         p = np.exp(-np.logaddexp(0, -(fit[0] * x + fit[1])))
@@ -169,15 +177,15 @@ def _factor(answers: _Answers, steps: int = 30) -> float:
         hessian = np.array([[(h * x * x).sum(), (h * x).sum()], [(h * x).sum(), h.sum()]])
         step = np.linalg.solve(hessian + 1e-9 * np.eye(2), np.array([(g * x).sum(), g.sum()]))
         new = _loss(answers, yes, fit - step)
-        while new > loss and np.abs(step).max() > 1e-6:
+        while not new < loss and np.abs(step).max() > 1e-6:
             step /= 2
             new = _loss(answers, yes, fit - step)
-        fit, gain, loss = fit - step, loss - new, new
-        if gain <= 1e-9 * loss:
+        if not new < loss * (1 - 1e-9):
             break
+        fit, loss = fit - step, new
     return max(float(fit[0]), 0.0)
 
 
 def _loss(answers: _Answers, yes: NDArray[np.bool_], fit: F64) -> float:
     z = fit[0] * answers.scores + fit[1]
-    return float((answers.counts * np.logaddexp(0, np.where(yes, -z, z))).sum())
+    return float((answers.weights * np.logaddexp(0, np.where(yes, -z, z))).sum())
