@@ -142,7 +142,8 @@ def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed
     problem = Problem(rows, labels, exclusive, None, seed, threads, Spill.within(settings.memory_limit))
     columns = problem.columns(labels) if width == 1 else labels
     points = vocabulary.points(rows, threads)
-    weight = linear.train(points, columns, settings.linear, seed, threads, start=start)
+    stiffness = (fitted.n_texts + len(labels)) / max(len(labels), 1)
+    weight = linear.train_on(points, columns, settings.linear, seed, threads, start, stiffness)
     model = LinearModel.rounded(weight).calibrated(fitted.model.steepness, fitted.model.shift)
     return Fitted(new, vocabulary, model, *about, weight)
 

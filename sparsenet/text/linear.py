@@ -81,6 +81,24 @@ def train(
     return np.ascontiguousarray(weight.transpose(1, 0, 2).reshape(points.width + 1, -1)[:, :n_labels])
 
 
+def train_on(
+    points: Rows, labels: Rows, rules: LinearRules, seed: int, threads: int, start: F32, stiffness: float
+) -> F32:
+    """Return weights like `train`, from `start`, with biases that it costs `stiffness` times as much to move.
+
+    A bias is about all texts, those before included, and a few new ones of one label do not make that frequent: of the
+    other labels' texts of trec6 44 % would be right after five of a new one, with this 93 %, as before. To the
+    solver a bias is the weight of a constant 1; points that are longer make everything else easier to move.
+    """
+    longer = np.float32(np.sqrt(stiffness))
+    points, rules = replace(points, data=points.data * longer), replace(rules, cost=rules.cost / stiffness)
+    start = start.copy()
+    start[:-1] /= longer
+    weight = train(points, labels, rules, seed, threads, start=start)
+    weight[:-1] *= longer
+    return weight
+
+
 def block_width(n_labels: int) -> int:
     """Return how many labels are trained at a time, one of those that the kernel has."""
     return next((width for width in (1, 4, 8) if n_labels <= width), 16)
