@@ -171,9 +171,10 @@ def test_the_command_line_draws_what_it_measures(model, tmp_path):
     (tmp_path / "test.txt").write_text(lines + "__label__unknown a zebra\n")
     sparsenet("evaluate", tmp_path / "model", tmp_path / "test.txt", "--k", 1, "--plot", tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    code, _, said = run("evaluate", tmp_path / "model", tmp_path / "test.txt", "--k", 1, "--plot", tmp_path / "p.doc")
-    assert code == 1
-    assert "'doc' is not supported" in said
+    for place, reason in (("p.doc", "must end in one of .png, .svg, .pdf"), ("no/p.png", "there is no directory")):
+        code, _, said = run("evaluate", tmp_path / "model", tmp_path / "test.txt", "--k", 1, "--plot", tmp_path / place)
+        assert code == 2
+        assert reason in " ".join(said.replace("│", " ").split())
 
 
 def test_the_command_line_draws_models_of_points_too(tmp_path):

@@ -10,6 +10,8 @@ import typer
 
 #: Ids and counts are 32-bit integers.
 MOST = 2**31 - 1
+#: Suffixes of pictures.
+PICTURES = (".png", ".svg", ".pdf")
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of a trained model.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to stdout.")]
@@ -33,10 +35,22 @@ TargetColumn = Annotated[
 LabelDelimiter = Annotated[
     str | None, typer.Option(help="What separates several labels in a column.", show_default="one label a text")
 ]
+
+
+def picture(path: Path | None) -> Path | None:
+    """Refuse what no picture can be written to, before there is one."""
+    if path is not None and path.suffix.lower() not in PICTURES:
+        raise typer.BadParameter(f"{path} must end in one of {', '.join(PICTURES)}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no directory {path.parent} to write {path.name} into")
+    return path
+
+
 Plot = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
+        callback=picture,
         help="Draw calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
         show_default=False,
     ),

@@ -181,6 +181,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def predict_one(self, text: str) -> Any:
         """Return the best label of one text, of a linear model in microseconds."""
         fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
+        if not isinstance(text, str):  # bytes are, in their way
+            [text] = check_texts([text])
         return fitted.target.classes[fitted.answers.best(text)]
 
     def predict_topk(self, X: Any, k: int = 5) -> csr_array:
