@@ -160,8 +160,11 @@ def grown_target(target: Target, y: Any) -> tuple[Target, Rows]:
             f"y holds labels such as {own.classes[0]!r}, the model knows such as {target.classes[0]!r}: "
             "use one type for all"
         )
-    classes = np.array(sorted({*target.classes.tolist(), *own.classes.tolist()}), dtype=target.classes.dtype.kind)
-    new = replace(target, classes=classes if classes.dtype.kind != "U" else np.asarray(classes))
+    dtype = np.result_type(target.classes, own.classes)
+    if dtype.kind == "f" and "f" not in (target.classes.dtype.kind, own.classes.dtype.kind):
+        raise ValueError(f"y holds {own.classes.dtype} labels, the model knows {target.classes.dtype}: use one type")
+    classes = np.array(sorted({*target.classes.tolist(), *own.classes.tolist()}), dtype=dtype)
+    new = replace(target, classes=classes, dtype=dtype)
     return new, new.encode(y)
 
 
