@@ -11,7 +11,9 @@ from test_text_cli import sparsenet
 
 from sparsenet import ModelError, TextClassifier, storage
 from sparsenet.text import settings
+from sparsenet.text.corpus import Corpus
 from sparsenet.text.network import NetworkModel
+from sparsenet.text.vocabulary import Vocabulary
 
 FILLER = [f"filler{i}" for i in range(40)]
 
@@ -155,6 +157,20 @@ def test_compress_keeps_the_deep_path_and_what_matters_of_the_wide(model, tmp_pa
     )
     with pytest.raises(ValueError, match="the rows of the hidden layer"):
         copy.compress(1000)
+
+
+def test_the_most_frequent_features_are_kept_and_exactly_so_many():
+    texts, labels = planted(60)
+    settings_ = settings.TextSettings.of(TextClassifier().get_params())
+    known = Corpus.of_texts(texts, labels, settings_, 1)
+    every = Vocabulary.learn(known.rules, known.rows, known.labels)
+    counts = dict(zip(*np.unique(known.rows.slots, return_counts=True), strict=True))
+    assert min(counts.values()) < max(counts.values())
+    for most in (1, 10, len(every) // 2, len(every) - 1, len(every), len(every) + 1):
+        kept = Vocabulary.learn(known.rules, known.rows, known.labels, most=most)
+        expected = sorted(sorted(counts, key=lambda slot: (-counts[slot], slot))[:most])
+        assert kept.slots.tolist() == expected
+        assert len(kept) == min(most, len(every))
 
 
 def test_weights_of_classes_are_refused():

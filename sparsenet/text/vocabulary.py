@@ -47,6 +47,14 @@ def _occurring(rows: TextRows, rules: FeatureRules) -> tuple[I32, I64]:
     return slots, texts[slots]
 
 
+def _most_frequent(texts: I64, most: int) -> NDArray[np.bool_]:
+    """Tell which `most` features are in the most texts; of those at the border, the first."""
+    border = np.partition(texts, -most)[-most]
+    kept = texts > border
+    kept[np.flatnonzero(texts == border)[: most - np.count_nonzero(kept)]] = True
+    return kept
+
+
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The slots that are features, ascending, and the weight of each.
@@ -64,10 +72,10 @@ class Vocabulary:
     def learn(cls, rules: FeatureRules, rows: TextRows, labels: Rows, most: int | None = None) -> Vocabulary:
         """Choose the features of some texts, at `most` so many if that is given, and weigh them by their labels."""
         slots, texts = _occurring(rows, rules)
-        least = least_texts(len(rows))
-        if most is not None and np.count_nonzero(texts >= least) > most:
-            least = int(np.partition(texts, -most)[-most]) + 1
-        slots, df = slots[texts >= least], texts[texts >= least].astype(np.float64)
+        kept = texts >= least_texts(len(rows))
+        if most is not None and np.count_nonzero(kept) > most:
+            kept = _most_frequent(texts, most)
+        slots, df = slots[kept], texts[kept].astype(np.float64)
         bare = cls(rules, slots, np.ones(len(slots), np.float32))
         weights = np.log((1 + len(rows)) / (1 + df)) + 1
         weights *= bare._divergence(rows, labels, df) ** 0.25
