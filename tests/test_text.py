@@ -200,6 +200,22 @@ def test_a_time_budget_buys_a_search():
     assert TextClassifier(random_state=0, time_budget=0).fit(*planted(400)).search_[1:] == []
 
 
+def test_score_weighs_texts_and_counts_unknown_labels_as_misses():
+    model = fitted()
+    texts, truth = ["a goal", "the team", "a zebra"], ["sport", "food", "animals"]
+    assert model.score(texts, truth) == pytest.approx(1 / 3)
+    assert model.score(texts, truth, sample_weight=[2, 1, 1]) == 0.5
+    assert model.score(texts, truth, sample_weight=np.array([0.0, 1.0, 5.0])) == 0.0
+    assert model.score(["a goal", "a zebra"], ["animals", "plants"]) == 0.0
+    for wrong in ([1, 1], [[1, 1, 1]], 1.0):
+        with pytest.raises(ValueError, match="sample_weight must have one number for each of 3 texts"):
+            model.score(texts, truth, sample_weight=wrong)
+    with pytest.raises(ValueError, match="X has 3 texts, y has 1 entries"):
+        model.score(texts, ["animals"])
+    with pytest.raises(ValueError, match="X holds no texts"):
+        model.score([], [])
+
+
 def test_answers_before_fit_are_refused():
     for method in ("predict", "predict_proba", "predict_topk", "decision_function"):
         with pytest.raises(NotFittedError):

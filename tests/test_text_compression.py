@@ -95,6 +95,7 @@ def test_the_report_says_what_was_measured_and_what_was_not():
         (("much",), "max_bytes must be a number of bytes"),
         ((4000, ["a text"]), "texts and labels must be given together"),
         ((4000, ["a text"], ["food", "food"]), "1 texts, y has 2 entries"),
+        ((4000, [], []), "X holds no texts"),
         ((4000, [None], ["food"]), "texts must hold texts"),
     ],
 )
@@ -104,6 +105,11 @@ def test_what_cannot_be_is_refused_and_changes_nothing(arguments, message):
     with pytest.raises(ValueError, match=message):
         model.compress(*arguments)
     assert saved_size(model, model._fitted) == before
+
+
+def test_labels_that_training_never_saw_are_misses():
+    report = fitted().compress(4000, ["a goal", "a match"], ["sports", "games"])
+    assert (report.accuracy_before, report.accuracy_after, report.n_texts) == (0.0, 0.0, 2)
 
 
 def test_a_compressed_model_of_few_labels_can_learn_on():

@@ -26,7 +26,7 @@ from sparsenet.text.corpus import Corpus
 from sparsenet.text.explain import Explanation, explain
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
-from sparsenet.text.inputs import check_lengths, check_texts, iter_texts
+from sparsenet.text.inputs import check_any, check_lengths, check_texts, iter_texts
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]
@@ -202,12 +202,16 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self._checked().answers.scores(check_texts(X), self._threads())
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of texts whose best label is right."""
+        """Return the share of texts whose best label is right; a label that was never learnt is a miss."""
         fitted, texts = self._checked(), check_texts(X)
+        check_any(texts)
         truth = fitted.target.encode(y, drop_unknown=True)
         check_lengths(texts, truth)
+        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        if weights is not None and weights.shape != (len(texts),):
+            raise ValueError(f"sample_weight must have one number for each of {len(texts)} texts, got {weights.shape}")
         hits = is_hit(fitted.answers.winners(texts, self._threads()), truth)
-        return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
+        return float(np.average(hits, weights=weights))
 
     def explain(self, text: str, label: Any = None) -> Explanation:
         """Say what each word and piece of a word adds to the score of a label, by default of the best one."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparsenet.batches import Rows
 from sparsenet.estimators.targets import Target
 from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract, extract_batches
-from sparsenet.text.inputs import Batch, check_lengths, no_label, nothing_to_learn
+from sparsenet.text.inputs import Batch, check_labelled, check_lengths, no_label, nothing_to_learn
 from sparsenet.text.settings import CHARACTERS_UP_TO, TextSettings
 from sparsenet.text.spilling import Spill
 
@@ -42,6 +42,7 @@ class Corpus:
         """Take texts that are in memory."""
         target, labels = Target.learn(y, classes)
         check_lengths(texts, labels)
+        check_labelled(labels)
         text, offsets = encode(texts)
 
         def features(rules: FeatureRules) -> TextRows:

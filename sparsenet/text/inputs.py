@@ -236,9 +236,19 @@ def _labels(cell: Any) -> list[str]:
     return [str(label) for label in cells]
 
 
+def check_any(texts: list[str]) -> None:
+    """Refuse no texts at all."""
+    if not texts:
+        raise ValueError("X holds no texts: there must be at least one")
+
+
 def check_lengths(texts: list[str], labels: Rows) -> None:
-    """Refuse labels that are not as many as the texts, or none."""
+    """Refuse labels that are not as many as the texts."""
     if len(texts) != len(labels):
         raise ValueError(f"X has {len(texts)} texts, y has {len(labels)} entries: y must have one for each text")
+
+
+def check_labelled(labels: Rows) -> None:
+    """Refuse to learn from texts none of which has a label."""
     if len(labels.indices) == 0:
         raise ValueError("y holds no label at all: at least one text must have one")
