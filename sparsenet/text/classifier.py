@@ -75,7 +75,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ----------
     classes_ : ndarray of shape (n_labels,)
     validation_score_ : float or None
-        Share of held-out texts whose best label was right, before the model saw them.
+        Share of held-out texts whose best label was right, before the model saw them; None if none were held out, and
+        once the model has learnt on.
     search_ : list of dict
         What was tried under a time budget, and its score.
     label_counts_ : ndarray of shape (n_labels,)
@@ -160,14 +161,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn from further texts, from where the model stands; labels and words may be new.
 
-        Each call moves the weights no further than the new texts ask for. `classes` may name labels that are to come.
+        Each call moves the weights no further than the new texts ask for. `classes` may name labels that are to come;
+        on later calls they are added to those that the model knows.
         """
         settings, texts = self._settings(), check_texts(X)
+        check_any(texts)
         if not self.__sklearn_is_fitted__():
             corpus = Corpus.of_texts(texts, y, settings, self._threads(), classes)
             return self._adopt(*fit(corpus, settings, run_seed(self.random_state), self._threads()))
         seed = run_seed(self.random_state, call=self._fitted.calls + 1)
-        return self._adopt(refit(self._fitted, texts, y, settings, seed, self._threads()), self.validation_score_, [])
+        # What was measured on held-out texts is of another model by now.
+        return self._adopt(refit(self._fitted, texts, y, classes, settings, seed, self._threads()), None, [])
 
     # --- answers ---
 

@@ -17,6 +17,7 @@ from sparsenet.text import calibration, linear
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract
 from sparsenet.text.fitted import Fitted
+from sparsenet.text.inputs import check_lengths
 from sparsenet.text.linear import LinearModel, LinearRules, both_classes
 from sparsenet.text.network import MOST_FEATURES, NetworkModel
 from sparsenet.text.settings import TextSettings
@@ -53,13 +54,18 @@ class Problem:
         n = int(indptr[-1])
         return Rows(indptr, np.zeros(n, np.int32), np.ones(n, np.float32), 1)
 
+    def weighed(self, rules: LinearRules, n_columns: int) -> tuple[LinearRules, F32 | None]:
+        """Return the rules and the costs of so many columns."""
+        costs = self.costs
+        if costs is None or n_columns == len(costs):
+            return rules, costs
+        # One column for two classes: its negative texts are the positive ones of the other.
+        return replace(rules, cost=rules.cost * float(costs[0])), costs[1:] / costs[0]
+
     def train(self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules) -> LinearModel:
         """Train a model on some of the texts."""
         points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
-        costs = self.costs
-        if costs is not None and columns.width == 1 != labels.width:
-            # One column for two classes: its negative texts are the positive ones of the other.
-            rules, costs = replace(rules, cost=rules.cost * float(costs[0])), costs[1:] / costs[0]
+        rules, costs = self.weighed(rules, columns.width)
         return linear.train_model(points, columns, rules, self.seed, self.threads, costs)
 
 
@@ -98,8 +104,7 @@ def fit_network(
 ) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
     """Do the same with a network, which learns nothing from the texts it is measured on."""
     labels, threads = problem.labels, problem.threads
-    if settings.class_weight is not None:
-        raise ValueError("class_weight must be None where there are so many labels and texts that a network is trained")
+    _check_unweighed(settings)
     vocabulary = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES)
     points, score = vocabulary.points(problem.rows, threads, problem.spill), None
     held = split(len(labels), settings.left_out(len(labels)), problem.seed)
@@ -115,11 +120,17 @@ def fit_network(
     return Fitted(target, vocabulary, model, counts, len(labels)), score, []
 
 
-def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed: int, threads: int) -> Fitted:
+def _check_unweighed(settings: TextSettings) -> None:
+    if settings.class_weight is not None:
+        raise ValueError("class_weight must be None where there are so many labels and texts that a network is trained")
+
+
+def refit(
+    fitted: Fitted, texts: list[str], y: Any, classes: Any, settings: TextSettings, seed: int, threads: int
+) -> Fitted:
     """Return the model after further texts, whose labels and words may be new."""
-    new, labels = grown_target(fitted.target, y)
-    if len(labels) != len(texts):
-        raise ValueError(f"X has {len(texts)} texts, y has {len(labels)} entries: y must have one for each text")
+    new, labels = grown_target(fitted.target, y, classes)
+    check_lengths(texts, labels)
     where = np.searchsorted(new.classes, fitted.target.classes) if len(new.classes) else np.empty(0, np.int64)
     text, offsets = encode(texts)
     rows = extract(text, offsets, fitted.vocabulary.rules, threads)
@@ -128,44 +139,57 @@ def refit(fitted: Fitted, texts: list[str], y: Any, settings: TextSettings, seed
     counts[where] += fitted.counts
     about = (counts, fitted.n_texts + len(labels), fitted.calls + 1)
     if isinstance(fitted.model, NetworkModel):
+        _check_unweighed(settings)
         network = fitted.model.learn_on(vocabulary.points(rows, threads), labels, (features, where), threads)
         return Fitted(new, vocabulary, network, *about)
     before = fitted.model.weights() if fitted.weight is None else fitted.weight
     exclusive = new.kind == "single"
     if exclusive and before.shape[1] == 1 and len(new.classes) > 2:
-        before = both_classes(before, 2)
+        before = both_classes(before, len(where))
+    if exclusive and len(where) == 1 and len(new.classes) == 2 and where[0] == 0:
+        before = -before  # the column of the one label was its own, and is now that of the second
     width = 1 if exclusive and before.shape[1] == 1 else len(new.classes)
     start = np.zeros((len(vocabulary) + 1, width), np.float32)
     start[-1] = -1  # what a label is that no text has had
     places = np.arange(1) if width == 1 else where
     start[np.ix_(np.append(features, len(vocabulary)), places)] = before
-    problem = Problem(rows, labels, exclusive, None, seed, threads, Spill.within(settings.memory_limit))
+    costs = class_costs(settings.class_weight, new, counts)
+    problem = Problem(rows, labels, exclusive, costs, seed, threads, Spill.within(settings.memory_limit))
     columns = problem.columns(labels) if width == 1 else labels
+    rules, costs = problem.weighed(settings.linear, width)
     points = vocabulary.points(rows, threads)
     stiffness = (fitted.n_texts + len(labels)) / max(len(labels), 1)
-    weight = linear.train_on(points, columns, settings.linear, seed, threads, start, stiffness)
+    weight = linear.train_on(points, columns, rules, seed, threads, start, stiffness, costs)
     model = LinearModel.rounded(weight).calibrated(fitted.model.steepness, fitted.model.shift)
     return Fitted(new, vocabulary, model, *about, weight)
 
 
-def grown_target(target: Target, y: Any) -> tuple[Target, Rows]:
-    """Return a target that knows the labels of y too, and y in its terms."""
+def grown_target(target: Target, y: Any, classes: Any = None) -> tuple[Target, Rows]:
+    """Return a target that knows the labels of y and of `classes` too, and y in its terms."""
     own, _ = Target.learn(y)
     if own.kind != target.kind:
         raise ValueError(f"y must be of the kind {target.kind!r} as it was before, got the kind {own.kind!r}")
     if target.kind in ("dense", "sparse"):
-        return target, target.encode(y)
-    if (own.classes.dtype.kind in "OU") != (target.classes.dtype.kind in "OU"):
-        raise ValueError(
-            f"y holds labels such as {own.classes[0]!r}, the model knows such as {target.classes[0]!r}: "
-            "use one type for all"
-        )
-    dtype = np.result_type(target.classes, own.classes)
-    if dtype.kind == "f" and "f" not in (target.classes.dtype.kind, own.classes.dtype.kind):
-        raise ValueError(f"y holds {own.classes.dtype} labels, the model knows {target.classes.dtype}: use one type")
-    classes = np.array(sorted({*target.classes.tolist(), *own.classes.tolist()}), dtype=dtype)
-    new = replace(target, classes=classes, dtype=dtype)
+        return target, target.encode(y, classes=classes)
+    known = _with_labels(target.classes, own.classes, "y")
+    if classes is not None:
+        known = _with_labels(known, Target.learn(classes)[0].classes, "classes")
+    new = replace(target, classes=known, dtype=known.dtype)
     return new, new.encode(y)
+
+
+def _with_labels(known: NDArray[Any], more: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return labels and further ones, ascending, in a type that holds all of them."""
+    if len(more) == 0:
+        return known
+    if (more.dtype.kind in "OU") != (known.dtype.kind in "OU"):
+        raise ValueError(
+            f"{name} holds labels such as {more[0]!r}, the model knows such as {known[0]!r}: use one type for all"
+        )
+    dtype = np.result_type(known, more)
+    if dtype.kind == "f" and "f" not in (known.dtype.kind, more.dtype.kind):  # which not all of 64 bits fit into
+        raise ValueError(f"{name} holds {more.dtype} labels, the model knows {known.dtype}: use one type for all")
+    return np.array(sorted({*known.tolist(), *more.tolist()}), dtype=dtype)
 
 
 # --- measuring on held-out texts ---
@@ -236,7 +260,7 @@ def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 |
         return np.asarray(counts.sum() / np.maximum(counts, 1) / len(counts), np.float32)
     unknown = set(weight) - set(target.classes.tolist())
     if unknown:
-        raise ValueError(f"class_weight names {sorted(unknown)[0]!r}, which is no label of y")
+        raise ValueError(f"class_weight names {min(unknown, key=repr)!r}, which is no label of y")
     found = np.array([weight.get(label, 1.0) for label in target.classes.tolist()], np.float32)
     if not np.all(np.isfinite(found) & (found > 0)):
         raise ValueError("class_weight must hold positive numbers")

@@ -82,7 +82,14 @@ def train(
 
 
 def train_on(
-    points: Rows, labels: Rows, rules: LinearRules, seed: int, threads: int, start: F32, stiffness: float
+    points: Rows,
+    labels: Rows,
+    rules: LinearRules,
+    seed: int,
+    threads: int,
+    start: F32,
+    stiffness: float,
+    costs: F32 | None = None,
 ) -> F32:
     """Return weights like `train`, from `start`, with biases that it costs `stiffness` times as much to move.
 
@@ -94,7 +101,7 @@ def train_on(
     points, rules = replace(points, data=points.data * longer), replace(rules, cost=rules.cost / stiffness)
     start = start.copy()
     start[:-1] /= longer
-    weight = train(points, labels, rules, seed, threads, start=start)
+    weight = train(points, labels, rules, seed, threads, costs=costs, start=start)
     weight[:-1] *= longer
     return weight
 

@@ -78,7 +78,9 @@ class Vocabulary:
         slots, df = slots[kept], texts[kept].astype(np.float64)
         bare = cls(rules, slots, np.ones(len(slots), np.float32))
         weights = np.log((1 + len(rows)) / (1 + df)) + 1
-        weights *= bare._divergence(rows, labels, df) ** 0.25
+        divergence = bare._divergence(rows, labels, df)
+        if divergence.max(initial=0) > 1e-9:  # else all texts have one label, and others may follow
+            weights *= divergence**0.25
         return cls(rules, slots, weights.astype(np.float32))
 
     def __len__(self) -> int:
