@@ -257,10 +257,27 @@ def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
         ({"bias": arrays["bias"][:2]}, "columns|must be"),
         ({"matrix": arrays["matrix"][:, :2].copy()}, "matrix must be"),
         ({"slots": arrays["slots"] + (1 << 22)}, "slots must be below"),
+        ({"indptr": np.zeros(len(arrays["slots"]) + 1, np.int64)}, "indptr and columns must both be there, or neither"),
+        ({"columns": np.zeros(0, np.int32)}, "indptr and columns must both be there, or neither"),
+        ({"counts": -arrays["counts"]}, "counts must not be negative"),
     ]:
         storage.save(tmp_path / "wrong", {**arrays, **change}, metadata)
         with pytest.raises(ModelError, match=message):
             TextClassifier.load(tmp_path / "wrong")
+    for name, values in {
+        "steepness": (0, -1.0, float("inf"), float("nan"), "steep", None),
+        "shift": (float("inf"), float("nan"), None),
+        "n_texts": (-1, 0.5, "many", None),
+        "calls": (-1, None),
+        "validation_score": (-0.1, 1.1, float("nan"), "good"),
+        "search": (None, {}, "none", [1], [None]),
+    }.items():
+        for value in values:
+            storage.save(tmp_path / "wrong", arrays, {**metadata, name: value})
+            with pytest.raises(ModelError):
+                TextClassifier.load(tmp_path / "wrong")
+    storage.save(tmp_path / "right", arrays, {**metadata, "validation_score": None, "search": [{"score": 1.0}]})
+    assert TextClassifier.load(tmp_path / "right").search_ == [{"score": 1.0}]
     storage.save(tmp_path / "wrong", arrays, {**metadata, "model": "ExtremeClassifier"})
     with pytest.raises(ModelError, match="not a TextClassifier"):
         TextClassifier.load(tmp_path / "wrong")

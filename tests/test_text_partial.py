@@ -90,7 +90,7 @@ def test_classes_may_be_added_on_every_call():
     assert model.label_counts_.tolist()[0] == 0
     assert model.predict_proba(TEXTS).shape == (60, 4)
     assert model.score(TEXTS, TOPICS) == 1.0
-    with pytest.raises(ValueError, match="classes holds labels such as .*, the model knows such as 'arts'"):
+    with pytest.raises(ValueError, match=r"classes holds labels such as .*, the model knows such as 'arts'"):
         model.partial_fit(TEXTS, TOPICS, classes=[1, 2])
     indicator = np.eye(2, dtype=int)
     model = TextClassifier(random_state=0).fit(["a", "b"], indicator)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet._validation import integer, optional, real
 from sparsenet.estimators.persistence import nothing_believed, unpack_target
 from sparsenet.estimators.targets import Target
 from sparsenet.storage import ModelError, pack_strings, size
@@ -75,8 +76,13 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     weights = kind.of_arrays(arrays, metadata)
     target = unpack_target(arrays, metadata["target"])
     _check(target, words, weights, arrays)
-    fitted = Fitted(target, words, weights, counts, int(metadata["n_texts"]), int(metadata["calls"]))
-    return model._adopt(fitted, metadata["validation_score"], metadata["search"])
+    real("steepness", weights.steepness, 0, np.inf, open_low=True)
+    real("shift", weights.shift, -np.inf, np.inf)
+    about = (integer(name, metadata[name], 0) for name in ("n_texts", "calls"))
+    score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
+    if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
+        raise ModelError(f"search must be a list of what was tried, got {search!r}")
+    return model._adopt(Fitted(target, words, weights, counts, *about), score, search)
 
 
 def _check(target: Target, words: Vocabulary, weights: LinearModel | NetworkModel, arrays: Arrays) -> None:
@@ -84,6 +90,8 @@ def _check(target: Target, words: Vocabulary, weights: LinearModel | NetworkMode
     _require("slots", words.slots, np.int32, (d,))
     _require("feature_weights", words.weights, np.float32, (d,))
     _require("counts", counts, np.int64, (n_labels,))
+    if counts.min(initial=0) < 0:
+        raise ModelError("counts must not be negative")
     columns = (1, 2) if target.kind == "single" and n_labels == 2 else (n_labels,)
     if target.classes.ndim != 1 or n_labels == 0 or weights.n_columns not in columns:
         raise ModelError(f"the model has {weights.n_columns} columns for {n_labels} labels")
@@ -98,6 +106,8 @@ def _check(target: Target, words: Vocabulary, weights: LinearModel | NetworkMode
 
 
 def _check_linear(weights: LinearModel, d: int) -> None:
+    if (weights.indptr is None) != (weights.columns is None):
+        raise ModelError("indptr and columns must both be there, or neither")
     shape = (d, len(weights.bias)) if weights.indptr is None else (weights.matrix.size,)
     _require("matrix", weights.matrix, np.int8, shape)
     _require("factors", weights.factors, np.float32, (d,))
