@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from fractions import Fraction
+from types import MappingProxyType
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from sparsenet import ModelError, TextClassifier
-from sparsenet.text import linear
+from sparsenet.text import linear, persistence
 
 TOPICS = {
     "sport": ["match", "goal", "team", "score", "player", "league", "win", "coach", "referee", "stadium"],
@@ -243,6 +247,23 @@ def test_save_and_load(tmp_path, topics):
     }
 
 
+def test_parameters_are_saved_or_refused_never_lost(tmp_path):
+    texts, labels = planted(60)
+    numbers = [len(label) for label in labels]
+    weights = {4: 2.0, np.int64(5): 1}
+    for given in (weights, MappingProxyType(weights), OrderedDict(weights)):
+        model = TextClassifier(random_state=0, class_weight=given, char_ngrams=[2, 4]).fit(texts, numbers)
+        model.save(tmp_path / "model")
+        copy = TextClassifier.load(tmp_path / "model")
+        assert copy.class_weight == weights
+        assert copy.char_ngrams == (2, 4)
+        assert copy.partial_fit(texts, numbers).predict(texts).tolist() == model.predict(texts).tolist()
+    model.set_params(random_state=np.random.RandomState(0), class_weight=None).save(tmp_path / "model")
+    assert TextClassifier.load(tmp_path / "model").random_state is None
+    with pytest.raises(ValueError, match=r"class_weight=.*Fraction.* cannot be saved"):
+        model.set_params(class_weight={4: Fraction(1, 2)}).save(tmp_path / "model")
+
+
 def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
     from sparsenet import storage
     from sparsenet.text.packing import unpack
@@ -273,9 +294,8 @@ def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
         "search": (None, {}, "none", [1], [None]),
     }.items():
         for value in values:
-            storage.save(tmp_path / "wrong", arrays, {**metadata, name: value})
             with pytest.raises(ModelError):
-                TextClassifier.load(tmp_path / "wrong")
+                persistence.unpack(TextClassifier, arrays, {**metadata, name: value})
     storage.save(tmp_path / "right", arrays, {**metadata, "validation_score": None, "search": [{"score": 1.0}]})
     assert TextClassifier.load(tmp_path / "right").search_ == [{"score": 1.0}]
     storage.save(tmp_path / "wrong", arrays, {**metadata, "model": "ExtremeClassifier"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -75,7 +75,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
     return arrays, {
         "model": "ExtremeClassifier",
         "compact": small,
-        "parameters": {name: _to_json(name, value) for name, value in model.get_params(deep=False).items()},
+        "parameters": {name: to_json(name, value) for name, value in model.get_params(deep=False).items()},
         "n_features": model.n_features_in_,
         "n_points": fitted.n_points,
         "calls": fitted.calls,
@@ -140,7 +140,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not an ExtremeClassifier")
     if metadata.get("compact", False):
         arrays = compact.grow(arrays)
-    model = cls(**{name: _from_json(value) for name, value in metadata["parameters"].items()})
+    model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})
     model.n_features_in_ = int(metadata["n_features"])
     if metadata["named_features"]:
         model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
@@ -207,7 +207,8 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
     return Target(about["kind"], names, dtype)
 
 
-def _to_json(name: str, value: Any) -> Any:
+def to_json(name: str, value: Any) -> Any:
+    """Return a parameter as JSON can say it; an error names one that it cannot."""
     if isinstance(value, np.random.RandomState):
         return None
     if value is None or isinstance(value, bool | int | float | str):
@@ -215,7 +216,9 @@ def _to_json(name: str, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, tuple | list):
-        return [_to_json(name, item) for item in value]
+        return [to_json(name, item) for item in value]
+    if isinstance(value, Mapping):  # whose keys may be numbers
+        return {"pairs": [[to_json(name, key), to_json(name, item)] for key, item in value.items()]}
     if is_dataclass(value) and _SAVABLE.get(type(value).__name__) is type(value):
         return {"class": type(value).__name__, "fields": asdict(value)}
     raise ValueError(
@@ -224,9 +227,12 @@ def _to_json(name: str, value: Any) -> Any:
     )
 
 
-def _from_json(value: Any) -> Any:
+def from_json(value: Any) -> Any:
+    """Return the parameter of which `to_json` made this."""
     if isinstance(value, list):
-        return tuple(_from_json(item) for item in value)
+        return tuple(from_json(item) for item in value)
+    if isinstance(value, dict) and "pairs" in value:
+        return dict(from_json(value["pairs"]))
     if isinstance(value, dict):
         return _SAVABLE[value["class"]](**value["fields"])
     return value

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet._validation import integer, optional, real
-from sparsenet.estimators.persistence import nothing_believed, unpack_target
+from sparsenet.estimators.persistence import from_json, nothing_believed, to_json, unpack_target
 from sparsenet.estimators.targets import Target
 from sparsenet.storage import ModelError, pack_strings, size
 from sparsenet.text import packing
@@ -42,7 +42,7 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     )
     return packing.pack(arrays), {
         "model": KIND,
-        "parameters": {name: _to_json(value) for name, value in model.get_params(deep=False).items()},
+        "parameters": {name: to_json(name, value) for name, value in model.get_params(deep=False).items()},
         "rules": dict(zip(("word_ngrams", "char_low", "char_high", "bits"), words.rules.as_tuple(), strict=True)),
         "target": {"kind": target.kind, "dtype": target.dtype.str, "strings": strings},
         "steepness": weights.steepness,
@@ -69,7 +69,7 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
-    model = cls(**{name: _from_json(value) for name, value in metadata["parameters"].items()})
+    model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})
     words = Vocabulary(FeatureRules(**metadata["rules"]), arrays["slots"], arrays["feature_weights"])
     counts = arrays["counts"]
     kind = NetworkModel if "network" in metadata else LinearModel
@@ -128,21 +128,3 @@ def _require(name: str, array: NDArray[Any], dtype: Any, shape: tuple[int, ...])
         raise ModelError(f"{name} must be {np.dtype(dtype)} of shape {shape}, got {array.dtype} of {array.shape}")
     if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
         raise ModelError(f"{name} holds what is not finite")
-
-
-def _to_json(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, tuple | list):
-        return [_to_json(item) for item in value]
-    if isinstance(value, dict):
-        return {"pairs": [[_to_json(key), _to_json(item)] for key, item in value.items()]}
-    return None  # a RandomState: it decides nothing about a model that is trained
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
-    return dict(value["pairs"]) if isinstance(value, dict) else value
