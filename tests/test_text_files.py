@@ -76,6 +76,32 @@ def test_a_parquet_column_that_is_not_there(tmp_path):
         TextClassifier().fit(tmp_path / "t.parquet", target="topic")
 
 
+def test_labels_of_a_parquet_column_are_lists_or_are_taken_apart(tmp_path):
+    path, texts = tmp_path / "t.parquet", ["one two", "three", "one"] * 10
+    pd.DataFrame({"text": texts, "label": ["a | b", "b", "a|"] * 10}).to_parquet(path)
+    model = TextClassifier(random_state=0).fit(path, label_delimiter="|")
+    assert model.classes_.tolist() == ["a", "b"]
+    assert model.predict(["three"]) == [["b"]]
+    assert TextClassifier(random_state=0).fit(path).classes_.tolist() == ["a | b", "a|", "b"]
+    pd.DataFrame({"text": texts, "label": [["a", "b"], ["b"], ["a"]] * 10}).to_parquet(path)
+    assert TextClassifier(random_state=0).fit(path).predict_proba(texts).tolist() == model.predict_proba(texts).tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["a", None], "column 'label' must hold labels, texts or numbers, got None in row 70"),
+        (["a", ""], "column 'label' must hold labels, texts or numbers, got '' in row 70"),
+        (["b", "a", "b"], "column 'label' holds the label 'b' twice in row 70"),
+    ],
+)
+def test_what_is_no_label_in_a_parquet_list_is_named(tmp_path, wrong, message):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"text": ["one"] * 71, "label": [["a"]] * 70 + [wrong]}).to_parquet(path)
+    with pytest.raises(DataError, match=message):
+        TextClassifier().fit(path)
+
+
 def test_a_file_that_is_not_there():
     with pytest.raises(FileNotFoundError):
         TextClassifier().fit("/nowhere/train.csv")

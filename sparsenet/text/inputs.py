@@ -167,7 +167,7 @@ def _batches(
 ) -> Iterator[Batch]:
     table = table_format(path) if format == "auto" else format
     if is_parquet(path):
-        yield from _iter_parquet(path, text, target)
+        yield from _iter_parquet(path, text, target, label_delimiter)
     elif table not in get_args(TableFormat):
         yield from _iter_fasttext(path)
     else:
@@ -193,7 +193,7 @@ def _fasttext_line(line: Line, name: str) -> tuple[str, list[str]]:
     return (" ".join(word for word in words if not word.startswith(LABEL)) if own else line.text), own
 
 
-def _iter_parquet(path: str, text: Column, target: Column | None) -> Iterator[Batch]:
+def _iter_parquet(path: str, text: Column, target: Column | None, label_delimiter: str | None) -> Iterator[Batch]:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -206,8 +206,9 @@ def _iter_parquet(path: str, text: Column, target: Column | None) -> Iterator[Ba
         for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
             texts = _parquet_texts(path, batch.column(wanted[0]).to_pylist(), wanted[0], row)
             cells = [None] * len(texts) if target is None else batch.column(wanted[1]).to_pylist()
+            labels = _parquet_labels(path, cells, wanted[-1], label_delimiter, row)
             row += len(texts)
-            yield Batch(texts, [_labels(cell) for cell in cells], [None] * len(texts))
+            yield Batch(texts, labels, [None] * len(texts))
     except FileNotFoundError:
         raise
     except (pyarrow.ArrowException, OSError) as error:
@@ -231,9 +232,33 @@ def _parquet_texts(path: str, cells: list[Any], column: str, first: int) -> list
         raise DataError(path, None, f"{problem}: fill missing texts in with '', or leave them out") from None
 
 
-def _labels(cell: Any) -> list[str]:
-    cells: Sequence[Any] = cell if isinstance(cell, list) else [] if is_missing(cell) or cell == "" else [cell]
-    return [str(label) for label in cells]
+def _parquet_labels(
+    path: str, cells: list[Any], column: str, label_delimiter: str | None, first: int
+) -> list[list[str]]:
+    found = []
+    for row, cell in enumerate(cells, first):
+        try:
+            found.append(_labels(cell, label_delimiter))
+        except ValueError as error:
+            raise DataError(path, None, f"column {column!r} {error} in row {row}") from None
+    return found
+
+
+def _labels(cell: Any, label_delimiter: str | None) -> list[str]:
+    if isinstance(cell, str) and label_delimiter is not None:
+        labels = [part for part in map(str.strip, cell.split(label_delimiter)) if part]
+    else:
+        cells: Sequence[Any] = cell if isinstance(cell, list) else [] if is_missing(cell) or cell == "" else [cell]
+        labels = [_label(label) for label in cells]
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"holds the label {quoted(max(labels, key=labels.count))} twice")
+    return labels
+
+
+def _label(label: Any) -> str:
+    if is_missing(label) or label == "" or isinstance(label, bytes | list | dict):
+        raise ValueError(f"must hold labels, texts or numbers, got {label!r}")
+    return str(label)
 
 
 def check_any(texts: list[str]) -> None:
