@@ -12,7 +12,7 @@ import pytest
 from test_text import planted
 from test_text_files import write
 
-from sparsenet import TextClassifier
+from sparsenet import DataError, TextClassifier
 from sparsenet.text import corpus, featuriser, inputs, settings
 from sparsenet.text.spilling import Spill
 
@@ -51,6 +51,31 @@ def test_more_text_than_characters_are_taken_from(tmp_path, monkeypatch):
     streamed = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(tmp_path / "t.csv", **COLUMNS)
     assert_equal(streamed, expected)
     assert streamed.search_ == expected.search_
+
+
+def test_a_pipe_is_read_once_and_searched_by_cost_alone(tmp_path):
+    texts, labels = planted(400)
+    write(tmp_path / "t.txt", texts, labels)
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["sh", "-c", 'cat "$0" > "$1"', tmp_path / "t.txt", tmp_path / "pipe"]):
+        model = TextClassifier(random_state=0, n_jobs=1, time_budget=60).fit(tmp_path / "pipe")
+    assert {(trial["word_ngrams"], trial["cost"]) for trial in model.search_} == {(2, 1.0), (2, 0.3), (2, 3.0)}
+    assert model.n_texts_ == 400
+    program = "from sparsenet import TextClassifier as T; print(len(T(time_budget=60, n_jobs=1).fit('-').search_))"
+    with (tmp_path / "t.txt").open("rb") as file:
+        done = subprocess.run([sys.executable, "-c", program], stdin=file, capture_output=True, timeout=300, check=True)
+    assert done.stdout.split() == [b"3"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_named(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("__label__a one\n__label__b two\n" * 20)
+    chosen = settings.TextSettings.of(TextClassifier().get_params())
+    read = corpus.Corpus.of_file(str(path), lambda: inputs.iter_texts(path, "text", "label"), chosen, 1)
+    assert len(read.features(read.rules)) == 40
+    path.write_text("__label__a one\n")
+    with pytest.raises(DataError, match=r"t\.txt: held 40 texts when it was read first, and 1 later: it must stay"):
+        read.features(read.rules)
 
 
 def test_several_labels_in_a_column(tmp_path):

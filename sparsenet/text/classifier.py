@@ -58,6 +58,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         are at least 200 texts; for a network a twentieth, 2,000 at most.
     time_budget : float or None
         Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out; on training a network.
+        Where texts come from a pipe, which can be read once, `word_ngrams` stays.
     bits : int
         Features are hashed into ``2**bits`` slots.
     method : {"auto", "linear", "network"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.batches import Rows
+from sparsenet.data import DataError
 from sparsenet.estimators.targets import Target
 from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract, extract_batches
 from sparsenet.text.inputs import Batch, check_labelled, check_lengths, no_label, nothing_to_learn
@@ -28,14 +30,15 @@ class Corpus:
     ----------
     target, labels : what the labels are called, and those of each text as numbers.
     rules, rows : features by the rules that the settings choose for so much text.
-    features : what gives features by other rules: it goes through all texts again.
+    features : what gives features by other rules: it goes through all texts again. None where they come from a pipe,
+        which can be read once.
     """
 
     target: Target
     labels: Rows
     rules: FeatureRules
     rows: TextRows
-    features: Callable[[FeatureRules], TextRows]
+    features: Callable[[FeatureRules], TextRows] | None
 
     @classmethod
     def of_texts(cls, texts: list[str], y: Any, settings: TextSettings, threads: int, classes: Any = None) -> Corpus:
@@ -71,11 +74,16 @@ class Corpus:
         rules = settings.features(n_bytes)
         rows = extract_batches(_emptied(first, batches), rules, threads, spill)
 
-        def features(other: FeatureRules) -> TextRows:
-            return extract_batches((batch.texts for batch in read()), other, threads, spill)
-
         target, labels = names.learnt(path)
-        return cls(target, labels, rules, rows, features)
+
+        def features(other: FeatureRules) -> TextRows:
+            again = extract_batches((batch.texts for batch in read()), other, threads, spill)
+            if len(again) != len(labels):
+                problem = f"held {len(labels)} texts when it was read first, and {len(again)} later"
+                raise DataError(path, None, f"{problem}: it must stay as it is until training ends")
+            return again
+
+        return cls(target, labels, rules, rows, features if path != "-" and os.path.isfile(path) else None)
 
 
 def _emptied(first: list[list[str]], more: Iterator[list[str]]) -> Iterator[list[str]]:

@@ -88,7 +88,7 @@ def fit(
         if settings.time_budget is not None:
             search = [trial, *further_trials(problem, corpus, features, rules, held, trial, deadline)]
             trial = max(search, key=lambda tried: tried["score"])
-            if trial["features"] != features:
+            if trial["features"] != features and corpus.features is not None:
                 features = trial["features"]
                 problem = replace(problem, rows=corpus.features(features))
             rules = replace(rules, cost=trial["cost"])
@@ -239,10 +239,11 @@ def further_trials(
             slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
             best = max(best, trial, key=lambda tried: tried["score"])
             yield trial
+    again = corpus.features
     for n_words in (3, 1):
-        if n_words != features.word_ngrams and time_left():
+        if n_words != features.word_ngrams and again is not None and time_left():
             other = replace(features, word_ngrams=n_words)
-            changed = replace(problem, rows=corpus.features(other))
+            changed = replace(problem, rows=again(other))
             yield measure(changed, other, replace(rules, cost=best["cost"]), held)
             slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
 
