@@ -79,6 +79,11 @@ def test_fasttext_lines_with_several_labels(tmp_path):
     [
         (["--text", "nothing"], 1, "there is no column 'nothing'"),
         (["--hidden", "8"], 2, "a model of texts has no hidden"),
+        (["--features", "8"], 2, "--features: the features of texts are not counted by hand"),
+        (["--labels", "3"], 2, "--labels: the labels of texts are not counted by hand"),
+        (["--checkpoint"], 2, "--checkpoint: a model of texts has no checkpoints"),
+        (["--resume"], 2, "--resume: a model of texts has no checkpoints to go on from"),
+        (["--compact"], 2, "--compact: a model of texts is made smaller by sparsenet compress"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, message):
@@ -87,6 +92,29 @@ def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, mes
     assert done.returncode == code
     assert message in " ".join(done.stderr.decode().replace("│", " ").split())
     assert b"Traceback" not in done.stderr
+
+
+def test_options_that_texts_have_are_passed_on(trained, tmp_path):
+    folder, _ = trained
+    arguments = ["--model", tmp_path / "model", "--memory-limit", "1GB", "--no-checkpoint", "--epochs", "3"]
+    done = sparsenet("train", folder / "train.csv", *COLUMNS, *arguments)
+    assert done.returncode == 0, done.stderr
+    model = TextClassifier.load(tmp_path / "model")
+    assert (model.memory_limit, model.epochs) == ("1GB", 3)
+
+
+def test_a_format_that_was_said_changes_nothing_else(trained, tmp_path, monkeypatch):
+    folder, _ = trained
+    plain = tmp_path / "train"
+    plain.write_bytes((folder / "train.csv").read_bytes())
+    expected = TextClassifier.load(folder / "model").predict_proba(["what a goal", "salt"])
+    monkeypatch.setattr(texts.TextSource, "labelled", None)  # which would hold the file as a whole
+    source = texts.TextSource(plain, "review", "topic", format="csv")
+    assert (
+        source.fit(TextClassifier(random_state=0)).predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
+    )
+    with pytest.raises(ValueError, match="format must be one of 'auto', 'csv', 'tsv', 'jsonl', 'lines', got 'xls'"):
+        TextClassifier().fit(plain, format="xls")
 
 
 def test_propensities_count_texts_not_labels(tmp_path):

@@ -178,10 +178,11 @@ def train(
 
         if texts.is_text_file(data, format, text, target):
             given = {name: value for name, value in chosen.items() if value is not None}
-            if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget")]:
+            if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget", "memory_limit")]:
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
-            if resume:
-                raise typer.BadParameter("a model of texts has no checkpoints to go on from", param_hint="--resume")
+            options.not_of_texts(
+                features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact
+            )
             found = options.of_texts(format, "--format", data, text, target)
             source = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
             result = texts.train(source, model, valid, given | {"random_state": seed})

@@ -93,6 +93,20 @@ def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:
     raise typer.BadParameter(f"{format} is for models of texts, this is one of sparse points", param_hint=hint)
 
 
+def not_of_texts(**given: int | None) -> None:
+    """Refuse options that only sparse points have."""
+    reasons = {
+        "features": "the features of texts are not counted by hand",
+        "labels": "the labels of texts are not counted by hand",
+        "checkpoint": "a model of texts has no checkpoints",
+        "resume": "a model of texts has no checkpoints to go on from",
+        "compact": "a model of texts is made smaller by sparsenet compress",
+    }
+    for name, value in given.items():
+        if value:
+            raise typer.BadParameter(reasons[name], param_hint=f"--{name}")
+
+
 def of_texts(format: str, hint: str, data: Path, *columns: str | None) -> str:
     """Return a format that texts may have; columns that were named ask for a table."""
     if format in ("xmc", "svmlight"):

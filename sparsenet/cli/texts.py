@@ -51,11 +51,11 @@ class TextSource:
         return found.texts, found.target()
 
     def fit(self, model: TextClassifier) -> TextClassifier:
-        """Train a model: from a file piece by piece, from a pipe all at once."""
-        if str(self.path) == "-" or self.format != "auto":
+        """Train a model: from a file piece by piece, from a pipe all at once, which a search reads more than once."""
+        if str(self.path) == "-":
             return model.fit(*self.labelled())
         columns: dict[str, Any] = {"text": self._column(self.text), "target": self._column(self.target)}
-        return model.fit(self.path, **columns, label_delimiter=self.label_delimiter)
+        return model.fit(self.path, **columns, label_delimiter=self.label_delimiter, format=self._table() or "lines")
 
     def batches(self) -> Iterator[list[str]]:
         """Yield texts alone, as they come, in memory that does not grow with the file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._machine import default_threads
-from sparsenet._validation import integer, number_of_bytes
+from sparsenet._validation import choice, integer, number_of_bytes
+from sparsenet.data.formats import TableFormat
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.inference import is_hit
@@ -135,6 +136,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         text: Column = "text",
         target: Column = "label",
         label_delimiter: str | None = None,
+        format: str = "auto",
     ) -> Self:
         """Learn from texts and their labels.
 
@@ -148,12 +150,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             One a text, a list of labels for each, or an indicator of shape (n, n_labels); not with a file.
         label_delimiter : str, optional
             What separates several labels of a text in the column `target`.
+        format : {"auto", "csv", "tsv", "jsonl", "lines"}
+            Of a file; ``"auto"`` goes by its name. What is called Parquet is Parquet.
         """
         settings, seed, threads = self._settings(), run_seed(self.random_state), self._threads()
         if isinstance(X, str | Path):
             if y is not None:
                 raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
-            read = partial(iter_texts, X, text, target, label_delimiter)
+            choice("format", format, ("auto", *get_args(TableFormat), "lines"))
+            read = partial(iter_texts, X, text, target, label_delimiter, format)
             return self._adopt(*fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads))
         if y is None:
             raise ValueError("TextClassifier requires y to be passed, but the target y is None")
