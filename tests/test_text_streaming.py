@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import subprocess
@@ -13,7 +14,7 @@ from test_text import planted
 from test_text_files import write
 
 from sparsenet import DataError, TextClassifier
-from sparsenet.text import corpus, featuriser, inputs, settings
+from sparsenet.text import corpus, featuriser, inputs, settings, spilling
 from sparsenet.text.spilling import Spill
 
 COLUMNS = {"text": "review", "target": "topic"}
@@ -117,13 +118,39 @@ def test_arrays_large_and_small(tmp_path, monkeypatch, size):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_full_disk_is_an_error(monkeypatch):
+def test_a_full_disk_is_an_error(tmp_path, monkeypatch):
     def full(*_: int) -> None:
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(OSError, match="No space left"):
+    message = r"No space left on device: features .* take 400 B or more .* the folder {}; let TMPDIR name one"
+    with pytest.raises(OSError, match=message.format(tmp_path)):
         Spill(10).empty(100, np.float32)
+
+
+def test_a_disk_that_fills_up_is_an_error(monkeypatch):
+    """By a device that is always full, and the buffer of a file in between."""
+    for size in (10, 1_000_000):
+        file = open("/dev/full", "wb")  # noqa: SIM115, closed below
+        monkeypatch.setattr(spilling, "_new_file", lambda file=file: file)
+        pieces = Spill(10).pieces(np.int32)
+
+        def fill(pieces=pieces, size=size):
+            pieces.append(np.zeros(size, np.int32))
+            pieces.joined()
+
+        with pytest.raises(OSError, match=r"No space left on device: .* let TMPDIR name one with more room"):
+            fill()
+        with contextlib.suppress(OSError):  # for what its buffer still holds
+            file.close()
+
+
+def test_files_grow_where_room_cannot_be_claimed(monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate")
+    array = Spill(10).empty(100, np.float32)
+    array[:] = 1
+    assert (array.base is not None, array.sum()) == (True, 100)
 
 
 PROGRAM = """

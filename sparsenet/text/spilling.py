@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sparsenet._machine import available_memory
+from sparsenet.estimators.building import in_words
 
 #: Of the memory there is, what one array may take; of the large ones there are eight at a time, at most.
 SHARE = 16
@@ -32,9 +35,8 @@ class Spill:
         n_bytes = n * np.dtype(dtype).itemsize
         if n_bytes <= self.most_bytes:
             return np.empty(n, dtype)
-        with _new_file() as file:
-            # Room that is only promised would kill the process where the disk turns out to be full.
-            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        with _disk_errors_named(n_bytes), _new_file() as file:
+            _allocate(file, n_bytes)
             return _mapped(file, dtype, n)
 
     def pieces(self, dtype: DTypeLike) -> Pieces:
@@ -54,6 +56,10 @@ class Pieces:
     def append(self, piece: NDArray[Any]) -> None:
         """Add a copy of some numbers."""
         self._size += len(piece)
+        with _disk_errors_named(self._size * self._dtype.itemsize):
+            self._append(piece)
+
+    def _append(self, piece: NDArray[Any]) -> None:
         if self._file is None and self._size * self._dtype.itemsize > self._most_bytes:
             self._file = _new_file()
             for earlier in self._pieces:
@@ -70,9 +76,30 @@ class Pieces:
             found = np.concatenate([np.empty(0, self._dtype), *self._pieces])
             self._pieces.clear()
             return found
-        with self._file as file:
+        with _disk_errors_named(self._size * self._dtype.itemsize), self._file as file:
             file.flush()
             return _mapped(file, self._dtype, self._size)
+
+
+@contextmanager
+def _disk_errors_named(n_bytes: int) -> Iterator[None]:
+    """Say what room is missing, and where; that a file without a name could not grow helps nobody."""
+    try:
+        yield
+    except OSError as error:
+        problem = (
+            f"{error.strerror or error}: features of the texts take {in_words(n_bytes)} or more in temporary files"
+        )
+        advice = f"of the folder {tempfile.gettempdir()}; let TMPDIR name one with more room, or raise memory_limit"
+        raise OSError(error.errno, f"{problem} {advice}") from error
+
+
+def _allocate(file: IO[bytes], n_bytes: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        # Room that is only promised would kill the process where the disk turns out to be full.
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    else:  # as on macOS
+        file.truncate(n_bytes)
 
 
 def _new_file() -> IO[bytes]:
