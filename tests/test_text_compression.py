@@ -225,3 +225,14 @@ def test_rounded_values_are_near_and_few(n):
     assert len(np.unique(rounded)) <= 256
     np.testing.assert_allclose(rounded, values, rtol=0.02)
     np.testing.assert_array_equal(coarse(rounded), rounded)
+
+
+@pytest.mark.parametrize("n_zeros", [1, 5000, 9000])
+def test_zeros_stay_and_the_others_are_rounded_all_the_same(n_zeros):
+    values = np.random.default_rng(0).uniform(0.01, 20, 9000).astype(np.float32)
+    values[:n_zeros] = 0
+    rounded = coarse(values)
+    assert len(np.unique(rounded)) <= 256
+    np.testing.assert_allclose(rounded, values, rtol=0.02)
+    np.testing.assert_array_equal(rounded == 0, values == 0)
+    np.testing.assert_array_equal(coarse(rounded), rounded)

@@ -167,11 +167,15 @@ def _with(fitted: Fitted, features: I64, model: LinearModel) -> Fitted:
 
 
 def coarse(values: F32) -> F32:
-    """Round positive numbers to at most `LEVELS` distinct ones, at equal ratios."""
-    low, high = (float(extreme) for extreme in (values.min(initial=np.inf), values.max(initial=0)))
-    if len(values) <= LEVELS or not 0 < low < high:
+    """Round to at most `LEVELS` distinct numbers, the positive ones at equal ratios; zeros stay."""
+    positive = values > 0
+    found, rounded = values[positive], values.copy()
+    low, high = (float(extreme) for extreme in (found.min(initial=np.inf), found.max(initial=0)))
+    if len(values) <= LEVELS or not low < high:
         return values
-    levels = np.geomspace(low, high, LEVELS).astype(np.float32)
-    step = np.log(high / low) / (LEVELS - 1)
-    number = np.rint(np.log(values.astype(np.float64) / low) / step).astype(np.int64)
-    return np.asarray(levels[np.clip(number, 0, LEVELS - 1)])
+    n_levels = LEVELS if len(found) == len(values) else LEVELS - 1
+    levels = np.geomspace(low, high, n_levels).astype(np.float32)
+    step = np.log(high / low) / (n_levels - 1)
+    number = np.rint(np.log(found.astype(np.float64) / low) / step).astype(np.int64)
+    rounded[positive] = levels[np.clip(number, 0, n_levels - 1)]
+    return rounded
