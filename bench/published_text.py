@@ -70,10 +70,9 @@ def measure(task: TextTask, options: argparse.Namespace) -> dict[str, Any]:
     for seed in options.seeds:
         for system in options.systems or SYSTEMS:
             report["runs"].append({"system": system, "seed": seed, **_run(task, options, system, seed)})
+            shapes = [run["shape"] for run in report["runs"] if "shape" in run]
+            report["is_published_data"] = bool(shapes) and all(shape == dict(task.shape) for shape in shapes)
             keep(report, options.out)
-    shapes = [run["shape"] for run in report["runs"] if "shape" in run]
-    report["is_published_data"] = bool(shapes) and all(shape == dict(task.shape) for shape in shapes)
-    keep(report, options.out)
     return report
 
 

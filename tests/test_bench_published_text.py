@@ -90,6 +90,23 @@ def test_our_row_stands_beside_the_quoted_ones(tmp_path, monkeypatch, capsys, ta
     assert capsys.readouterr().out == shown
 
 
+def test_an_interrupted_run_can_be_shown(tmp_path, monkeypatch, capsys):
+    data, out = write(tmp_path / "small", "yelp"), tmp_path / "result.json"
+
+    def interrupted(task, options, system, seed):
+        if system == "distilbert":
+            raise KeyboardInterrupt
+        return {"status": "failed", "reason": "a reason"}
+
+    monkeypatch.setattr(published_text, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, "yelp", "--data", data, "--threads", 1, "--out", out)
+    run(monkeypatch, "yelp", "--show", out)
+    shown = capsys.readouterr().out
+    assert "**Not the published data**" in shown
+    assert "failed: a reason" in shown
+
+
 def test_data_of_the_published_shape_are_known():
     task = published_text.TASKS["yelp"]
     report = {"machine": {"cpu": "a CPU", "isa_used": "avx2", "commit": "0" * 40, "uncommitted_changes": False}}
