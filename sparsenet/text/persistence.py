@@ -78,11 +78,11 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     _check(target, words, weights, arrays)
     real("steepness", weights.steepness, 0, np.inf, open_low=True)
     real("shift", weights.shift, -np.inf, np.inf)
-    about = (integer(name, metadata[name], 0) for name in ("n_texts", "calls"))
+    n_texts, calls = (integer(name, metadata[name], 0) for name in ("n_texts", "calls"))
     score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
     if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
         raise ModelError(f"search must be a list of what was tried, got {search!r}")
-    return model._adopt(Fitted(target, words, weights, counts, *about), score, search)
+    return model._adopt(Fitted(target, words, weights, counts, n_texts, calls), score, search)
 
 
 def _check(target: Target, words: Vocabulary, weights: LinearModel | NetworkModel, arrays: Arrays) -> None:

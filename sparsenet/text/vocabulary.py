@@ -50,7 +50,7 @@ def _occurring(rows: TextRows, rules: FeatureRules) -> tuple[I32, I64]:
 def _most_frequent(texts: I64, most: int) -> NDArray[np.bool_]:
     """Tell which `most` features are in the most texts; of those at the border, the first."""
     border = np.partition(texts, -most)[-most]
-    kept = texts > border
+    kept: NDArray[np.bool_] = texts > border
     kept[np.flatnonzero(texts == border)[: most - np.count_nonzero(kept)]] = True
     return kept
 
