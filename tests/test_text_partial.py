@@ -119,7 +119,9 @@ def test_no_texts_are_refused_on_every_call():
     assert model.partial_fit(["a"], [[]]).classes_.tolist() == ["x", "y"], "a text without labels tells of all of them"
 
 
-def test_the_score_of_texts_held_out_goes_when_the_model_learns_on():
+def test_the_score_stays_that_of_fit_until_the_next_one():
     model = TextClassifier(random_state=0, validation_fraction=0.2).fit(TEXTS, TOPICS)
-    assert model.validation_score_ is not None
-    assert model.partial_fit(TEXTS, TOPICS).validation_score_ is None
+    before = model.validation_score_
+    assert before is not None
+    assert model.partial_fit(TEXTS, TOPICS).validation_score_ == before
+    assert model.set_params(validation_fraction=0.0).fit(TEXTS, TOPICS).validation_score_ is None

@@ -77,8 +77,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ----------
     classes_ : ndarray of shape (n_labels,)
     validation_score_ : float or None
-        Share of held-out texts whose best label was right, before the model saw them; None if none were held out, and
-        once the model has learnt on.
+        Share of held-out texts whose best label was right, before the model saw them; None if none were held out. Of
+        `fit`, or the first `partial_fit`: later calls hold nothing out, and leave it as it is.
     search_ : list of dict
         What was tried under a time budget, and its score.
     label_counts_ : ndarray of shape (n_labels,)
@@ -176,8 +176,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             corpus = Corpus.of_texts(texts, y, settings, self._threads(), classes)
             return self._adopt(*fit(corpus, settings, run_seed(self.random_state), self._threads()))
         seed = run_seed(self.random_state, call=self._fitted.calls + 1)
-        # What was measured on held-out texts is of another model by now.
-        return self._adopt(refit(self._fitted, texts, y, classes, settings, seed, self._threads()), None, [])
+        grown = refit(self._fitted, texts, y, classes, settings, seed, self._threads())
+        return self._adopt(grown, self.validation_score_, [])
 
     # --- answers ---
 
