@@ -188,10 +188,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
         return fitted.target.decode(*fitted.answers.above_half(texts, self._threads()))
 
-    def predict_one(self, text: str) -> Any:
+    def predict_one(self, text: str | bytes) -> Any:
         """Return the best label of one text, of a linear model in microseconds."""
         fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
-        if not isinstance(text, str):  # bytes are, in their way
+        if not isinstance(text, str):
             [text] = check_texts([text])
         return fitted.target.classes[fitted.answers.best(text)]
 
