@@ -10,13 +10,14 @@ import csv
 import json
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bench import text_peers
 
 SINGLES = 300
 
@@ -40,28 +41,13 @@ def read(path: Path, fields: int) -> tuple[list[str], list[str]]:
     return texts, labels
 
 
-class Sparsenet:
+class Sparsenet(text_peers.Sparsenet):
     """TextClassifier at its defaults."""
 
+    device = "CPU"
+
     def __init__(self, job: dict[str, Any]) -> None:
-        from sparsenet import TextClassifier, kernels
-
-        kernels.backend()
-        TextClassifier(n_jobs=1).fit(["warm up", "the process"], ["a", "b"])  # imports come late
-        self.model = TextClassifier(n_jobs=job["threads"], random_state=job["seed"], **job["settings"])
-        self.device = "CPU"
-
-    def train(self, texts: list[str], labels: list[str]) -> None:
-        self.model.fit(texts, labels)
-
-    def predict(self, texts: list[str]) -> list[str]:
-        return self.model.predict(texts).tolist()
-
-    def one(self, text: str) -> str:
-        return self.model.predict_one(text)
-
-    def save(self, folder: Path) -> None:
-        self.model.save(folder / "model")
+        super().__init__(job["threads"], job["seed"], **job["settings"])
 
 
 class DistilBert:
@@ -147,24 +133,11 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     answers = system.predict(test)
     found["texts_per_second"] = len(test) / (time.perf_counter() - wall)
     found["accuracy"] = float(np.mean([a == b for a, b in zip(answers, truth, strict=True)]))
-    found |= {"device": system.device, **_singles(system, test[:SINGLES]), "model_mb": _size(system)}
+    single = text_peers.singles(system, test[:SINGLES], warm_up=20)
+    found |= {f"single_ms_p{p}": 1e3 * seconds for p, seconds in single.items()}
+    found |= {"device": system.device, "model_mb": text_peers.size_mb(system)}
     found["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return found
-
-
-def _singles(system: Any, texts: list[str]) -> dict[str, float]:
-    times = []
-    for text in texts[:20] + texts:  # the first ones warm caches
-        start = time.perf_counter()
-        system.one(text)
-        times.append(time.perf_counter() - start)
-    return {f"single_ms_p{p}": 1e3 * float(np.percentile(times[-len(texts) :], p)) for p in (50, 99)}
-
-
-def _size(system: Any) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        system.save(Path(folder))
-        return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file()) / 1e6
 
 
 if __name__ == "__main__":

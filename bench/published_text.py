@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.published_systems import SYSTEMS
 from bench.runner import python_of
 from bench.running import head, in_child, keep, setting
-
-SYSTEMS = ("sparsenet", "distilbert")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +44,13 @@ class TextTask:
     published: Sequence[QuotedText]
 
 
-_BOLT = "BOLT: Meisburger et al., CIKM 2023"
+BOLT = "BOLT: Meisburger et al., CIKM 2023"
 
 
 def _rows(accuracy: str, seconds: str) -> list[QuotedText]:
     machines = "32 vCPUs, Graviton3 and Ice Lake"
-    ours = QuotedText(system="BOLT UDT", machine=machines, seconds=seconds, accuracy=accuracy, source=_BOLT)
-    return [ours, QuotedText(system="DistilBERT", machine="a GPU", seconds="over 3,600", accuracy="", source=_BOLT)]
+    ours = QuotedText(system="BOLT UDT", machine=machines, seconds=seconds, accuracy=accuracy, source=BOLT)
+    return [ours, QuotedText(system="DistilBERT", machine="a GPU", seconds="over 3,600", accuracy="", source=BOLT)]
 
 
 TASKS = {

@@ -14,7 +14,8 @@ struct DualRules {
 };
 
 // `problem` describes the first block of `width` labels, with slacks for all; weight (n_blocks, n_features + 1, width),
-// zero on entry. Blocks are independent of each other, and each is the work of one task. epochs (n_blocks,).
+// where the search starts from, on entry. Blocks are independent of each other, and each is the work of one task.
+// epochs (n_blocks,).
 void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,
                 int32_t* epochs, int threads);
 

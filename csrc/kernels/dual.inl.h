@@ -1,8 +1,6 @@
 // One-vs-rest linear classifiers by dual coordinate descent (Hsieh et al., 2008), a block of labels at a time: the
 // scores of a point for all labels of the block are one vector, so each weight row is a cache line or less.
 
-// Visits count points in `order` once and returns how many of them were wrong by more than `rest` for some label; these
-// come first in `order`.
 // As compiler vectors, so that scores stay in registers: from plain loops over 16 labels GCC makes code that stores
 // and loads them for each feature.
 template <int width>
@@ -14,6 +12,8 @@ struct DualLanes<1> {
   typedef float Floats;
 };
 
+// Visits count points in `order` once and returns how many of them were wrong by more than `rest` for some label; these
+// come first in `order`.
 template <int width>
 int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float rest, float* weight, float* alpha,
                    float* violation) {

@@ -63,7 +63,8 @@ def outline(settings: Settings, n_features: int, counts: Any, n_points: int, see
         bf16=settings.bf16,
         per_sample=settings.per_sample,
         optimizer=settings.optimizer,
-        # A bias is a weight of a feature that every point has, and learns as the wide weights do.
+        # A bias is a weight of a feature that every point has, and learns as the wide weights do; at a rate of its own
+        # where theirs is fitted to the size of their start, of which it has none.
         bias_optimizer=settings.wide_optimizer if settings.wide else None,
     )
     return Network(

@@ -134,17 +134,22 @@ def held_out(settings: Settings, points: Points, given: Points | None, seed: int
     if given is None and settings.validation_fraction > 0:
         features, labels = points
         n = len(features)
-        order = np.random.default_rng((seed, 2)).permutation(n)
         n_held = max(1, round(settings.validation_fraction * n))
         if n_held >= n:
             raise ValueError(f"validation_fraction={settings.validation_fraction} of {n} rows leaves none to train on")
-        held, kept = np.sort(order[:n_held]), np.sort(order[n_held:])
+        kept, held = split(n, n_held, seed)
         points, given = (features.take(kept), labels.take(kept)), (features.take(held), labels.take(held))
     if given is None:
         if settings.patience is not None:
             raise ValueError("patience needs validation data: set validation_fraction or pass fit(validation=(X, y))")
         return points, None
     return points, Validation(given[0], as_matrix(given[1]))
+
+
+def split(n_points: int, n_held: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the points to train on and those to measure on, both ascending."""
+    order = np.random.default_rng((seed, 2)).permutation(n_points)
+    return np.sort(order[n_held:]), np.sort(order[:n_held])
 
 
 def as_matrix(rows: Rows) -> csr_array:

@@ -51,9 +51,10 @@ def _above_half(network: Network, features: Rows, threads: int) -> Iterator[tupl
 
 
 def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:
-    """Tell for each point whether its best label is a true one."""
+    """Tell for each point whether its best label, (n,), or which of its best labels, (n, k), are true ones."""
+    points = np.arange(len(truth)).reshape(-1, *(1,) * (best.ndim - 1))
     owners = np.repeat(np.arange(len(truth)), np.diff(truth.indptr))
-    return np.isin(np.arange(len(truth)) * truth.width + best, owners * truth.width + truth.indices)
+    return np.isin(points * truth.width + best, owners * truth.width + truth.indices)
 
 
 def dense_scores(network: Network, features: Rows, threads: int) -> F32:

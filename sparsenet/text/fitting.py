@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.batches import Rows
+from sparsenet.estimators.fitting import split
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import calibration, linear
@@ -80,8 +81,9 @@ def fit(
     spill = Spill.within(settings.memory_limit)
     problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, spill)
     if settings.is_network(len(problem.rows.slots), labels.width):
-        return fit_network(problem, target, features, settings)
-    held = split(len(labels), settings.held_out(len(labels), labels.width), seed)
+        return fit_network(problem, target, counts, features, settings)
+    n_held = settings.held_out(len(labels), labels.width)
+    held = split(len(labels), n_held, seed) if n_held > 0 else None
     score, steepness, shift, search = None, 2.0, 0.0, []
     if held is not None:
         trial = measure(problem, features, rules, held)
@@ -100,14 +102,15 @@ def fit(
 
 
 def fit_network(
-    problem: Problem, target: Target, features: FeatureRules, settings: TextSettings
+    problem: Problem, target: Target, counts: I64, features: FeatureRules, settings: TextSettings
 ) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
     """Do the same with a network, which learns nothing from the texts it is measured on."""
     labels, threads = problem.labels, problem.threads
     _check_unweighed(settings)
     vocabulary = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES)
     points, score = vocabulary.points(problem.rows, threads, problem.spill), None
-    held = split(len(labels), settings.left_out(len(labels)), problem.seed)
+    n_held = settings.left_out(len(labels))
+    held = split(len(labels), n_held, problem.seed) if n_held > 0 else None
     kept = (points, labels) if held is None else (points.take(held[0]), labels.take(held[0]))
     seconds = None if settings.time_budget is None else max(settings.time_budget, LEAST_SECONDS)
     parameters: dict[str, Any] = {"time_budget": seconds, "memory_limit": settings.memory_limit}
@@ -116,7 +119,6 @@ def fit_network(
         others, truth = points.take(held[1]), labels.take(held[1])
         model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
         score = float(is_hit(model.best(others, 1, threads)[0][:, 0], truth).mean())
-    counts = np.bincount(labels.indices, minlength=labels.width)
     return Fitted(target, vocabulary, model, counts, len(labels)), score, []
 
 
@@ -193,14 +195,6 @@ def _with_labels(known: NDArray[Any], more: NDArray[Any], name: str) -> NDArray[
 
 
 # --- measuring on held-out texts ---
-
-
-def split(n_texts: int, n_held: int, seed: int) -> tuple[I64, I64] | None:
-    """Return the texts to train on and those to measure on, or None."""
-    if n_held < 1:
-        return None
-    order = np.random.default_rng((seed, 2)).permutation(n_texts)
-    return np.sort(order[n_held:]), np.sort(order[:n_held])
 
 
 def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: tuple[I64, I64]) -> dict[str, Any]:

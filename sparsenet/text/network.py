@@ -14,7 +14,7 @@ from sparsenet.batches import Rows
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import TooLargeError
 from sparsenet.estimators.fitting import as_matrix
-from sparsenet.estimators.inference import check_cells
+from sparsenet.estimators.inference import check_cells, dense_scores, is_hit
 from sparsenet.estimators.persistence import pack, unpack
 from sparsenet.text import calibration
 from sparsenet.text.featuriser import encode, extract
@@ -78,7 +78,7 @@ class NetworkModel:
     def calibrated(self, points: Rows, labels: Rows, threads: int, *, exclusive: bool) -> NetworkModel:
         """Return the same model with probabilities under which the labels of these points are most probable."""
         best, scores = self.best(points, min(COMPETING, self.n_columns), threads)
-        truth = sparse.csr_array(_true(best, labels).astype(np.float32))
+        truth = sparse.csr_array(is_hit(best, labels).astype(np.float32))
         steepness, shift = calibration.fit(scores, Rows.of(truth), exclusive=exclusive)
         return replace(self, steepness=steepness, shift=shift)
 
@@ -122,12 +122,6 @@ class NetworkModel:
         smaller = unpack(ExtremeClassifier, arrays, about)
         network = unpack(ExtremeClassifier, *pack(smaller, smaller._fitted, small=True))
         return replace(self, network=network, compact=True)
-
-
-def _true(best: I32, labels: Rows) -> NDArray[np.bool_]:
-    """Tell which of the best labels of each point, (n, k), it has."""
-    owners = np.repeat(np.arange(len(labels)), np.diff(labels.indptr))
-    return np.isin(np.arange(len(best))[:, None] * labels.width + best, owners * labels.width + labels.indices)
 
 
 def _grown(
@@ -209,8 +203,7 @@ class NetworkAnswers:
         found = np.empty((len(texts), self.n_labels), np.float32)
         done = 0
         for points in self._points(texts, threads):
-            labels, ordered = self.model.best(points, self.n_labels, threads)
-            np.put_along_axis(found[done : done + len(points)], labels.astype(np.int64), ordered, axis=1)
+            found[done : done + len(points)] = dense_scores(self.model.network.network_, points, threads)
             done += len(points)
         return found[:, 1] - found[:, 0] if self.exclusive and self.n_labels == 2 else found
 

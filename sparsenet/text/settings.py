@@ -77,16 +77,18 @@ class TextSettings:
 
     def left_out(self, n_texts: int) -> int:
         """Return how many texts a network does not learn from, to measure on: a second training would take too long."""
-        if self.validation_fraction is not None:
-            return min(round(self.validation_fraction * n_texts), n_texts - 1)
-        return 0 if n_texts < 200 else min(n_texts // 20, 2000)
+        return self._asked_for(n_texts, 0 if n_texts < 200 else min(n_texts // 20, 2000))
 
     def held_out(self, n_texts: int, n_labels: int) -> int:
         """Return how many texts are held out to measure on; none where there are too few to tell."""
-        if self.validation_fraction is not None:
-            return min(round(self.validation_fraction * n_texts), n_texts - 1)
         # With thousands of labels a second training would double minutes.
-        return 0 if n_texts < max(200, 4 * n_labels) or n_labels > MOST_MEASURED else min(n_texts // 10, 5000)
+        too_few = n_texts < max(200, 4 * n_labels) or n_labels > MOST_MEASURED
+        return self._asked_for(n_texts, 0 if too_few else min(n_texts // 10, 5000))
+
+    def _asked_for(self, n_texts: int, otherwise: int) -> int:
+        if self.validation_fraction is None:
+            return otherwise
+        return min(round(self.validation_fraction * n_texts), n_texts - 1)
 
 
 def _lengths(value: Any) -> tuple[int, int] | None:
