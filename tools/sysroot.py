@@ -8,6 +8,7 @@ run there under qemu's user emulation. `.arm/env/bin/python` is a script that st
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -87,11 +88,16 @@ def python_version() -> str:
 
 
 def requirements(*extras: str) -> list[str]:
-    """List what the project needs, by pyproject.toml, with these extras."""
+    """List what the project needs, by pyproject.toml, with these extras and those that they name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    optional = project["optional-dependencies"]
-    named = [need for extra in extras for need in optional[extra] if not need.startswith("sparsenet")]
-    return [*project["dependencies"], *named]
+
+    def needs(extra: str) -> list[str]:
+        listed = project["optional-dependencies"][extra]
+        ours = [re.fullmatch(rf"{project['name']}\[(.+)\]", need) for need in listed]
+        theirs = [need for need, match in zip(listed, ours, strict=True) if not match]
+        return theirs + [need for match in ours if match for name in match[1].split(",") for need in needs(name)]
+
+    return [*project["dependencies"], *(need for extra in extras for need in needs(extra))]
 
 
 def install(target: Path, *what: str) -> None:
@@ -109,7 +115,7 @@ def packages(environment: Path) -> Path:
 
 def make_environment() -> None:
     """Make a virtual environment of the emulated Python with all that the tests need."""
-    done, wanted = ENVIRONMENT / ".complete", requirements("plot", "zstd", "test")
+    done, wanted = ENVIRONMENT / ".complete", requirements("test")
     if done.exists() and done.read_text().splitlines() == wanted:
         return
     print("aarch64 wheels, once: 170 MB", file=sys.stderr)
