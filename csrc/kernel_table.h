@@ -136,8 +136,13 @@ struct KernelTable {
   // width) with a width of 1, 4, 8 or 16.
   int64_t (*dual_epoch)(const DualProblem& problem, int64_t width, int64_t count, int32_t* order, float rest,
                         float* weight, float* alpha, float* violation);
-  // sums[c] += x * row[c], for a row of 8-bit weights.
-  void (*add_scaled)(const int8_t* row, float x, int64_t width, float* sums);
+  // The slots whose bit is set in `used`, as numbers ranks[s >> 6] + (bits below s in used[s >> 6]), and their counts,
+  // which may replace what they are made of; returns how many.
+  int64_t (*number_features)(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const int32_t* counts,
+                             int64_t n, int32_t* features, int32_t* their_counts);
+  // sums[c] += values[j] * matrix[rows[j]][c] for each j, the rows being 8-bit weights.
+  void (*add_rows)(const int8_t* matrix, int64_t width, const int32_t* rows, const float* values, int64_t n,
+                   float* sums);
 
   // --- inference ---
   // The sum of values[j] * dense[ids[j]].

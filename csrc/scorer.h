@@ -27,12 +27,8 @@ struct LinearModel {
   int64_t n_columns;
 };
 
-// The features of a text that the vocabulary has, words and characters each scaled to the same length, 1 in all.
-// Returns how many; `rows` and `values` have room for n and may be `slots` and `counts`, reinterpreted.
-int64_t weigh(const Vocabulary& vocabulary, TextRules rules, const int32_t* slots, const int32_t* counts, int64_t n,
-              int32_t* rows, float* values);
-
-// The same for rows that end before slots[ends[i]]; what is left of row i ends before rows[out_ends[i]].
+// The features of texts that the vocabulary has, words and characters each scaled to the same length, 1 in all. Those
+// of text i end before slots[ends[i]], and what is left of them before rows[out_ends[i]].
 void text_points(const Vocabulary& vocabulary, TextRules rules, const int64_t* ends, int64_t n, const int32_t* slots,
                  const int32_t* counts, int64_t* out_ends, int32_t* rows, float* values, int threads);
 

@@ -60,7 +60,8 @@ int64_t most_features(int64_t size, TextRules rules) {
   return std::min(bound, int64_t{1} << rules.bits);
 }
 
-TextFeatures::TextFeatures(UnicodeTable table, TextRules rules) : table_(table), rules_(rules) {
+TextFeatures::TextFeatures(UnicodeTable table, TextRules rules, const uint64_t* known)
+    : table_(table), rules_(rules), known_(known) {
   for (uint32_t code = 0; code < 256; ++code) {
     const int32_t entry = code < 128 ? entry_of(table, code) : kSeparator;
     ascii_[code] = (entry & kClassMask) == kWord ? static_cast<uint8_t>(code + (entry >> kClassBits)) : 0;
@@ -72,6 +73,7 @@ int64_t TextFeatures::extract(const uint8_t* text, int64_t size, int32_t* slots,
   counts_ = counts;
   found_ = length_ = n_history_ = 0;
   pending_ = 0;
+  empty_ = true;
   word_ = kStart;
   if (rules_.word_ngrams > 1) history_[n_history_++] = kTextStart;
   const uint8_t* end = text + size;
@@ -82,12 +84,21 @@ int64_t TextFeatures::extract(const uint8_t* text, int64_t size, int32_t* slots,
       read(read_code(at, end));
   }
   end_word();
-  if (found_ > 0) add_token(kTextEnd, false);
-  for (int64_t i = 0; i < found_; ++i) {  // leave the table empty, at the cost of what is in it
-    const uint64_t mask = places_.size() - 1;
-    for (uint64_t at = home(slots_[i]); places_[at & mask] != 0; ++at) places_[at & mask] = 0;
-  }
+  if (!empty_) add_token(kTextEnd, false);
+  count_waiting();
+  clear_places();
   return found_;
+}
+
+// Leaves the table empty for the next text: as a whole, unless a long text before made it large for this one.
+void TextFeatures::clear_places() {
+  if (static_cast<int64_t>(places_.size()) <= 32 * found_) {
+    std::fill(places_.begin(), places_.end(), 0);
+    return;
+  }
+  const uint64_t mask = places_.size() - 1;
+  for (int64_t i = 0; i < found_; ++i)
+    for (uint64_t at = home(slots_[i]); places_[at & mask] != 0; ++at) places_[at & mask] = 0;
 }
 
 // The same as `read` for each letter, without the ifs: most of most texts.
@@ -152,6 +163,7 @@ void TextFeatures::add_token(uint64_t word, bool alone) {
     add(history_[k], 0);
   }
   history_[0] = chain(kStart, word);
+  empty_ = false;
   if (alone) add(history_[0], 0);
 }
 
@@ -173,6 +185,25 @@ void TextFeatures::add_characters() {
 
 void TextFeatures::add(uint64_t hash, int32_t half) {
   const int32_t slot = static_cast<int32_t>(mixed(hash) >> (65 - rules_.bits)) | half;
+  if (known_ == nullptr) return count(slot);
+  __builtin_prefetch(known_ + (slot >> 6));
+  waiting_[n_waiting_++] = slot;
+  if (n_waiting_ == kWaiting) count_waiting();
+}
+
+// Leaves out what is not known without a branch on it, which no CPU can predict.
+void TextFeatures::count_waiting() {
+  int64_t n = 0;
+  for (int64_t i = 0; i < n_waiting_; ++i) {
+    const int32_t slot = waiting_[i];
+    waiting_[n] = slot;
+    n += known_[slot >> 6] >> (slot & 63) & 1;
+  }
+  for (int64_t i = 0; i < n; ++i) count(waiting_[i]);
+  n_waiting_ = 0;
+}
+
+void TextFeatures::count(int32_t slot) {
   const uint64_t mask = places_.size() - 1;
   uint64_t at = home(slot);
   for (; places_[at & mask] != 0; ++at) {

@@ -82,7 +82,3 @@ int64_t dual_epoch(const DualProblem& p, int64_t width, int64_t count, int32_t* 
       return dual_visit<16>(p, count, order, rest, weight, alpha, violation);
   }
 }
-
-void add_scaled(const int8_t* row, float x, int64_t width, float* sums) {
-  for (int64_t c = 0; c < width; ++c) sums[c] += x * static_cast<float>(row[c]);
-}

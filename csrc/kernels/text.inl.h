@@ -1,0 +1,50 @@
+// Features of texts: their numbers in a vocabulary, and the rows of 8-bit weights that they have in a linear model.
+
+// Without a branch on whether a slot is a feature, which no CPU can predict: what is none is overwritten by the next.
+int64_t number_features(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const int32_t* counts,
+                        int64_t n, int32_t* features, int32_t* their_counts) {
+  int64_t found = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    const int32_t slot = slots[j], count = counts[j];
+    const uint64_t word = used[slot >> 6];
+    const uint64_t below = (uint64_t{1} << (slot & 63)) - 1;
+    features[found] = ranks[slot >> 6] + static_cast<int32_t>(__builtin_popcountll(word & below));
+    their_counts[found] = count;
+    found += word >> (slot & 63) & 1;
+  }
+  return found;
+}
+
+// For few columns the sums stay in registers.
+template <int width>
+void add_narrow_rows(const int8_t* matrix, const int32_t* rows, const float* values, int64_t n, float* sums) {
+  float own[width];
+  for (int c = 0; c < width; ++c) own[c] = sums[c];
+  for (int64_t j = 0; j < n; ++j) {
+    const int8_t* row = matrix + int64_t{rows[j]} * width;
+    for (int c = 0; c < width; ++c) own[c] += values[j] * static_cast<float>(row[c]);
+  }
+  for (int c = 0; c < width; ++c) sums[c] = own[c];
+}
+
+void add_rows(const int8_t* matrix, int64_t width, const int32_t* rows, const float* values, int64_t n, float* sums) {
+  switch (width) {
+    case 1:
+      return add_narrow_rows<1>(matrix, rows, values, n, sums);
+    case 2:
+      return add_narrow_rows<2>(matrix, rows, values, n, sums);
+    case 3:
+      return add_narrow_rows<3>(matrix, rows, values, n, sums);
+    case 4:
+      return add_narrow_rows<4>(matrix, rows, values, n, sums);
+    case 5:
+      return add_narrow_rows<5>(matrix, rows, values, n, sums);
+    case 6:
+      return add_narrow_rows<6>(matrix, rows, values, n, sums);
+    default:
+      for (int64_t j = 0; j < n; ++j) {
+        const int8_t* row = matrix + int64_t{rows[j]} * width;
+        for (int64_t c = 0; c < width; ++c) sums[c] += values[j] * static_cast<float>(row[c]);
+      }
+  }
+}
