@@ -45,6 +45,7 @@ class Problem:
     seed: int
     threads: int
     spill: Spill
+    memory_limit: int | None
 
     def columns(self, labels: Rows) -> Rows:
         """Return what is learnt: for two exclusive classes, whether it is the second."""
@@ -67,7 +68,7 @@ class Problem:
         """Train a model on some of the texts."""
         points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
         rules, costs = self.weighed(rules, columns.width)
-        return linear.train_model(points, columns, rules, self.seed, self.threads, costs)
+        return linear.train_model(points, columns, rules, self.seed, self.threads, costs, self.memory_limit)
 
 
 def fit(
@@ -78,8 +79,8 @@ def fit(
     features, rules, labels, target = corpus.rules, settings.linear, corpus.labels, corpus.target
     counts = np.bincount(labels.indices, minlength=labels.width)
     costs = class_costs(settings.class_weight, target, counts)
-    spill = Spill.within(settings.memory_limit)
-    problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, spill)
+    memory = Spill.within(settings.memory_limit), settings.memory_limit
+    problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, *memory)
     if settings.is_network(len(problem.rows.slots), labels.width):
         return fit_network(problem, target, counts, features, settings)
     n_held = settings.held_out(len(labels), labels.width)
@@ -107,16 +108,20 @@ def fit_network(
     """Do the same with a network, which learns nothing from the texts it is measured on."""
     labels, threads = problem.labels, problem.threads
     _check_unweighed(settings)
-    vocabulary = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES)
-    points, score = vocabulary.points(problem.rows, threads, problem.spill), None
+    vocabulary, score = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES), None
     n_held = settings.left_out(len(labels))
     held = split(len(labels), n_held, problem.seed) if n_held > 0 else None
-    kept = (points, labels) if held is None else (points.take(held[0]), labels.take(held[0]))
+
+    def part(texts: I64 | None) -> tuple[Rows, Rows]:
+        rows = problem.rows if texts is None else problem.rows.take(texts, problem.spill)
+        return vocabulary.points(rows, threads, problem.spill), labels if texts is None else labels.take(texts)
+
+    kept = part(None if held is None else held[0])
     seconds = None if settings.time_budget is None else max(settings.time_budget, LEAST_SECONDS)
     parameters: dict[str, Any] = {"time_budget": seconds, "memory_limit": settings.memory_limit}
     model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
     if held is not None:
-        others, truth = points.take(held[1]), labels.take(held[1])
+        others, truth = part(held[1])
         model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
         score = float(is_hit(model.best(others, 1, threads)[0][:, 0], truth).mean())
     return Fitted(target, vocabulary, model, counts, len(labels)), score, []
@@ -156,7 +161,8 @@ def refit(
     places = np.arange(1) if width == 1 else where
     start[np.ix_(np.append(features, len(vocabulary)), places)] = before
     costs = class_costs(settings.class_weight, new, counts)
-    problem = Problem(rows, labels, exclusive, costs, seed, threads, Spill.within(settings.memory_limit))
+    memory = Spill.within(settings.memory_limit), settings.memory_limit
+    problem = Problem(rows, labels, exclusive, costs, seed, threads, *memory)
     columns = problem.columns(labels) if width == 1 else labels
     rules, costs = problem.weighed(settings.linear, width)
     points = vocabulary.points(rows, threads)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels
+from sparsenet._machine import available_memory
 from sparsenet.batches import Rows
+from sparsenet.estimators.building import in_words
 
 F32 = NDArray[np.float32]
 I8 = NDArray[np.int8]
@@ -228,11 +230,19 @@ class LinearModel:
 
 
 def train_model(
-    points: Rows, labels: Rows, rules: LinearRules, seed: int, threads: int, costs: F32 | None
+    points: Rows,
+    labels: Rows,
+    rules: LinearRules,
+    seed: int,
+    threads: int,
+    costs: F32 | None,
+    memory_limit: int | None = None,
 ) -> LinearModel:
     """Train a model; with many labels and features, a group of labels at a time, keeping what matters of each."""
     d, n_labels = points.width + 1, labels.width
-    if d * n_labels <= MOST_DENSE:
+    in_groups = d * n_labels > MOST_DENSE
+    threads = _threads_that_fit(len(points), d if in_groups else 0, block_width(n_labels), threads, memory_limit)
+    if not in_groups:
         return LinearModel.rounded(train(points, labels, rules, seed, threads, costs=costs))
     step = max(16 * threads, MOST_DENSE // d // 16 * 16)
     kept, biases = [], []
@@ -245,6 +255,20 @@ def train_model(
         weight[np.abs(weight) < SMALLEST] = 0
         kept.append(sparse.csr_array(weight))
     return LinearModel.of_sparse(sparse.hstack(kept, format="csr"), np.concatenate(biases))
+
+
+def _threads_that_fit(n: int, d: int, width: int, threads: int, memory_limit: int | None) -> int:
+    """Return how many threads there is memory for: each has a number for every text and label that it trains at a time.
+
+    `d` rows of weights, twice, for each of them too, where that depends on threads.
+    """
+    each = 4 * (n * (width + 1) + 2 * d * width)
+    # Of a limit, features may take the other half: see spilling.SHARE.
+    limit = available_memory() if memory_limit is None else memory_limit // 2
+    if each > limit:
+        problem = f"training on {n} texts needs {in_words(each)}, and there are {in_words(limit)} for that"
+        raise MemoryError(f"{problem}: use fewer texts, lower bits or raise memory_limit")
+    return min(threads, limit // max(each, 1))
 
 
 def both_classes(scores: F32, n_labels: int) -> F32:

@@ -1,0 +1,132 @@
+"""What training and answers hold in memory: a part at a time, and no more than there is."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from test_text import planted
+
+from sparsenet import TextClassifier
+from sparsenet.batches import Rows
+from sparsenet.estimators import inference
+from sparsenet.text import featuriser, linear, vocabulary
+from sparsenet.text.answers import _largest
+from sparsenet.text.featuriser import FeatureRules, encode, extract
+from sparsenet.text.network import NetworkModel
+from sparsenet.text.spilling import Spill
+from sparsenet.text.vocabulary import PRIOR_TEXTS, Vocabulary
+
+
+def labelled(kind: str) -> tuple[list[str], Rows]:
+    """Texts with one label each, or with none to two."""
+    texts, names = planted(300)
+    number = {name: i for i, name in enumerate(sorted(set(names)))}
+    lists = [[number[name]] for name in names]
+    if kind == "several":
+        lists = [[*own, (own[0] + 1) % 3][: i % 3] for i, own in enumerate(lists)]
+    lengths = np.array([len(own) for own in lists])
+    ids = np.array([label for own in lists for label in sorted(own)], np.int32)
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    return texts, Rows(indptr, ids, np.ones(len(ids), np.float32), 3)
+
+
+@pytest.mark.parametrize("kind", ["one", "several"])
+def test_features_are_weighed_a_group_at_a_time(monkeypatch, kind):
+    texts, labels = labelled(kind)
+    rules = FeatureRules(bits=14)
+    rows = extract(*encode(texts), rules, 1)
+    expected = Vocabulary.learn(rules, rows, labels).weights
+    monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
+    monkeypatch.setattr(vocabulary, "PAIRS_AT_A_TIME", 500)
+    np.testing.assert_array_equal(Vocabulary.learn(rules, rows, labels).weights, expected)
+    monkeypatch.setattr(vocabulary, "MOST_CELLS", 0)
+    np.testing.assert_array_equal(Vocabulary.learn(rules, rows, labels).weights, expected)
+
+
+@pytest.mark.parametrize("kind", ["one", "several"])
+def test_weights_are_what_their_definition_says(kind):
+    texts, labels = labelled(kind)
+    rules = FeatureRules(bits=14)
+    rows = extract(*encode(texts), rules, 1)
+    words = Vocabulary.learn(rules, rows, labels)
+    of_text = [set(labels.indices[labels.indptr[i] : labels.indptr[i + 1]].tolist()) for i in range(300)]
+    prior = np.bincount(labels.indices, minlength=3) / len(labels.indices)
+    has = np.zeros((300, 1 << 14), bool)
+    has[np.repeat(np.arange(300), np.diff(rows.indptr)), rows.slots] = True
+    for feature in range(0, len(words), 37):
+        own = np.flatnonzero(has[:, words.slots[feature]])
+        counts = np.array([sum(label in of_text[i] for i in own) for label in range(3)])
+        after = (counts + PRIOR_TEXTS * prior) / (counts.sum() + PRIOR_TEXTS)
+        divergence = np.sum(after * np.log(after / prior))
+        expected = (np.log(301 / (1 + len(own))) + 1) * max(divergence, 0) ** 0.25
+        assert words.weights[feature] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_threads_are_as_many_as_there_is_memory_for(monkeypatch):
+    texts, labels = planted(300)
+    expected = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    asked = []
+    train = linear.train
+
+    def noted(points, columns, rules, seed, threads, **more):
+        asked.append(threads)
+        return train(points, columns, rules, seed, threads, **more)
+
+    monkeypatch.setattr(linear, "train", noted)
+    model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
+    assert set(asked) == {2}  # for 300 texts and blocks of 4 labels a thread takes 6 kB, and half the limit is theirs
+    np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
+    with pytest.raises(MemoryError, match=r"300 texts needs 6\.0 kB, and there are 1\.0 kB for that: .* memory_limit"):
+        TextClassifier(validation_fraction=0.0, memory_limit=2000).fit(texts, labels)
+
+
+def test_points_of_a_network_lie_in_files_where_they_are_many(monkeypatch):
+    texts, labels = planted(300)
+    given = []
+    train = NetworkModel.train.__func__
+
+    def noted(cls, points, columns, *others, **more):
+        given.append(points)
+        return train(cls, points, columns, *others, **more)
+
+    monkeypatch.setattr(NetworkModel, "train", classmethod(noted))
+    in_memory = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)
+    monkeypatch.setattr(Spill, "within", classmethod(lambda cls, limit: cls(1000)))
+    in_files = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)
+    for points, spilt in zip(given, (False, True), strict=True):
+        mapped = points.indices
+        while mapped.base is not None and not isinstance(mapped, np.memmap):
+            mapped = mapped.base
+        assert (not isinstance(mapped, np.ndarray) or isinstance(mapped, np.memmap)) == spilt
+    np.testing.assert_array_equal(in_files.predict_proba(texts), in_memory.predict_proba(texts))
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
+def test_a_matrix_of_no_sensible_size_is_refused(monkeypatch, method):
+    texts, labels = planted(60)
+    model = TextClassifier(random_state=0).fit(texts, labels)
+    monkeypatch.setattr(inference, "MAX_CELLS", 100)
+    with pytest.raises(ValueError, match=r"scores of 3 labels for 60 rows .* predict_topk"):
+        getattr(model, method)(texts)
+    assert model.predict_topk(texts, k=2).shape == (60, 3)
+
+
+@pytest.mark.parametrize("k", [1, 5, 16, 17, 40])
+def test_the_largest_come_first_and_of_equal_ones_the_first(k):
+    values = np.random.default_rng(0).integers(0, 9, (50, 40)).astype(np.float32)
+    before = values.copy()
+    np.testing.assert_array_equal(_largest(values, k), np.argsort(-values, axis=1, kind="stable")[:, :k])
+    np.testing.assert_array_equal(values, before)
+
+
+def test_what_answers_need_is_not_pickled():
+    texts, labels = planted(300)
+    model = TextClassifier(random_state=0).fit(texts, labels)
+    model._fitted.vocabulary.__dict__.pop("tables", None)
+    fresh = len(pickle.dumps(model))
+    expected = model.predict_proba(texts)
+    again = pickle.dumps(model)
+    assert len(again) == fresh < 500_000
+    np.testing.assert_array_equal(pickle.loads(again).predict_proba(texts), expected)
