@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 from typer.testing import CliRunner, Result
 
 from sparsenet import cli
@@ -124,7 +125,7 @@ def start_training(folder: Path, model: Path, *more: object) -> subprocess.Popen
     arguments = command("train", folder / "train.txt", "--model", model, *more)
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     state = model.with_name(f"{model.name}.checkpoint") / "manifest.json"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 120 * PATIENCE
     while not state.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     assert process.poll() is None, process.communicate()
@@ -150,8 +151,8 @@ class TestInterruption:
         process = start_training(folder, model, *LONG, "--json")
         process.send_signal(signal.SIGINT)
         asked = time.monotonic()
-        out, err = process.communicate(timeout=60)
-        assert time.monotonic() - asked < 5  # a second on an idle machine
+        out, err = process.communicate(timeout=60 * PATIENCE)
+        assert time.monotonic() - asked < 5 * PATIENCE  # a second on an idle machine
         assert process.returncode == 130
         assert json.loads(out)["interrupted"]
         assert "Traceback" not in err

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from storage_models import ARRAYS, METADATA, assert_equal, data_file, model
 
 from sparsenet import storage
@@ -36,7 +37,7 @@ CRASHER = str(Path(__file__).with_name("storage_crasher.py"))
 
 def crash(directory: Path, *arguments: str) -> list[str]:
     command = [sys.executable, CRASHER, str(directory), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120 * PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from patience import PATIENCE
 from test_text import planted
 from typer.testing import CliRunner
 
@@ -34,7 +35,7 @@ def run(*arguments, stdin: bytes = b"") -> tuple[int, str, str]:
 def sparsenet(*arguments, stdin: bytes = b"") -> subprocess.CompletedProcess:
     """Run a command that is to succeed in a process of its own, with a pipe for stdin."""
     command = [sys.executable, "-m", "sparsenet", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=300, check=True)
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=300 * PATIENCE, check=True)
 
 
 def as_lines(rows: list[tuple[str, str]]) -> str:

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from patience import PATIENCE
 from scipy.sparse import csr_array
 from test_text import planted
 from test_text_files import write
@@ -20,7 +21,7 @@ COLUMNS = ["--text", "review", "--target", "topic"]
 
 def sparsenet(*arguments, stdin: bytes | None = None) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "sparsenet", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, input=stdin, timeout=300)
+    return subprocess.run(command, capture_output=True, input=stdin, timeout=300 * PATIENCE)
 
 
 @pytest.fixture(scope="module")

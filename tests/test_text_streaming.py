@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from patience import PATIENCE
 from test_text import planted
 from test_text_files import write
 
@@ -64,7 +65,9 @@ def test_a_pipe_is_read_once_and_searched_by_cost_alone(tmp_path):
     assert model.n_texts_ == 400
     program = "from sparsenet import TextClassifier as T; print(len(T(time_budget=60, n_jobs=1).fit('-').search_))"
     with (tmp_path / "t.txt").open("rb") as file:
-        done = subprocess.run([sys.executable, "-c", program], stdin=file, capture_output=True, timeout=300, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdin=file, capture_output=True, timeout=300 * PATIENCE, check=True
+        )
     assert done.stdout.split() == [b"3"]
 
 
@@ -171,7 +174,11 @@ def test_memory_does_not_grow_with_the_raw_text(tmp_path):
         lines = (f"__label__{label} {(text + ' ') * times}\n" for text, label in zip(texts, labels, strict=True))
         (tmp_path / "t.txt").write_text("".join(lines))
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, tmp_path / "t.txt"], capture_output=True, text=True, timeout=300, check=True
+            [sys.executable, "-c", PROGRAM, tmp_path / "t.txt"],
+            capture_output=True,
+            text=True,
+            timeout=300 * PATIENCE,
+            check=True,
         )
         n_labels, peak = map(int, done.stdout.split())
         assert n_labels == 3
