@@ -13,20 +13,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from sparsenet.cli import options
-from sparsenet.cli.options import (
-    MOST,
-    BatchRows,
-    ExcludeSeen,
-    Format,
-    Json,
-    LabelDelimiter,
-    Model,
-    Plot,
-    TargetColumn,
-    TextColumn,
-    Threads,
-)
+from sparsenet.cli import checks, options
+from sparsenet.cli.checks import MOST
 from sparsenet.cli.reporting import errors_reported, show
 from sparsenet.cli.streams import watched_output
 
@@ -57,101 +45,32 @@ def about(
 
 @app.command(epilog="Example:  sparsenet train train.txt.xz --model tagger --valid valid.txt.xz")
 def train(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TRAIN",
-            help="Training points in XMC-repository or svmlight format; or texts: a CSV, TSV, JSONL or Parquet table, "
-            "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin.",
-            show_default=False,
-        ),
-    ],
-    model: Annotated[Path, typer.Option(help="Directory to save the model in.", show_default=False)],
-    valid: Annotated[
-        Path | None, typer.Option(help="Points to measure each epoch on; the best epoch is kept.", show_default=False)
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Passes over the data.", show_default="5 to 8, more on small data"),
-    ] = None,
-    hidden: Annotated[
-        int | None,
-        typer.Option(min=0, max=1 << 16, help="Units of the hidden layer; 0: wide path alone.", show_default="256"),
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, max=1 << 20, help="Points a step.", show_default="256")
-    ] = None,
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(
-            callback=options.rate,
-            help="Rate of the deep path's optimizer: above 0, at most 1000.",
-            show_default="0.004",
-        ),
-    ] = None,
-    negatives: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="2048"),
-    ] = None,
-    wide_budget: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Most features a label holds in the wide path.", show_default="1024"),
-    ] = None,
-    sampler: Annotated[
-        Literal["random", "frequency", "lsh", "none"] | None,
-        typer.Option(help="What chooses them; none computes all labels.", show_default="random"),
-    ] = None,
-    loss: Annotated[Literal["bce", "softmax"] | None, typer.Option(help="Loss.", show_default="bce")] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST, help="With --valid: stop after so many epochs without a better P@1.", show_default="never"
-        ),
-    ] = None,
-    memory_limit: Annotated[
-        str | None,
-        typer.Option(callback=options.size, help="Refuse to use more, e.g. 8GB.", show_default="what is available"),
-    ] = None,
-    time_budget: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001,
-            max=1e9,
-            help="Seconds that training may take; for texts, the search for settings.",
-            show_default="what the epochs take",
-        ),
-    ] = None,
-    threads: Threads = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")] = 0,
-    format: Format = "auto",
-    features: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST, help="Number of features, if svmlight files do not show all.", show_default=False
-        ),
-    ] = None,
-    labels: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Number of labels, if svmlight files do not show all.", show_default=False),
-    ] = None,
-    checkpoint: Annotated[
-        bool | None,
-        typer.Option(
-            "--checkpoint/--no-checkpoint",
-            help="Keep the state of the run in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
-            show_default="if it can be written",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")
-    ] = False,
-    compact: Annotated[
-        bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")
-    ] = False,
-    text: TextColumn = None,
-    target: TargetColumn = None,
-    label_delimiter: LabelDelimiter = None,
-    json: Json = False,
+    data: options.Train,
+    model: options.Saved,
+    valid: options.Valid = None,
+    epochs: options.Epochs = None,
+    hidden: options.Hidden = None,
+    batch_size: options.BatchSize = None,
+    learning_rate: options.LearningRate = None,
+    negatives: options.Negatives = None,
+    wide_budget: options.WideBudget = None,
+    sampler: options.SamplerName = None,
+    loss: options.LossName = None,
+    patience: options.Patience = None,
+    memory_limit: options.MemoryLimit = None,
+    time_budget: options.TimeBudget = None,
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
+    format: options.Format = "auto",
+    features: options.Features = None,
+    labels: options.Labels = None,
+    checkpoint: options.Checkpoint = None,
+    resume: options.Resume = False,
+    compact: options.Compact = False,
+    text: options.TextColumn = None,
+    target: options.TargetColumn = None,
+    label_delimiter: options.LabelDelimiter = None,
+    json: options.Json = False,
 ) -> None:
     """Train a model and save it. Ctrl-C stops, and saves what was learnt so far."""
     if patience and not valid:
@@ -180,16 +99,14 @@ def train(
             given = {name: value for name, value in chosen.items() if value is not None}
             if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget", "memory_limit")]:
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
-            options.not_of_texts(
-                features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact
-            )
-            found = options.of_texts(format, "--format", data, text, target)
+            checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
+            found = checks.of_texts(format, "--format", data, text, target)
             source = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
             result = texts.train(source, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
         summary = commands.train(
-            Source(data, format=options.of_points(format, "--format"), n_features=features, n_labels=labels),
+            Source(data, format=checks.of_points(format, "--format"), n_features=features, n_labels=labels),
             model,
             valid,
             {name: value for name, value in chosen.items() if value is not None} | {"random_state": seed},
@@ -204,21 +121,21 @@ def train(
 
 @app.command(epilog="Example:  sparsenet evaluate tagger test.txt.xz --k 1,3,5 --json")
 def evaluate(
-    model: Model,
+    model: options.Model,
     data: Annotated[Path, typer.Argument(metavar="TEST", help="Labelled points; - for stdin.", show_default=False)],
     k: Annotated[
         str,
-        typer.Option(callback=options.ranks, help="Where P@k, nDCG@k and PSP@k are measured.", metavar="K,..."),
+        typer.Option(callback=checks.ranks, help="Where P@k, nDCG@k and PSP@k are measured.", metavar="K,..."),
     ] = "1,3,5",
-    exclude_seen: ExcludeSeen = False,
-    batch_size: BatchRows = 4096,
-    threads: Threads = None,
-    format: Format = "auto",
-    text: TextColumn = None,
-    target: TargetColumn = None,
-    label_delimiter: LabelDelimiter = None,
-    plot: Plot = None,
-    json: Json = False,
+    exclude_seen: options.ExcludeSeen = False,
+    batch_size: options.BatchRows = 4096,
+    threads: options.Threads = None,
+    format: options.Format = "auto",
+    text: options.TextColumn = None,
+    target: options.TargetColumn = None,
+    label_delimiter: options.LabelDelimiter = None,
+    plot: options.Plot = None,
+    json: options.Json = False,
 ) -> None:
     """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
     ks = [int(word) for word in k.split(",")]
@@ -227,18 +144,18 @@ def evaluate(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            found = options.of_texts(format, "--format", data, text, target)
+            found = checks.of_texts(format, "--format", data, text, target)
             table = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
             scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
         else:
-            source = Source(data, format=options.of_points(format, "--format"), batch_rows=batch_size)
+            source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
             scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads, plot=plot)
         show(scores, json, commands.describe_scores(scores))
 
 
 @app.command(epilog="Example:  sparsenet predict tagger new.txt --k 3 | head")
 def predict(
-    model: Model,
+    model: options.Model,
     data: Annotated[
         Path, typer.Argument(metavar="[FILE|-]", help="Points, labelled or not; - for stdin.", show_default=False)
     ] = Path("-"),
@@ -247,11 +164,11 @@ def predict(
         Literal["tsv", "jsonl"],
         typer.Option(help='A line a point, best label first: "label:probability" by tabs, or a JSON object.'),
     ] = "tsv",
-    exclude_seen: ExcludeSeen = False,
-    batch_size: BatchRows = 1024,
-    threads: Threads = None,
-    input_format: Format = "auto",
-    text: TextColumn = None,
+    exclude_seen: options.ExcludeSeen = False,
+    batch_size: options.BatchRows = 1024,
+    threads: options.Threads = None,
+    input_format: options.Format = "auto",
+    text: options.TextColumn = None,
 ) -> None:
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
     with errors_reported():
@@ -259,11 +176,11 @@ def predict(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            found = options.of_texts(input_format, "--input-format", data, text)
+            found = checks.of_texts(input_format, "--input-format", data, text)
             table = texts.TextSource(data, text or "text", format=found, batch_rows=batch_size)
             answers = texts.predict(model, table, k, format, threads=threads)
         else:
-            source = Source(data, format=options.of_points(input_format, "--input-format"), batch_rows=batch_size)
+            source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
             answers = commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads)
         for lines in answers:
             sys.stdout.write(lines)
@@ -272,9 +189,9 @@ def predict(
 
 @app.command(epilog="Example:  sparsenet compress reviews --max-bytes 5MB --valid more-reviews.csv")
 def compress(
-    model: Model,
+    model: options.Model,
     max_bytes: Annotated[
-        str, typer.Option(callback=options.size, help="What its files may take, e.g. 5MB.", show_default=False)
+        str, typer.Option(callback=checks.size, help="What its files may take, e.g. 5MB.", show_default=False)
     ],
     valid: Annotated[
         Path | None,
@@ -283,11 +200,11 @@ def compress(
     output: Annotated[
         Path | None, typer.Option(help="Directory to save the smaller model in.", show_default="MODEL itself")
     ] = None,
-    threads: Threads = None,
-    text: TextColumn = None,
-    target: TargetColumn = None,
-    label_delimiter: LabelDelimiter = None,
-    json: Json = False,
+    threads: options.Threads = None,
+    text: options.TextColumn = None,
+    target: options.TargetColumn = None,
+    label_delimiter: options.LabelDelimiter = None,
+    json: options.Json = False,
 ) -> None:
     """Make a model of texts smaller: its least weights go. Says what that costs in accuracy on --valid."""
     with errors_reported():
@@ -301,7 +218,7 @@ def compress(
 
 
 @app.command()
-def info(json: Json = False) -> None:
+def info(json: options.Json = False) -> None:
     """Say what sparsenet runs on: version, kernels, instruction set, threads, memory, and what is missing."""
     from sparsenet.cli import info as report
 
@@ -313,8 +230,8 @@ def info(json: Json = False) -> None:
 def demo(
     interactive: Annotated[bool, typer.Option("--interactive", help="Ask for questions afterwards.")] = False,
     output: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("demo-output"),
-    threads: Threads = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")] = 0,
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
 ) -> None:
     """Learn the docstrings of the installed scientific Python packages, and answer questions with their functions."""
     with errors_reported():

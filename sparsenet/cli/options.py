@@ -1,17 +1,14 @@
-"""Options that several commands share, and checks of what an option may hold: usage errors, before any work."""
+"""The options of the commands."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-#: Ids and counts are 32-bit integers.
-MOST = 2**31 - 1
-#: Suffixes of pictures.
-PICTURES = (".png", ".svg", ".pdf")
+from sparsenet.cli import checks
+from sparsenet.cli.checks import MOST
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of a trained model.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to stdout.")]
@@ -36,21 +33,11 @@ LabelDelimiter = Annotated[
     str | None, typer.Option(help="What separates several labels in a column.", show_default="one label a text")
 ]
 
-
-def picture(path: Path | None) -> Path | None:
-    """Refuse what no picture can be written to, before there is one."""
-    if path is not None and path.suffix.lower() not in PICTURES:
-        raise typer.BadParameter(f"{path} must end in one of {', '.join(PICTURES)}")
-    if path is not None and not path.absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no directory {path.parent} to write {path.name} into")
-    return path
-
-
 Plot = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        callback=picture,
+        callback=checks.picture,
         help="Draw calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
         show_default=False,
     ),
@@ -62,55 +49,86 @@ ExcludeSeen = Annotated[
     ),
 ]
 
+# --- of train alone ---
 
-def rate(value: float | None) -> float | None:
-    """Refuse a learning rate that is none; NaN would pass for a number."""
-    if value is not None and not 0 < value <= 1000:
-        raise typer.BadParameter(f"expected a number above 0, at most 1000, got {value:g}")
-    return value
-
-
-def size(text: str | None) -> str | None:
-    """Refuse what is not a number of bytes."""
-    if text is not None and not re.fullmatch(r"\s*\d{1,15}(\.\d+)?\s*([KMGT]I?)?B?\s*", text.upper()):
-        raise typer.BadParameter(f"expected a number of bytes such as 8000000000, 8GB or 8GiB, got {text!r}")
-    return text
-
-
-def ranks(text: str) -> str:
-    """Refuse what is not a list of ranks."""
-    words = text.split(",")
-    if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MOST for word in words):
-        raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}")
-    return text
-
-
-def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:
-    """Return a format that sparse points may have; others are for texts."""
-    match format:
-        case "auto" | "xmc" | "svmlight":
-            return format
-    raise typer.BadParameter(f"{format} is for models of texts, this is one of sparse points", param_hint=hint)
-
-
-def not_of_texts(**given: int | None) -> None:
-    """Refuse options that only sparse points have."""
-    reasons = {
-        "features": "the features of texts are not counted by hand",
-        "labels": "the labels of texts are not counted by hand",
-        "checkpoint": "a model of texts has no checkpoints",
-        "resume": "a model of texts has no checkpoints to go on from",
-        "compact": "a model of texts is made smaller by sparsenet compress",
-    }
-    for name, value in given.items():
-        if value:
-            raise typer.BadParameter(reasons[name], param_hint=f"--{name}")
-
-
-def of_texts(format: str, hint: str, data: Path, *columns: str | None) -> str:
-    """Return a format that texts may have; columns that were named ask for a table."""
-    if format in ("xmc", "svmlight"):
-        raise typer.BadParameter(f"{format} is for models of sparse points, this is one of texts", param_hint=hint)
-    if format == "auto" and str(data) == "-" and any(columns):
-        raise typer.BadParameter("of what table? Say csv, tsv or jsonl; a pipe has no name to tell by", param_hint=hint)
-    return format
+Train = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRAIN",
+        help="Training points in XMC-repository or svmlight format; or texts: a CSV, TSV, JSONL or Parquet table, "
+        "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin.",
+        show_default=False,
+    ),
+]
+Saved = Annotated[Path, typer.Option(help="Directory to save the model in.", show_default=False)]
+Valid = Annotated[
+    Path | None, typer.Option(help="Points to measure each epoch on; the best epoch is kept.", show_default=False)
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST, help="Passes over the data.", show_default="5 to 8, more on small data"),
+]
+Hidden = Annotated[
+    int | None,
+    typer.Option(min=0, max=1 << 16, help="Units of the hidden layer; 0: wide path alone.", show_default="256"),
+]
+BatchSize = Annotated[int | None, typer.Option(min=1, max=1 << 20, help="Points a step.", show_default="256")]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(
+        callback=checks.rate,
+        help="Rate of the deep path's optimizer: above 0, at most 1000.",
+        show_default="0.004",
+    ),
+]
+Negatives = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="2048"),
+]
+WideBudget = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST, help="Most features a label holds in the wide path.", show_default="1024"),
+]
+SamplerName = Annotated[
+    Literal["random", "frequency", "lsh", "none"] | None,
+    typer.Option(help="What chooses them; none computes all labels.", show_default="random"),
+]
+LossName = Annotated[Literal["bce", "softmax"] | None, typer.Option(help="Loss.", show_default="bce")]
+Patience = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=MOST, help="With --valid: stop after so many epochs without a better P@1.", show_default="never"
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(callback=checks.size, help="Refuse to use more, e.g. 8GB.", show_default="what is available"),
+]
+TimeBudget = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        max=1e9,
+        help="Seconds that training may take; for texts, the search for settings.",
+        show_default="what the epochs take",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")]
+Features = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST, help="Number of features, if svmlight files do not show all.", show_default=False),
+]
+Labels = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST, help="Number of labels, if svmlight files do not show all.", show_default=False),
+]
+Checkpoint = Annotated[
+    bool | None,
+    typer.Option(
+        "--checkpoint/--no-checkpoint",
+        help="Keep the state of the run in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
+        show_default="if it can be written",
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")]
+Compact = Annotated[bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]

@@ -1,0 +1,76 @@
+"""Checks of what options may hold: usage errors, before any work."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+#: Ids and counts are 32-bit integers.
+MOST = 2**31 - 1
+#: Suffixes of pictures.
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def picture(path: Path | None) -> Path | None:
+    """Refuse what no picture can be written to, before there is one."""
+    if path is not None and path.suffix.lower() not in PICTURES:
+        raise typer.BadParameter(f"{path} must end in one of {', '.join(PICTURES)}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no directory {path.parent} to write {path.name} into")
+    return path
+
+
+def rate(value: float | None) -> float | None:
+    """Refuse a learning rate that is none; NaN would pass for a number."""
+    if value is not None and not 0 < value <= 1000:
+        raise typer.BadParameter(f"expected a number above 0, at most 1000, got {value:g}")
+    return value
+
+
+def size(text: str | None) -> str | None:
+    """Refuse what is not a number of bytes."""
+    if text is not None and not re.fullmatch(r"\s*\d{1,15}(\.\d+)?\s*([KMGT]I?)?B?\s*", text.upper()):
+        raise typer.BadParameter(f"expected a number of bytes such as 8000000000, 8GB or 8GiB, got {text!r}")
+    return text
+
+
+def ranks(text: str) -> str:
+    """Refuse what is not a list of ranks."""
+    words = text.split(",")
+    if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MOST for word in words):
+        raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}")
+    return text
+
+
+def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:
+    """Return a format that sparse points may have; others are for texts."""
+    match format:
+        case "auto" | "xmc" | "svmlight":
+            return format
+    raise typer.BadParameter(f"{format} is for models of texts, this is one of sparse points", param_hint=hint)
+
+
+def not_of_texts(**given: int | None) -> None:
+    """Refuse options that only sparse points have."""
+    reasons = {
+        "features": "the features of texts are not counted by hand",
+        "labels": "the labels of texts are not counted by hand",
+        "checkpoint": "a model of texts has no checkpoints",
+        "resume": "a model of texts has no checkpoints to go on from",
+        "compact": "a model of texts is made smaller by sparsenet compress",
+    }
+    for name, value in given.items():
+        if value:
+            raise typer.BadParameter(reasons[name], param_hint=f"--{name}")
+
+
+def of_texts(format: str, hint: str, data: Path, *columns: str | None) -> str:
+    """Return a format that texts may have; columns that were named ask for a table."""
+    if format in ("xmc", "svmlight"):
+        raise typer.BadParameter(f"{format} is for models of sparse points, this is one of texts", param_hint=hint)
+    if format == "auto" and str(data) == "-" and any(columns):
+        raise typer.BadParameter("of what table? Say csv, tsv or jsonl; a pipe has no name to tell by", param_hint=hint)
+    return format
