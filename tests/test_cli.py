@@ -482,6 +482,12 @@ class TestErrors:
         assert done.stderr == ""
 
 
+    def test_help_says_what_a_memory_limit_is(self) -> None:
+        said = " ".join(run("train", "--help").stdout.replace("│", " ").split())
+        for words in ("--memory-limit BYTES", "8GB (10^9 bytes each)", "8GiB (2^30)", "the memory that is free"):
+            assert words in said
+
+
 class TestSvmlightLabels:
     """Labels of svmlight files need not be column numbers."""
 

@@ -102,7 +102,14 @@ Patience = Annotated[
 ]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option(callback=checks.size, help="Refuse to use more, e.g. 8GB.", show_default="what is available"),
+    typer.Option(
+        metavar="BYTES",
+        callback=checks.size,
+        help="Memory that training may take, as 8GB (10^9 bytes each) or 8GiB (2^30); a network that needs more is "
+        "refused before it is trained, large features of texts go to temporary files. What reading the data takes is "
+        "not counted.",
+        show_default="the memory that is free",
+    ),
 ]
 TimeBudget = Annotated[
     float | None,
