@@ -424,6 +424,31 @@ class TestErrors:
         if problem == "holds no points":
             assert str(bad) in fails("train", folder / "train.txt", "--valid", bad, "--model", tmp_path / "m")
 
+    @pytest.mark.parametrize(
+        ("name", "content", "problem"),
+        [
+            ("none.txt", None, "No such file"),
+            ("valid.csv", "text,label\n", "is a table of texts"),
+            ("valid.txt", "what a lovely film\n", "label 'what' is not a finite number"),
+            ("valid.txt", "1 3 2\n0 7:1\n", "feature 7 is out of range"),
+            ("valid.txt", "", "empty"),
+        ],
+    )
+    def test_what_to_measure_on_is_checked_before_the_rest_is_read(
+        self, name: str, content: str | None, problem: str, tmp_path: Path
+    ) -> None:
+        valid = tmp_path / name
+        if content is not None:
+            valid.write_text(content)
+        (tmp_path / "train.txt").write_text("of these nothing is read\n")
+        said = fails("train", tmp_path / "train.txt", "--model", tmp_path / "m", "--valid", valid)
+        assert f"{valid}" in said
+        assert problem in said
+
+    def test_standard_input_is_read_once(self, tmp_path: Path) -> None:
+        both = ("train", "-", "--valid", "-", "--format", "svmlight")
+        assert "are both standard input" in fails(*both, "--model", tmp_path / "m", stdin="0 0:1")
+
     def test_bad_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
         for name, content in files(model).items():
             damaged = bytearray(content)
@@ -480,7 +505,6 @@ class TestErrors:
         done = run(*([name] if name else []), "--help")
         assert "Usage: sparsenet" in done.stdout
         assert done.stderr == ""
-
 
     def test_help_says_what_a_memory_limit_is(self) -> None:
         said = " ".join(run("train", "--help").stdout.replace("│", " ").split())

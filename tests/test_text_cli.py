@@ -14,7 +14,7 @@ from test_text import planted
 from test_text_files import write
 
 from sparsenet import TextClassifier, metrics
-from sparsenet.cli import texts
+from sparsenet.cli import text_sources, texts
 
 COLUMNS = ["--text", "review", "--target", "topic"]
 
@@ -131,3 +131,35 @@ def test_propensities_count_texts_not_labels(tmp_path):
     ranked = model.predict_topk(source, 3).indices.reshape(-1, 3)
     expected = metrics.evaluate(truth, ranked, [1], metrics.propensities_from_counts(model.label_counts_, 60))
     assert found["PSP@1"] == expected["PSP@1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file"),
+        ("review,label\ngood,x\n", "there is no column 'topic'"),
+        ("review,topic\n", "holds no texts"),
+        ("review,topic\ngood,\n", "holds no labels"),
+        ("review,topic\n" + "good,x\n" * 100 + "bad\n", "line 102: 1 fields where the first row has 2"),
+    ],
+)
+def test_texts_to_measure_on_are_checked_before_training(trained, tmp_path, monkeypatch, content, message):
+    folder, _ = trained
+    monkeypatch.setattr(text_sources.TextSource, "fit", None)
+    if content is not None:
+        (tmp_path / "valid.csv").write_text(content)
+    source = text_sources.TextSource(folder / "train.csv", "review", "topic")
+    with pytest.raises((OSError, ValueError), match=message):
+        texts.train(source, tmp_path / "model", tmp_path / "valid.csv", {})
+    assert not (tmp_path / "model").exists()
+
+
+def test_texts_to_measure_on_may_come_from_a_pipe(trained, tmp_path):
+    folder, _ = trained
+    train = ["train", folder / "train.csv", *COLUMNS, "--model", tmp_path / "model", "--json"]
+    done = sparsenet(*train, "--format", "csv", "--valid", "-", stdin=(folder / "test.csv").read_bytes())
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["valid"] > 0.95
+    done = sparsenet("train", "-", *train[2:], "--format", "csv", "--valid", "-", stdin=b"review,topic\ngood,x\n")
+    assert done.returncode == 1
+    assert b"are both standard input" in done.stderr

@@ -92,16 +92,16 @@ def train(
         "n_jobs": threads,
     }
     with errors_reported():
-        from sparsenet.cli import commands, texts
+        from sparsenet.cli import commands, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        if texts.is_text_file(data, format, text, target):
+        if text_sources.is_text_file(data, format, text, target):
             given = {name: value for name, value in chosen.items() if value is not None}
             if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget", "memory_limit")]:
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
             found = checks.of_texts(format, "--format", data, text, target)
-            source = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
+            source = text_sources.TextSource(data, text or "text", target or "label", label_delimiter, found)
             result = texts.train(source, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
@@ -140,12 +140,12 @@ def evaluate(
     """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
     ks = [int(word) for word in k.split(",")]
     with errors_reported():
-        from sparsenet.cli import commands, texts
+        from sparsenet.cli import commands, text_sources, texts
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
             found = checks.of_texts(format, "--format", data, text, target)
-            table = texts.TextSource(data, text or "text", target or "label", label_delimiter, found)
+            table = text_sources.TextSource(data, text or "text", target or "label", label_delimiter, found)
             scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
         else:
             source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
@@ -172,12 +172,12 @@ def predict(
 ) -> None:
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
     with errors_reported():
-        from sparsenet.cli import commands, texts
+        from sparsenet.cli import commands, text_sources, texts
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
             found = checks.of_texts(input_format, "--input-format", data, text)
-            table = texts.TextSource(data, text or "text", format=found, batch_rows=batch_size)
+            table = text_sources.TextSource(data, text or "text", format=found, batch_rows=batch_size)
             answers = texts.predict(model, table, k, format, threads=threads)
         else:
             source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
@@ -208,11 +208,15 @@ def compress(
 ) -> None:
     """Make a model of texts smaller: its least weights go. Says what that costs in accuracy on --valid."""
     with errors_reported():
-        from sparsenet.cli import texts
+        from sparsenet.cli import text_sources, texts
 
         if not texts.is_text_model(model):
             raise typer.BadParameter(f"{model} is no model of texts: train --compact saves others in less room")
-        source = None if valid is None else texts.TextSource(valid, text or "text", target or "label", label_delimiter)
+        source = (
+            None
+            if valid is None
+            else text_sources.TextSource(valid, text or "text", target or "label", label_delimiter)
+        )
         report = texts.compress(model, max_bytes, source, output or model, threads=threads)
         show(asdict(report), json, f"{report}\n{output or model}")
 

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from sparsenet import data, kernels, metrics, storage
 from sparsenet._machine import default_threads
-from sparsenet.cli.sources import Source, labels_of, read_validation
+from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import TooLargeError, in_words
 from sparsenet.training import checkpoints
@@ -47,6 +47,7 @@ def train(
     """
     storage.prepare(model_path)  # better now than after an hour of training
     started, cpu_started = time.perf_counter(), time.process_time()
+    check_validation(source, valid)
     points = source.points()
     validation = read_validation(source, valid, points)
     model = ExtremeClassifier(**parameters)

@@ -13,6 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from sparsenet import data
+from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import table_format
 from sparsenet.estimators import ExtremeClassifier
 
@@ -63,6 +64,14 @@ class Source:
             with_labels=with_labels,
         )
 
+    def peek(self) -> None:
+        """Raise what is wrong with the first point of a file."""
+        self._refuse_tables()
+        if str(self.path) == "-" or self.path.is_fifo():
+            return
+        widths: dict[str, Any] = {"n_features": MAX_IDS, "with_labels": False}
+        next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
+
     def _refuse_tables(self) -> None:
         if self.format == "auto" and table_format(str(self.path)):
             problem = "is a table of texts; this command reads sparse points, in XMC-repository or svmlight format"
@@ -73,6 +82,18 @@ class Source:
         size = os.stat(self.path).st_size if self.path.is_file() else None
         with tqdm(total=size, desc=f"reading {self.path.name}", unit="B", unit_scale=True, disable=None) as bar:
             yield bar.update
+
+
+def check_validation(source: Source, valid: Path | None) -> None:
+    """Refuse what could not be measured on, before a large file of training points is read.
+
+    Of a file its first point is read; a pipe, which can be read once, is left alone.
+    """
+    if valid is None:
+        return
+    if str(source.path) == str(valid) == "-":
+        raise ValueError("TRAIN and --valid are both standard input, which can be read once: name a file for one")
+    Source(valid, source.format).peek()
 
 
 def read_validation(source: Source, valid: Path | None, points: data.Dataset) -> tuple[Any, Any] | None:

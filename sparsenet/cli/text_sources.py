@@ -1,0 +1,139 @@
+"""Files of texts for the commands: how they are read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sparsenet import data
+from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
+from sparsenet.data.formats import table_format
+from sparsenet.data.sources import open_source
+from sparsenet.text import TextClassifier
+from sparsenet.text.inputs import LABEL, TextFile, is_parquet, iter_texts, nothing_to_learn, read_texts
+
+Column = str | int
+TABLES = ("csv", "tsv", "jsonl")
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """A file of texts: a table and its columns, lines with ``__label__`` words, or lines that are texts."""
+
+    path: Path
+    text: Column = "text"
+    target: Column = "label"
+    label_delimiter: str | None = None
+    format: str = "auto"
+    batch_rows: int = 4096
+
+    def read(self) -> TextFile:
+        """Read all texts and the labels of each."""
+        columns = self._column(self.text), self._column(self.target)
+        return read_texts(self._path(), *columns, self.label_delimiter, self._table() or "lines")
+
+    def check(self) -> None:
+        """Go through all texts, and refuse what `read` would refuse, or what holds no texts or labels."""
+        n_texts = n_labels = 0
+        columns = self._column(self.text), self._column(self.target)
+        for batch in iter_texts(self._path(), *columns, self.label_delimiter, self._table() or "lines"):
+            n_texts += len(batch.texts)
+            n_labels += sum(map(len, batch.labels))
+        if n_labels == 0:
+            raise nothing_to_learn(self._path(), n_texts)
+
+    def labelled(self) -> tuple[list[str], list[Any]]:
+        """Read all texts and labels as a classifier takes them: a label each, where no text has more."""
+        found = self.read()
+        return found.texts, found.target()
+
+    def fit(self, model: TextClassifier) -> TextClassifier:
+        """Train a model: from a file piece by piece, from a pipe all at once, which a search reads more than once."""
+        if str(self.path) == "-":
+            return model.fit(*self.labelled())
+        columns: dict[str, Any] = {"text": self._column(self.text), "target": self._column(self.target)}
+        return model.fit(self.path, **columns, label_delimiter=self.label_delimiter, format=self._table() or "lines")
+
+    def batches(self) -> Iterator[list[str]]:
+        """Yield texts alone, as they come, in memory that does not grow with the file."""
+        table = self._table()
+        if is_parquet(self.path):
+            for batch in iter_texts(self.path, self._column(self.text), None):
+                yield batch.texts
+        elif table is None:
+            yield from self._lines()
+        else:
+            columns: dict[str, Any] = {"text": self._column(self.text), "target": None, "format": table}
+            for found in data.iter_table(self._path(), batch_rows=self.batch_rows, **columns):
+                yield found.texts or []
+
+    def _lines(self) -> Iterator[list[str]]:
+        """Yield what lines there are as soon as there are any: whoever waits at the end of a pipe gets answers."""
+        with (
+            open_source(self._path()) as source,
+            closing(  # type: ignore[type-var]
+                line_blocks(source, may_be_empty=True)
+            ) as blocks,
+        ):
+            for block in blocks:
+                lines = block.text.tobytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
+                yield [_without_labels(line.removesuffix("\r")) for line in lines]
+
+    def _table(self) -> str | None:
+        """Return the format of a table, by its name unless that was said; None for lines."""
+        return table_format(str(self.path)) if self.format == "auto" else self.format if self.format in TABLES else None
+
+    def _path(self) -> str:
+        return os.fspath(self.path)
+
+    def _column(self, name: Column) -> Column:
+        """Return a position where a column is called by a number, as in a table whose first row holds no names."""
+        return int(name) if isinstance(name, str) and name.isdecimal() and self._table() != "jsonl" else name
+
+
+def _without_labels(line: str) -> str:
+    if LABEL not in line:
+        return line
+    return " ".join(word for word in line.split(" ") if not word.startswith(LABEL))
+
+
+def is_text_file(path: Path, format: str = "auto", *columns: str | None) -> bool:
+    """Tell a table, or lines with labels as fastText has them, from a file of sparse points."""
+    if format != "auto" or any(columns):
+        return format not in ("xmc", "svmlight")
+    if table_format(str(path)) or is_parquet(path):
+        return True
+    if str(path) == "-":
+        head = bytearray(sys.stdin.buffer.peek(64))  # type: ignore[union-attr]  # a pipe's buffer can do that
+    elif not path.is_file():
+        return False
+    else:
+        with open_source(str(path)) as source:
+            head = bytearray(64)
+            del head[source.readinto(memoryview(head)) :]
+    return head.removeprefix(BYTE_ORDER_MARK).startswith(LABEL.encode())
+
+
+def validation(source: TextSource, valid: Path | None) -> TextSource | TextFile | None:
+    """Check texts to measure on, before an hour of training; what comes from a pipe is read now, as it can be once."""
+    if valid is None:
+        return None
+    if str(source.path) == str(valid) == "-":
+        raise ValueError("TRAIN and --valid are both standard input, which can be read once: name a file for one")
+    other = replace(source, path=valid, format=_format_of(source, valid))
+    if valid.is_file():
+        other.check()
+        return other
+    found = other.read()
+    found.check()
+    return found
+
+
+def _format_of(source: TextSource, valid: Path) -> str:
+    """Return the format of the texts to measure on: that of the others, unless its own name says another."""
+    return "auto" if table_format(str(valid)) or is_parquet(valid) else source.format
