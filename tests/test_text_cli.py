@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -12,8 +16,9 @@ from patience import PATIENCE
 from scipy.sparse import csr_array
 from test_text import planted
 from test_text_files import write
+from typer.testing import CliRunner
 
-from sparsenet import TextClassifier, metrics
+from sparsenet import TextClassifier, cli, kernels, metrics
 from sparsenet.cli import text_sources, texts
 
 COLUMNS = ["--text", "review", "--target", "topic"]
@@ -163,3 +168,35 @@ def test_texts_to_measure_on_may_come_from_a_pipe(trained, tmp_path):
     done = sparsenet("train", "-", *train[2:], "--format", "csv", "--valid", "-", stdin=b"review,topic\ngood,x\n")
     assert done.returncode == 1
     assert b"are both standard input" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("dual_train", "nothing is saved, {} stays as it was"),
+        ("TextScorer", "the model {} is saved, and was not measured"),
+    ],
+)
+def test_ctrl_c_says_what_is_saved(trained, tmp_path, monkeypatch, name, said):
+    folder, _ = trained
+    model = tmp_path / "model"
+    shutil.copytree(folder / "model", model)
+
+    def interrupted(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+
+    monkeypatch.setattr(kernels, name, interrupted)
+    arguments = ["train", folder / "train.csv", *COLUMNS, "--valid", folder / "test.csv", "--model", model, "--seed", 1]
+    before = [path.read_bytes() for path in sorted(model.iterdir())]
+    done = CliRunner().invoke(cli.app, [*map(str, arguments)])
+    assert done.exit_code == 130
+    assert done.stderr == f"sparsenet: interrupted: {said.format(model)}\n"
+    assert done.stdout == ""
+    after = [path.read_bytes() for path in sorted(model.iterdir())]
+    assert (before == after) == (name == "dual_train")
+
+
+def test_help_says_what_ctrl_c_saves():
+    said = " ".join(sparsenet("train", "--help").stdout.decode().split())
+    assert "of sparse points, what was learnt so far is saved; of texts nothing is" in said

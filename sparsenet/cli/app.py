@@ -72,7 +72,11 @@ def train(
     label_delimiter: options.LabelDelimiter = None,
     json: options.Json = False,
 ) -> None:
-    """Train a model and save it. Ctrl-C stops, and saves what was learnt so far."""
+    """Train a model and save it.
+
+    Ctrl-C stops: of sparse points, what was learnt so far is saved; of texts nothing is, and a model that was there
+    stays as it was.
+    """
     if patience and not valid:
         raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
     if hidden == 0 and sampler == "lsh":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from scipy import sparse
 
 from sparsenet import data, kernels, metrics, storage
 from sparsenet._machine import default_threads
+from sparsenet.cli.reporting import say
 from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import TooLargeError, in_words
@@ -54,7 +54,7 @@ def train(
     state = _checkpoint_path(model_path) if checkpoint is not False or resume else None
     place = checkpoints.Spare(state) if state and checkpoint is None else state
     if state and checkpoints.is_there(state) and not resume:
-        _say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
+        say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
     interrupted = False
     try:
         model.fit(points.X, labels_of(source, points), validation=validation, checkpoint=place, resume=resume)
@@ -63,12 +63,12 @@ def train(
         raise MemoryError(f"{error.needs}: {advice}") from None
     except KeyboardInterrupt:
         if not hasattr(model, "network_"):
-            raise  # nothing is learnt yet
+            raise KeyboardInterrupt(nothing_saved(model_path)) from None
         interrupted = True
     kept = state is not None and checkpoints.is_there(state)
     saved = not interrupted or model.n_iter_ > 0 or not checkpoints.is_there(model_path)
     if interrupted:
-        _say(_after_interrupt(model_path, saved, kept))
+        say(_after_interrupt(model_path, saved, kept))
     if saved:
         model.save(model_path, compact=compact)
     if state and kept and not interrupted:
@@ -108,6 +108,11 @@ def describe_training(summary: Mapping[str, Any]) -> str:
 def count(n: float, noun: str) -> str:
     """Say how many there are of what has a regular plural."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def nothing_saved(model_path: Path) -> str:
+    """Say what becomes of a model where nothing is learnt that could be saved."""
+    return f"nothing is saved, {model_path} stays as it was" if model_path.exists() else "nothing is saved"
 
 
 def _after_interrupt(model_path: Path, saved: bool, kept: bool) -> str:
@@ -242,7 +247,3 @@ def _best(model: ExtremeClassifier, X: Any, k: int, exclude_seen: bool) -> tuple
 def _topk(model: ExtremeClassifier, X: Any, k: int) -> tuple[I32, F32]:
     best = model.predict_topk(X, k)  # k entries in every row, best first
     return best.indices.reshape(-1, k), best.data.reshape(-1, k)
-
-
-def _say(text: str) -> None:
-    print(f"sparsenet: {text}", file=sys.stderr)

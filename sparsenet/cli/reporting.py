@@ -18,14 +18,19 @@ def show(result: dict[str, Any], as_json: bool, text: str) -> None:
     print(json_format.dumps(result) if as_json else text, flush=True)
 
 
+def say(text: str) -> None:
+    """Tell people something beside the result."""
+    print(f"sparsenet: {text}", file=sys.stderr)
+
+
 @contextmanager
 def errors_reported() -> Iterator[None]:
     """Turn what may go wrong into one line and an exit status."""
     warnings.showwarning = _show_warning
     try:
         yield
-    except KeyboardInterrupt:
-        print("sparsenet: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        say("interrupted" + (f": {interrupt}" if str(interrupt) else ""))
         raise typer.Exit(130) from None
     except (ValueError, ArithmeticError, MemoryError, OSError, ImportError) as error:
         _fail(error)
@@ -35,9 +40,9 @@ def _fail(error: Exception) -> NoReturn:
     text = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{os.fspath(error.filename)}: {error.strerror}"
-    print(f"sparsenet: error: {' '.join(text.split())}", file=sys.stderr)
+    say(f"error: {' '.join(text.split())}")
     raise typer.Exit(1)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"sparsenet: warning: {message}", file=sys.stderr)
+    say(f"warning: {message}")

@@ -34,7 +34,11 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     storage.prepare(model_path)
     started, cpu_started = time.perf_counter(), time.process_time()
     held = validation(source, valid)
-    model = source.fit(TextClassifier(**parameters))
+    model = TextClassifier(**parameters)
+    try:
+        source.fit(model)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
     model.save(model_path)
     summary: dict[str, Any] = {
         "points": model.n_texts_,
@@ -49,7 +53,10 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
         "interrupted": False,
     }
     if held is not None:
-        summary["valid"] = evaluate(model_path, held, [1], threads=parameters.get("n_jobs"))["P@1"]
+        try:
+            summary["valid"] = evaluate(model_path, held, [1], threads=parameters.get("n_jobs"))["P@1"]
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None
     return summary
 
 
