@@ -226,12 +226,24 @@ def compress(
 
 
 @app.command()
-def info(json: options.Json = False) -> None:
-    """Say what sparsenet runs on: version, kernels, instruction set, threads, memory, and what is missing."""
-    from sparsenet.cli import info as report
+def info(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="[MODEL]", help="Directory of a trained model.", show_default=False)
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Say what sparsenet runs on, and what is missing; or, of a MODEL, what it is and how it was trained."""
+    with errors_reported():
+        if model is not None:
+            from sparsenet.cli import about_model
 
-    found = report.collect()
-    show(found, json, report.describe(found))
+            about = about_model.collect(model)
+            show(about, json, about_model.describe(about))
+            return
+        from sparsenet.cli import info as report
+
+        found = report.collect()
+        show(found, json, report.describe(found))
 
 
 @app.command()

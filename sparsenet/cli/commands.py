@@ -80,7 +80,7 @@ def train(
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu_started,
         "epochs": model.n_iter_,
-        "validation": _best_epoch(model.history_),
+        "validation": best_epoch(model.history_),
         "model": str(model_path),
         "model_bytes": sum(file.stat().st_size for file in model_path.iterdir()),
         "backend": kernels.backend(),
@@ -128,7 +128,7 @@ def _checkpoint_path(model_path: Path) -> Path:
     return absolute.with_name(f"{absolute.name}.checkpoint")
 
 
-def _best_epoch(history: Sequence[Mapping[str, float]]) -> dict[str, float] | None:
+def best_epoch(history: Sequence[Mapping[str, float]]) -> dict[str, float] | None:
     """Return what validation measured of the epoch that was kept."""
     measured = [record for record in history if "P@1" in record]
     if not measured:

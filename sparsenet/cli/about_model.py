@@ -1,0 +1,109 @@
+"""What a saved model is: `sparsenet info MODEL`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sparsenet import storage
+from sparsenet.cli.commands import best_epoch, count
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators import persistence as points
+from sparsenet.estimators.building import in_words
+from sparsenet.text import TextClassifier
+from sparsenet.text import persistence as texts
+from sparsenet.text.network import NetworkModel
+
+#: How labels came, in the words of `Target.kind`.
+LABELS = {"single": "one a point", "lists": "several a point", "dense": "columns", "sparse": "columns"}
+
+
+def collect(path: Path) -> dict[str, Any]:
+    """Return all that `sparsenet info MODEL` shows, ready for JSON; the model is loaded, and checked by that."""
+    arrays, metadata = storage.load(path)
+    with points.nothing_believed():
+        found = _of_texts(arrays, metadata) if metadata.get("model") == texts.KIND else _of_points(arrays, metadata)
+    settings = {name: value for name, value in metadata["parameters"].items() if name not in ("n_jobs", "verbose")}
+    return {
+        "model": str(path),
+        "kind": metadata["model"],
+        **found,
+        "bytes": sum(file.stat().st_size for file in path.iterdir()),
+        "settings": settings,
+    }
+
+
+def _of_points(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    model = points.unpack(ExtremeClassifier, arrays, metadata)
+    return {
+        "labels": len(model.classes_),
+        "label_kind": metadata["target"]["kind"],
+        "features": model.n_features_in_,
+        "weights": _n_weights(model),
+        "precision": _precision(compact=bool(metadata.get("compact"))),
+        "points": model.n_points_,
+        "validation": best_epoch(model.history_),
+        "chosen": {
+            "epochs": model.n_iter_,
+            "normalize": metadata["scaling"],
+            "wide_learning_rate": (metadata.get("wide") or {}).get("learning_rate"),
+        },
+    }
+
+
+def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    model = texts.unpack(TextClassifier, arrays, metadata)
+    weights: Any = model._fitted.model
+    network, rules = isinstance(weights, NetworkModel), model._fitted.vocabulary.rules
+    best: Mapping[str, Any] = max(model.search_, key=lambda trial: trial["score"], default={})
+    return {
+        "labels": len(model.classes_),
+        "label_kind": metadata["target"]["kind"],
+        "features": len(model._fitted.vocabulary),
+        "weights": _n_weights(weights.network) if network else int(weights.matrix.size + weights.bias.size),
+        "precision": _precision(compact=weights.compact) if network else "8 bits",
+        "points": model.n_texts_,
+        "validation": None if model.validation_score_ is None else {"P@1": model.validation_score_},
+        "chosen": {
+            "method": "network" if network else "linear",
+            "word_ngrams": rules.word_ngrams,
+            "char_ngrams": [rules.char_low, rules.char_high] if rules.char_high else None,
+            "cost": None if network else best.get("cost", model.cost),
+        },
+    }
+
+
+def _n_weights(model: ExtremeClassifier) -> int:
+    return sum(parameter.value.size for parameter in model.network_.parameters())
+
+
+def _precision(*, compact: bool) -> str:
+    return "8 and 16 bits" if compact else "32 bits"
+
+
+def describe(found: Mapping[str, Any]) -> str:
+    """Lay out for reading what was found."""
+    chosen = {name: value for name, value in found["chosen"].items() if value is not None}
+    lines = {
+        "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",
+        "labels": f"{found['labels']} ({LABELS[found['label_kind']]})",
+        "features": str(found["features"]),
+        "weights": f"{found['weights']} of {found['precision']}",
+        "trained on": count(found["points"], "text" if found["kind"] == texts.KIND else "point"),
+        "held out": "  ".join(f"{name} {100 * value:.2f}" for name, value in (found["validation"] or {}).items()),
+        "chosen": _listed(chosen),
+        "settings": _listed(_unusual(found)),
+    }
+    return "\n".join(f"{name:<11} {value}" for name, value in lines.items() if value)
+
+
+def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are not what they are by default."""
+    usual = (TextClassifier if found["kind"] == texts.KIND else ExtremeClassifier)().get_params()
+    settings = {name: points.from_json(value) for name, value in found["settings"].items()}
+    return {name: value for name, value in settings.items() if value != usual[name]}
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())

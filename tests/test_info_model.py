@@ -1,0 +1,80 @@
+"""What `sparsenet info MODEL` says of models, sparse and of texts, and of what is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_cli import fails, files, run, write_xmc
+from test_text import planted
+
+from sparsenet import ExtremeClassifier, TextClassifier
+
+
+@pytest.fixture
+def tagger(tmp_path: Path) -> Path:
+    write_xmc(tmp_path / "train.txt", 60, seed=1)
+    options = ("--hidden", 8, "--epochs", 3, "--valid", write_xmc(tmp_path / "valid.txt", 20, seed=2), "--seed", 5)
+    run("train", tmp_path / "train.txt", "--model", tmp_path / "tagger", *options)
+    return tmp_path / "tagger"
+
+
+def about(model: Path) -> dict[str, Any]:
+    return json.loads(run("info", model, "--json").stdout)
+
+
+def test_a_model_of_points(tagger: Path) -> None:
+    found, model = about(tagger), ExtremeClassifier.load(tagger)
+    assert (found["kind"], found["labels"], found["features"], found["points"]) == ("ExtremeClassifier", 20, 60, 60)
+    assert found["weights"] == sum(array.size for name, array in model.network_.weights().items() if "ind" not in name)
+    assert found["bytes"] == sum(map(len, files(tagger).values()))
+    assert (found["precision"], found["label_kind"]) == ("32 bits", "sparse")
+    assert (found["settings"]["epochs"], found["chosen"]["epochs"], found["chosen"]["normalize"]) == (3, 3, "rows")
+    assert found["validation"].keys() == {"P@1", "P@3", "P@5"}
+    model.save(tagger, compact=True)
+    assert about(tagger)["precision"] == "8 and 16 bits"
+    assert about(tagger)["bytes"] < found["bytes"]
+
+
+def test_words_for_people(tagger: Path) -> None:
+    lines = dict(line.split(maxsplit=1) for line in run("info", tagger).stdout.splitlines())
+    assert lines["labels"] == "20 (columns)"
+    assert lines["trained"] == "on  60 points"
+    assert lines["settings"] == "epochs=3, hidden=8, random_state=5"
+    assert "normalize=rows" in lines["chosen"]
+
+
+@pytest.mark.parametrize("method", ["linear", "network"])
+def test_a_model_of_texts(tmp_path: Path, method: str) -> None:
+    texts, labels = planted(200)
+    model = TextClassifier(method=method, time_budget=20, random_state=0, cost=2.0).fit(texts, labels)
+    model.save(tmp_path / "m")
+    found = about(tmp_path / "m")
+    assert (found["kind"], found["labels"], found["label_kind"]) == ("TextClassifier", 3, "single")
+    assert found["points"] == 200
+    assert found["validation"] == {"P@1": model.validation_score_}
+    assert found["chosen"]["method"] == method
+    assert found["precision"] == ("8 bits" if method == "linear" else "32 bits")
+    if method == "linear":
+        assert found["weights"] == 3 * (found["features"] + 1)
+        best = max(model.search_, key=lambda trial: trial["score"])
+        assert {name: found["chosen"][name] for name in ("cost", "word_ngrams")} == {
+            name: best[name] for name in ("cost", "word_ngrams")
+        }
+    said = run("info", tmp_path / "m").stdout
+    assert "cost=2.0" in said
+    assert "3 (one a point)" in said
+
+
+def test_what_is_no_model(tagger: Path, tmp_path: Path) -> None:
+    assert "nowhere: does not exist; a sparsenet model is a directory" in fails("info", tmp_path / "nowhere")
+    assert "is not a sparsenet model" in fails("info", tmp_path)
+    data = next(tagger.glob("arrays-*"))
+    data.write_bytes(data.read_bytes()[:-1])
+    assert "the file is damaged" in fails("info", tagger, "--json")
+
+
+def test_without_a_model_it_is_about_the_machine() -> None:
+    assert "kernels" in run("info").stdout
