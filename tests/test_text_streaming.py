@@ -15,7 +15,7 @@ from test_text import planted
 from test_text_files import write
 
 from sparsenet import DataError, TextClassifier
-from sparsenet.text import corpus, featuriser, inputs, settings, spilling
+from sparsenet.text import corpus, featuriser, files, settings, spilling
 from sparsenet.text.spilling import Spill
 
 COLUMNS = {"text": "review", "target": "topic"}
@@ -33,7 +33,7 @@ def test_batches_and_temporary_files_change_nothing(tmp_path, monkeypatch, name)
     texts, labels = planted(700)
     write(tmp_path / name, texts, labels)
     expected = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
-    monkeypatch.setattr(inputs, "BATCH_CHARACTERS", 3000)
+    monkeypatch.setattr(files, "BATCH_CHARACTERS", 3000)
     monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
     columns = COLUMNS if name != "t.txt" else {}
     assert_equal(TextClassifier(random_state=0, n_jobs=1).fit(tmp_path / name, **columns), expected)
@@ -44,7 +44,7 @@ def test_batches_and_temporary_files_change_nothing(tmp_path, monkeypatch, name)
 def test_more_text_than_characters_are_taken_from(tmp_path, monkeypatch):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
-    monkeypatch.setattr(inputs, "BATCH_CHARACTERS", 3000)
+    monkeypatch.setattr(files, "BATCH_CHARACTERS", 3000)
     for module in (settings, corpus):
         monkeypatch.setattr(module, "CHARACTERS_UP_TO", 5000)
     expected = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
@@ -75,7 +75,7 @@ def test_a_file_that_changes_while_it_is_read_is_named(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("__label__a one\n__label__b two\n" * 20)
     chosen = settings.TextSettings.of(TextClassifier().get_params())
-    read = corpus.Corpus.of_file(str(path), lambda: inputs.iter_texts(path, "text", "label"), chosen, 1)
+    read = corpus.Corpus.of_file(str(path), lambda: files.iter_texts(path, files.FileRules()), chosen, 1)
     assert len(read.features(read.rules)) == 40
     path.write_text("__label__a one\n")
     with pytest.raises(DataError, match=r"t\.txt: held 40 texts when it was read first, and 1 later: it must stay"):

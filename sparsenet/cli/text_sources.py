@@ -15,7 +15,8 @@ from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.formats import table_format
 from sparsenet.data.sources import open_source
 from sparsenet.text import TextClassifier
-from sparsenet.text.inputs import LABEL, TextFile, is_parquet, iter_texts, nothing_to_learn, read_texts
+from sparsenet.text.files import FileRules, TextFile, is_parquet, iter_texts, read_texts
+from sparsenet.text.inputs import LABEL, nothing_to_learn
 
 Column = str | int
 TABLES = ("csv", "tsv", "jsonl")
@@ -30,18 +31,18 @@ class TextSource:
     target: Column = "label"
     label_delimiter: str | None = None
     format: str = "auto"
+    header: bool | None = None
+    quotes: bool | None = None
     batch_rows: int = 4096
 
     def read(self) -> TextFile:
         """Read all texts and the labels of each."""
-        columns = self._column(self.text), self._column(self.target)
-        return read_texts(self._path(), *columns, self.label_delimiter, self._table() or "lines")
+        return read_texts(self._path(), FileRules(**self._rules()))
 
     def check(self) -> None:
         """Go through all texts, and refuse what `read` would refuse, or what holds no texts or labels."""
         n_texts = n_labels = 0
-        columns = self._column(self.text), self._column(self.target)
-        for batch in iter_texts(self._path(), *columns, self.label_delimiter, self._table() or "lines"):
+        for batch in iter_texts(self._path(), FileRules(**self._rules())):
             n_texts += len(batch.texts)
             n_labels += sum(map(len, batch.labels))
         if n_labels == 0:
@@ -56,20 +57,19 @@ class TextSource:
         """Train a model: from a file piece by piece, from a pipe all at once, which a search reads more than once."""
         if str(self.path) == "-":
             return model.fit(*self.labelled())
-        columns: dict[str, Any] = {"text": self._column(self.text), "target": self._column(self.target)}
-        return model.fit(self.path, **columns, label_delimiter=self.label_delimiter, format=self._table() or "lines")
+        return model.fit(self.path, **self._rules())
 
     def batches(self) -> Iterator[list[str]]:
         """Yield texts alone, as they come, in memory that does not grow with the file."""
         table = self._table()
+        rules = self._rules() | {"target": None}
         if is_parquet(self.path):
-            for batch in iter_texts(self.path, self._column(self.text), None):
+            for batch in iter_texts(self.path, FileRules(**rules)):
                 yield batch.texts
         elif table is None:
             yield from self._lines()
         else:
-            columns: dict[str, Any] = {"text": self._column(self.text), "target": None, "format": table}
-            for found in data.iter_table(self._path(), batch_rows=self.batch_rows, **columns):
+            for found in data.iter_table(self._path(), batch_rows=self.batch_rows, **rules):
                 yield found.texts or []
 
     def _lines(self) -> Iterator[list[str]]:
@@ -87,6 +87,17 @@ class TextSource:
     def _table(self) -> str | None:
         """Return the format of a table, by its name unless that was said; None for lines."""
         return table_format(str(self.path)) if self.format == "auto" else self.format if self.format in TABLES else None
+
+    def _rules(self) -> dict[str, Any]:
+        """Return how the file is read, as `TextClassifier.fit` takes it."""
+        return {
+            "text": self._column(self.text),
+            "target": self._column(self.target),
+            "label_delimiter": self.label_delimiter,
+            "format": self._table() or "lines",
+            "header": self.header,
+            "quotes": self.quotes,
+        }
 
     def _path(self) -> str:
         return os.fspath(self.path)

@@ -17,7 +17,7 @@ from sparsenet.cli.text_sources import TextSource, validation
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
 from sparsenet.text.compression import Compression
-from sparsenet.text.inputs import TextFile
+from sparsenet.text.files import TextFile
 
 
 def is_text_model(path: Path) -> bool:

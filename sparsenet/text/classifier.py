@@ -25,9 +25,10 @@ from sparsenet.text import persistence
 from sparsenet.text.compression import Compression, compressed, n_weights
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.explain import Explanation, explain
+from sparsenet.text.files import FileRules, iter_texts
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
-from sparsenet.text.inputs import check_any, check_lengths, check_texts, iter_texts
+from sparsenet.text.inputs import check_any, check_lengths, check_texts
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]
@@ -137,6 +138,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         target: Column = "label",
         label_delimiter: str | None = None,
         format: str = "auto",
+        header: bool | None = None,
+        quotes: bool | None = None,
     ) -> Self:
         """Learn from texts and their labels.
 
@@ -152,13 +155,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             What separates several labels of a text in the column `target`.
         format : {"auto", "csv", "tsv", "jsonl", "lines"}
             Of a file; ``"auto"`` goes by its name. What is called Parquet is Parquet.
+        header : bool, optional
+            Whether the first row of CSV or TSV holds names; by default, if columns are asked for by name.
+        quotes : bool, optional
+            Whether fields of CSV or TSV may be in double quotes; by default in TSV too, if they end in their line.
         """
         settings, seed, threads = self._settings(), run_seed(self.random_state), self._threads()
         if isinstance(X, str | Path):
             if y is not None:
                 raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
             choice("format", format, ("auto", *get_args(TableFormat), "lines"))
-            read = partial(iter_texts, X, text, target, label_delimiter, format)
+            columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+            read = partial(iter_texts, X, FileRules(**columns, format=format, header=header, quotes=quotes))
             return self._adopt(*fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads))
         if y is None:
             raise ValueError("TextClassifier requires y to be passed, but the target y is None")
