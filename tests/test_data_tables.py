@@ -44,8 +44,50 @@ def test_jsonl_round_trip(rows):
 @given(st.lists(st.tuples(*[st.text("ab \"',é", max_size=9)] * 2).filter(any), min_size=1))
 def test_tsv_takes_quotes_as_they_are(rows):
     lines = "".join(f"{label}\t{text}\n" for label, text in rows)
-    data = read_table(io.BytesIO(lines.encode()), format="tsv", text=1, target=0)
+    data = read_table(io.BytesIO(lines.encode()), format="tsv", text=1, target=0, quotes=False)
     assert data.texts == [text for _, text in rows]
+
+
+@quick
+@given(st.lists(st.tuples(*[st.text("ab \t\"',é", max_size=9)] * 2).filter(any), min_size=1))
+def test_tsv_of_others_is_read_as_they_wrote_it(rows):
+    """What csv, and so pandas, writes with a tab between."""
+    file = io.StringIO()
+    csv.writer(file, delimiter="\t", lineterminator="\n").writerows(rows)
+    data = read_table(io.BytesIO(file.getvalue().encode()), format="tsv", text=1, target=0)
+    assert data.texts == [text for _, text in rows]
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ('"a ""b"" c"\tx', ['a "b" c', "x"]),
+        ('"a\tb"\tx', ["a\tb", "x"]),
+        ('a "b"\t"x"', ['a "b"', "x"]),
+        ('"a" or "b"\tx', ['"a" or "b"', "x"]),
+        ('"a\t"x', ['"a', '"x']),
+        ('"\tx', ['"', "x"]),
+        ('""\tx', ["", "x"]),
+        ('"a\t', ['"a', ""]),
+    ],
+)
+def test_quotes_in_tsv(line, fields):
+    def cells(**options):
+        data = read_table(io.BytesIO(line.encode()), format="tsv", text=0, target=1, **options)
+        return [data.texts[0], *(data.labels[0] or [""])]
+
+    assert cells() == fields
+    if line.count("\t") == 1:
+        assert cells(quotes=False) == line.split("\t")
+
+
+def test_a_field_of_tsv_that_goes_on_in_the_next_line():
+    lines = b'x\ta\ny\t"b\nc"\n'
+    with pytest.raises(DataError, match=r"line 3: 1 fields where the first row has 2; .* quotes=True"):
+        read_table(io.BytesIO(lines), format="tsv", text=1, target=0)
+    with pytest.raises(DataError, match=r"line 2: 1 fields .* does not close in its line: .* quotes=True"):
+        read_table(io.BytesIO(b'a\tx\n"b\nc"\ty\n'), format="tsv", text=0, target=1)
+    assert read_table(io.BytesIO(lines), format="tsv", text=1, target=0, quotes=True).texts == ["a", "b\nc"]
 
 
 @pytest.mark.parametrize("compression", COMPRESSORS)

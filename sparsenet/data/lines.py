@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from sparsenet.data.blocks import MAX_LINE_BYTES, line_blocks
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.sources import Source
+
+_QUOTED = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"')
 
 
 class Line(NamedTuple):
@@ -42,20 +45,42 @@ class Record(NamedTuple):
     number: int
 
 
-def delimited_records(lines: Iterator[Line], path: str, delimiter: str, *, quotes: bool) -> Iterator[Record]:
+def delimited_records(lines: Iterator[Line], path: str, delimiter: str, *, quotes: bool | None) -> Iterator[Record]:
     """Split rows into fields; blank lines are no rows.
 
     With `quotes` as RFC 4180 has it: a field that starts with a double quote ends with one, may hold delimiters
-    and newlines, and doubles the quotes within. Python's csv module would do, but that it limits the length of a
-    field for the whole process and cannot say where a quote that never closes was opened.
+    and newlines, and doubles the quotes within. Without a word on them (None), such a field must end in its line, and
+    any other quote is a character. Python's csv module would do, but that it limits the length of a field for the
+    whole process and cannot say where a quote that never closes was opened.
     """
     for line in lines:
         if not line.text:
             continue
-        if quotes and '"' in line.text:
+        if quotes is None and '"' in line.text:
+            yield Record(_fields_of_line(line.text, delimiter), line.number)
+        elif quotes and '"' in line.text:
             yield Record(_QuotedRow(line, lines, path, delimiter).fields, line.number)
         else:
             yield Record(line.text.split(delimiter), line.number)
+
+
+def _fields_of_line(text: str, delimiter: str) -> list[str]:
+    """Split a line at delimiters that are in no field that starts and ends with a quote."""
+    fields, position = [], 0
+    while True:
+        if found := _QUOTED.match(text, position):
+            end = found.end()
+            if end == len(text) or text.startswith(delimiter, end):
+                fields.append(found[1].replace('""', '"'))
+            else:
+                found = None
+        if not found:
+            end = text.find(delimiter, position)
+            end = len(text) if end < 0 else end
+            fields.append(text[position:end])
+        if end == len(text):
+            return fields
+        position = end + len(delimiter)
 
 
 class _QuotedRow:

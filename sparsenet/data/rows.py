@@ -50,14 +50,17 @@ def table_rows(
             if line.text.strip():
                 yield _Cells(_json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
         return
-    quotes = table == "csv" if quotes is None else quotes
+    if table == "csv" and quotes is None:
+        quotes = True
     records = delimited_records(lines, source.name, "," if table == "csv" else "\t", quotes=quotes)
     if header is None:
         header = any(isinstance(column, str) for column in columns.wanted())
-    yield from _delimited_rows(records, source.name, columns, header)
+    yield from _delimited_rows(records, source.name, columns, header, many_lines=bool(quotes))
 
 
-def _delimited_rows(records: Iterator[Record], path: str, columns: Columns, header: bool) -> Iterator[Row]:
+def _delimited_rows(
+    records: Iterator[Record], path: str, columns: Columns, header: bool, *, many_lines: bool
+) -> Iterator[Row]:
     names: list[Any] | None = None
     for fields, number in records:
         if names is None:
@@ -67,6 +70,8 @@ def _delimited_rows(records: Iterator[Record], path: str, columns: Columns, head
                 continue
         if len(fields) != len(names):
             problem = f"{len(fields)} fields where the first row has {len(names)}; quote fields that hold delimiters"
+            if not many_lines and any('"' in field[:1] + field[-1:] for field in fields):
+                problem += "; a quote does not close in its line: read the file with quotes=True"
             raise DataError(path, number, problem)
         cells: dict[Column, Any] = dict(enumerate(fields))
         cells.update(zip(names, fields, strict=True))

@@ -82,7 +82,8 @@ def read_table(
     header : bool, optional
         Whether the first row of a CSV or TSV file holds names; by default, if columns are asked for by name.
     quotes : bool, optional
-        Whether fields may be enclosed in double quotes; by default in CSV, and not in TSV.
+        Whether fields may be enclosed in double quotes. By default in CSV; in TSV a field that starts and ends with
+        one in the same line is taken out of them, and others stay as they are, as all do if False.
     on_bytes : callable, optional
         Called with the number of bytes read, before decompression, after each read: for a progress bar.
 
