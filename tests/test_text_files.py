@@ -105,3 +105,44 @@ def test_what_is_no_label_in_a_parquet_list_is_named(tmp_path, wrong, message):
 def test_a_file_that_is_not_there():
     with pytest.raises(FileNotFoundError):
         TextClassifier().fit("/nowhere/train.csv")
+
+
+ROWS = "a lovely film,good\na dull film,bad\nlovely and short,good\ndull and long,bad\n"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_a_header_that_is_taken_for_a_text_is_named(tmp_path, name):
+    path = tmp_path / name
+    content = f"review,topic\n{ROWS}"
+    path.write_text(content if name == "t.csv" else content.replace(",", "\t"))
+    with pytest.warns(UserWarning, match=r"the first row, 'review' with the label 'topic' .* say header=True") as said:
+        model = TextClassifier(random_state=0).fit(path, text=0, target=1)
+    assert len(said) == 1
+    assert "topic" in model.classes_
+    model = TextClassifier(random_state=0).fit(path, text=0, target=1, header=True)
+    assert model.classes_.tolist() == ["bad", "good"]
+    model = TextClassifier(random_state=0).fit(path, text=0, target=1, header=False)  # as it was said, so no warning
+    assert "topic" in model.classes_
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ROWS,
+        f"a lovely and short film,unique\n{ROWS}",
+        f"film,good\n{ROWS}",
+        f"film,17\n{ROWS}",
+        "review,topic\nfilm,good\n",
+    ],
+)
+def test_no_other_first_row_is_taken_for_a_header(tmp_path, content):
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    TextClassifier(random_state=0).fit(path, text=0, target=1)  # a warning would be an error
+
+
+def test_quotes_in_tsv_are_what_encloses_a_field(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text('text\tlabel\n"a ""lovely"" film"\tgood\ndull\t"bad"\n')
+    assert TextClassifier(random_state=0).fit(path).classes_.tolist() == ["bad", "good"]
+    assert TextClassifier(random_state=0).fit(path, quotes=False).classes_.tolist() == ['"bad"', "good"]

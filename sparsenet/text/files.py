@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -20,6 +22,8 @@ from sparsenet.text.inputs import LABEL, Batch, check_texts, no_label, nothing_t
 #: Rows of a file that are parsed at a time, and characters, about, that are held.
 BATCH_ROWS = 64
 BATCH_CHARACTERS = 1 << 19
+#: What columns are called: up to three words.
+_NAME = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+){0,2}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +112,47 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
         yield from _iter_fasttext(path)
     else:
         options: dict[str, Any] = asdict(rules) | {"format": table}
+        first = FirstRow() if _may_have_missed_a_header(rules, table) else None
         for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
             assert found.texts is not None
-            yield Batch(found.texts, found.labels or [[] for _ in found.texts], found.lines.tolist())
+            batch = Batch(found.texts, found.labels or [[] for _ in found.texts], found.lines.tolist())
+            if first is not None:
+                first.compare(batch)
+            yield batch
+        if first is not None and first.is_header():
+            warnings.warn(f"{file_name(path)}: {first}", UserWarning, stacklevel=2)
+
+
+def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
+    positions = all(isinstance(column, int) for column in (rules.text, rules.target))
+    return positions and rules.header is None and table != "jsonl"
+
+
+class FirstRow:
+    """The first row of a table whose columns are called by position: it may be a header that was taken for a text."""
+
+    def __init__(self) -> None:
+        self._text, self._labels = "", [""]
+        self._n_rows = 0
+        self._again = False
+
+    def compare(self, batch: Batch) -> None:
+        """Look for the labels of the first row in others."""
+        others = batch.labels
+        if self._n_rows == 0:
+            self._text, self._labels, others = batch.texts[0], batch.labels[0], others[1:]
+        self._n_rows += len(batch.texts)
+        self._again = self._again or any(label in own for own in others for label in self._labels)
+
+    def is_header(self) -> bool:
+        """Tell names of columns, of a word or a few each, from a text whose label others have too."""
+        name = len(self._labels) == 1 and _NAME.fullmatch(self._text) and _NAME.fullmatch(self._labels[0])
+        return bool(name) and self._n_rows > 2 and not self._again
+
+    def __str__(self) -> str:
+        """Say what to do."""
+        row = f"the first row, {quoted(self._text)} with the label {quoted(self._labels[0])} that no other row has,"
+        return f"{row} was taken for a text, and looks like a header: say header=True, or header=False if it is none"
 
 
 def _iter_fasttext(path: str) -> Iterator[Batch]:
