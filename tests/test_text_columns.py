@@ -94,3 +94,26 @@ def test_lists_of_labels_may_be_a_column():
         model = TextClassifier(random_state=0).fit(TEXTS, column)
         assert model.predict_proba(TEXTS).tolist() == expected
         assert model.predict(TEXTS[:1]) == [sorted(lists[0])]
+
+
+@pytest.mark.parametrize("labels", [ALONE := ["x", "y", "y", "x"], [["x"], ["y", "x"], [], ["x"]]])
+def test_labels_may_come_from_a_generator(labels):
+    texts = ["one two", "three four", "three", "one"]
+    expected = TextClassifier(random_state=0).fit(texts, labels).partial_fit(texts, labels)
+    model = TextClassifier(random_state=0).fit(iter(texts), (label for label in labels))
+    model.partial_fit(iter(texts), iter(labels))
+    assert model.predict_proba(texts).tolist() == expected.predict_proba(texts).tolist()
+    assert model.score(texts, iter(labels)) == expected.score(texts, labels)
+    assert model.multilabel_ == (labels is not ALONE)
+    by_name = TextClassifier(random_state=0).fit(texts, dict(enumerate(labels)).values())
+    assert by_name.classes_.tolist() == ["x", "y"]
+    report = model.compress("1MB", iter(texts), iter(labels))
+    assert report.accuracy_before == expected.score(texts, labels)
+
+
+def test_labels_of_points_may_come_from_a_generator():
+    points, labels = np.eye(4), ["x", "y", "y", "x"]
+    models = [ExtremeClassifier(hidden=4, random_state=0).fit(points, y) for y in (labels, iter(labels))]
+    assert models[0].predict_proba(points).tolist() == models[1].predict_proba(points).tolist()
+    held = (points, iter(labels))
+    assert ExtremeClassifier(hidden=4, random_state=0).fit(points, iter(labels), validation=held).history_

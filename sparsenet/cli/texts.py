@@ -84,7 +84,7 @@ def evaluate(
     started = time.perf_counter()
     found = source if isinstance(source, TextFile) else source.read()
     found.check()
-    if getattr(model.predict([""]), "ndim", 0) == 1:  # it gives each text one label
+    if not model.multilabel_:
         found.check_each()
     texts, labels = found.texts, found.labels
     position = {str(label): number for number, label in enumerate(model.classes_.tolist())}

@@ -213,8 +213,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         ----------
         X : array-like, data frame or sparse matrix of shape (n, d)
         y : labels
-            One a row (strings or whole numbers), a list of labels for each row, or an indicator of shape
-            (n, n_labels), dense or sparse, whose non-zero entries are labels.
+            One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
+            an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
         validation : (X, y), optional
             Each epoch is measured on it, and the epoch of the best P@1 kept.
         callbacks : sequence of Callback

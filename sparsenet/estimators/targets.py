@@ -7,6 +7,7 @@ Four kinds of y, each predicted in the form in which it came: one label a point 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, KeysView, ValuesView
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
@@ -56,8 +57,14 @@ def kind_of(y: Any) -> str:
     return "lists"
 
 
+def listed(y: Any) -> Any:
+    """Make a list of what has no positions, or can be gone through but once, as a generator; all else stays."""
+    return list(y) if isinstance(y, Iterator | KeysView | ValuesView) else y
+
+
 def _plain(y: Any) -> Any:
     """Turn whatever claims to be an array into one; lists stay, since their rows may differ in length."""
+    y = listed(y)
     return np.asarray(y) if hasattr(y, "__array__") and not hasattr(y, "tocsr") else y
 
 

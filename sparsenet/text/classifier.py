@@ -16,19 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._machine import default_threads
-from sparsenet._validation import choice, integer, number_of_bytes
+from sparsenet._validation import choice, integer
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.inference import is_hit
+from sparsenet.estimators.targets import listed
 from sparsenet.text import persistence
-from sparsenet.text.compression import Compression, compressed, n_weights
+from sparsenet.text.compression import Compression, compress
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.explain import Explanation, explain
 from sparsenet.text.files import FileRules, iter_texts
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
-from sparsenet.text.inputs import check_any, check_lengths, check_texts
+from sparsenet.text.inputs import check_any, check_lengths, check_texts, check_weights
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]
@@ -86,6 +87,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         How many training texts had each label.
     n_texts_ : int
         How many training texts there were.
+    multilabel_ : bool
+        Whether a text may have several labels, or none.
 
     Examples
     --------
@@ -150,7 +153,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             and `target`, or a text file whose lines begin with ``__label__NAME``, as fastText has them. A file is read
             piece by piece: its text is never in memory as a whole.
         y : labels
-            One a text, a list of labels for each, or an indicator of shape (n, n_labels); not with a file.
+            One a text, a list of labels for each, either maybe from a generator, or an indicator of shape
+            (n, n_labels); not with a file.
         label_delimiter : str, optional
             What separates several labels of a text in the column `target`.
         format : {"auto", "csv", "tsv", "jsonl", "lines"}
@@ -178,7 +182,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Each call moves the weights no further than the new texts ask for. `classes` may name labels that are to come;
         on later calls they are added to those that the model knows.
         """
-        settings, texts = self._settings(), check_texts(X)
+        settings, texts, y = self._settings(), check_texts(X), listed(y)  # y is gone through twice
         check_any(texts)
         if not self.__sklearn_is_fitted__():
             corpus = Corpus.of_texts(texts, y, settings, self._threads(), classes)
@@ -225,9 +229,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_any(texts)
         truth = fitted.target.encode(y, drop_unknown=True)
         check_lengths(texts, truth)
-        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
-        if weights is not None and weights.shape != (len(texts),):
-            raise ValueError(f"sample_weight must have one number for each of {len(texts)} texts, got {weights.shape}")
+        weights = check_weights(sample_weight, len(texts))
         hits = is_hit(fitted.answers.winners(texts, self._threads()), truth)
         return float(np.average(hits, weights=weights))
 
@@ -252,17 +254,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         >>> report.bytes_after <= 3000, report.accuracy_before, report.accuracy_after
         (True, 1.0, 1.0)
         """
-        fitted, limit = self._checked(), number_of_bytes("max_bytes", max_bytes)
-        if (texts is None) != (labels is None):
-            raise ValueError("texts and labels must be given together, or neither")
-        texts = None if texts is None else check_texts(texts, "texts")
-        small = compressed(fitted, limit, lambda one: persistence.saved_size(self, one))
-        before = None if texts is None else self.score(texts, labels)
-        sizes = persistence.saved_size(self, fitted), persistence.saved_size(self, small)
-        self._fitted = small
-        after = None if texts is None else self.score(texts, labels)
-        weights = n_weights(fitted.model), n_weights(small.model)
-        return Compression(*sizes, *weights, before, after, len(texts or ()))
+        self._fitted, report = compress(self, self._checked(), max_bytes, texts, labels)
+        return report
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all."""
@@ -288,6 +281,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _adopt(self, fitted: Fitted, score: float | None, search: list[dict[str, Any]]) -> Self:
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, score, search
+        self.multilabel_ = not fitted.exclusive
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

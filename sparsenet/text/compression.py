@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sparsenet._validation import number_of_bytes
 from sparsenet.estimators.building import in_words
+from sparsenet.estimators.targets import listed
+from sparsenet.text import persistence
 from sparsenet.text.fitted import Fitted
+from sparsenet.text.inputs import check_texts
 from sparsenet.text.linear import LinearModel
 from sparsenet.text.network import NetworkModel
 from sparsenet.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from sparsenet.text.classifier import TextClassifier
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
@@ -57,6 +66,26 @@ class Compression:
             return f"{sizes}, {kept}\nwhat that costs in accuracy was not measured: no labelled texts were given"
         right = f"{100 * self.accuracy_before:.2f} % to {100 * self.accuracy_after:.2f} %"
         return f"{sizes}, {kept}\n{right} right of {self.n_texts} texts"
+
+
+def compress(
+    classifier: TextClassifier, fitted: Fitted, max_bytes: int | str, texts: Any, labels: Any
+) -> tuple[Fitted, Compression]:
+    """Return a smaller model, and what that cost; see `TextClassifier.compress`."""
+    limit = number_of_bytes("max_bytes", max_bytes)
+    if (texts is None) != (labels is None):
+        raise ValueError("texts and labels must be given together, or neither")
+    texts = None if texts is None else check_texts(texts, "texts")
+    labels = listed(labels)
+    small = compressed(fitted, limit, lambda one: persistence.saved_size(classifier, one))
+    sizes = [persistence.saved_size(classifier, one) for one in (fitted, small)]
+    report = Compression(sizes[0], sizes[1], n_weights(fitted.model), n_weights(small.model))
+    if texts is None:
+        return small, report
+    other = copy.copy(classifier)
+    other._fitted = small
+    before, after = classifier.score(texts, labels), other.score(texts, labels)
+    return small, replace(report, accuracy_before=before, accuracy_after=after, n_texts=len(texts))
 
 
 def compressed(fitted: Fitted, max_bytes: int, size: Callable[[Fitted], int]) -> Fitted:
