@@ -200,3 +200,64 @@ def test_ctrl_c_says_what_is_saved(trained, tmp_path, monkeypatch, name, said):
 def test_help_says_what_ctrl_c_saves():
     said = " ".join(sparsenet("train", "--help").stdout.decode().split())
     assert "of sparse points, what was learnt so far is saved; of texts nothing is" in said
+
+
+def fails(*arguments, stdin: bytes | None = None, code: int = 1) -> str:
+    done = sparsenet(*arguments, stdin=stdin)
+    assert done.returncode == code
+    assert done.stdout == b""
+    assert b"Traceback" not in done.stderr
+    return " ".join(done.stderr.decode().replace("│", " ").split())
+
+
+def test_advice_names_options(trained, tmp_path):
+    folder, _ = trained
+    train = ["train", "-", "--format", "csv", "--text", "0", "--target", "1", "--model", tmp_path / "m"]
+    content = b'"never closes,x\ngood,y\n'
+    assert "or read the file with --no-quotes" in fails(*train, stdin=content)
+    assert sparsenet(*train, "--no-quotes", stdin=content).returncode == 0
+    tsv = ["train", "-", "--format", "tsv", "--model", tmp_path / "m"]
+    content = b'text\tlabel\n"a\nfilm"\tx\ngood\ty\n'
+    assert "does not close in its line: read the file with --quotes" in fails(*tsv, stdin=content)
+    assert sparsenet(*tsv, "--quotes", stdin=content).returncode == 0
+    said = fails("evaluate", folder / "model", "-", stdin=b"review,topic\ngood,sport\n")
+    assert "--format names that of a table" in said
+    assert "'--label-delimiter': must not be empty" in fails(*train, "--label-delimiter", "", stdin=b"", code=2)
+    said = fails("compress", folder / "model", "--max-bytes", "10", "--output", tmp_path / "small")
+    assert "--max-bytes 10 is impossible" in said
+
+
+def test_a_format_that_was_assumed_is_named(tmp_path):
+    said = fails("train", "-", "--model", tmp_path / "m", stdin=b"review,topic\ngood,sport\n")
+    assert "<stdin>, line 1: label 'review" in said
+    assert "the file was taken for svmlight, as line 1 is no header of XMC; --format says what else it is" in said
+    (tmp_path / "points.txt").write_text("0 0:1\n1 1:1\n" * 9)
+    assert sparsenet("train", tmp_path / "points.txt", "--model", tmp_path / "m", "--hidden", "4").returncode == 0
+    assert "svmlight, as line 1 is no header of XMC; --input-format says" in fails(
+        "predict", tmp_path / "m", stdin=b"what a goal\n"
+    )
+    assert "(there are 2 features)" in fails("predict", tmp_path / "m", stdin=b"0 7:1\n")
+
+
+def test_compress_says_what_is_wrong_with_a_model(trained, tmp_path):
+    folder, _ = trained
+    assert "nowhere: does not exist" in fails("compress", tmp_path / "nowhere", "--max-bytes", "1MB")
+    shutil.copytree(folder / "model", tmp_path / "model")
+    (tmp_path / "model" / "manifest.json").write_text("{")
+    assert "manifest.json" in fails("compress", tmp_path / "model", "--max-bytes", "1MB")
+
+
+def test_a_header_that_is_trained_on_is_said_in_a_line(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("review,topic\na lovely film,good\na dull film,bad\nlovely and short,good\ndull and long,bad\n")
+    train = ["train", path, "--text", "0", "--target", "1", "--model", tmp_path / "model", "--json"]
+    done = sparsenet(*train, "--valid", path)
+    assert json.loads(done.stdout)["labels"] == 3
+    said = done.stderr.decode().splitlines()
+    assert len(said) == 1
+    assert said[0].startswith(f"sparsenet: warning: {path}: the first row, 'review' with the label 'topic'")
+    assert said[0].endswith("say --header, or --no-header if it is none")
+    done = sparsenet(*train, "--header")
+    assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
+    predict = ["predict", tmp_path / "model", path, "--text", "0"]
+    assert [sparsenet(*predict, *more).stdout.count(b"\n") for more in ([], ["--header"])] == [5, 4]

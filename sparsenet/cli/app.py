@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -70,6 +70,8 @@ def train(
     text: options.TextColumn = None,
     target: options.TargetColumn = None,
     label_delimiter: options.LabelDelimiter = None,
+    header: options.Header = None,
+    quotes: options.Quotes = None,
     json: options.Json = False,
 ) -> None:
     """Train a model and save it.
@@ -105,7 +107,8 @@ def train(
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
             found = checks.of_texts(format, "--format", data, text, target)
-            source = text_sources.TextSource(data, text or "text", target or "label", label_delimiter, found)
+            columns = (text or "text", target or "label", label_delimiter)
+            source = text_sources.TextSource(data, *columns, found, header, quotes)
             result = texts.train(source, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
@@ -138,6 +141,8 @@ def evaluate(
     text: options.TextColumn = None,
     target: options.TargetColumn = None,
     label_delimiter: options.LabelDelimiter = None,
+    header: options.Header = None,
+    quotes: options.Quotes = None,
     plot: options.Plot = None,
     json: options.Json = False,
 ) -> None:
@@ -149,7 +154,8 @@ def evaluate(
 
         if texts.is_text_model(model):
             found = checks.of_texts(format, "--format", data, text, target)
-            table = text_sources.TextSource(data, text or "text", target or "label", label_delimiter, found)
+            columns = (text or "text", target or "label", label_delimiter)
+            table = text_sources.TextSource(data, *columns, found, header, quotes)
             scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
         else:
             source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
@@ -173,15 +179,18 @@ def predict(
     threads: options.Threads = None,
     input_format: options.Format = "auto",
     text: options.TextColumn = None,
+    header: options.Header = None,
+    quotes: options.Quotes = None,
 ) -> None:
     """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
-    with errors_reported():
+    with errors_reported("--input-format"):
         from sparsenet.cli import commands, text_sources, texts
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
             found = checks.of_texts(input_format, "--input-format", data, text)
-            table = text_sources.TextSource(data, text or "text", format=found, batch_rows=batch_size)
+            rules: dict[str, Any] = {"format": found, "header": header, "quotes": quotes}
+            table = text_sources.TextSource(data, text or "text", **rules, batch_rows=batch_size)
             answers = texts.predict(model, table, k, format, threads=threads)
         else:
             source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
@@ -208,6 +217,8 @@ def compress(
     text: options.TextColumn = None,
     target: options.TargetColumn = None,
     label_delimiter: options.LabelDelimiter = None,
+    header: options.Header = None,
+    quotes: options.Quotes = None,
     json: options.Json = False,
 ) -> None:
     """Make a model of texts smaller: its least weights go. Says what that costs in accuracy on --valid."""
@@ -215,6 +226,7 @@ def compress(
         from sparsenet.cli import text_sources, texts
 
         if not texts.is_text_model(model):
+            texts.refuse_none(model)
             raise typer.BadParameter(f"{model} is no model of texts: train --compact saves others in less room")
         source = (
             None

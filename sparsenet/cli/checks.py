@@ -37,6 +37,13 @@ def size(text: str | None) -> str | None:
     return text
 
 
+def delimiter(text: str | None) -> str | None:
+    """Refuse nothing as what separates labels."""
+    if text == "":
+        raise typer.BadParameter("must not be empty: leave it out where a text has one label")
+    return text
+
+
 def ranks(text: str) -> str:
     """Refuse what is not a list of ranks."""
     words = text.split(",")

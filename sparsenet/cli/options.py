@@ -30,7 +30,26 @@ TargetColumn = Annotated[
     str | None, typer.Option("--target", help="Column of the labels in a table, likewise.", show_default="label")
 ]
 LabelDelimiter = Annotated[
-    str | None, typer.Option(help="What separates several labels in a column.", show_default="one label a text")
+    str | None,
+    typer.Option(
+        callback=checks.delimiter, help="What separates several labels in a column.", show_default="one label a text"
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first row of CSV or TSV holds the names of columns.",
+        show_default="if columns are called by name",
+    ),
+]
+Quotes = Annotated[
+    bool | None,
+    typer.Option(
+        "--quotes/--no-quotes",
+        help="Whether fields of CSV or TSV may be in double quotes.",
+        show_default="yes; in TSV, if they end in their line",
+    ),
 ]
 
 Plot = Annotated[

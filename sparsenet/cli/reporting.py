@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -11,6 +12,18 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
+
+#: Arguments of Python that advice names, and how the command line has them.
+_OPTIONS = {
+    r"\bquotes=False": "--no-quotes",
+    r"\bquotes=True": "--quotes",
+    r"\bheader=False": "--no-header",
+    r"\bheader=True": "--header",
+    r"raise memory_limit": "raise --memory-limit",
+    r"lower bits, for fewer features, or leave out rare labels": "leave out rare labels",
+    r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s)",
+    r"\bmax_bytes=": "--max-bytes ",
+}
 
 
 def show(result: dict[str, Any], as_json: bool, text: str) -> None:
@@ -24,25 +37,36 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def errors_reported() -> Iterator[None]:
-    """Turn what may go wrong into one line and an exit status."""
-    warnings.showwarning = _show_warning
+def errors_reported(format_option: str = "--format") -> Iterator[None]:
+    """Turn what may go wrong into one line and an exit status; `format_option` is how the input's format is named."""
+
+    def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+        say(f"warning: {in_options(str(message), format_option)}")
+
+    warnings.showwarning = show_warning
     try:
         yield
     except KeyboardInterrupt as interrupt:
         say("interrupted" + (f": {interrupt}" if str(interrupt) else ""))
         raise typer.Exit(130) from None
     except (ValueError, ArithmeticError, MemoryError, OSError, ImportError) as error:
-        _fail(error)
+        _fail(error, format_option)
 
 
-def _fail(error: Exception) -> NoReturn:
+def in_options(text: str, format_option: str = "--format") -> str:
+    """Name the options of the command line where advice names arguments of Python.
+
+    >>> in_options("close it, or read the file with quotes=False")
+    'close it, or read the file with --no-quotes'
+    """
+    for argument, option in _OPTIONS.items():
+        text = re.sub(argument, option, text)
+    return text.replace("format= ", f"{format_option} ")
+
+
+def _fail(error: Exception, format_option: str) -> NoReturn:
     text = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{os.fspath(error.filename)}: {error.strerror}"
-    say(f"error: {' '.join(text.split())}")
+    say(f"error: {' '.join(in_options(text, format_option).split())}")
     raise typer.Exit(1)
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    say(f"warning: {message}")

@@ -29,6 +29,11 @@ def is_text_model(path: Path) -> bool:
         return False
 
 
+def refuse_none(path: Path) -> None:
+    """Raise what is wrong with a model that is none, or a damaged one."""
+    storage.load(path)
+
+
 def train(source: TextSource, model_path: Path, valid: Path | None, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Train, save, and return a summary for people and programs."""
     storage.prepare(model_path)

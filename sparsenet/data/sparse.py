@@ -244,5 +244,11 @@ def _start(path: str, options: Options, first: Block) -> Reader:
     if options.format == "xmc" or (options.format == "auto" and is_xmc(first)):
         return XmcReader(path, options, first)
     reader = SvmlightReader(path, options)
-    reader.feed(first)
+    try:
+        reader.feed(first)
+    except DataError as error:
+        if options.format == "svmlight" or error.line != 1:
+            raise
+        guess = "the file was taken for svmlight, as line 1 is no header of XMC; format= says what else it is"
+        raise DataError(path, 1, f"{error.problem}; {guess}") from None
     return reader

@@ -67,6 +67,7 @@ def nothing_to_learn(path: str, n_texts: int) -> DataError:
     if n_texts == 0:
         return DataError(path, None, "holds no texts: there is nothing below its header")
     problem = f"holds no labels: their column is empty, or no line has a word that begins with {LABEL}"
+    problem += "; format= names that of a table whose name does not end in it"
     return DataError(path, None, problem)
 
 
