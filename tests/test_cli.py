@@ -251,7 +251,7 @@ class TestEvaluate:
         scores = json.loads(run("evaluate", model, folder / "test.txt", "--json").stdout)
         ks = (1, 3, 5)
         assert set(scores) == {f"{m}@{k}" for m in ("P", "nDCG", "PSP") for k in ks} | {
-            "recall@100", "seconds", "points"
+            "recall@100", "seconds", "points", "true_labels", "unknown_labels"
         }  # fmt: skip
         assert scores["points"] == 200
         assert scores["P@1"] > 0.95
@@ -275,7 +275,10 @@ class TestEvaluate:
     def test_a_label_never_seen_in_training_counts_as_missed(self, model: Path, tmp_path: Path) -> None:
         path = tmp_path / "test.txt"
         path.write_text(f"2 {N_FEATURES} {N_LABELS}\n0 0:1 1:1\n{N_LABELS - 1} 2:1 3:1\n")
-        assert json.loads(run("evaluate", model, path, "--json").stdout)["P@1"] == 0.5
+        done = run("evaluate", model, path, "--json")
+        scores = json.loads(done.stdout)
+        assert (scores["P@1"], scores["unknown_labels"], scores["true_labels"]) == (0.5, 1, 2)
+        assert "1 of 2 labels to be found were never seen in training: the model cannot know them" in done.stderr
 
     def test_one_of_a_kind_is_no_plural(self, tmp_path: Path) -> None:
         (tmp_path / "one.txt").write_text("1 1 1\n0 0:1\n")
@@ -534,7 +537,8 @@ class TestSvmlightLabels:
         model = tmp_path / "model"
         run("train", self.write(tmp_path / "signs.svm", ("-1", "+1")), "--model", model, "--seed", 0)
         other = self.write(tmp_path / "other.svm", ("-1", "+7"))
-        assert json.loads(run("evaluate", model, other, "--json").stdout)["P@1"] == 0.5
+        scores = json.loads(run("evaluate", model, other, "--json").stdout)
+        assert (scores["P@1"], scores["unknown_labels"], scores["true_labels"]) == (0.5, 30, 60)
 
     def test_column_numbers_are_not_names(self, tmp_path: Path) -> None:
         model = tmp_path / "model"

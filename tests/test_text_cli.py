@@ -261,3 +261,39 @@ def test_a_header_that_is_trained_on_is_said_in_a_line(tmp_path):
     assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
     predict = ["predict", tmp_path / "model", path, "--text", "0"]
     assert [sparsenet(*predict, *more).stdout.count(b"\n") for more in ([], ["--header"])] == [5, 4]
+
+
+def test_labels_that_would_break_a_line_are_escaped(tmp_path):
+    path, odd = tmp_path / "t.jsonl", "a\tb\nc\r\\d:e"
+    path.write_text(
+        "".join(json.dumps({"text": t, "label": y}) + "\n" for t, y in [("one two", odd), ("three", "x")] * 9)
+    )
+    assert sparsenet("train", path, "--model", tmp_path / "m").returncode == 0
+    lines = sparsenet("predict", tmp_path / "m", stdin=b"one\nthree\n").stdout.decode().split("\n")
+    cells = [line.split("\t") for line in lines[:-1]]
+    assert [len(row) for row in cells] == [2, 2]
+    names = [row[0].rpartition(":")[0] for row in cells]
+    assert names == ["a\\tb\\nc\\r\\\\d:e", "x"]
+    jsonl = sparsenet("predict", tmp_path / "m", "--format", "jsonl", stdin=b"one\n").stdout
+    assert json.loads(jsonl)["labels"][0] == odd
+
+
+def test_labels_unknown_to_the_model_are_counted(trained, tmp_path):
+    folder, _ = trained
+    (tmp_path / "t.csv").write_text("review,topic\nwhat a goal,sport\nsalt,cooking\nsoup,cooking\nloan,banks\n")
+    done = sparsenet("evaluate", folder / "model", tmp_path / "t.csv", *COLUMNS, "--k", "1", "--json")
+    scores = json.loads(done.stdout)
+    assert (scores["true_labels"], scores["unknown_labels"]) == (4, 3)
+    said = "sparsenet: 3 of 4 labels to be found were never seen in training: the model cannot know them\n"
+    assert done.stderr.decode() == said
+    done = sparsenet("evaluate", folder / "model", folder / "test.csv", *COLUMNS, "--k", "1", "--json")
+    assert (json.loads(done.stdout)["unknown_labels"], done.stderr) == (0, b"")
+
+
+def test_score_warns_where_no_label_is_known():
+    model = TextClassifier(random_state=0).fit(["one two", "three"] * 5, ["1", "2"] * 5)
+    with pytest.warns(
+        UserWarning, match=r"holds no label that the classifier knows: it has such as \[1\], not as \['1'\]"
+    ):
+        assert model.score(["one", "three"], [1, 2]) == 0
+    assert model.score(["one", "three"], ["1", "3"]) == 0.5

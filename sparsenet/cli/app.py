@@ -172,7 +172,10 @@ def predict(
     k: Annotated[int, typer.Option(min=1, max=MOST, help="Labels a point.")] = 5,
     format: Annotated[
         Literal["tsv", "jsonl"],
-        typer.Option(help='A line a point, best label first: "label:probability" by tabs, or a JSON object.'),
+        typer.Option(
+            help='A line a point, best label first: "label:probability" by tabs, with \\t, \\n, \\r and \\\\ for such '
+            "characters in a label; or a JSON object."
+        ),
     ] = "tsv",
     exclude_seen: options.ExcludeSeen = False,
     batch_size: options.BatchRows = 1024,

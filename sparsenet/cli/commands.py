@@ -26,6 +26,8 @@ I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 #: Where recall is measured.
 RECALL_AT = 100
+#: What a label in TSV must not hold, and what stands for it.
+ESCAPES = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"})
 
 
 # --- training ---
@@ -177,10 +179,19 @@ def draw(path: Path, truth: Any, ranked: I32, probabilities: F32, names: Sequenc
 
 
 def measured(truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: int) -> dict[str, float]:
-    """Score rankings; `counts` says how often training had each label of `n_points`, and not those behind these."""
-    unseen = np.zeros(truth.shape[1] - len(counts), np.int64)
-    propensity = metrics.propensities_from_counts(np.append(counts, unseen), n_points)
-    return metrics.evaluate(truth, ranked, ks, propensity, recall_ks=[RECALL_AT])
+    """Score rankings; `counts` says how often training had each label of `n_points`, and not those behind these.
+
+    Labels that training never had are counted, and said: they can only be missed.
+    """
+    counts = np.append(counts, np.zeros(truth.shape[1] - len(counts), np.int64))
+    scores = metrics.evaluate(
+        truth, ranked, ks, metrics.propensities_from_counts(counts, n_points), recall_ks=[RECALL_AT]
+    )
+    n_labels, n_unknown = len(truth.indices), int(np.count_nonzero(counts[truth.indices] == 0))
+    if n_unknown:
+        found = f"{n_unknown} of {count(n_labels, 'label')} to be found"
+        say(f"{found} were never seen in training: the model cannot know them")
+    return {**scores, "true_labels": n_labels, "unknown_labels": n_unknown}
 
 
 def describe_scores(scores: Mapping[str, float]) -> str:
@@ -208,8 +219,9 @@ def predict(
 
 
 def as_tsv(labels: list[Any], probabilities: list[float]) -> str:
-    """Write an answer as ``label:probability``, separated by tabs."""
-    return "\t".join(f"{label}:{p:.6g}" for label, p in zip(labels, probabilities, strict=True)) + "\n"
+    """Write an answer as ``label:probability``, separated by tabs; what would break the line is escaped."""
+    pairs = zip(labels, probabilities, strict=True)
+    return "\t".join(f"{str(label).translate(ESCAPES)}:{p:.6g}" for label, p in pairs) + "\n"
 
 
 def as_jsonl(labels: list[Any], probabilities: list[float]) -> str:

@@ -157,6 +157,10 @@ class Target:
                     f"y holds the label {labels[unknown][0]!r}, not one of the {len(self.classes)} known ones: pass "
                     "all of them as classes in the first call of partial_fit, or fit anew"
                 )
+            if unknown.all():
+                found, known = labels[:1].tolist(), self.classes[:1].tolist()
+                message = f"y holds no label that the classifier knows: it has such as {found}, not as {known}"
+                warnings.warn(f"{message}; each is a miss", UserWarning, stacklevel=4)
             indptr = np.concatenate(([0], np.cumsum(~unknown)))[indptr]
             numbers = numbers[~unknown]
         return self.rows(numbers, indptr)

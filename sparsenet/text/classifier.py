@@ -224,7 +224,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self._checked().answers.scores(check_texts(X), self._threads())
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of texts whose best label is right; a label that was never learnt is a miss."""
+        """Return the share of texts whose best label is right; a label never learnt is a miss, a warning if all are."""
         fitted, texts = self._checked(), check_texts(X)
         check_any(texts)
         truth = fitted.target.encode(y, drop_unknown=True)
