@@ -103,6 +103,8 @@ def evaluate(
     ranked = best.indices.reshape(-1, k).astype(np.int32)
     if plot is not None:
         commands.draw(plot, truth, ranked, best.data.reshape(-1, k), list(position))
+    # Labels that no model of these classes can name take places too, or one would be told to predict more of them.
+    ranked = np.pad(ranked, ((0, 0), (0, len(position) - len(model.classes_))), constant_values=-1)
     scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
 
