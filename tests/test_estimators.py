@@ -242,7 +242,8 @@ def test_patience_stops_early():
 
 def test_unknown_labels_in_validation_are_misses():
     y = lists(NAMES)
-    model = fast(epochs=3).fit(X[:300], y[:300], validation=(X[300:], [["unheard of"]] * 100))
+    with pytest.warns(UserWarning, match="y holds no label that the classifier knows"):
+        model = fast(epochs=3).fit(X[:300], y[:300], validation=(X[300:], [["unheard of"]] * 100))
     assert {record["P@1"] for record in model.history_} == {0.0}
 
 
