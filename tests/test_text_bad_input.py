@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from sparsenet import DataError, TextClassifier
 from sparsenet.cli import app
+from sparsenet.cli.reporting import in_options
 
 TEXTS, LABELS = planted(60)
 GOOD = "text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(TEXTS, LABELS, strict=True))
@@ -95,7 +96,7 @@ def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, name, conte
     model = tmp_path / "model"
     code, out, said = run("train", path, "--model", model)
     assert (code, out) == (1, "")
-    assert said == f"sparsenet: error: {' '.join(str(caught.value).split())}"
+    assert said == f"sparsenet: error: {in_options(' '.join(str(caught.value).split()))}"
     assert not model.exists() or not any(model.iterdir())
 
 

@@ -108,7 +108,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing(arguments, message):
 
 
 def test_labels_that_training_never_saw_are_misses():
-    report = fitted().compress(4000, ["a goal", "a match"], ["sports", "games"])
+    with pytest.warns(UserWarning, match="y holds no label that the classifier knows"):
+        report = fitted().compress(4000, ["a goal", "a match"], ["sports", "games"])
     assert (report.accuracy_before, report.accuracy_after, report.n_texts) == (0.0, 0.0, 2)
 
 
