@@ -89,10 +89,10 @@ def python_of(adapter: str) -> Path:
     return Path(sys.executable) if adapter == "sparsenet" else ENVIRONMENTS.resolve() / adapter / "bin" / "python"
 
 
-def parser(description: str | None, systems: list[str]) -> argparse.ArgumentParser:
-    """Return what the command lines of `bench.quality` and `bench.tune` have in common."""
+def parser(description: str | None, systems: list[str], *, needs_data: bool = True) -> argparse.ArgumentParser:
+    """Return what the command lines of comparisons have in common."""
     found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    found.add_argument("--data", type=Path, nargs="+", required=True, metavar="DIR")
+    found.add_argument("--data", type=Path, nargs="+", required=needs_data, metavar="DIR")
     found.add_argument("--systems", type=system_names, default=systems, help=f"of {', '.join(systems)}")
     found.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     found.add_argument("--mask-seen", type=names, default=[], help="data sets whose feature i is label i")
