@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,6 +65,11 @@ class Problem:
         # One column for two classes: its negative texts are the positive ones of the other.
         return replace(rules, cost=rules.cost * float(costs[0])), costs[1:] / costs[0]
 
+    def learn(self, features: FeatureRules, rules: LinearRules) -> tuple[Vocabulary, LinearModel]:
+        """Train a model on all texts."""
+        vocabulary = Vocabulary.learn(features, self.rows, self.labels)
+        return vocabulary, self.train(self.rows, self.labels, vocabulary, rules)
+
     def train(self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules) -> LinearModel:
         """Train a model on some of the texts."""
         points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
@@ -85,21 +91,23 @@ def fit(
         return fit_network(problem, target, counts, features, settings)
     n_held = settings.held_out(len(labels), labels.width)
     held = split(len(labels), n_held, seed) if n_held > 0 else None
-    score, steepness, shift, search = None, 2.0, 0.0, []
-    if held is not None:
+    trial, search = None, []
+    if held is not None and settings.time_budget is not None:
         trial = measure(problem, features, rules, held)
-        if settings.time_budget is not None:
-            search = [trial, *further_trials(problem, corpus, features, rules, held, trial, deadline)]
-            trial = max(search, key=lambda tried: tried["score"])
-            if trial["features"] != features and corpus.features is not None:
-                features = trial["features"]
-                problem = replace(problem, rows=corpus.features(features))
-            rules = replace(rules, cost=trial["cost"])
-        score, steepness, shift = trial["score"], trial["steepness"], trial["shift"]
-    vocabulary = Vocabulary.learn(features, problem.rows, labels)
-    model = problem.train(problem.rows, labels, vocabulary, rules).calibrated(steepness, shift)
-    fitted = Fitted(target, vocabulary, model, counts, len(labels))
-    return fitted, score, [described(tried) for tried in search]
+        search = [trial, *further_trials(problem, corpus, features, rules, held, trial, deadline)]
+        trial = max(search, key=lambda tried: tried["score"])
+        if trial["features"] != features and corpus.features is not None:
+            features = trial["features"]
+            problem = replace(problem, rows=corpus.features(features))
+        rules, held = replace(rules, cost=trial["cost"]), None
+    if held is None:
+        vocabulary, model = problem.learn(features, rules)
+    else:
+        trial, (vocabulary, model) = measured_and_learnt(problem, features, rules, held)
+    score: float | None = None
+    if trial is not None:
+        score, model = trial["score"], model.calibrated(trial["steepness"], trial["shift"])
+    return Fitted(target, vocabulary, model, counts, len(labels)), score, [described(tried) for tried in search]
 
 
 def fit_network(
@@ -216,6 +224,21 @@ def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: 
     best = scores.argmax(axis=1).astype(np.int64)
     score = float(is_hit(best, truth).mean())
     return {"score": score, "steepness": steepness, "shift": shift, "features": features, "cost": rules.cost}
+
+
+def measured_and_learnt(
+    problem: Problem, features: FeatureRules, rules: LinearRules, held: tuple[I64, I64]
+) -> tuple[dict[str, Any], tuple[Vocabulary, LinearModel]]:
+    """Measure, and train the model that is kept: side by side where one alone would leave threads idle."""
+    # Labels of a block are trained together, by one thread. Twice the features must fit into memory.
+    blocks = -(-problem.columns(problem.labels).width // linear.block_width(problem.labels.width))
+    if blocks >= problem.threads or problem.rows.slots.nbytes > problem.spill.most_bytes:
+        return measure(problem, features, rules, held), problem.learn(features, rules)
+    half = problem.threads // 2
+    with ThreadPoolExecutor(1) as side:
+        measured = side.submit(measure, replace(problem, threads=half), features, rules, held)
+        learnt = replace(problem, threads=problem.threads - half).learn(features, rules)
+        return measured.result(), learnt
 
 
 def further_trials(
