@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from patience import PATIENCE
 
 from sparsenet import storage
 
@@ -88,7 +89,7 @@ def killed_at_any_time() -> None:
     random.seed(0)
     for attempt in range(40):
         child = in_child(lambda first=1000 * attempt: save_for_ever(first))
-        time.sleep(random.uniform(0.001, 0.04))
+        time.sleep(random.uniform(0.001, 0.04) * PATIENCE)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         print(check())
