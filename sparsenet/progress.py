@@ -39,11 +39,11 @@ class ProgressBar:
 
     def on_batch(self, progress: Progress) -> None:
         """Move on; the text is made only when it is time to draw."""
-        done = progress.epoch * progress.batches + progress.batch
+        total = progress.steps or progress.epochs * progress.batches
         if self._bar is None:
             self._bar = tqdm(
-                total=progress.epochs * progress.batches,
-                initial=done - 1,
+                total=total,
+                initial=progress.done - 1,
                 file=self._file,
                 unit="batch",
                 dynamic_ncols=True,
@@ -51,7 +51,8 @@ class ProgressBar:
                 bar_format="{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}",
             )
         bar = self._bar
-        if bar.update(done - bar.n) or done == bar.total:
+        bar.total = total  # the pace may change, and with it what a time budget leaves room for
+        if bar.update(progress.done - bar.n) or progress.done == total:
             bar.set_description_str(_epoch(progress), refresh=False)
             bar.set_postfix_str(describe(progress), refresh=True)
 

@@ -179,6 +179,28 @@ def test_the_bar_shows_recall():
     assert "P@1 50.0 %" in file.getvalue()
 
 
+def test_the_bar_counts_to_where_a_time_budget_ends():
+    from sparsenet.progress import ProgressBar
+    from sparsenet.training import Progress
+
+    seen, file = [], io.StringIO()
+
+    class Steps:
+        def on_batch(self, progress):
+            seen.append(progress)
+
+    fast(epochs=10**6, time_budget=0.5 * PATIENCE).fit(X, Y, callbacks=[Steps()])
+    assert all(progress.done <= progress.steps < 10**6 for progress in seen[3:])
+    assert seen[-1].done == pytest.approx(seen[-1].steps, abs=1)
+    with ProgressBar(file) as bar:
+        bar.on_batch(Progress(0, 100, 5, 10, 0.5, 512, 1.0, None, None, 20))
+        assert "20%" in file.getvalue()  # before the batch
+        bar.on_batch(Progress(0, 100, 8, 10, 0.5, 512, 1.0, None, None, 8))
+    assert "100%" in file.getvalue()
+    fast(epochs=2).fit(X, Y, callbacks=[Steps()])
+    assert seen[-1].steps is None
+
+
 def test_import_is_light():
     heavy = ["numba", "sklearn", "scipy", "numpy", "tqdm"]
     program = f"import sys, json, sparsenet; print(json.dumps([m for m in {heavy} if m in sys.modules]))"

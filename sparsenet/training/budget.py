@@ -32,6 +32,10 @@ class TimeBudget:
             return planned
         return min(planned, step + int(self._left() / self._pace()) - 1)
 
+    def steps(self, done: int, planned: int) -> int | None:
+        """Return how many steps there will be in all if `done` are; None without a limit."""
+        return None if self._seconds is None else max(done, self.last_step(done + 1, planned))
+
     def is_spent(self) -> bool:
         """Say whether another step would take too long; a first one is always taken."""
         return self._seconds is not None and self._taken > 0 and self._left() < self._pace()

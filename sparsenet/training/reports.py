@@ -33,6 +33,8 @@ class Progress:
         What the last measurement found, if a hash index is in use.
     validation : dict or None
         P@1, P@3 and P@5 of the last epoch, if there is validation data.
+    steps : int or None
+        Batches that there will be in all, at the present pace, if a time budget may end the run before its epochs do.
 
     Examples
     --------
@@ -50,6 +52,12 @@ class Progress:
     seconds: float
     index_recall: float | None
     validation: dict[str, float] | None
+    steps: int | None = None
+
+    @property
+    def done(self) -> int:
+        """Return how many batches are done, in all epochs."""
+        return self.epoch * self.batches + self.batch
 
     @property
     def points_per_second(self) -> float:

@@ -158,6 +158,10 @@ class Trainer:
         """Return the steps taken so far, those of earlier runs included."""
         return self._steps_before + self._state.epoch * len(self._batcher) + self._state.batch
 
+    @property
+    def _total(self) -> int:
+        return self.config.epochs * len(self._batcher)
+
     def _train_epoch(self) -> None:
         for batch_number, loss in self._train_batches():
             self._state.batch = batch_number + 1
@@ -174,12 +178,11 @@ class Trainer:
             raise _Stop
 
     def _train_batches(self) -> Iterator[tuple[int, float]]:
-        total = self.config.epochs * len(self._batcher)
         for number, batch in enumerate(self._batcher.epoch(self._state.epoch, self._state.batch), self._state.batch):
             step = self._state.epoch * len(self._batcher) + number + 1
             rng = np.random.default_rng((self.config.seed, 1, step))
             context = Pass(self.config.threads, self._workspace, rng)
-            factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, total)))
+            factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, self._total)))
             loss = self.network.train_step(batch, context, step=self._steps_before + step, factor=factor)
             if not math.isfinite(loss):
                 raise DivergenceError(
@@ -235,6 +238,7 @@ class Trainer:
             time.perf_counter() - self._started,
             self._state.recall,
             validation,
+            self._budget.steps(self._state.epoch * len(self._batcher) + self._state.batch, self._total),
         )
         for callback in self._callbacks:
             if hasattr(callback, "on_batch"):
