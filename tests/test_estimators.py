@@ -79,6 +79,21 @@ def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
     assert Settings.of(ExtremeClassifier().get_params()).n_epochs(n) == epochs
 
 
+@pytest.mark.parametrize(
+    ("asked", "labels", "negatives"),
+    [
+        ("auto", 9, 9),
+        ("auto", 2048, 2048),
+        ("auto", 2049, 1024),
+        ("auto", 10**5, 2048),
+        (500, 400, 400),
+        (500, 600, 500),
+    ],
+)
+def test_negatives_follow_the_number_of_labels(asked, labels, negatives):
+    assert Settings.of(ExtremeClassifier(n_negatives=asked).get_params()).negatives(labels) == negatives
+
+
 # --- kinds of y ---
 
 

@@ -102,7 +102,7 @@ LearningRate = Annotated[
 ]
 Negatives = Annotated[
     int | None,
-    typer.Option(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="2048"),
+    typer.Option(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="1024 or 2048"),
 ]
 WideBudget = Annotated[
     int | None,

@@ -57,7 +57,7 @@ def outline(settings: Settings, n_features: int, counts: Any, n_points: int, see
         n_labels,
         sampler=_sampler(settings, n_labels, seed, threads),
         loss=settings.loss,
-        n_negatives=min(settings.n_negatives, n_labels),
+        n_negatives=settings.negatives(n_labels),
         wide=_no_support(settings, n_features, n_labels) if settings.wide else None,
         initial_bias=_initial_bias(settings, float(counts.sum()), n_points * n_labels),
         bf16=settings.bf16,
@@ -91,7 +91,7 @@ def _sampler(settings: Settings, n_labels: int, seed: int, threads: int) -> Samp
     choice = settings.sampler
     if not isinstance(choice, str | LSHConfig):
         return choice
-    if choice == "none" or settings.n_negatives >= n_labels:
+    if choice == "none" or settings.negatives(n_labels) == n_labels:
         return AllSampler()
     if isinstance(choice, LSHConfig):
         return LSHSampler(choice, threads=threads)

@@ -39,8 +39,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     """A classifier for a few to millions of labels, one or several a point.
 
     Each label is a neuron with two kinds of input: a deep path through a hidden layer, and a wide path of sparse
-    weights straight from the features. A training step computes the neurons of the batch's own labels and of a few
-    thousand others that a sampler chose; prediction is exact over all labels.
+    weights straight from the features. A training step computes the neurons of the batch's own labels and of one or
+    two thousand others that a sampler chose; prediction is exact over all labels.
 
     Parameters
     ----------
@@ -56,8 +56,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         ``"bce"``: each label is a yes-or-no question. ``"softmax"``: labels compete, corrected for the sampling.
     sampler : {"random", "frequency", "lsh", "none"}, LSHConfig or Sampler
         What chooses the negatives; ``"none"`` computes all labels at each step.
-    n_negatives : int
-        Negatives asked for at each step. If there are no more labels than that, all are computed.
+    n_negatives : int or "auto"
+        Negatives asked for at each step. If there are no more labels than that, all are computed. ``"auto"``: 1,024 for
+        more than 2,048 labels, 2,048 for more than 65,536.
     precision : {"auto", "float32", "bfloat16"}
         Of the operands in the products of the deep output; ``"auto"``: bfloat16 where the CPU multiplies it faster.
     per_sample : bool
@@ -142,7 +143,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         dropout: float = 0.25,
         loss: str | Loss = "bce",
         sampler: str | LSHConfig | Sampler = "random",
-        n_negatives: int = 2048,
+        n_negatives: int | str = "auto",
         precision: str = "auto",
         per_sample: bool = False,
         epochs: int | str = "auto",
