@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kTextsPerTask = 32;
 
 // Features of a text as rows of a model, with the values that they have there: words and characters each of the same
-// length, 1 in all. `values` has room for n, as have `rows` and `counts`, which may be what they are made of.
+// length, 1 in all. All that is written has room for n; `rows` may be `slots`, and `their_counts` `counts`.
 class Weighing {
  public:
   Weighing(const Vocabulary& vocabulary, TextRules rules) : vocabulary_(vocabulary) {

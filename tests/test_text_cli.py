@@ -145,6 +145,7 @@ def test_propensities_count_texts_not_labels(tmp_path):
         ("review,label\ngood,x\n", "there is no column 'topic'"),
         ("review,topic\n", "holds no texts"),
         ("review,topic\ngood,\n", "holds no labels"),
+        ("review,topic\ngood,x\nfine,\n", "line 3: the text has no label"),
         ("review,topic\n" + "good,x\n" * 100 + "bad\n", "line 102: 1 fields where the first row has 2"),
     ],
 )
@@ -245,6 +246,23 @@ def test_compress_says_what_is_wrong_with_a_model(trained, tmp_path):
     shutil.copytree(folder / "model", tmp_path / "model")
     (tmp_path / "model" / "manifest.json").write_text("{")
     assert "manifest.json" in fails("compress", tmp_path / "model", "--max-bytes", "1MB")
+
+
+def test_compress_reads_tables_as_it_is_told(trained, tmp_path):
+    path = tmp_path / "valid.csv"
+    path.write_text('review,topic\n"a "lovely,sport\nand so on,food\n')
+    command = ["compress", trained[0] / "model", "--max-bytes", "1MB", "--output", tmp_path / "small", "--json"]
+    columns = ["--valid", path, "--text", "0", "--target", "1"]
+    assert "follows a closing quote" in fails(*command, *columns, "--header")
+    done = sparsenet(*command, *columns, "--header", "--no-quotes")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_texts"] == 2
+
+
+def test_a_label_that_a_line_names_twice_is_one(trained, tmp_path):
+    (tmp_path / "t.txt").write_text("__label__sport __label__sport a match\n")
+    done = sparsenet("evaluate", trained[0] / "model", tmp_path / "t.txt", "--json")
+    assert json.loads(done.stdout)["true_labels"] == 1, done.stderr
 
 
 def test_a_header_that_is_trained_on_is_said_in_a_line(tmp_path):

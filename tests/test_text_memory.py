@@ -11,7 +11,7 @@ from test_text import planted
 from sparsenet import TextClassifier
 from sparsenet.batches import Rows
 from sparsenet.estimators import inference
-from sparsenet.text import featuriser, linear, vocabulary
+from sparsenet.text import featuriser, fitting, linear, vocabulary
 from sparsenet.text.answers import _largest
 from sparsenet.text.featuriser import FeatureRules, encode, extract
 from sparsenet.text.network import NetworkModel
@@ -78,8 +78,47 @@ def test_threads_are_as_many_as_there_is_memory_for(monkeypatch):
     model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
     assert set(asked) == {2}  # for 300 texts and blocks of 4 labels a thread takes 6 kB, and half the limit is theirs
     np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
-    with pytest.raises(MemoryError, match=r"300 texts needs 6\.0 kB, and there are 1\.0 kB for that: .* memory_limit"):
+    with pytest.raises(
+        MemoryError, match=r"300 texts needs 6\.0 kB, and there are 1\.0 kB for that: .* raise memory_limit"
+    ):
         TextClassifier(validation_fraction=0.0, memory_limit=2000).fit(texts, labels)
+
+
+@pytest.mark.parametrize(("n_labels", "threads"), [(3, (3, 2)), (20, (5, 5))])
+def test_a_single_block_leaves_threads_to_the_measurement(monkeypatch, n_labels, threads):
+    texts, _ = planted(300)
+    labels = [i % n_labels for i in range(300)]
+    given = []
+    train = fitting.Problem.train
+
+    def noted(problem, rows, *others):
+        given.append((len(rows), problem.threads))
+        return train(problem, rows, *others)
+
+    monkeypatch.setattr(fitting.Problem, "train", noted)
+    together = TextClassifier(random_state=0, n_jobs=5).fit(texts, labels)
+    assert sorted(given, reverse=True) == [(300, threads[0]), (270, threads[1])]
+    alone = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    np.testing.assert_array_equal(together.predict_proba(texts), alone.predict_proba(texts))
+    assert together.validation_score_ == alone.validation_score_
+
+
+def test_pairs_are_counted_before_they_are_written_down(monkeypatch):
+    """Few texts of many labels: what a mean would say is far too little."""
+    texts = [f"common word{i % 50}" for i in range(1000)] + [f"rare{i} rare{i + 1} common" for i in range(10)]
+    lengths = np.repeat([1, 200], [1000, 10])
+    ids = np.concatenate([*(np.array([i % 300]) for i in range(1000)), *(np.arange(200) for _ in range(10))])
+    labels = Rows(np.append(0, np.cumsum(lengths)), ids.astype(np.int32), np.ones(len(ids), np.float32), 300)
+    sizes = []
+    of = vocabulary._divergence_of
+    monkeypatch.setattr(
+        vocabulary, "_divergence_of", lambda pairs, prior: sizes.append(pairs.sum()) or of(pairs, prior)
+    )
+    monkeypatch.setattr(vocabulary, "PAIRS_AT_A_TIME", 4000)
+    rules = FeatureRules(bits=14)
+    Vocabulary.learn(rules, extract(*encode(texts), rules, 1), labels)
+    assert len(sizes) > 10
+    assert sum(size > 4000 for size in sizes) <= 10  # a feature of all texts is a group of its own
 
 
 def test_points_of_a_network_lie_in_files_where_they_are_many(monkeypatch):

@@ -44,7 +44,8 @@ void add_rows(const int8_t* matrix, int64_t width, const int32_t* rows, const fl
     default:
       for (int64_t j = 0; j < n; ++j) {
         const int8_t* row = matrix + int64_t{rows[j]} * width;
-        for (int64_t c = 0; c < width; ++c) sums[c] += values[j] * static_cast<float>(row[c]);
+        const float x = values[j];  // which the compiler cannot know to stay as it is
+        for (int64_t c = 0; c < width; ++c) sums[c] += x * static_cast<float>(row[c]);
       }
   }
 }

@@ -234,7 +234,9 @@ def compress(
         source = (
             None
             if valid is None
-            else text_sources.TextSource(valid, text or "text", target or "label", label_delimiter)
+            else text_sources.TextSource(
+                valid, text or "text", target or "label", label_delimiter, header=header, quotes=quotes
+            )
         )
         report = texts.compress(model, max_bytes, source, output or model, threads=threads)
         show(asdict(report), json, f"{report}\n{output or model}")

@@ -16,7 +16,7 @@ from sparsenet.data.formats import table_format
 from sparsenet.data.sources import open_source
 from sparsenet.text import TextClassifier
 from sparsenet.text.files import FileRules, TextFile, is_parquet, iter_texts, read_texts
-from sparsenet.text.inputs import LABEL, nothing_to_learn
+from sparsenet.text.inputs import LABEL, no_label, nothing_to_learn
 
 Column = str | int
 TABLES = ("csv", "tsv", "jsonl")
@@ -42,11 +42,18 @@ class TextSource:
     def check(self) -> None:
         """Go through all texts, and refuse what `read` would refuse, or what holds no texts or labels."""
         n_texts = n_labels = 0
+        one_each = self._table() in ("csv", "tsv") and self.label_delimiter is None
+        bare = None
         for batch in iter_texts(self._path(), FileRules(**self._rules())):
+            if one_each and bare is None and [] in batch.labels:
+                row = batch.labels.index([])
+                bare = no_label(self._path(), n_texts + row, batch.lines[row])
             n_texts += len(batch.texts)
             n_labels += sum(map(len, batch.labels))
         if n_labels == 0:
             raise nothing_to_learn(self._path(), n_texts)
+        if bare is not None:
+            raise bare
 
     def labelled(self) -> tuple[list[str], list[Any]]:
         """Read all texts and labels as a classifier takes them: a label each, where no text has more."""

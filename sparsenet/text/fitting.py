@@ -31,6 +31,8 @@ I64 = NDArray[np.int64]
 #: Passes that are enough to measure and calibrate on held-out texts.
 QUICK_EPOCHS = 5
 COSTS = (1.0, 0.3, 3.0)
+#: Bytes of features that two trainings may share the machine on: some seconds of training.
+MOST_SIDE_BY_SIDE = 1 << 26
 #: A network takes a step in any case.
 LEAST_SECONDS = 1e-3
 
@@ -113,7 +115,10 @@ def fit(
 def fit_network(
     problem: Problem, target: Target, counts: I64, features: FeatureRules, settings: TextSettings
 ) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
-    """Do the same with a network, which learns nothing from the texts it is measured on."""
+    """Do the same with a network, which is not trained on the texts it is measured on.
+
+    Features are weighed by the labels of these too: to go through all texts once more would cost more than it tells.
+    """
     labels, threads = problem.labels, problem.threads
     _check_unweighed(settings)
     vocabulary, score = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES), None
@@ -229,15 +234,19 @@ def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: 
 def measured_and_learnt(
     problem: Problem, features: FeatureRules, rules: LinearRules, held: tuple[I64, I64]
 ) -> tuple[dict[str, Any], tuple[Vocabulary, LinearModel]]:
-    """Measure, and train the model that is kept: side by side where one alone would leave threads idle."""
-    # Labels of a block are trained together, by one thread. Twice the features must fit into memory.
-    blocks = -(-problem.columns(problem.labels).width // linear.block_width(problem.labels.width))
-    if blocks >= problem.threads or problem.rows.slots.nbytes > problem.spill.most_bytes:
+    """Measure, and train the model that is kept: side by side where one alone would leave threads idle.
+
+    Labels of a block are trained together, by one thread: with a single block there is nothing else for the others.
+    """
+    # Both hold features, and Ctrl-C waits for what goes on at the side: on large data neither would do.
+    is_small = problem.rows.slots.nbytes <= min(problem.spill.most_bytes // 2, MOST_SIDE_BY_SIDE)
+    if problem.threads < 2 or problem.labels.width > linear.block_width(problem.labels.width) or not is_small:
         return measure(problem, features, rules, held), problem.learn(features, rules)
     half = problem.threads // 2
+    limit = None if problem.memory_limit is None else problem.memory_limit // 2
     with ThreadPoolExecutor(1) as side:
-        measured = side.submit(measure, replace(problem, threads=half), features, rules, held)
-        learnt = replace(problem, threads=problem.threads - half).learn(features, rules)
+        measured = side.submit(measure, replace(problem, threads=half, memory_limit=limit), features, rules, held)
+        learnt = replace(problem, threads=problem.threads - half, memory_limit=limit).learn(features, rules)
         return measured.result(), learnt
 
 

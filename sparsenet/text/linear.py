@@ -265,10 +265,10 @@ def _threads_that_fit(n: int, d: int, width: int, threads: int, memory_limit: in
     each = 4 * (n * (width + 1) + 2 * d * width)
     # Of a limit, features may take the other half: see spilling.SHARE.
     limit = available_memory() if memory_limit is None else memory_limit // 2
-    if each > limit:
+    if memory_limit is not None and each > limit:
         problem = f"training on {n} texts needs {in_words(each)}, and there are {in_words(limit)} for that"
-        raise MemoryError(f"{problem}: use fewer texts, lower bits or raise memory_limit")
-    return min(threads, limit // max(each, 1))
+        raise MemoryError(f"{problem}: use fewer texts or raise memory_limit")
+    return max(1, min(threads, limit // max(each, 1)))
 
 
 def both_classes(scores: F32, n_labels: int) -> F32:

@@ -132,13 +132,23 @@ class Vocabulary:
     def _divergence(self, rows: TextRows, labels: Rows, df: NDArray[np.float64]) -> NDArray[np.float64]:
         """Measure how far the labels of the texts with each feature are from those of all texts."""
         prior = np.bincount(labels.indices, minlength=labels.width) / max(len(labels.indices), 1)
-        as_table = len(self) * labels.width <= MOST_CELLS and bool(np.all(np.diff(labels.indptr) == 1))
-        pairs = np.full(len(df), float(labels.width)) if as_table else df * len(labels.indices) / max(len(labels), 1)
+        single = bool(np.all(np.diff(labels.indptr) == 1))
+        as_table = single and len(self) * labels.width <= MOST_CELLS
+        pairs = np.full(len(df), float(labels.width)) if as_table else df if single else self._n_pairs(rows, labels)
         found = [np.empty(0)]
         for group in _groups(pairs):
             counts = (self._table if as_table else self._pairs)(rows, labels, group)
             found.append(_divergence_of(counts, prior))
         return np.concatenate(found)
+
+    def _n_pairs(self, rows: TextRows, labels: Rows) -> NDArray[np.float64]:
+        """Return how many labels the texts with each feature have."""
+        total, n_labels, text = np.zeros(1 << self.rules.bits), np.diff(labels.indptr), 0
+        for part in rows.parts():
+            each = np.repeat(n_labels[text : text + len(part)], np.diff(part.indptr))
+            total += np.bincount(part.slots, each, minlength=len(total))
+            text += len(part)
+        return total[self.slots]
 
     def _numbers(self, group: slice) -> I32:
         """Return the number of each slot within a group of features, counted from 1; 0 for all others."""
@@ -166,7 +176,7 @@ class Vocabulary:
         for part in rows.parts():
             own = number[part.slots]
             known = np.flatnonzero(own)
-            of_text = np.repeat(np.arange(text, text + len(part)), np.diff(part.indptr))[known]
+            of_text = text + np.searchsorted(part.indptr, known, side="right") - 1
             times = n_labels[of_text]
             features.append(np.repeat(own[known] - 1, times))
             ends = np.cumsum(times)
@@ -174,7 +184,7 @@ class Vocabulary:
             owners.append(labels.indices[first + np.arange(len(first))])
             text += len(part)
         places = np.concatenate(features), np.concatenate(owners)
-        ones = np.ones(len(places[0]), np.float32)
+        ones = np.ones(len(places[0]), np.int32)
         return sparse.coo_array((ones, places), shape=(len(self.slots[group]), labels.width)).tocsr()
 
 
