@@ -95,8 +95,11 @@ class Vocabulary:
     def tables(self) -> tuple[NDArray[np.uint64], I32]:
         """A bit for each slot, set for features, and how many features come before each word of bits."""
         used = np.zeros(-(-(1 << self.rules.bits) // 64), np.uint64)
-        np.bitwise_or.at(used, self.slots >> 6, np.uint64(1) << (self.slots & 63).astype(np.uint64))
-        counts = np.bincount(self.slots >> 6, minlength=len(used))
+        word, bit = self.slots >> 6, np.uint64(1) << (self.slots & 63).astype(np.uint64)
+        if len(self):
+            first = np.flatnonzero(np.diff(word, prepend=-1))
+            used[word[first]] = np.bitwise_or.reduceat(bit, first)
+        counts = np.bincount(word, minlength=len(used))
         return used, (np.cumsum(counts) - counts).astype(np.int32)
 
     def points(self, rows: TextRows, threads: int, spill: Spill | None = None) -> Rows:
