@@ -190,7 +190,9 @@ def test_ctrl_c_says_what_is_saved(trained, tmp_path, monkeypatch, name, said):
     monkeypatch.setattr(kernels, name, interrupted)
     arguments = ["train", folder / "train.csv", *COLUMNS, "--valid", folder / "test.csv", "--model", model, "--seed", 1]
     before = [path.read_bytes() for path in sorted(model.iterdir())]
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background are told to ignore it
     done = CliRunner().invoke(cli.app, [*map(str, arguments)])
+    signal.signal(signal.SIGINT, heeded)
     assert done.exit_code == 130
     assert done.stderr == f"sparsenet: interrupted: {said.format(model)}\n"
     assert done.stdout == ""
