@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.cache import plant
 from bench.planted import Shape
-from bench.running import assignment, head, in_child, keep, numbers, setting, shown_or_measured
+from bench.running import assignment, head, in_child, keep, numbers, present, setting
 from sparsenet import ExtremeClassifier
 
 #: A label set for each sample, as SLIDE and BOLT have it, is as large as BOLT's.
@@ -89,11 +89,7 @@ VARIANTS = {
 
 def main() -> None:
     """Measure, or show what was measured."""
-    options = _options()
-    report = shown_or_measured(options, measure)
-    print(markdown(report))
-    if options.plot:
-        plot(report, options.plot)
+    present(_options(), measure, markdown, plot)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -74,6 +74,19 @@ def shown_or_measured(
     return measure(options)
 
 
+def present(
+    options: argparse.Namespace,
+    measure: Callable[[argparse.Namespace], dict[str, Any]],
+    markdown: Callable[[dict[str, Any]], str],
+    plot: Callable[[dict[str, Any], Path], None],
+) -> None:
+    """Print a result, measured now or kept, and draw it where the command line says so."""
+    report = shown_or_measured(options, measure)
+    print(markdown(report))
+    if options.plot:
+        plot(report, options.plot)
+
+
 def keep(report: dict[str, Any], path: Path) -> None:
     """Write a result; after each run, so that none is ever lost."""
     path.parent.mkdir(parents=True, exist_ok=True)

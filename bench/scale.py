@@ -29,18 +29,14 @@ from bench.cache import plant
 from bench.limits import least_step_seconds, machine_limits
 from bench.planted import Shape
 from bench.runner import python_of
-from bench.running import assignment, head, in_child, keep, numbers, setting, shown_or_measured
+from bench.running import assignment, head, in_child, keep, numbers, present, setting
 
 BATCH_SIZE = 256
 
 
 def main() -> None:
     """Measure, or show what was measured."""
-    options = _options()
-    report = shown_or_measured(options, measure)
-    print(markdown(report))
-    if options.plot:
-        plot(report, options.plot)
+    present(_options(), measure, markdown, plot)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -20,18 +20,14 @@ from typing import Any
 from bench.cache import DataSet, prepare
 from bench.peers import SYSTEMS
 from bench.runner import Runner, parser, scorers
-from bench.running import assignment, head, keep, numbers, setting, shown_or_measured
+from bench.running import assignment, head, keep, numbers, present, setting
 
 OURS = "sparsenet"
 
 
 def main() -> None:
     """Measure, or show what was measured."""
-    options = _options()
-    report = shown_or_measured(options, measure)
-    print(markdown(report))
-    if options.plot:
-        plot(report, options.plot)
+    present(_options(), measure, markdown, plot)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def train(
         raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
     if hidden == 0 and sampler == "lsh":
         raise typer.BadParameter("lsh hashes hidden units, and --hidden 0 has none", param_hint="--sampler")
-    chosen = {
+    given = {
         "epochs": epochs,
         "hidden": hidden,
         "batch_size": batch_size,
@@ -97,26 +97,24 @@ def train(
         "memory_limit": memory_limit,
         "n_jobs": threads,
     }
+    given = {name: value for name, value in given.items() if value is not None}
     with errors_reported():
         from sparsenet.cli import commands, text_sources, texts
         from sparsenet.cli.sources import Source
 
         if text_sources.is_text_file(data, format, text, target):
-            given = {name: value for name, value in chosen.items() if value is not None}
             if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget", "memory_limit")]:
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
-            found = checks.of_texts(format, "--format", data, text, target)
-            columns = (text or "text", target or "label", label_delimiter)
-            source = text_sources.TextSource(data, *columns, found, header, quotes)
-            result = texts.train(source, model, valid, given | {"random_state": seed})
+            table = text_sources.labelled_texts(data, format, text, target, label_delimiter, header, quotes)
+            result = texts.train(table, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
         summary = commands.train(
             Source(data, format=checks.of_points(format, "--format"), n_features=features, n_labels=labels),
             model,
             valid,
-            {name: value for name, value in chosen.items() if value is not None} | {"random_state": seed},
+            given | {"random_state": seed},
             checkpoint=checkpoint,
             resume=resume,
             compact=compact,
@@ -153,9 +151,7 @@ def evaluate(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            found = checks.of_texts(format, "--format", data, text, target)
-            columns = (text or "text", target or "label", label_delimiter)
-            table = text_sources.TextSource(data, *columns, found, header, quotes)
+            table = text_sources.labelled_texts(data, format, text, target, label_delimiter, header, quotes)
             scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
         else:
             source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import data
+from sparsenet.cli import checks
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.formats import table_format
 from sparsenet.data.sources import open_source
@@ -112,6 +113,20 @@ class TextSource:
     def _column(self, name: Column) -> Column:
         """Return a position where a column is called by a number, as in a table whose first row holds no names."""
         return int(name) if isinstance(name, str) and name.isdecimal() and self._table() != "jsonl" else name
+
+
+def labelled_texts(
+    data: Path,
+    format: str,
+    text: str | None,
+    target: str | None,
+    label_delimiter: str | None,
+    header: bool | None,
+    quotes: bool | None,
+) -> TextSource:
+    """Return the file that a command is to learn from or to measure on, by its options."""
+    found = checks.of_texts(format, "--format", data, text, target)
+    return TextSource(data, text or "text", target or "label", label_delimiter, found, header, quotes)
 
 
 def _without_labels(line: str) -> str:

@@ -63,14 +63,18 @@ class TextRows:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def parts(self) -> Iterator[TextRows]:
-        """Yield consecutive texts of at most `PART_FEATURES` features, or one: what is made of them stays small."""
+    def parts(self) -> Iterator[tuple[slice, TextRows]]:
+        """Yield consecutive texts of at most `PART_FEATURES` features, or one, and which they are.
+
+        What is made of them stays small.
+        """
         begin = 0
         while begin < len(self):
             end = int(np.searchsorted(self.indptr, self.indptr[begin] + PART_FEATURES, side="right")) - 1
             end = max(end, begin + 1)
             first, last = self.indptr[begin], self.indptr[end]
-            yield TextRows(self.indptr[begin : end + 1] - first, self.slots[first:last], self.counts[first:last])
+            part = TextRows(self.indptr[begin : end + 1] - first, self.slots[first:last], self.counts[first:last])
+            yield slice(begin, end), part
             begin = end
 
     def take(self, texts: I64, spill: Spill) -> TextRows:
@@ -79,12 +83,12 @@ class TextRows:
         chosen[texts] = True
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[texts])))
         slots, counts = (spill.empty(int(indptr[-1]), np.int32) for _ in range(2))
-        begin = done = 0
-        for part in self.parts():
-            entries = np.repeat(chosen[begin : begin + len(part)], np.diff(part.indptr))
+        done = 0
+        for own, part in self.parts():
+            entries = np.repeat(chosen[own], np.diff(part.indptr))
             end = done + int(np.count_nonzero(entries))
             slots[done:end], counts[done:end] = part.slots[entries], part.counts[entries]
-            begin, done = begin + len(part), end
+            done = end
         return TextRows(indptr, slots, counts)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,12 @@ class Problem:
     costs: F32 | None
     seed: int
     threads: int
-    spill: Spill
     memory_limit: int | None
+
+    @cached_property
+    def spill(self) -> Spill:
+        """Where large arrays go."""
+        return Spill.within(self.memory_limit)
 
     def columns(self, labels: Rows) -> Rows:
         """Return what is learnt: for two exclusive classes, whether it is the second."""
@@ -87,8 +92,7 @@ def fit(
     features, rules, labels, target = corpus.rules, settings.linear, corpus.labels, corpus.target
     counts = np.bincount(labels.indices, minlength=labels.width)
     costs = class_costs(settings.class_weight, target, counts)
-    memory = Spill.within(settings.memory_limit), settings.memory_limit
-    problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, *memory)
+    problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, settings.memory_limit)
     if settings.is_network(len(problem.rows.slots), labels.width):
         return fit_network(problem, target, counts, features, settings)
     n_held = settings.held_out(len(labels), labels.width)
@@ -174,8 +178,7 @@ def refit(
     places = np.arange(1) if width == 1 else where
     start[np.ix_(np.append(features, len(vocabulary)), places)] = before
     costs = class_costs(settings.class_weight, new, counts)
-    memory = Spill.within(settings.memory_limit), settings.memory_limit
-    problem = Problem(rows, labels, exclusive, costs, seed, threads, *memory)
+    problem = Problem(rows, labels, exclusive, costs, seed, threads, settings.memory_limit)
     columns = problem.columns(labels) if width == 1 else labels
     rules, costs = problem.weighed(settings.linear, width)
     points = vocabulary.points(rows, threads)

@@ -46,7 +46,7 @@ def _occurring(rows: TextRows, rules: FeatureRules) -> tuple[I32, I64]:
     if 8 * len(rows.slots) < 1 << rules.bits:  # few: to sort them takes less time than to look through all slots
         return np.unique(rows.slots, return_counts=True)
     texts = np.zeros(1 << rules.bits, np.int64)
-    for part in rows.parts():
+    for _, part in rows.parts():
         texts += np.bincount(part.slots, minlength=len(texts))
     slots = np.flatnonzero(texts).astype(np.int32)
     return slots, texts[slots]
@@ -146,11 +146,10 @@ class Vocabulary:
 
     def _n_pairs(self, rows: TextRows, labels: Rows) -> NDArray[np.float64]:
         """Return how many labels the texts with each feature have."""
-        total, n_labels, text = np.zeros(1 << self.rules.bits), np.diff(labels.indptr), 0
-        for part in rows.parts():
-            each = np.repeat(n_labels[text : text + len(part)], np.diff(part.indptr))
+        total, n_labels = np.zeros(1 << self.rules.bits), np.diff(labels.indptr)
+        for texts, part in rows.parts():
+            each = np.repeat(n_labels[texts], np.diff(part.indptr))
             total += np.bincount(part.slots, each, minlength=len(total))
-            text += len(part)
         return total[self.slots]
 
     def _numbers(self, group: slice) -> I32:
@@ -162,30 +161,27 @@ class Vocabulary:
 
     def _table(self, rows: TextRows, labels: Rows, group: slice) -> Any:
         """Count for each feature of a group and each label the texts that have both; of texts with one label each."""
-        number, n_labels, text = self._numbers(group), labels.width, 0
+        number, n_labels = self._numbers(group), labels.width
         total = np.zeros((len(self.slots[group]) + 1) * n_labels, np.int64)
-        for part in rows.parts():
+        for texts, part in rows.parts():
             cells = number[part.slots] * np.int64(n_labels)
-            cells += np.repeat(labels.indices[text : text + len(part)], np.diff(part.indptr))
+            cells += np.repeat(labels.indices[texts], np.diff(part.indptr))
             total += np.bincount(cells, minlength=len(total))
-            text += len(part)
         return sparse.csr_array(total.reshape(-1, n_labels)[1:])
 
     def _pairs(self, rows: TextRows, labels: Rows, group: slice) -> Any:
         """Do the same for any texts: each pair of a feature and a label of a text is written down, then counted."""
-        number, text = self._numbers(group), 0
-        n_labels = np.diff(labels.indptr)
+        number, n_labels = self._numbers(group), np.diff(labels.indptr)
         features, owners = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for part in rows.parts():
+        for texts, part in rows.parts():
             own = number[part.slots]
             known = np.flatnonzero(own)
-            of_text = text + np.searchsorted(part.indptr, known, side="right") - 1
+            of_text = texts.start + np.searchsorted(part.indptr, known, side="right") - 1
             times = n_labels[of_text]
             features.append(np.repeat(own[known] - 1, times))
             ends = np.cumsum(times)
             first = np.repeat(labels.indptr[:-1][of_text] - (ends - times), times)
             owners.append(labels.indices[first + np.arange(len(first))])
-            text += len(part)
         places = np.concatenate(features), np.concatenate(owners)
         ones = np.ones(len(places[0]), np.int32)
         return sparse.coo_array((ones, places), shape=(len(self.slots[group]), labels.width)).tocsr()

@@ -156,7 +156,11 @@ class Trainer:
     @property
     def steps(self) -> int:
         """Return the steps taken so far, those of earlier runs included."""
-        return self._steps_before + self._state.epoch * len(self._batcher) + self._state.batch
+        return self._steps_before + self._done
+
+    @property
+    def _done(self) -> int:
+        return self._state.epoch * len(self._batcher) + self._state.batch
 
     @property
     def _total(self) -> int:
@@ -238,7 +242,7 @@ class Trainer:
             time.perf_counter() - self._started,
             self._state.recall,
             validation,
-            self._budget.steps(self._state.epoch * len(self._batcher) + self._state.batch, self._total),
+            self._budget.steps(self._done, self._total),
         )
         for callback in self._callbacks:
             if hasattr(callback, "on_batch"):
