@@ -5,7 +5,7 @@ import sys
 
 from test_text import planted
 
-from bench import text
+from bench import text, text_peers
 from bench.runner import call
 from bench.running import in_child
 
@@ -38,3 +38,21 @@ def test_a_run_that_fails_or_never_ends_says_so(tmp_path):
     assert (run["status"], run["data"]) == ("failed", "data")
     assert run["reason"] == "exit status 1: KeyError: 'train'"
     assert call([sys.executable, "-c", "import time; time.sleep(60)"], threads=1, limit=0.5) == "stopped after 0.5 s"
+
+
+class Recording:
+    def __init__(self):
+        self.asked = []
+
+    def one(self, text):
+        self.asked.append(text)
+
+
+def test_a_slow_system_is_asked_until_the_time_is_over(monkeypatch):
+    texts, system = [str(i) for i in range(5)], Recording()
+    assert text_peers.singles(system, texts, warm_up=2)[50] > 0
+    assert system.asked == texts[:2] + texts
+    monkeypatch.setattr(text_peers, "SINGLES_SECONDS", 0.0)
+    system.asked.clear()
+    text_peers.singles(system, texts, warm_up=2)
+    assert system.asked == [*texts[:2], texts[0]]
