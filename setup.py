@@ -27,6 +27,7 @@ ISA_FLAGS: dict[str, dict[str, list[str]]] = {
         "scalar": ["-fno-tree-vectorize"],
         "neon": [],
         "sve": ["-march=armv8.2-a+sve"],
+        "neonbf16": ["-march=armv8.2-a+bf16"],
         "svebf16": ["-march=armv8.2-a+sve+bf16"],
     },
     "other": {"scalar": []},

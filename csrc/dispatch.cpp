@@ -1,5 +1,6 @@
 #include "dispatch.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -7,11 +8,14 @@
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 namespace sparsenet {
 
-extern const KernelTable scalar_table, avx2_table, avx512_table, avx512bf16_table, neon_table, sve_table, svebf16_table;
+extern const KernelTable scalar_table, avx2_table, avx512_table, avx512bf16_table;
+extern const KernelTable neon_table, sve_table, neonbf16_table, svebf16_table;
 
 namespace {
 
@@ -29,17 +33,28 @@ bool has_avx512() {
 }
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #elif defined(__aarch64__)
-// The names of these bits are missing from the headers of older systems.
 #if defined(__linux__)
-bool has_sve() { return (getauxval(AT_HWCAP) & (1UL << 22)) != 0; }                    // HWCAP_SVE
-bool has_svebf16() { return has_sve() && (getauxval(AT_HWCAP2) & (1UL << 14)) != 0; }  // HWCAP2_BF16
+// The names of these bits are missing from the headers of older systems.
+bool has_sve() { return (getauxval(AT_HWCAP) & (1UL << 22)) != 0; }                                      // HWCAP_SVE
+bool has_neonbf16() { return (getauxval(AT_HWCAP2) & (1UL << 14)) != 0; }                                // HWCAP2_BF16
+bool has_svebf16() { return has_sve() && has_neonbf16() && (getauxval(AT_HWCAP2) & (1UL << 12)) != 0; }  // _SVEBF16
+#elif defined(__APPLE__)
+bool has_sve() { return false; }
+bool has_svebf16() { return false; }
+bool has_neonbf16() {
+  int found = 0;
+  size_t length = sizeof(found);
+  return sysctlbyname("hw.optional.arm.FEAT_BF16", &found, &length, nullptr, 0) == 0 && found != 0;
+}
 #else
 bool has_sve() { return false; }
+bool has_neonbf16() { return false; }
 bool has_svebf16() { return false; }
 #endif
 #endif
 
-// From plain to best. SVE stands before NEON: it is not assumed to be the faster one; its products of bfloat16 are.
+// From plain to best: on Arm by bench/mca.py's table of loops, where SVE is ahead of NEON or even with it in all but
+// one, and products of bfloat16 count for more than either.
 std::vector<Level> levels() {
   std::vector<Level> all = {{&scalar_table, true}};
 #if defined(SPARSENET_HAS_AVX2)
@@ -51,11 +66,14 @@ std::vector<Level> levels() {
 #if defined(SPARSENET_HAS_AVX512BF16)
   all.push_back({&avx512bf16_table, has_avx512bf16()});
 #endif
+#if defined(SPARSENET_HAS_NEON)
+  all.push_back({&neon_table, true});
+#endif
 #if defined(SPARSENET_HAS_SVE)
   all.push_back({&sve_table, has_sve()});
 #endif
-#if defined(SPARSENET_HAS_NEON)
-  all.push_back({&neon_table, true});
+#if defined(SPARSENET_HAS_NEONBF16)
+  all.push_back({&neonbf16_table, has_neonbf16()});
 #endif
 #if defined(SPARSENET_HAS_SVEBF16)
   all.push_back({&svebf16_table, has_svebf16()});
@@ -63,11 +81,13 @@ std::vector<Level> levels() {
   return all;
 }
 
-const KernelTable* used = &scalar_table;
+// Atomic, since one thread may choose another level while others compute; a matrix product keeps to the table that it
+// began with.
+std::atomic<const KernelTable*> used{&scalar_table};
 
 }  // namespace
 
-const KernelTable& kernels() { return *used; }
+const KernelTable& kernels() { return *used.load(); }
 
 std::vector<std::string> isa_available() {
   std::vector<std::string> names;
@@ -76,14 +96,14 @@ std::vector<std::string> isa_available() {
   return names;
 }
 
-std::string isa_used() { return used->name; }
+std::string isa_used() { return kernels().name; }
 
-bool has_bf16() { return used->half.depth_of_word > 1; }
+bool has_bf16() { return kernels().half.depth_of_word > 1; }
 
 void set_isa(const std::string& name) {
   for (const Level& level : levels()) {
     if (level.usable && name == level.table->name) {
-      used = level.table;
+      used.store(level.table);
       return;
     }
   }

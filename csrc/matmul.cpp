@@ -9,8 +9,9 @@
 namespace sparsenet {
 namespace {
 
-// A panel of B (kWords x tile_cols words) stays in the first-level cache, a block of packed A in the second. The depth
-// of a block decides the order of sums: it is the same on every machine.
+// The depth of a block decides the order of sums, so that it is the same on every machine: a panel of B (kWords x
+// tile_cols words, 12 to 32 KiB) is read again for every register block of A, from the first-level cache or, where that
+// holds just as much, in part from the second. A block of packed A takes 48 KiB, which every second-level cache has.
 constexpr int64_t kWords = 256;
 constexpr int64_t kBlockRows = 48;
 constexpr int64_t kBlockCols = 128;

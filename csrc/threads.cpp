@@ -14,41 +14,33 @@ namespace sparsenet {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-// A training step is some twenty short calls: between two of them a worker polls this often before it sleeps.
+// A training step is some twenty short calls: between two of them a worker polls this often before it sleeps, some tens
+// of microseconds.
 constexpr int kSpins = 2000;
 
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  __asm__ __volatile__("yield");
+  __asm__ __volatile__("isb");  // "yield", meant for this, takes no time at all on Neoverse
 #endif
 }
 
+// Each call of run() offers seats to the workers. Whoever takes one works until no task is left; whoever comes too late
+// finds none, and nobody waits for him: a call is over when its tasks are and those who took a seat have left.
 class Pool {
  public:
   void run(int64_t n_tasks, int threads, const std::function<void(int64_t)>& task) {
     grow(threads - 1);
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      task_ = &task;
-      n_tasks_ = n_tasks;
-      next_.store(0);
-      error_ = nullptr;
-      seats_.store(threads - 1);
-      busy_.store(static_cast<int>(workers_.size()));
-      generation_.fetch_add(1);
-    }
-    wake_.notify_all();
+    task_ = &task;
+    n_tasks_ = n_tasks;
+    next_.store(0);
+    error_ = nullptr;
+    offer(threads - 1);
     work();
-    for (int spin = 0; busy_.load() != 0; ++spin) {
-      if (spin < kSpins) {
-        relax();
-        continue;
-      }
-      std::unique_lock<std::mutex> lock(mutex_);
-      done_.wait(lock, [this] { return busy_.load() == 0; });
-    }
+    const int taken = threads - 1 - seats_.exchange(0);
+    // Who leaves counts up, so that zero is reached when as many have left as took a seat.
+    if (left_.fetch_sub(taken) != taken) wait_for_the_last();
     if (error_) std::rethrow_exception(error_);
   }
 
@@ -57,29 +49,58 @@ class Pool {
   void grow(int n_workers) {
     try {
       while (static_cast<int>(workers_.size()) < n_workers) {
-        const uint64_t seen = generation_.load();
-        workers_.emplace_back([this, seen] { serve(seen); });
+        workers_.emplace_back([this] { serve(); });
         workers_.back().detach();
       }
     } catch (const std::system_error&) {
     }
   }
 
-  void serve(uint64_t seen) {
+  void offer(int seats) {
+    int asleep = 0;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);  // or a worker about to sleep could miss it
+      seats_.store(seats);
+      asleep = sleeping_;
+    }
+    if (asleep <= seats) {
+      wake_.notify_all();
+    } else {
+      for (int seat = 0; seat < seats; ++seat) wake_.notify_one();
+    }
+  }
+
+  bool take_seat() {
+    int seats = seats_.load();
+    while (seats > 0)
+      if (seats_.compare_exchange_weak(seats, seats - 1)) return true;
+    return false;
+  }
+
+  void serve() {
     for (;;) {
-      for (int spin = 0; spin < kSpins && generation_.load() == seen; ++spin) relax();
-      {
+      for (int spin = 0; spin < kSpins && seats_.load() == 0; ++spin) relax();
+      if (!take_seat()) {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return generation_.load() != seen; });
-        seen = generation_.load();
+        ++sleeping_;
+        wake_.wait(lock, [this] { return take_seat(); });
+        --sleeping_;
       }
-      // More workers may exist than this call asked for: the surplus takes no seat.
-      if (seats_.fetch_sub(1) > 0) work();
-      if (busy_.fetch_sub(1) == 1) {
+      work();
+      if (left_.fetch_add(1) == -1) {
         std::lock_guard<std::mutex> lock(mutex_);
         done_.notify_one();
       }
     }
+  }
+
+  void wait_for_the_last() {
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (left_.load() == 0) return;
+      relax();
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    done_.wait(lock, [this] { return left_.load() == 0; });
   }
 
   void work() {
@@ -97,9 +118,11 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::vector<std::thread> workers_;
-  std::atomic<uint64_t> generation_{0};
-  std::atomic<int64_t> next_{0};
-  std::atomic<int> seats_{0}, busy_{0};
+  // Each on a line of its own: polling for a seat is not to slow down those who fetch tasks.
+  alignas(64) std::atomic<int64_t> next_{0};
+  alignas(64) std::atomic<int> seats_{0};
+  alignas(64) std::atomic<int> left_{0};
+  int sleeping_ = 0;
   const std::function<void(int64_t)>* task_ = nullptr;
   int64_t n_tasks_ = 0;
   std::exception_ptr error_;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine.h"
+#include "machine.h"
 #include "running.h"
 #include "scratch.h"
 #include "threads.h"
@@ -10,9 +11,16 @@
 namespace sparsenet {
 namespace {
 
-constexpr int64_t kPoints = 128;       // of a task
-constexpr int64_t kTileLabels = 1024;  // of a tile of scores: 128 x 1024 floats stay in the second-level cache
-constexpr int64_t kFewPoints = 4;      // packing a tile's operands does not pay for fewer
+constexpr int64_t kPoints = 128;            // of a task
+constexpr int64_t kRangeLabels = 16 << 10;  // at least so many of a task, where labels are shared out
+constexpr int64_t kFewPoints = 4;           // packing a tile's operands does not pay for fewer
+
+// Labels of a tile of scores, which takes half of the second-level cache; the other half is for what it is made of.
+int64_t tile_labels() {
+  constexpr int64_t kBytes = kPoints * static_cast<int64_t>(sizeof(float)), kMultiple = 64;
+  static const int64_t found = std::max<int64_t>(1, second_level_cache() / 2 / kBytes / kMultiple) * kMultiple;
+  return found;
+}
 
 // One task: points [first, first + n) against labels [label_first, label_end).
 struct Task {
@@ -79,12 +87,13 @@ void collect(const float* scores, int64_t labels, int64_t label, int32_t* positi
 void run_task(const Task& task, int64_t k, std::vector<Running>& best) {
   static thread_local Scratch tile_scratch;
   std::vector<int64_t> cursors;
-  std::vector<int32_t> positions(kTileLabels);
-  float* tile = tile_scratch.floats(task.n * kTileLabels);
+  const int64_t most = tile_labels();
+  std::vector<int32_t> positions(static_cast<size_t>(most));
+  float* tile = tile_scratch.floats(task.n * most);
   for (int64_t i = 0; i < task.n; ++i) best[i].reset(std::min(k, task.label_end - task.label_first));
   start_cursors(task, cursors);
-  for (int64_t label = task.label_first; label < task.label_end; label += kTileLabels) {
-    const int64_t labels = std::min(kTileLabels, task.label_end - label);
+  for (int64_t label = task.label_first; label < task.label_end; label += most) {
+    const int64_t labels = std::min(most, task.label_end - label);
     dense_scores(task, label, labels, tile);
     wide_scores(task, label, labels, cursors.data(), tile);
     for (int64_t i = 0; i < task.n; ++i) collect(tile + i * labels, labels, label, positions.data(), best[i]);
@@ -105,7 +114,7 @@ void predict_topk(const TopkIn& in, int64_t k, int32_t* out_labels, float* out_s
   if (in.n == 0 || k == 0) return;
   const int64_t blocks = (in.n + kPoints - 1) / kPoints;
   // Few points are spread over the threads by ranges of labels as well; many have work enough without.
-  const int64_t wanted = std::min<int64_t>(64, (in.n_labels + 16 * kTileLabels - 1) / (16 * kTileLabels));
+  const int64_t wanted = std::min<int64_t>(64, (in.n_labels + kRangeLabels - 1) / kRangeLabels);
   const int64_t ranges = blocks >= 64 ? 1 : wanted;
   const int64_t range = (in.n_labels + ranges - 1) / ranges;
   std::vector<std::vector<Running>> found(static_cast<size_t>(blocks * ranges));

@@ -33,14 +33,15 @@ class Cpu:
     levels: tuple[str, ...]
 
 
-BF16 = ("scalar", "sve", "neon", "svebf16")
+BF16 = ("scalar", "neon", "sve", "neonbf16", "svebf16")
 # QEMU 7.2 has no model of Graviton 3 or 4: its "max" at their vector width also has what they lack (SVE2 on the
 # third), which no level uses.
 CPUS = {
     "graviton2": Cpu(meaning="Neoverse N1: NEON", model="neoverse-n1", levels=("scalar", "neon")),
     "graviton3": Cpu(meaning="SVE of 256 bits, BF16", model="max,sve256=on,sve512=off", levels=BF16),
     "graviton4": Cpu(meaning="SVE2 of 128 bits, BF16", model="max,sve128=on,sve256=off", levels=BF16),
-    "a64fx": Cpu(meaning="SVE of 512 bits, no BF16", model="a64fx", levels=("scalar", "sve", "neon")),
+    "a64fx": Cpu(meaning="SVE of 512 bits, no BF16", model="a64fx", levels=("scalar", "neon", "sve")),
+    "ampereone": Cpu(meaning="NEON and BF16, no SVE", model="max,sve=off", levels=("scalar", "neon", "neonbf16")),
     "sve512": Cpu(meaning="SVE2 of 512 bits, BF16", model="max,sve512=on,sve1024=off", levels=BF16),
 }
 # What has nothing to show here: the kernels in Numba are the same Python everywhere, and to compile them takes minutes

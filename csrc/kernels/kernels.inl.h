@@ -11,11 +11,11 @@
 namespace sparsenet {
 namespace {
 
-#include "sparse.inl.h"
-//
 #include "precision.inl.h"
 //
 #include "tile.inl.h"
+//
+#include "sparse.inl.h"
 //
 #include "loss.inl.h"
 //

@@ -1,5 +1,11 @@
 // Products with sparse operands.
 
+float sparse_dot(const int32_t* ids, const float* values, int64_t count, const float* dense) {
+  float sum = 0;
+  for (int64_t j = 0; j < count; ++j) sum += values[j] * dense[ids[j]];
+  return sum;
+}
+
 void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end) {
   // The rows of `dense` lie anywhere in a large table: without prefetch this loop waits for memory.
   constexpr int64_t kAhead = 12;
@@ -100,12 +106,10 @@ void wide_gradient(ConstTouched touched, Postings postings, const float* grad, i
     const float* g = grad + a * n;
     for (; t < touched.indptr[a + 1]; ++t) {
       const PostingList next_list = list_of(postings, n, touched.slots[t + 1 < last ? t + 1 : t]);
-      float sum = 0;
       if (list.dense != nullptr)
-        for (int64_t i = 0; i < n; ++i) sum += g[i] * list.dense[i];
+        out[t] = dot(g, list.dense, n);
       else
-        for (int64_t j = list.from; j < list.to; ++j) sum += g[postings.rows[j]] * postings.values[j];
-      out[t] = sum;
+        out[t] = sparse_dot(postings.rows + list.from, postings.values + list.from, list.to - list.from, g);
       list = next_list;
     }
   }
