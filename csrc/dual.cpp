@@ -1,5 +1,6 @@
 #include "dual.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,15 @@ void shuffle(int32_t* order, int64_t count, Random& random) {
 // held out, ten passes with this had 28.9 % right, with 9 (one pass over all points) 28.3 at half the time.
 constexpr int32_t kMostShortPasses = 4;
 
+// The last few passes take shorter and shorter strides. With full ones the weights are where the points visited last
+// would have them: of the same text, labelled "a" 600 times and "b" 400 times, every fourth model said "b".
+constexpr int64_t kMostShortStrides = 4;
+
+float stride_of(int64_t epoch, int64_t most_epochs) {
+  const int64_t full = most_epochs - std::min(kMostShortStrides, most_epochs / 2);
+  return epoch < full ? 1.0f : 1.0f / static_cast<float>(2 + epoch - full);
+}
+
 int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
   std::vector<float> alpha(n * width, 0.0f);
   std::vector<int32_t> order(n);
@@ -46,8 +56,8 @@ int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRu
     shuffle(order.data(), active, random);
     float violation = 0;
     // With many labels most points are near enough after a first look, and rest.
-    active = kernels().dual_epoch(problem, width, active, order.data(), rules.tolerance / 2, weight, alpha.data(),
-                                  &violation);
+    active = kernels().dual_epoch(problem, width, active, order.data(), rules.tolerance / 2,
+                                  stride_of(epoch, rules.most_epochs), weight, alpha.data(), &violation);
     ++epoch;
     if (violation > rules.tolerance && active > 0 && in_a_row < kMostShortPasses) continue;
     if (all && violation <= rules.tolerance) break;

@@ -135,7 +135,7 @@ struct KernelTable {
   // One pass over `count` points; see dual.inl.h. weight (n_features + 1, width), the last row the biases, alpha (n,
   // width) with a width of 1, 4, 8 or 16.
   int64_t (*dual_epoch)(const DualProblem& problem, int64_t width, int64_t count, int32_t* order, float rest,
-                        float* weight, float* alpha, float* violation);
+                        float stride, float* weight, float* alpha, float* violation);
   // The slots whose bit is set in `used`, as numbers ranks[s >> 6] + (bits below s in used[s >> 6]), and their counts,
   // which may replace what they are made of; returns how many.
   int64_t (*number_features)(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const int32_t* counts,

@@ -12,11 +12,11 @@ struct DualLanes<1> {
   typedef float Floats;
 };
 
-// Visits count points in `order` once and returns how many of them were wrong by more than `rest` for some label; these
-// come first in `order`.
+// Visits count points in `order` once, goes a `stride` of the way to where each alone would have the weights, and
+// returns how many of them were wrong by more than `rest` for some label; these come first in `order`.
 template <int width>
-int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float rest, float* weight, float* alpha,
-                   float* violation) {
+int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float rest, float stride, float* weight,
+                   float* alpha, float* violation) {
   using Floats = typename DualLanes<width>::Floats;
   constexpr float kStill = 1e-6f;  // a smaller move is none
   float worst[width] = {};
@@ -42,7 +42,7 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
       const float slack = sign[c] > 0 ? p.positive_slack[c] : p.negative_slack[c];
       const float before = a[c];
       const float gradient = sign[c] * score[c] - 1 + slack * before;
-      const float free = before - gradient / (square + slack);
+      const float free = before - stride * gradient / (square + slack);
       const float after = free > 0 ? free : 0;
       const float change = after - before;
       const float wrong = gradient < 0 ? -gradient : before > 0 ? gradient : 0;
@@ -69,16 +69,16 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
   return kept;
 }
 
-int64_t dual_epoch(const DualProblem& p, int64_t width, int64_t count, int32_t* order, float rest, float* weight,
-                   float* alpha, float* violation) {
+int64_t dual_epoch(const DualProblem& p, int64_t width, int64_t count, int32_t* order, float rest, float stride,
+                   float* weight, float* alpha, float* violation) {
   switch (width) {
     case 1:
-      return dual_visit<1>(p, count, order, rest, weight, alpha, violation);
+      return dual_visit<1>(p, count, order, rest, stride, weight, alpha, violation);
     case 4:
-      return dual_visit<4>(p, count, order, rest, weight, alpha, violation);
+      return dual_visit<4>(p, count, order, rest, stride, weight, alpha, violation);
     case 8:
-      return dual_visit<8>(p, count, order, rest, weight, alpha, violation);
+      return dual_visit<8>(p, count, order, rest, stride, weight, alpha, violation);
     default:
-      return dual_visit<16>(p, count, order, rest, weight, alpha, violation);
+      return dual_visit<16>(p, count, order, rest, stride, weight, alpha, violation);
   }
 }

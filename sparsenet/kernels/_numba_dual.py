@@ -8,6 +8,7 @@ from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, paralle
 
 _STILL = np.float32(1e-6)
 _MOST_SHORT_PASSES = 4
+_MOST_SHORT_STRIDES = 4
 
 
 @checked(
@@ -59,7 +60,9 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
             _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
             slack = (slacks[0][block], slacks[1][block])
             rest = np.float32(tolerance / np.float32(2))
-            out = (rest, weight[block], alpha)
+            full = most_epochs - min(_MOST_SHORT_STRIDES, most_epochs // 2)
+            stride = np.float32(1) if epoch < full else np.float32(1) / np.float32(2 + epoch - full)
+            out = (rest, stride, weight[block], alpha)
             active, violation = _visit(points, slack, label, order[:active], *out)  # type: ignore[no-untyped-call]
             epoch += 1
             if violation > tolerance and active > 0 and in_a_row < _MOST_SHORT_PASSES:
@@ -82,7 +85,7 @@ def _shuffle(order, state):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _visit(points, slack, label, order, rest, weight, alpha):  # type: ignore[no-untyped-def]
+def _visit(points, slack, label, order, rest, stride, weight, alpha):  # type: ignore[no-untyped-def]
     indptr, indices, data, squares, label_indptr, labels = points
     width = weight.shape[1]
     bias = weight[-1]
@@ -104,7 +107,7 @@ def _visit(points, slack, label, order, rest, weight, alpha):  # type: ignore[no
             own = slack[0][c] if sign[c] > 0 else slack[1][c]
             before = alpha[i, c]
             gradient = sign[c] * score[c] - np.float32(1) + own * before
-            after = max(before - gradient / (squares[i] + own), np.float32(0))
+            after = max(before - stride * gradient / (squares[i] + own), np.float32(0))
             wrong = -gradient if gradient < 0 else gradient if before > 0 else np.float32(0)
             busy = busy or wrong > rest
             largest = max(largest, abs(after - before))

@@ -15,6 +15,8 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 #: Within these bounds, probabilities of unseen texts cannot come out as 0 or 1 because a few held out were all right.
 STEEPEST = 20.0
+#: What is believed before any text is seen, as firmly as one text can tell: log steepness, give or take 1.
+USUAL = float(np.log(2.0))
 
 
 def fit(scores: F32, labels: Rows, *, exclusive: bool) -> tuple[float, float]:
@@ -23,9 +25,13 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool) -> tuple[float, float]:
     Exclusive labels compete in a softmax, where a shift would change nothing.
     """
     loss = _softmax_loss(scores, labels) if exclusive else _sigmoid_loss(scores, labels)
+    firmness = 0.5 / max(len(scores), 1)
     bounds = [(-3.0, float(np.log(STEEPEST))), (0.0, 0.0) if exclusive else (-STEEPEST, STEEPEST)]
     best: Any = minimize(  # type: ignore[call-overload]  # its stubs know no function of two numbers
-        lambda x: loss(float(np.exp(x[0])), float(x[1])), np.array([0.7, 0.0]), method="L-BFGS-B", bounds=bounds
+        lambda x: loss(float(np.exp(x[0])), float(x[1])) + firmness * (x[0] - USUAL) ** 2,
+        np.array([USUAL, 0.0]),
+        method="L-BFGS-B",
+        bounds=bounds,
     )
     return float(np.exp(best.x[0])), float(best.x[1])
 

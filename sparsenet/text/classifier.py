@@ -57,8 +57,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Multiplies `cost` for the texts of a label; ``"balanced"`` by how much rarer it is than labels are on average.
     validation_fraction : "auto" or float
         Share of texts that are held out at first, to measure `validation_score_` and to calibrate probabilities; the
-        model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most, where there
-        are at least 200 texts; for a network a twentieth, 2,000 at most.
+        model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most. Each fifth in
+        turn, where that would be less than 20 texts or there are less than four texts a label; none of less than 10.
+        Where a second training would take minutes (of more than 1,000 labels, and 20 million pairs of a label and a
+        text), and for a network, a twentieth, 2,000 at most, is not learnt at all. 0: probabilities are a guess.
     time_budget : float or None
         Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out; on training a network.
         Where texts come from a pipe, which can be read once, `word_ngrams` stays.

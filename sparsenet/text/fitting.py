@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,72 +13,22 @@ from sparsenet.batches import Rows
 from sparsenet.estimators.fitting import split
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
-from sparsenet.text import calibration, linear
+from sparsenet.text import linear
 from sparsenet.text.corpus import Corpus
-from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract
+from sparsenet.text.featuriser import FeatureRules, encode, extract
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_lengths
-from sparsenet.text.linear import LinearModel, LinearRules, both_classes
+from sparsenet.text.linear import LinearModel, both_classes
+from sparsenet.text.measuring import described, further_trials, held_out, measure, measured, measured_and_learnt
 from sparsenet.text.network import MOST_FEATURES, NetworkModel
+from sparsenet.text.problem import Problem
 from sparsenet.text.settings import TextSettings
-from sparsenet.text.spilling import Spill
 from sparsenet.text.vocabulary import Vocabulary
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
-#: Passes that are enough to measure and calibrate on held-out texts.
-QUICK_EPOCHS = 5
-COSTS = (1.0, 0.3, 3.0)
-#: Bytes of features that two trainings may share the machine on: some seconds of training.
-MOST_SIDE_BY_SIDE = 1 << 26
 #: A network takes a step in any case.
 LEAST_SECONDS = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """Texts as counted features, and their labels as columns of a model."""
-
-    rows: TextRows
-    labels: Rows
-    exclusive: bool
-    costs: F32 | None
-    seed: int
-    threads: int
-    memory_limit: int | None
-
-    @cached_property
-    def spill(self) -> Spill:
-        """Where large arrays go."""
-        return Spill.within(self.memory_limit)
-
-    def columns(self, labels: Rows) -> Rows:
-        """Return what is learnt: for two exclusive classes, whether it is the second."""
-        if not self.exclusive or labels.width != 2:
-            return labels
-        second = labels.indices == 1
-        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(second)))
-        n = int(indptr[-1])
-        return Rows(indptr, np.zeros(n, np.int32), np.ones(n, np.float32), 1)
-
-    def weighed(self, rules: LinearRules, n_columns: int) -> tuple[LinearRules, F32 | None]:
-        """Return the rules and the costs of so many columns."""
-        costs = self.costs
-        if costs is None or n_columns == len(costs):
-            return rules, costs
-        # One column for two classes: its negative texts are the positive ones of the other.
-        return replace(rules, cost=rules.cost * float(costs[0])), costs[1:] / costs[0]
-
-    def learn(self, features: FeatureRules, rules: LinearRules) -> tuple[Vocabulary, LinearModel]:
-        """Train a model on all texts."""
-        vocabulary = Vocabulary.learn(features, self.rows, self.labels)
-        return vocabulary, self.train(self.rows, self.labels, vocabulary, rules)
-
-    def train(self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules) -> LinearModel:
-        """Train a model on some of the texts."""
-        points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
-        rules, costs = self.weighed(rules, columns.width)
-        return linear.train_model(points, columns, rules, self.seed, self.threads, costs, self.memory_limit)
 
 
 def fit(
@@ -95,8 +42,7 @@ def fit(
     problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, settings.memory_limit)
     if settings.is_network(len(problem.rows.slots), labels.width):
         return fit_network(problem, target, counts, features, settings)
-    n_held = settings.held_out(len(labels), labels.width)
-    held = split(len(labels), n_held, seed) if n_held > 0 else None
+    held = held_out(labels, settings, seed)
     trial, search = None, []
     if held is not None and settings.time_budget is not None:
         trial = measure(problem, features, rules, held)
@@ -105,11 +51,13 @@ def fit(
         if trial["features"] != features and corpus.features is not None:
             features = trial["features"]
             problem = replace(problem, rows=corpus.features(features))
-        rules, held = replace(rules, cost=trial["cost"]), None
-    if held is None:
-        vocabulary, model = problem.learn(features, rules)
-    else:
+        rules = replace(rules, cost=trial["cost"])
+    if held is not None and held.for_good:
+        trial, vocabulary, model = measured(problem, features, rules, held)
+    elif held is not None and trial is None:
         trial, (vocabulary, model) = measured_and_learnt(problem, features, rules, held)
+    else:
+        vocabulary, model = problem.learn(features, rules)
     score: float | None = None
     if trial is not None:
         score, model = trial["score"], model.calibrated(trial["steepness"], trial["shift"])
@@ -214,78 +162,6 @@ def _with_labels(known: NDArray[Any], more: NDArray[Any], name: str) -> NDArray[
     if dtype.kind == "f" and "f" not in (known.dtype.kind, more.dtype.kind):  # which not all of 64 bits fit into
         raise ValueError(f"{name} holds {more.dtype} labels, the model knows {known.dtype}: use one type for all")
     return np.array(sorted({*known.tolist(), *more.tolist()}), dtype=dtype)
-
-
-# --- measuring on held-out texts ---
-
-
-def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: tuple[I64, I64]) -> dict[str, Any]:
-    """Train on some texts and measure on the others, with features and weights of the former alone."""
-    (kept, labels), (others, truth) = (
-        (problem.rows.take(part, problem.spill), problem.labels.take(part)) for part in held
-    )
-    vocabulary = Vocabulary.learn(features, kept, labels)
-    quick = replace(rules, epochs=min(rules.epochs, QUICK_EPOCHS))
-    model = problem.train(kept, labels, vocabulary, quick)
-    scores = both_classes(model.scores(vocabulary.points(others, problem.threads), problem.threads), truth.width)
-    steepness, shift = calibration.fit(scores, truth, exclusive=problem.exclusive)
-    best = scores.argmax(axis=1).astype(np.int64)
-    score = float(is_hit(best, truth).mean())
-    return {"score": score, "steepness": steepness, "shift": shift, "features": features, "cost": rules.cost}
-
-
-def measured_and_learnt(
-    problem: Problem, features: FeatureRules, rules: LinearRules, held: tuple[I64, I64]
-) -> tuple[dict[str, Any], tuple[Vocabulary, LinearModel]]:
-    """Measure, and train the model that is kept: side by side where one alone would leave threads idle.
-
-    Labels of a block are trained together, by one thread: with a single block there is nothing else for the others.
-    """
-    # Both hold features, and Ctrl-C waits for what goes on at the side: on large data neither would do.
-    is_small = problem.rows.slots.nbytes <= min(problem.spill.most_bytes // 2, MOST_SIDE_BY_SIDE)
-    if problem.threads < 2 or problem.labels.width > linear.block_width(problem.labels.width) or not is_small:
-        return measure(problem, features, rules, held), problem.learn(features, rules)
-    half = problem.threads // 2
-    limit = None if problem.memory_limit is None else problem.memory_limit // 2
-    with ThreadPoolExecutor(1) as side:
-        measured = side.submit(measure, replace(problem, threads=half, memory_limit=limit), features, rules, held)
-        learnt = replace(problem, threads=problem.threads - half, memory_limit=limit).learn(features, rules)
-        return measured.result(), learnt
-
-
-def further_trials(
-    problem: Problem,
-    corpus: Corpus,
-    features: FeatureRules,
-    rules: LinearRules,
-    held: tuple[I64, I64],
-    first: dict[str, Any],
-    deadline: float,
-) -> Iterator[dict[str, Any]]:
-    """Try other costs, then, with the best of these, other lengths of n-grams, while there is time."""
-    started, slowest, best = time.monotonic(), 0.0, first
-
-    def time_left() -> bool:
-        return time.monotonic() + 2 * slowest < deadline  # one more, and what follows
-
-    for cost in COSTS:
-        if cost != rules.cost and time_left():
-            trial = measure(problem, features, replace(rules, cost=cost), held)
-            slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
-            best = max(best, trial, key=lambda tried: tried["score"])
-            yield trial
-    again = corpus.features
-    for n_words in (3, 1):
-        if n_words != features.word_ngrams and again is not None and time_left():
-            other = replace(features, word_ngrams=n_words)
-            changed = replace(problem, rows=again(other))
-            yield measure(changed, other, replace(rules, cost=best["cost"]), held)
-            slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
-
-
-def described(trial: dict[str, Any]) -> dict[str, Any]:
-    """Return what was tried, and how well it did, in the words of the parameters."""
-    return {"word_ngrams": trial["features"].word_ngrams, "cost": trial["cost"], "score": trial["score"]}
 
 
 def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 | None:

@@ -16,8 +16,9 @@ METHODS = ("auto", "linear", "network")
 #: All labels are trained against all texts while that takes no more products of a feature and a weight than this, a
 #: pass: a minute or two of one core. Beyond, a network is trained, which computes some thousands of labels a step.
 MOST_PRODUCTS = 2e10
-#: With more labels, nothing is held out unless that is asked for.
+#: With more labels, and more pairs of a text and a label, a second training to measure by would take minutes.
 MOST_MEASURED = 1000
+MOST_PAIRS = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,19 +76,19 @@ class TextSettings:
             return float(n_features) * n_labels > MOST_PRODUCTS
         return self.method == "network"
 
+    def can_train_twice(self, n_texts: int, n_labels: int) -> bool:
+        """Tell whether a model is trained for measuring alone, and the one that is kept on all texts."""
+        return n_labels <= MOST_MEASURED or n_texts * n_labels <= MOST_PAIRS
+
     def left_out(self, n_texts: int) -> int:
-        """Return how many texts a network does not learn from, to measure on: a second training would take too long."""
-        return self._asked_for(n_texts, 0 if n_texts < 200 else min(n_texts // 20, 2000))
+        """Return how many texts a model does not learn from, to measure on, where a second training takes too long."""
+        asked_for = self.asked_for(n_texts)
+        return asked_for if asked_for is not None else 0 if n_texts < 200 else min(n_texts // 20, 2000)
 
-    def held_out(self, n_texts: int, n_labels: int) -> int:
-        """Return how many texts are held out to measure on; none where there are too few to tell."""
-        # With thousands of labels a second training would double minutes.
-        too_few = n_texts < max(200, 4 * n_labels) or n_labels > MOST_MEASURED
-        return self._asked_for(n_texts, 0 if too_few else min(n_texts // 10, 5000))
-
-    def _asked_for(self, n_texts: int, otherwise: int) -> int:
+    def asked_for(self, n_texts: int) -> int | None:
+        """Return how many texts the user wants to be held out; None if that is left to us."""
         if self.validation_fraction is None:
-            return otherwise
+            return None
         return min(round(self.validation_fraction * n_texts), n_texts - 1)
 
 

@@ -1,0 +1,162 @@
+"""How good a linear model of texts is on texts that it has not seen: which these are, and what follows from them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.batches import Rows
+from sparsenet.estimators.fitting import split
+from sparsenet.estimators.inference import is_hit
+from sparsenet.text import calibration, linear
+from sparsenet.text.corpus import Corpus
+from sparsenet.text.featuriser import FeatureRules
+from sparsenet.text.linear import LinearModel, LinearRules, both_classes
+from sparsenet.text.problem import Problem
+from sparsenet.text.settings import TextSettings
+from sparsenet.text.vocabulary import Vocabulary
+
+F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
+#: Passes that are enough to measure and calibrate on held-out texts.
+QUICK_EPOCHS = 5
+COSTS = (1.0, 0.3, 3.0)
+#: Bytes of features that two trainings may share the machine on: some seconds of training.
+MOST_SIDE_BY_SIDE = 1 << 26
+#: Few texts are held out in so many turns, each of them once.
+TURNS = 5
+#: Fewer texts can tell nothing.
+FEWEST = 10
+#: A text that is left out for good leaves its labels at least so many others.
+FEWEST_OF_A_LABEL = 4
+
+
+@dataclass(frozen=True)
+class Held:
+    """Texts to learn from and to measure on, once or in turns; `for_good` if the model never learns the latter."""
+
+    turns: list[tuple[I64, I64]]
+    for_good: bool = False
+
+
+def held_out(labels: Rows, settings: TextSettings, seed: int) -> Held | None:
+    """Choose texts to measure on; None where too few would tell nothing, or where none are to be held out."""
+    n, n_labels = len(labels), labels.width
+    asked_for = settings.asked_for(n)
+    if asked_for is not None:
+        return Held([split(n, asked_for, seed)]) if asked_for > 0 else None
+    if n < FEWEST:
+        return None
+    if not settings.can_train_twice(n, n_labels):
+        return _left_out(labels, settings.left_out(n), seed)
+    if n >= max(200, 4 * n_labels):
+        return Held([split(n, min(n // 10, 5000), seed)])
+    turn = np.random.default_rng((seed, 2)).permutation(n) % TURNS
+    return Held([(np.flatnonzero(turn != i), np.flatnonzero(turn == i)) for i in range(TURNS)])
+
+
+def _left_out(labels: Rows, n_held: int, seed: int) -> Held | None:
+    counts = np.bincount(labels.indices, minlength=labels.width)
+    # Of these, no label is lost, though it may lose several.
+    rare = np.append(counts[labels.indices] <= FEWEST_OF_A_LABEL, False)
+    spared = np.add.reduceat(rare, labels.indptr[:-1]) == 0 if len(labels) else np.empty(0, bool)
+    candidates = np.flatnonzero(spared | (np.diff(labels.indptr) == 0))
+    others = np.sort(np.random.default_rng((seed, 2)).permutation(candidates)[:n_held])
+    if len(others) < FEWEST:
+        return None
+    return Held([(np.setdiff1d(np.arange(len(labels)), others), others)], for_good=True)
+
+
+def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: Held) -> dict[str, Any]:
+    """Train on some texts and measure on the others, with features and weights of the former alone."""
+    quick = replace(rules, epochs=min(rules.epochs, QUICK_EPOCHS))
+    return _judged(problem, features, rules, held, [_scored(problem, features, quick, turn)[0] for turn in held.turns])
+
+
+def measured(
+    problem: Problem, features: FeatureRules, rules: LinearRules, held: Held
+) -> tuple[dict[str, Any], Vocabulary, LinearModel]:
+    """Do the same, with a model that is good enough to be kept; it has not learnt what it was measured on."""
+    scores, vocabulary, model = _scored(problem, features, rules, held.turns[0])
+    return _judged(problem, features, rules, held, [scores]), vocabulary, model
+
+
+def _scored(
+    problem: Problem, features: FeatureRules, rules: LinearRules, turn: tuple[I64, I64]
+) -> tuple[F32, Vocabulary, LinearModel]:
+    kept, others = (problem.rows.take(texts, problem.spill) for texts in turn)
+    labels = problem.labels.take(turn[0])
+    vocabulary = Vocabulary.learn(features, kept, labels)
+    model = problem.train(kept, labels, vocabulary, rules)
+    scores = model.scores(vocabulary.points(others, problem.threads), problem.threads)
+    return both_classes(scores, labels.width), vocabulary, model
+
+
+def _judged(
+    problem: Problem, features: FeatureRules, rules: LinearRules, held: Held, found: list[F32]
+) -> dict[str, Any]:
+    scores, truth = np.concatenate(found), problem.labels.take(np.concatenate([others for _, others in held.turns]))
+    steepness, shift = calibration.fit(scores, truth, exclusive=problem.exclusive)
+    best = scores.argmax(axis=1).astype(np.int64)
+    score = float(is_hit(best, truth).mean())
+    return {"score": score, "steepness": steepness, "shift": shift, "features": features, "cost": rules.cost}
+
+
+def measured_and_learnt(
+    problem: Problem, features: FeatureRules, rules: LinearRules, held: Held
+) -> tuple[dict[str, Any], tuple[Vocabulary, LinearModel]]:
+    """Measure, and train the model that is kept: side by side where one alone would leave threads idle.
+
+    Labels of a block are trained together, by one thread: with a single block there is nothing else for the others.
+    """
+    # Both hold features, and Ctrl-C waits for what goes on at the side: on large data neither would do.
+    is_small = problem.rows.slots.nbytes <= min(problem.spill.most_bytes // 2, MOST_SIDE_BY_SIDE)
+    if problem.threads < 2 or problem.labels.width > linear.block_width(problem.labels.width) or not is_small:
+        return measure(problem, features, rules, held), problem.learn(features, rules)
+    half = problem.threads // 2
+    limit = None if problem.memory_limit is None else problem.memory_limit // 2
+    with ThreadPoolExecutor(1) as side:
+        measured = side.submit(measure, replace(problem, threads=half, memory_limit=limit), features, rules, held)
+        learnt = replace(problem, threads=problem.threads - half, memory_limit=limit).learn(features, rules)
+        return measured.result(), learnt
+
+
+def further_trials(
+    problem: Problem,
+    corpus: Corpus,
+    features: FeatureRules,
+    rules: LinearRules,
+    held: Held,
+    first: dict[str, Any],
+    deadline: float,
+) -> Iterator[dict[str, Any]]:
+    """Try other costs, then, with the best of these, other lengths of n-grams, while there is time."""
+    started, slowest, best = time.monotonic(), 0.0, first
+
+    def time_left() -> bool:
+        return time.monotonic() + 2 * slowest < deadline  # one more, and what follows
+
+    for cost in COSTS:
+        if cost != rules.cost and time_left():
+            trial = measure(problem, features, replace(rules, cost=cost), held)
+            slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
+            best = max(best, trial, key=lambda tried: tried["score"])
+            yield trial
+    again = corpus.features
+    for n_words in (3, 1):
+        if n_words != features.word_ngrams and again is not None and time_left():
+            other = replace(features, word_ngrams=n_words)
+            changed = replace(problem, rows=again(other))
+            yield measure(changed, other, replace(rules, cost=best["cost"]), held)
+            slowest, started = max(slowest, time.monotonic() - started), time.monotonic()
+
+
+def described(trial: dict[str, Any]) -> dict[str, Any]:
+    """Return what was tried, and how well it did, in the words of the parameters."""
+    return {"word_ngrams": trial["features"].word_ngrams, "cost": trial["cost"], "score": trial["score"]}

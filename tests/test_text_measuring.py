@@ -1,0 +1,103 @@
+"""Texts that are held out: which, and that the probabilities that follow from them can be believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_text import planted
+
+from sparsenet import TextClassifier
+from sparsenet.batches import Rows
+from sparsenet.text import calibration, measuring, settings
+from sparsenet.text.settings import TextSettings
+
+
+def many_topics(n_labels: int, each: int, seed: int, clues: int = 1) -> tuple[list[str], list[str]]:
+    """Texts of many labels, each told by words of its own among noise, and now and then by another label's."""
+    rng = np.random.default_rng(seed)
+    texts, labels = [], []
+    for label in range(n_labels):
+        for _ in range(each):
+            about = label if rng.random() < 0.8 else rng.integers(n_labels)
+            words = [f"w{about}x{i}" for i in rng.integers(3, size=clues)]
+            texts.append(" ".join(rng.permutation([*words, *(f"noise{i}" for i in rng.integers(40, size=5))])))
+            labels.append(f"label{label}")
+    return texts, labels
+
+
+def confidence_and_accuracy(model: TextClassifier, texts: list[str], labels: list[str]) -> tuple[float, float]:
+    probabilities = model.predict_proba(texts)
+    best = model.classes_[probabilities.argmax(axis=1)]
+    return float(probabilities.max(axis=1).mean()), float(np.mean(best == np.array(labels)))
+
+
+def rows(lists: list[list[int]], width: int) -> Rows:
+    indptr = np.cumsum([0, *map(len, lists)])
+    indices = np.array([label for own in lists for label in own], np.int32)
+    return Rows(indptr, indices, np.ones(len(indices), np.float32), width)
+
+
+def rules(**parameters) -> TextSettings:
+    return TextSettings.of(TextClassifier(**parameters).get_params())
+
+
+@pytest.mark.parametrize("each", [3, 4])
+def test_probabilities_can_be_believed_after_few_texts_a_label(each):
+    model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(60, each, seed=1))
+    said, right = confidence_and_accuracy(model, *many_topics(60, 5, seed=2))
+    assert model.validation_score_ is not None
+    assert abs(said - right) < 0.15, "without these texts: 0.1 said"
+
+
+def test_probabilities_can_be_believed_where_a_second_training_would_take_too_long(monkeypatch):
+    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
+    monkeypatch.setattr(settings, "MOST_PAIRS", 100)
+    model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(60, 30, seed=1))
+    said, right = confidence_and_accuracy(model, *many_topics(60, 5, seed=2))
+    assert model.validation_score_ is not None
+    assert abs(said - right) < 0.1
+    assert model.n_texts_ == 1800
+
+
+def test_few_texts_are_held_out_in_turns():
+    held = measuring.held_out(rows([[i % 5] for i in range(40)], 5), rules(), seed=0)
+    assert held is not None
+    assert len(held.turns) == measuring.TURNS
+    assert sorted(np.concatenate([others for _, others in held.turns]).tolist()) == list(range(40))
+    assert all(np.intersect1d(kept, others).size == 0 for kept, others in held.turns)
+    assert measuring.held_out(rows([[0]] * 9, 1), rules(), seed=0) is None
+    assert measuring.held_out(rows([[i % 5] for i in range(40)], 5), rules(validation_fraction=0), seed=0) is None
+
+
+def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
+    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
+    monkeypatch.setattr(settings, "MOST_PAIRS", 100)
+    lists = [[i % 20] for i in range(400)] + [[20 + i] for i in range(50)] + [[0, 20]] * 3 + [[]] * 2
+    held = measuring.held_out(rows(lists, 70), rules(), seed=0)
+    assert held is not None
+    assert held.for_good
+    ((kept, others),) = held.turns
+    assert len(others) == len(lists) // 20
+    assert sorted([*kept, *others]) == list(range(len(lists)))
+    assert all(label < 20 for text in others for label in lists[text])
+    assert measuring.held_out(rows([[i] for i in range(300)], 300), rules(), seed=0) is None, "all labels are rare"
+
+
+def test_a_few_texts_move_the_steepness_a_little():
+    scores, truth = np.array([[1.0, -1.0]], np.float32), rows([[0]], 2)
+    steepness, shift = calibration.fit(scores, truth, exclusive=True)
+    assert 2 < steepness < 3, "without what was believed before: as steep as it may be"
+    assert shift == 0
+    again, _ = calibration.fit(np.repeat(scores, 5000, axis=0), rows([[0]] * 5000, 2), exclusive=True)
+    assert again > 4
+
+
+@pytest.mark.parametrize("shares", [(0.6, 0.4), (0.7, 0.3), (0.5, 0.3, 0.2)])
+def test_the_label_that_a_text_has_most_often_wins(shares):
+    names = np.array(["a", "b", "c"])[: len(shares)]
+    others, other_labels = planted(100)
+    for seed in range(6):
+        labels = np.random.default_rng(seed).permutation(np.repeat(names, (300 * np.array(shares)).round().astype(int)))
+        model = TextClassifier(random_state=seed, n_jobs=1)
+        model.fit(["the same words"] * len(labels) + others, [*labels, *other_labels])
+        assert model.predict_one("the same words") == "a"
