@@ -1,5 +1,5 @@
 // Decimal text to float or double, correctly rounded and blind to the locale: a fast path that is right nearly
-// always and knows when it may not be, and std::from_chars for the rest.
+// always and knows when it may not be, and std::from_chars for the rest, or strtod where the library has no such thing.
 #pragma once
 
 #include <charconv>
@@ -8,6 +8,19 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+
+// Apple's library, and GCC's before version 11, read integers alone. A test forces the other way on any library.
+#if defined(__cpp_lib_to_chars) && !defined(SPARSENET_NO_FLOAT_FROM_CHARS)
+#define SPARSENET_FLOAT_FROM_CHARS 1
+#else
+#include <locale.h>
+#include <stdlib.h>
+
+#include <string>
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
+#endif
 
 namespace sparsenet {
 
@@ -99,6 +112,7 @@ SPARSENET_INLINE const char* scan_decimal(const char* p, const char* end, Decima
   return p;
 }
 
+#if defined(SPARSENET_FLOAT_FROM_CHARS)
 // Rounds with std::from_chars. Beyond the largest value is infinity, below the smallest is zero: from_chars says
 // "out of range" to both, and where the first digit stands tells which.
 template <typename T>
@@ -124,6 +138,17 @@ template <typename T>
   }
   return place + written > 0 ? std::numeric_limits<T>::infinity() : T{0};
 }
+#else
+// Rounds with strtod of the locale "C", whatever the program's is; out of range it says infinity or zero by itself. The
+// text needs an end of its own: a digit may stand behind it.
+template <typename T>
+[[gnu::noinline, gnu::cold]] T round_slowly(const char* begin, const char* end) {
+  static const locale_t plain = newlocale(LC_ALL_MASK, "C", locale_t{});
+  const std::string text(begin, end);
+  if constexpr (std::is_same_v<T, float>) return strtof_l(text.c_str(), nullptr, plain);
+  return static_cast<T>(strtod_l(text.c_str(), nullptr, plain));
+}
+#endif
 
 inline constexpr int kMaxFastExponent = 22;  // powers of ten up to this one are exact
 inline constexpr double kPowersOfTen[] = {

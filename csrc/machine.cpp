@@ -38,8 +38,11 @@ int64_t from_kernel() {
 }
 
 int64_t size() {
+#if defined(_SC_LEVEL2_CACHE_SIZE)  // glibc's; musl has no such name
   const int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return bytes > 0 ? bytes : from_kernel();
+  if (bytes > 0) return bytes;
+#endif
+  return from_kernel();
 }
 #elif defined(__APPLE__)
 int64_t size() {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from data_cases import COMPRESSORS, ROADS, same, use_road
+from data_cases import COMPRESSORS, HARD_NUMBERS, ROADS, nearest_float32, same, use_road
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -126,44 +126,6 @@ def test_labels_are_kept_as_given(labels, expected):
 def test_y_needs_one_label_a_point():
     with pytest.raises(ValueError, match="point 1 has 2 labels"):
         _ = read_svmlight(io.BytesIO(b"1 1:1\n0,1 1:1\n")).y
-
-
-HARD_NUMBERS = [
-    "1.00000005960464477539062500000000001",  # just above the middle of two floats, and in the middle
-    "1.000000059604644775390625",
-    "16777217",
-    "16777219",
-    "0.1e-44",
-    "7.006492321624085e-46",  # half the least float, and just above
-    "7.006492321624086e-46",
-    "1e-400",
-    "0.000000000000000000000000000000000000000000000000001e50",
-    "123456789012345678901234567890",
-    "340282346638528859811704183484516925440",
-    "340282356779733661637539395458142568447.9",  # rounds to the largest float by a hair
-    "0" * 400 + "1." + "0" * 900 + "1",
-    "000000000000000000000000.5",
-    "0e99999999999999999999",
-    "-0",
-    "1E+2",
-    "4.5e-324",
-    "1" + "0" * 400 + "e-400",
-    "12345678.12345678",
-    "123456789.123456789",
-]
-
-
-def nearest_float32(text: str) -> np.float32:
-    """Round exactly: compare with the middles of neighbouring floats as decimals."""
-    with localcontext() as context:
-        context.prec = 3000
-        exact = Decimal(text.replace("e99999999999999999999", ""))  # of zero; Decimal has no such exponents
-        largest = np.finfo(np.float32).max
-        near = np.float32(np.clip(float(text), -largest, largest))
-        if exact == 0:
-            return near
-        candidates = [np.nextafter(near, -largest), near, np.nextafter(near, largest)]
-        return min(candidates, key=lambda c: (abs(Decimal(float(c)) - exact), int(c.view(np.uint32)) & 1))
 
 
 # Numbers near the end of the text are read another way than those in its midst.
