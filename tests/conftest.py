@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import sysconfig
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -21,6 +23,20 @@ def has_extension() -> bool:
     return False
 
 
+def require_installed() -> None:
+    """Refuse to test anything but an installed package with its extension: a wheel is tested, not the source tree."""
+    site = Path(sysconfig.get_path("platlib")).resolve()
+    for name in ("sparsenet", MODULES["native"]):
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None or not Path(found.origin).resolve().is_relative_to(site):
+            raise ImportError(f"SPARSENET_TEST_INSTALLED=1, and {name} is not in {site}: {found}")
+    used = importlib.import_module("sparsenet.kernels").backend()
+    if used != "native":
+        raise ImportError(f"SPARSENET_TEST_INSTALLED=1, and the kernels in use are those of {used}")
+
+
+if os.environ.get("SPARSENET_TEST_INSTALLED") == "1":
+    require_installed()
 if not has_extension():
     # Chosen, not fallen back to: the one warning of that would be an error in whichever test comes first.
     os.environ.setdefault("SPARSENET_KERNELS", "numba")

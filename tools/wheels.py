@@ -1,11 +1,12 @@
 """Builds what is published, here, and tries it: sdist, x86_64 wheels, and an aarch64 wheel by cross build.
 
-    python tools/wheels.py [--only sdist|x86_64|aarch64]
+    python tools/wheels.py [--only sdist|x86_64|aarch64] [--python 3.12]
 
 Releases come from .github/workflows/wheels.yml, for all Pythons on both architectures; this builds for each of them
 that is found on this machine, and for that of the emulated system. Each wheel meets manylinux_2_28 or older, as
 auditwheel finds, is installed into an empty environment and made to train, predict, save and load, texts too; the
-aarch64 one under QEMU.
+aarch64 one under QEMU. The first x86_64 wheel then goes through the tests of the workflow, as pyproject.toml says them
+to cibuildwheel: its extras, the files copied, the environment and the command.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import sysroot
@@ -132,8 +135,10 @@ def repair(wheel: Path, machine: str) -> Path:
     needs = re.search(rf"manylinux_2_(\d+)_{machine}", repaired.name)
     with zipfile.ZipFile(repaired) as archive:
         bundled = [name for name in archive.namelist() if ".libs/" in name or "gomp" in name]
-    if bundled or repaired.stat().st_size > LARGEST or needs is None or int(needs[1]) > NEWEST[1]:
-        sys.exit(f"{repaired.name}: {repaired.stat().st_size} bytes, brings {bundled}, or needs a glibc above 2.28")
+    size = repaired.stat().st_size
+    if bundled or size > LARGEST or needs is None or int(needs[1]) > NEWEST[1]:
+        sys.exit(f"{repaired.name}: {size:,d} bytes of at most {LARGEST:,d}, brings {bundled}, or needs a newer glibc")
+    print(f"{repaired.name}: {size:,d} bytes", flush=True)
     return Path(shutil.copy2(repaired, OUT))
 
 
@@ -143,6 +148,26 @@ def try_x86_64(wheel: Path, python: Path) -> None:
     run(python, "-m", "venv", "--clear", fresh)
     run(fresh / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", wheel)
     run(fresh / "bin" / "python", "-c", SMOKE)
+
+
+def test_as_workflow(wheel: Path, python: Path) -> None:
+    """Test an installed wheel as cibuildwheel does, by its settings; and see that the source tree would be refused."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    fresh, folder = WORK / "test-x86_64", WORK / "test_cwd"
+    run(python, "-m", "venv", "--clear", fresh)
+    installed = f"{wheel}[{','.join(settings['test-extras'])}]"
+    run(fresh / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", installed)
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in settings["test-sources"]:
+        source, target = ROOT / name, folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy2(source, target)
+    environment = {**settings["test-environment"], "PATH": f"{fresh / 'bin'}:{os.environ['PATH']}"}
+    refused = ["python", "-m", "pytest", "-q", "--collect-only", str(ROOT / "tests" / "test_golden.py")]
+    done = subprocess.run(refused, cwd=WORK, env={**os.environ, **environment}, capture_output=True, text=True)
+    if "SPARSENET_TEST_INSTALLED=1, and" not in done.stdout + done.stderr:
+        sys.exit(f"the tests ran on the source tree, not on the wheel:\n{done.stdout}{done.stderr}")
+    run("sh", "-c", settings["test-command"], cwd=folder, **environment)
 
 
 def try_aarch64(wheel: Path) -> None:
@@ -159,13 +184,15 @@ def main() -> None:
     """Build, repair and try."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("sdist", "x86_64", "aarch64"), help="one of the three")
-    only = parser.parse_args().only
+    parser.add_argument("--python", choices=PYTHONS, help="x86_64 for one version, not for all that are here")
+    options = parser.parse_args()
+    only = options.only
     WORK.mkdir(parents=True, exist_ok=True)
     prepare_tools()
     source = build_sdist()
     made = [] if only in ("x86_64", "aarch64") else [newest_sdist()]
     if only in (None, "x86_64"):
-        made += make_x86_64(source)
+        made += make_x86_64(source, [options.python] if options.python else PYTHONS)
     if only in (None, "aarch64"):
         made.append(repair(build_aarch64(source), "aarch64"))
         try_aarch64(made[-1])
@@ -173,13 +200,15 @@ def main() -> None:
         print(f"{path.stat().st_size:9,d}  {path.relative_to(ROOT)}")
 
 
-def make_x86_64(source: Path) -> list[Path]:
-    """Build and try a wheel for every Python that is here, and name those that are not."""
-    made = []
-    for version in PYTHONS:
+def make_x86_64(source: Path, versions: Sequence[str]) -> list[Path]:
+    """Build and try a wheel for each of these Pythons that is here, and name those that are not."""
+    made: list[Path] = []
+    for version in versions:
         if python := find_python(version):
             made.append(repair(build_x86_64(source, python), "x86_64"))
             try_x86_64(made[-1], python)
+            if len(made) == 1:
+                test_as_workflow(made[0], python)
         else:
             print(f"Python {version} is not here: its wheel is left to the workflow", flush=True)
     return made
