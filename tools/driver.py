@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -24,20 +25,52 @@ def setup_for(target: str) -> ModuleType:
     return module
 
 
+def sources(setup: ModuleType, levels: list[str]) -> dict[str, list[str]]:
+    """Return what makes the driver, each file with the flags of its own."""
+    plain: dict[str, list[str]] = {f"csrc/{name}.cpp": [] for name in SOURCES if (ROOT / f"csrc/{name}.cpp").exists()}
+    isa = {f"csrc/isa/{level}.cpp": setup.ISA_FILES[f"csrc/isa/{level}.cpp"] for level in levels}
+    return {**plain, **isa, "tests/native/levels.cpp": []}
+
+
+def defines(levels: list[str]) -> list[str]:
+    """Return the macros that say which levels there are."""
+    return [f"-DSPARSENET_HAS_{level.upper()}=1" for level in levels]
+
+
 def build(compiler: str, target: str, folder: Path) -> Path:
     """Compile and link the driver statically, so that an emulator needs no libraries; return the program."""
     setup = setup_for(target)
-    objects = folder / target
+    objects, levels = folder / target, list(setup.LEVELS)
     objects.mkdir(parents=True, exist_ok=True)
-    levels = [f"-DSPARSENET_HAS_{level.upper()}=1" for level in setup.LEVELS]
-    plain = {f"csrc/{name}.cpp": [] for name in SOURCES if (ROOT / f"csrc/{name}.cpp").exists()}
     made = []
-    for source, flags in {**plain, **setup.ISA_FILES, "tests/native/levels.cpp": []}.items():
+    for source, flags in sources(setup, levels).items():
         made.append(objects / (Path(source).stem + ".o"))
-        command = [compiler, "-std=c++17", *setup.BASE_FLAGS, *levels, *flags, "-c", source, "-o", str(made[-1])]
-        subprocess.run(command, cwd=ROOT, check=True)
+        command = [compiler, "-std=c++17", *setup.BASE_FLAGS, *defines(levels), *flags, source, "-o"]
+        if target == "x86_64":
+            assembly = made[-1].with_suffix(".s")
+            subprocess.run([*command, str(assembly), "-S"], cwd=ROOT, check=True)
+            if refusal := assemble(compiler, assembly, flags):
+                sys.exit(f"{source} has instructions that no CPU with {allowed(flags)} need have:\n{refusal}")
+        else:
+            subprocess.run([*command, str(made[-1]), "-c"], cwd=ROOT, check=True)
     program = objects / "levels"
     # The whole thread library: a static program else lacks the functions that libstdc++ refers to weakly.
     threads = ["-Wl,--whole-archive", "-lpthread", "-Wl,--no-whole-archive"]
     subprocess.run([compiler, "-static", *map(str, made), *threads, "-o", str(program)], check=True)
     return program
+
+
+def allowed(flags: list[str]) -> str:
+    """Name, for GNU's x86 assembler, a CPU of the baseline with just the instructions that a compiler's flags allow."""
+    names = [flag.removeprefix("-m") for flag in flags if flag.startswith("-m") and "=" not in flag]
+    return "+".join(["generic64", *(name.replace("avx512bf16", "avx512_bf16") for name in names)])
+
+
+def assemble(compiler: str, assembly: Path, flags: list[str]) -> str:
+    """Assemble for a CPU that has what these flags allow and no more; return what the assembler refuses.
+
+    The compiler leaves no such limit in an x86 file, and the assembler alone would take any instruction. (For Arm it
+    does: `.arch` in its output.)
+    """
+    command = [compiler, f"-Wa,-march={allowed(flags)}", "-c", str(assembly), "-o", str(assembly.with_suffix(".o"))]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stderr

@@ -1,9 +1,11 @@
 """Each x86 level on a CPU that has just that, emulated: no illegal instruction, equal results.
 
-    python tools/x86.py [--driver-only]
+    python tools/x86.py [--driver-only | --here]
 
 The C++ driver runs from the baseline of 2003 upwards; NumPy's wheels ask for the CPUs of 2008, so that is where the
 Python tests start. QEMU's emulator knows no AVX-512: those levels run on this machine's own CPU, where it has them.
+That no level has an instruction beyond its own is shown by the assembler, for all of them: it is told what a CPU of
+that level has, and takes nothing else. Beside that, ThreadSanitizer looks for data races. Both need no emulator.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
-from driver import build
+from driver import allowed, assemble, build, setup_for
+from races import test_races
 from sysroot import ROOT, require
 
 QEMU = "qemu-x86_64-static"
@@ -53,6 +57,22 @@ def emulator_refuses(folder: Path) -> bool:
     return emulate("Nehalem", program).returncode == -signal.SIGILL and emulate("Haswell", program).returncode == 0
 
 
+def test_assembler(folder: Path) -> bool:
+    """See that each level, which was assembled for a CPU that has just that, is refused for one of the level below."""
+    levels = setup_for("x86_64").LEVELS
+    refused = []
+    for lower, level in pairwise(levels):
+        assembly = folder / "x86_64" / f"{level}.s"
+        refusal = assemble("g++", assembly, levels[lower])
+        # Again as it must be, since that is what the driver is linked from.
+        refused.append("Error" in refusal and not assemble("g++", assembly, levels[level]))
+        count = refusal.count("Error: ")
+        print(
+            f"{level}: assembled within {allowed(levels[level])}; without what is new in it {count} lines are refused"
+        )
+    return all(refused)
+
+
 def test_model(model: str, program: Path) -> bool:
     """Run the driver, and where NumPy runs the kernels' Python tests, on one model."""
     meaning, levels = MODELS[model]
@@ -81,21 +101,34 @@ def test_here(program: Path) -> bool:
     return done.returncode == 0
 
 
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    less = parser.add_mutually_exclusive_group()
+    less.add_argument("--driver-only", action="store_true", help="leave out the Python tests: a minute, not many")
+    less.add_argument("--here", action="store_true", help="only what needs no emulator")
+    return parser.parse_args()
+
+
 def main() -> int:
     """Run all of it; the exit status says whether all passed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--driver-only", action="store_true", help="leave out the Python tests: seconds, not minutes")
-    options = parser.parse_args()
-    require({QEMU: "qemu-user-static", "g++": "g++"})
+    options = parse()
+    require({"g++": "g++"} if options.here else {QEMU: "qemu-user-static", "g++": "g++"})
     folder = ROOT / "build" / "levels"
     program = build("g++", "x86_64", folder)
-    if not emulator_refuses(folder):
-        sys.exit(f"{QEMU} runs instructions that the CPU it plays does not have: it proves nothing (7.2 or newer does)")
-    passed = [test_model(model, program) for model in MODELS] + [test_here(program)]
-    if not options.driver_only:
-        passed += [test_python(model) for model in PYTHON_MODELS]
+    passed = [test_assembler(folder), test_here(program), test_races(ROOT / "build" / "races")]
+    if not options.here:
+        passed += test_emulated(folder, program, driver_only=options.driver_only)
     print(f"{sum(passed)} passed, {len(passed) - sum(passed)} failed")
     return 0 if all(passed) else 1
+
+
+def test_emulated(folder: Path, program: Path, *, driver_only: bool) -> list[bool]:
+    """Run the driver, and the Python tests where they are wanted, on every model."""
+    if not emulator_refuses(folder):
+        sys.exit(f"{QEMU} runs instructions that the CPU it plays does not have: it proves nothing (7.2 or newer does)")
+    passed = [test_model(model, program) for model in MODELS]
+    return passed if driver_only else [*passed, *(test_python(model) for model in PYTHON_MODELS)]
 
 
 if __name__ == "__main__":

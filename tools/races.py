@@ -1,0 +1,78 @@
+"""Looks for data races: the driver of tests/native/levels.cpp at its plainest level, under ThreadSanitizer.
+
+    python tools/races.py
+
+Whether a result comes out right on x86 says little of a missing barrier, since the CPU keeps memory in order where Arm
+need not. ThreadSanitizer follows who waited for whom by the rules of C++, not of the CPU: two threads that touch the
+same bytes without either having waited for the other are reported, whether or not it went wrong this time.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from driver import ROOT, defines, setup_for, sources
+from sysroot import require
+
+# All levels share threads, engine and blocking; what they do within a task touches nothing of another task.
+LEVEL = "scalar"
+FLAGS = ("-std=c++17", "-g", "-fsanitize=thread", "-Wno-unused-function")  # of the tests for other levels
+TOGETHER = "tests/native/together.cpp"
+REPORTED = 66  # ThreadSanitizer's exit status
+POOL = "_ZN9sparsenet12parallel_forEliRKSt8functionIFvlEE"  # sparsenet::parallel_for, on Linux of 64 bits
+RACE = """
+#include "csrc/threads.h"
+int main() {
+  long sum = 1;
+  sparsenet::parallel_for(2, 2, [&](int64_t i) { sum += i; });
+  return sum == 0;
+}
+"""
+
+
+def build(compiler: str, folder: Path) -> tuple[Path, Path]:
+    """Compile the driver and a program with a race in a task of the same thread pool."""
+    folder.mkdir(parents=True, exist_ok=True)
+    setup = setup_for(platform.machine())
+    made: dict[str, Path] = {}
+    for source, flags in {**sources(setup, [LEVEL]), TOGETHER: []}.items():
+        made[source] = folder / (Path(source).stem + ".o")
+        command = [compiler, *setup.BASE_FLAGS, *FLAGS, *defines([LEVEL]), *flags, "-c", source, "-o", made[source]]
+        subprocess.run(command, cwd=ROOT, check=True)
+    driver, racy, link = folder / "levels", folder / "racy", ("-pthread", f"-Wl,--wrap={POOL}", "-o")
+    subprocess.run([compiler, *FLAGS, *made.values(), *link, driver], check=True)
+    command = [compiler, *FLAGS, "-I", ROOT, "-x", "c++", "-", "-x", "none", made["csrc/threads.cpp"], made[TOGETHER]]
+    subprocess.run([*command, *link, racy], input=RACE, text=True, cwd=ROOT, check=True)
+    return driver, racy
+
+
+def watch(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program that was built so; where it cannot have its addresses, with those that are not random."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if "unexpected memory mapping" in done.stderr and shutil.which("setarch"):
+        done = subprocess.run(["setarch", platform.machine(), "-R", *command], capture_output=True, text=True)
+    return done
+
+
+def test_races(folder: Path) -> bool:
+    """Build and run; tell whether the race that is meant was reported, and none in the driver."""
+    print(f"== ThreadSanitizer: the driver at level {LEVEL}", flush=True)
+    driver, racy = build("g++", folder)
+    meant = watch(racy)
+    if meant.returncode != REPORTED or "data race" not in meant.stderr:
+        print(f"it did not see a race that is there: exit status {meant.returncode}\n{meant.stderr}")
+        return False
+    done = watch(driver, LEVEL)
+    print(done.stdout, end="" if done.returncode == 0 else f"{done.stderr}FAILED: exit status {done.returncode}\n")
+    shared = re.search(r"all threads took part: (\d+) of", done.stdout)
+    return done.returncode == 0 and shared is not None and int(shared[1]) > 0
+
+
+if __name__ == "__main__":
+    require({"g++": "g++"})
+    sys.exit(0 if test_races(ROOT / "build" / "races") else 1)
