@@ -10,6 +10,24 @@ from typing import Any
 
 from sparsenet import kernels
 
+#: CPU implementer and CPU part, which is all that Arm's Linux says, and the core they stand for.
+ARM_CORES = {
+    ("0x41", "0xd03"): "Cortex-A53",
+    ("0x41", "0xd08"): "Cortex-A72",
+    ("0x41", "0xd0b"): "Cortex-A76",
+    ("0x41", "0xd0c"): "Neoverse N1",
+    ("0x41", "0xd40"): "Neoverse V1",
+    ("0x41", "0xd49"): "Neoverse N2",
+    ("0x41", "0xd4f"): "Neoverse V2",
+    ("0x41", "0xd84"): "Neoverse V3",
+    ("0x41", "0xd8e"): "Neoverse N3",
+    ("0x46", "0x001"): "A64FX",
+    ("0x48", "0xd01"): "TaiShan v110",
+    ("0x6d", "0xd49"): "Azure Cobalt 100",
+    ("0xc0", "0xac3"): "Ampere-1",
+    ("0xc0", "0xac4"): "Ampere-1a",
+}
+
 
 def describe() -> dict[str, Any]:
     """Return processor, instruction sets, memory, system, and the version of sparsenet and of its sources."""
@@ -19,6 +37,7 @@ def describe() -> dict[str, Any]:
         "isa_used": kernels.isa_used(),
         "isa_available": list(kernels.isa_available()),
         "backend": kernels.backend(),
+        "auto_precision": "bfloat16" if kernels.has_bf16() else "float32",
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
@@ -28,15 +47,37 @@ def describe() -> dict[str, Any]:
 
 
 def cpu_model() -> str:
-    """Return the name that the processor gives itself, with family and model where Linux knows them."""
+    """Return the name of the processor, with the numbers that tell one model from another where Linux knows them."""
     path = Path("/proc/cpuinfo")
     if not path.exists():
-        return platform.processor()
-    first = path.read_text().split("\n\n")[0]
-    fields = dict(line.split(":", 1) for line in first.splitlines() if ":" in line)
-    known = {key.strip(): value.strip() for key, value in fields.items()}
-    details = [f"{key} {known[key]}" for key in ("cpu family", "model") if key in known]
-    return ", ".join([known.get("model name", platform.machine()), *details])
+        return platform.processor() or platform.machine()
+    return name_cpu(path.read_text(), platform.machine())
+
+
+def name_cpu(cpuinfo: str, machine: str) -> str:
+    """Name the processor of a ``/proc/cpuinfo``: x86 names itself, Arm has numbers and cores of several kinds."""
+    fields = [_fields(block) for block in cpuinfo.split("\n\n")]
+    cores = [_arm_core(known) for known in fields if "CPU implementer" in known]
+    if cores:
+        return " + ".join(dict.fromkeys(cores))
+    first = fields[0]
+    details = [f"{key} {first[key]}" for key in ("cpu family", "model") if key in first]
+    name = ", ".join([first.get("model name", machine), *details])
+    # QEMU shows programs of another architecture the file of the machine that emulates them.
+    emulated = "vendor_id" in first and machine not in ("x86_64", "amd64", "i686")
+    return f"{machine} emulated on {name}" if emulated else name
+
+
+def _fields(block: str) -> dict[str, str]:
+    parts = [line.split(":", 1) for line in block.splitlines() if ":" in line]
+    return {key.strip(): value.strip() for key, value in parts}
+
+
+def _arm_core(known: dict[str, str]) -> str:
+    implementer, part = known["CPU implementer"].lower(), known.get("CPU part", "unknown").lower()
+    name = ARM_CORES.get((implementer, part), "unknown Arm core")
+    variant, revision = int(known.get("CPU variant", "0"), 0), known.get("CPU revision", "0")
+    return f"{name}, implementer {implementer}, part {part}, r{variant}p{revision}"
 
 
 def load_average() -> float:

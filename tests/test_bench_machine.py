@@ -1,0 +1,65 @@
+"""The name of a CPU, by what Linux says of it on x86 and on Arm."""
+
+import pytest
+
+from bench import machine
+
+X86 = """processor\t: {}
+vendor_id\t: GenuineIntel
+cpu family\t: 6
+model\t\t: 106
+model name\t: Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz
+flags\t\t: fpu vme
+"""
+ARM = """processor\t: {}
+BogoMIPS\t: 2100.00
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid sve bf16
+CPU implementer\t: {}
+CPU architecture: 8
+CPU variant\t: 0x1
+CPU part\t: {}
+CPU revision\t: 1
+"""
+
+
+def several(text: str, *cores: tuple[str, ...]) -> str:
+    return "\n".join(text.format(i, *core) for i, core in enumerate(cores)) + "\n"
+
+
+def test_x86_names_itself():
+    found = machine.name_cpu(several(X86, (), ()), "x86_64")
+    assert found == "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz, cpu family 6, model 106"
+
+
+@pytest.mark.parametrize(
+    ("implementer", "part", "name"),
+    [
+        ("0x41", "0xd0c", "Neoverse N1"),
+        ("0x41", "0xd40", "Neoverse V1"),
+        ("0x41", "0xd4f", "Neoverse V2"),
+        ("0x46", "0x001", "A64FX"),
+        ("0xc0", "0xac3", "Ampere-1"),
+        ("0x41", "0xD40", "Neoverse V1"),
+        ("0x99", "0x123", "unknown Arm core"),
+    ],
+)
+def test_arm_is_named_by_its_numbers(implementer, part, name):
+    found = machine.name_cpu(several(ARM, (implementer, part), (implementer, part)), "aarch64")
+    assert found == f"{name}, implementer {implementer}, part {part.lower()}, r1p1"
+
+
+def test_cores_of_two_kinds_are_both_named():
+    found = machine.name_cpu(several(ARM, ("0x41", "0xd03"), ("0x41", "0xd08"), ("0x41", "0xd03")), "aarch64")
+    assert [core.split(",")[0] for core in found.split(" + ")] == ["Cortex-A53", "Cortex-A72"]
+
+
+def test_an_emulated_cpu_is_not_taken_for_one():
+    assert machine.name_cpu(several(X86, ()), "aarch64").startswith("aarch64 emulated on Intel(R) Xeon(R)")
+
+
+def test_a_file_that_says_nothing_leaves_the_architecture():
+    assert machine.name_cpu("processor\t: 0\nhart\t: 0\n", "riscv64") == "riscv64"
+
+
+def test_this_machine_has_a_name():
+    assert machine.cpu_model().strip()
