@@ -23,7 +23,7 @@ from typing import Any
 
 from bench import machine
 from bench.cache import DataSet, prepare
-from bench.peers import SYSTEMS
+from bench.peers import COMPARED, SYSTEMS
 from bench.runner import Runner, parser, scorers, use_cpus
 from bench.table import markdown
 
@@ -84,7 +84,7 @@ def _brief(run: dict[str, Any]) -> str:
 
 
 def _options() -> argparse.Namespace:
-    found = parser(__doc__, list(SYSTEMS))
+    found = parser(__doc__, COMPARED)
     found.add_argument("--repeats", type=int, default=5)
     found.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2, 3, 4])
     found.add_argument("--tuned", type=Path, help="what bench.tune found")

@@ -18,7 +18,7 @@ from statistics import mean, median
 from typing import Any
 
 from bench.cache import DataSet, prepare
-from bench.peers import SYSTEMS
+from bench.peers import COMPARED, SYSTEMS
 from bench.runner import Runner, parser, scorers
 from bench.running import assignment, head, keep, numbers, present, setting
 
@@ -122,7 +122,7 @@ def plot(report: dict[str, Any], path: Path) -> None:
 
 
 def _options() -> argparse.Namespace:
-    found = parser(__doc__, [name for name in SYSTEMS if name != OURS], needs_data=False)
+    found = parser(__doc__, [name for name in COMPARED if name != OURS], needs_data=False)
     found.add_argument("--epochs", type=numbers, default=[1, 2, 3, 5, 8])
     found.add_argument("--repeats", type=int, default=5)
     found.add_argument("--seeds", type=numbers, default=[0, 1, 2, 3, 4])

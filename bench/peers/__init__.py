@@ -63,3 +63,12 @@ SYSTEMS: dict[str, System] = {
         seconds_per_output=2.5e-8,
     ),
 }
+
+#: What a comparison runs unless it is told otherwise: each system once.
+COMPARED = list(SYSTEMS)
+
+# By default the precision follows the CPU, so two machines would not do the same work. These do.
+SYSTEMS |= {
+    f"sparsenet-{precision}": System(adapter="sparsenet", settings={"precision": precision})
+    for precision in ("float32", "bfloat16")
+}
