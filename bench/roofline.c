@@ -16,8 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-#ifdef __AVX512BF16__
+#if defined(__AVX512BF16__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512F__)
@@ -31,6 +33,15 @@
 #define IN_VECTOR_REGISTER "+x"
 #endif
 typedef float Vector __attribute__((vector_size(LANES * 4)));
+
+/* What one instruction of bfloat16 computes: a pair of products in each lane, or 2 x 4 times 4 x 2 numbers. */
+#if defined(__AVX512BF16__)
+enum { kBf16Flop = 2 * 2 * LANES };
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+enum { kBf16Flop = 2 * 16 };
+#else
+enum { kBf16Flop = 0 };
+#endif
 
 enum { kRow = 128, kAhead = 16, kSums = 24 };
 enum Work { kFma, kBf16, kRead, kGather, kUpdate, kWorks };
@@ -70,7 +81,7 @@ static float fma_peak(void) {
 }
 
 static float bf16_peak(void) {
-#ifdef __AVX512BF16__
+#if defined(__AVX512BF16__)
   __m512 sum[kSums];
   __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f80), b = (__m512bh)_mm512_set1_epi16(0x3080);
   for (int s = 0; s < kSums; ++s) {
@@ -83,6 +94,20 @@ static float bf16_peak(void) {
   }
   float total = 0;
   for (int s = 0; s < kSums; ++s) total += _mm512_reduce_add_ps(sum[s]);
+  return total;
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+  float32x4_t sum[kSums];
+  bfloat16x8_t a = vreinterpretq_bf16_u16(vdupq_n_u16(0x3f80)), b = vreinterpretq_bf16_u16(vdupq_n_u16(0x3080));
+  for (int s = 0; s < kSums; ++s) {
+    sum[s] = vdupq_n_f32((float)s);
+    __asm__("" : IN_VECTOR_REGISTER(sum[s]));
+  }
+  for (int64_t loop = 0; loop < kFmaLoops; ++loop) {
+#pragma GCC unroll 24
+    for (int s = 0; s < kSums; ++s) sum[s] = vbfmmlaq_f32(sum[s], a, b);
+  }
+  float total = 0;
+  for (int s = 0; s < kSums; ++s) total += vaddvq_f32(sum[s]);
   return total;
 #else
   return 0;
@@ -186,14 +211,10 @@ int main(int argc, char** argv) {
     }
   }
   const double bytes = (double)threads * (double)n_rows * kRow * 4;
-  const double flop = 1e-9 * threads * (double)kFmaLoops * kSums * LANES * 2;
-#ifdef __AVX512BF16__
-  const double bf16 = 2 * flop / least[kBf16]; /* pairs of products */
-#else
-  const double bf16 = 0;
-#endif
+  const double instructions = 1e-9 * threads * (double)kFmaLoops * kSums;
+  const double fma = instructions * 2 * LANES / least[kFma];
+  const double bf16 = kBf16Flop ? instructions * kBf16Flop / least[kBf16] : 0;
   printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, \"read_gbs\": %.2f, \"gather_gbs\": %.2f, \"update_gbs\": %.2f}\n",
-         flop / least[kFma], bf16, 1e-9 * bytes / least[kRead],
-         1e-9 * bytes / least[kGather], 2e-9 * bytes / least[kUpdate]);
+         fma, bf16, 1e-9 * bytes / least[kRead], 1e-9 * bytes / least[kGather], 2e-9 * bytes / least[kUpdate]);
   return 0;
 }
