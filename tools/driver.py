@@ -73,4 +73,5 @@ def assemble(compiler: str, assembly: Path, flags: list[str]) -> str:
     does: `.arch` in its output.)
     """
     command = [compiler, f"-Wa,-march={allowed(flags)}", "-c", str(assembly), "-o", str(assembly.with_suffix(".o"))]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stderr
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return done.stderr or f"exit status {done.returncode}" if done.returncode != 0 else ""
