@@ -61,9 +61,17 @@ KERNELS = (
     Kernel("tile, bfloat16", r"8multiplyI\w*(Pairs|Squares)", {"vdpbf16ps": 2, "bfmmla": 4}),
     Kernel("csr_matmul", r"10csr_matmul", {FUSED: 1}),
     Kernel("dot_rows", r"8dot_rows", {FUSED: 1}),
+    Kernel("wide_forward", r"12wide_forward", {FUSED: 1}),
+    Kernel("wide_gradient", r"13wide_gradient", {FUSED: 1}),
+    Kernel("sparse_dot", r"10sparse_dot", {FUSED: 1}),
+    Kernel("sgd_rows", r"8sgd_rows", {FUSED: 1}),
     Kernel("adam_rows", r"9adam_rows", {"vsqrtps|fsqrt": 1}),
     Kernel("adagrad_rows", r"12adagrad_rows", {"vsqrtps|fsqrt": 1}),
     Kernel("bce_gradient", r"12bce_gradient", {r"vdivps|fdivr?": 0.5}),
+    Kernel("softmax_gradient", r"16softmax_gradient", {r"vcvttps2dq|fcvtzs": 1}),
+    Kernel("dual_epoch", r"10dual_visitILi16E", {FUSED: 1}),
+    Kernel("add_rows", r"8add_rows", {r"vcvtdq2ps|scvtf": 1}),
+    Kernel("above", r"5above", {r"vcmp\w*ps|fcmgt": 1}),
 )
 COMPILERS = {"x86_64": "g++", "aarch64": "aarch64-linux-gnu-g++"}
 
