@@ -46,6 +46,24 @@ def test_fasttext_lines_may_have_several_labels(tmp_path):
     assert model.predict(["three"]) == [["b"]]
 
 
+@pytest.mark.parametrize("blank", ["\t", "\v", "\f", "\r", " \t "])
+def test_any_blank_ends_a_fasttext_label(tmp_path, blank):
+    path = tmp_path / "train.txt"
+    path.write_bytes(f"__label__a{blank}hello{blank}there\n__label__b{blank}good bye\n".encode() * 10)
+    found = TextClassifier(random_state=0).fit(path)
+    expected = TextClassifier(random_state=0).fit(["hello there", "good bye"] * 10, ["a", "b"] * 10)
+    assert found.classes_.tolist() == ["a", "b"]
+    assert found.predict_proba(["hello", "bye"]).tolist() == expected.predict_proba(["hello", "bye"]).tolist()
+
+
+def test_a_label_that_a_fasttext_line_names_twice_is_one(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("__label__a one __label__a\n__label__b two\n" * 10)
+    model = TextClassifier(random_state=0).fit(path)
+    assert not model.multilabel_
+    assert model.label_counts_.tolist() == [10, 10]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -22,6 +22,8 @@ from sparsenet.text.inputs import LABEL, Batch, check_texts, no_label, nothing_t
 #: Rows of a file that are parsed at a time, and characters, about, that are held.
 BATCH_ROWS = 64
 BATCH_CHARACTERS = 1 << 19
+#: What separates words and labels in lines, to fastText: any of these.
+_BLANK = re.compile(r"[ \t\v\f\r]")
 #: What columns are called: up to three words.
 _NAME = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+){0,2}")
 
@@ -164,11 +166,23 @@ def _iter_fasttext(path: str) -> Iterator[Batch]:
 
 
 def _fasttext_line(line: Line, name: str) -> tuple[str, list[str]]:
-    words = line.text.split(" ")
-    own = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
+    text, own = parted(line.text)
     if "" in own:
         raise DataError(name, line.number, f"a label has no name: {quoted(line.text)}")
-    return (" ".join(word for word in words if not word.startswith(LABEL)) if own else line.text), own
+    return text, own
+
+
+def parted(line: str) -> tuple[str, list[str]]:
+    r"""Take the text of a line and its labels, each once, apart; a label may stand anywhere, as with fastText.
+
+    >>> parted("__label__a\ttea and __label__b __label__a")
+    ('tea and', ['a', 'b'])
+    """
+    if LABEL not in line:
+        return line, []
+    words = _BLANK.split(line)
+    own = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
+    return (" ".join(word for word in words if not word.startswith(LABEL)) if own else line), list(dict.fromkeys(own))
 
 
 def _iter_parquet(path: str, text: Column, target: Column | None, label_delimiter: str | None) -> Iterator[Batch]:
