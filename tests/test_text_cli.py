@@ -15,6 +15,7 @@ import pytest
 from patience import PATIENCE
 from scipy.sparse import csr_array
 from test_text import planted
+from test_text_bad_input import run
 from test_text_files import write
 from typer.testing import CliRunner
 
@@ -61,12 +62,20 @@ def test_predict_is_a_filter(trained):
     assert len(lines) == 5
 
 
+def test_predict_leaves_labels_out_whatever_blank_follows(trained):
+    model = trained[0] / "model"
+    expected = sparsenet("predict", model, stdin=b"what a goal\n").stdout
+    for line in (b"__label__food\twhat a goal\n", b"__label__food what a goal __label__money\r\n"):
+        assert sparsenet("predict", model, stdin=line).stdout == expected
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.txt"])
 def test_predict_reads_every_format(trained, name):
     folder, _ = trained
     texts, labels = planted(20, seed=4)
     write(folder / name, texts, labels)
-    done = sparsenet("predict", folder / "model", folder / name, "--text", "review", "--k", "1", "--format", "jsonl")
+    columns = [] if name == "t.txt" else ["--text", "review"]
+    done = sparsenet("predict", folder / "model", folder / name, *columns, "--k", "1", "--format", "jsonl")
     assert done.returncode == 0, done.stderr
     found = [json.loads(line)["labels"][0] for line in done.stdout.splitlines()]
     assert sum(a == b for a, b in zip(found, labels, strict=True)) >= 19
@@ -228,6 +237,28 @@ def test_advice_names_options(trained, tmp_path):
     assert "'--label-delimiter': must not be empty" in fails(*train, "--label-delimiter", "", stdin=b"", code=2)
     said = fails("compress", folder / "model", "--max-bytes", "10", "--output", tmp_path / "small")
     assert "--max-bytes 10 is impossible" in said
+
+
+@pytest.mark.parametrize("option", [["--text", "review"], ["--header"], ["--no-header"], ["--no-quotes"]])
+def test_options_of_tables_ask_for_a_table(trained, tmp_path, option):
+    lines, model, small = tmp_path / "t.txt", trained[0] / "model", tmp_path / "m"
+    lines.write_text("review,topic\nwhat a goal,sport\n")
+    for command in (
+        ["predict", model, lines],
+        ["predict", model],
+        ["train", lines, "--model", small],
+        ["evaluate", model, lines],
+        ["compress", model, "--max-bytes", "1MB", "--valid", lines, "--output", small],
+    ):
+        code, stdout, said = run(*command, *option, stdin=b"what a goal\n")
+        assert (code, stdout) == (2, "")
+        assert "is about tables" in said
+        assert "say csv, tsv or jsonl" in said
+    code, _, said = run("predict", model, lines, "--input-format", "lines", *option)
+    assert code == 2
+    assert "lines have no columns" in said
+    code, stdout, _ = run("predict", model, lines, "--input-format", "csv", "--text", "review")
+    assert (code, stdout.count("\n")) == (0, 1)
 
 
 def test_a_format_that_was_assumed_is_named(tmp_path):

@@ -102,11 +102,12 @@ def train(
         from sparsenet.cli import commands, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        if text_sources.is_text_file(data, format, text, target):
+        if text_sources.is_text_file(data, format, text, target, label_delimiter, header, quotes):
             if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget", "memory_limit")]:
                 raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
-            table = text_sources.labelled_texts(data, format, text, target, label_delimiter, header, quotes)
+            columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+            table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
             result = texts.train(table, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
@@ -151,7 +152,8 @@ def evaluate(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            table = text_sources.labelled_texts(data, format, text, target, label_delimiter, header, quotes)
+            columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+            table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
             scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
         else:
             source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
@@ -187,9 +189,8 @@ def predict(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
-            found = checks.of_texts(input_format, "--input-format", data, text)
-            rules: dict[str, Any] = {"format": found, "header": header, "quotes": quotes}
-            table = text_sources.TextSource(data, text or "text", **rules, batch_rows=batch_size)
+            rules: dict[str, Any] = {"text": text, "header": header, "quotes": quotes, "batch_rows": batch_size}
+            table = text_sources.texts_of(data, input_format, "--input-format", **rules)
             answers = texts.predict(model, table, k, format, threads=threads)
         else:
             source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
@@ -213,6 +214,7 @@ def compress(
         Path | None, typer.Option(help="Directory to save the smaller model in.", show_default="MODEL itself")
     ] = None,
     threads: options.Threads = None,
+    format: options.Format = "auto",
     text: options.TextColumn = None,
     target: options.TargetColumn = None,
     label_delimiter: options.LabelDelimiter = None,
@@ -227,13 +229,10 @@ def compress(
         if not texts.is_text_model(model):
             texts.refuse_none(model)
             raise typer.BadParameter(f"{model} is no model of texts: train --compact saves others in less room")
-        source = (
-            None
-            if valid is None
-            else text_sources.TextSource(
-                valid, text or "text", target or "label", label_delimiter, header=header, quotes=quotes
-            )
-        )
+        source = None
+        if valid is not None:
+            columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+            source = text_sources.texts_of(valid, format, "--format", **columns, header=header, quotes=quotes)
         report = texts.compress(model, max_bytes, source, output or model, threads=threads)
         show(asdict(report), json, f"{report}\n{output or model}")
 

@@ -74,10 +74,15 @@ def not_of_texts(**given: int | None) -> None:
             raise typer.BadParameter(reasons[name], param_hint=f"--{name}")
 
 
-def of_texts(format: str, hint: str, data: Path, *columns: str | None) -> str:
-    """Return a format that texts may have; columns that were named ask for a table."""
+def of_texts(format: str, hint: str, data: Path, *, is_table: bool, **given: str | bool | None) -> str:
+    """Return a format that texts may have; what is `given` of columns asks for a table, which lines are not."""
     if format in ("xmc", "svmlight"):
         raise typer.BadParameter(f"{format} is for models of sparse points, this is one of texts", param_hint=hint)
-    if format == "auto" and str(data) == "-" and any(columns):
-        raise typer.BadParameter("of what table? Say csv, tsv or jsonl; a pipe has no name to tell by", param_hint=hint)
+    option = next((name for name, value in given.items() if value is not None), None)
+    if option is not None and format == "lines":
+        raise typer.BadParameter("lines have no columns: leave it out", param_hint=f"--{option}")
+    if option is not None and format == "auto" and not is_table:
+        name = "a pipe has no name" if str(data) == "-" else f"{data} has no name"
+        asked = f"--{option} is about tables, and {name} to tell of what kind: say csv, tsv or jsonl"
+        raise typer.BadParameter(asked, param_hint=hint)
     return format

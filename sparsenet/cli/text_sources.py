@@ -16,7 +16,7 @@ from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.formats import table_format
 from sparsenet.data.sources import open_source
 from sparsenet.text import TextClassifier
-from sparsenet.text.files import FileRules, TextFile, is_parquet, iter_texts, read_texts
+from sparsenet.text.files import FileRules, TextFile, is_parquet, iter_texts, parted, read_texts
 from sparsenet.text.inputs import LABEL, no_label, nothing_to_learn
 
 Column = str | int
@@ -90,7 +90,7 @@ class TextSource:
         ):
             for block in blocks:
                 lines = block.text.tobytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
-                yield [_without_labels(line.removesuffix("\r")) for line in lines]
+                yield [parted(line.removesuffix("\r"))[0] for line in lines]
 
     def _table(self) -> str | None:
         """Return the format of a table, by its name unless that was said; None for lines."""
@@ -115,29 +115,29 @@ class TextSource:
         return int(name) if isinstance(name, str) and name.isdecimal() and self._table() != "jsonl" else name
 
 
-def labelled_texts(
+def texts_of(
     data: Path,
     format: str,
+    hint: str,
+    *,
     text: str | None,
-    target: str | None,
-    label_delimiter: str | None,
-    header: bool | None,
-    quotes: bool | None,
+    target: str | None = None,
+    label_delimiter: str | None = None,
+    header: bool | None = None,
+    quotes: bool | None = None,
+    batch_rows: int = 4096,
 ) -> TextSource:
-    """Return the file that a command is to learn from or to measure on, by its options."""
-    found = checks.of_texts(format, "--format", data, text, target)
-    return TextSource(data, text or "text", target or "label", label_delimiter, found, header, quotes)
+    """Return the file that a command reads, by its options; `hint` is what it calls that of the format."""
+    columns = {"text": text, "target": target, "label-delimiter": label_delimiter}
+    is_table = table_format(str(data)) is not None or is_parquet(data)
+    found = checks.of_texts(format, hint, data, is_table=is_table, **columns, header=header, quotes=quotes)
+    about: dict[str, Any] = {"label_delimiter": label_delimiter, "header": header, "quotes": quotes}
+    return TextSource(data, text or "text", target or "label", format=found, batch_rows=batch_rows, **about)
 
 
-def _without_labels(line: str) -> str:
-    if LABEL not in line:
-        return line
-    return " ".join(word for word in line.split(" ") if not word.startswith(LABEL))
-
-
-def is_text_file(path: Path, format: str = "auto", *columns: str | None) -> bool:
+def is_text_file(path: Path, format: str = "auto", *columns: str | bool | None) -> bool:
     """Tell a table, or lines with labels as fastText has them, from a file of sparse points."""
-    if format != "auto" or any(columns):
+    if format != "auto" or any(column is not None for column in columns):
         return format not in ("xmc", "svmlight")
     if table_format(str(path)) or is_parquet(path):
         return True

@@ -98,8 +98,7 @@ def evaluate(
     indptr = np.concatenate(([0], np.cumsum([len(own) for own in columns])))
     flat = np.fromiter((number for own in columns for number in own), np.int64)
     truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(texts), len(position)))
-    truth.sum_duplicates()  # a label that a line names twice
-    truth.data[:] = 1
+    truth.sort_indices()
     k = min(max(*ks, commands.RECALL_AT), len(model.classes_))
     best = model.predict_topk(texts, k)
     ranked = best.indices.reshape(-1, k).astype(np.int32)
