@@ -27,17 +27,17 @@ def test_csv_round_trip(rows, newline):
     writer.writerows([("text", "label"), *rows])
     data = read_table(io.BytesIO(file.getvalue().encode()), format="csv")
     assert data.texts == [text for text, _ in rows]
-    assert data.labels == [[label] if label else [] for _, label in rows]
+    assert data.labels == [[label.strip()] if label.strip() else [] for _, label in rows]
 
 
 @quick
-@given(st.lists(st.tuples(cells, st.lists(cells.filter(bool), unique=True)), min_size=1))
+@given(st.lists(st.tuples(cells, st.lists(cells.filter(str.strip), unique_by=str.strip)), min_size=1))
 def test_jsonl_round_trip(rows):
     lines = "".join(json.dumps({"text": text, "label": labels, "more": 1}) + "\n" for text, labels in rows)
     data = read(io.BytesIO(lines.encode()), "jsonl")
     assert isinstance(data, TextDataset)
     assert data.texts == [text for text, _ in rows]
-    assert data.labels == [labels for _, labels in rows]
+    assert data.labels == [[label.strip() for label in labels] for _, labels in rows]
 
 
 @quick

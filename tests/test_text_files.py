@@ -120,6 +120,30 @@ def test_what_is_no_label_in_a_parquet_list_is_named(tmp_path, wrong, message):
         TextClassifier().fit(path)
 
 
+def test_a_parquet_column_is_not_counted_from_the_end(tmp_path):
+    write(tmp_path / "t.parquet", *planted(10))
+    for text, target in ((1, -1), (-2, 2)):
+        with pytest.raises(DataError, match=f"there is no column {min(text, target)}; there are id, review, topic"):
+            TextClassifier().fit(tmp_path / "t.parquet", text=text, target=target)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
+def test_blanks_around_a_label_are_no_part_of_it(tmp_path, name):
+    write(tmp_path / name, ["one", "two", "three", "four"] * 5, ["x", " x", "y\u00a0", "y "] * 5)
+    model = TextClassifier(random_state=0).fit(tmp_path / name, text="review", target="topic")
+    assert model.classes_.tolist() == ["x", "y"]
+    write(tmp_path / name, ["one", "two", "three"], ["x", "y", "  "])
+    with pytest.raises(DataError, match="has no label"):
+        TextClassifier().fit(tmp_path / name, text="review", target="topic")
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
+def test_booleans_have_one_spelling(tmp_path, name):
+    write(tmp_path / name, ["one", "two"] * 5, [True, False] * 5)
+    model = TextClassifier(random_state=0).fit(tmp_path / name, text="review", target="topic")
+    assert model.classes_.tolist() == ["false", "true"]
+
+
 def test_a_file_that_is_not_there():
     with pytest.raises(FileNotFoundError):
         TextClassifier().fit("/nowhere/train.csv")

@@ -102,6 +102,16 @@ def _json_object(text: str, path: str, number: int) -> dict[Column, Any]:
     return found
 
 
+def is_blank(label: Any) -> bool:
+    """Tell a text of nothing but blanks, which is no label."""
+    return isinstance(label, str) and not label.strip()
+
+
+def label_name(label: str | float | bool) -> str:
+    """Return what a label is called, the same in every format: without blanks around it, and booleans as in JSON."""
+    return json.dumps(label) if isinstance(label, bool) else str(label).strip()
+
+
 class _Cells:
     """The cells of one row, by column."""
 
@@ -131,7 +141,7 @@ class _Cells:
         if isinstance(cell, str) and delimiter is not None:
             labels = [part for part in map(str.strip, cell.split(delimiter)) if part]
         else:
-            cells = cell if isinstance(cell, list) else [] if cell is None or cell == "" else [cell]
+            cells = cell if isinstance(cell, list) else [] if cell is None or is_blank(cell) else [cell]
             labels = [self._label(column, label) for label in cells]
         if len(set(labels)) < len(labels):
             twin = next(label for i, label in enumerate(labels) if label in labels[:i])
@@ -139,12 +149,10 @@ class _Cells:
         return labels
 
     def _label(self, column: Column, label: Any) -> str:
-        if isinstance(label, str) and label:
-            return label
-        if label == "" or not isinstance(label, str | int | float) or label != label:
+        if is_blank(label) or not isinstance(label, str | int | float) or label != label:
             found = quoted(json.dumps(label))
             raise self._error(f"{column!r} must hold labels, texts or numbers, found {found}")
-        return json.dumps(label) if isinstance(label, bool) else str(label)
+        return label_name(label)
 
     def _number_in(self, column: Column) -> float:
         cell = self._cell(column)

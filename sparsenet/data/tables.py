@@ -78,7 +78,7 @@ def read_table(
         "auto" goes by the suffix before that of the compression.
     label_delimiter : str, optional
         What separates the labels of a point. By default, a cell is one label, an empty one none. A list of labels in
-        JSON needs none.
+        JSON needs none. Blanks around a label are no part of it.
     header : bool, optional
         Whether the first row of a CSV or TSV file holds names; by default, if columns are asked for by name.
     quotes : bool, optional

@@ -158,7 +158,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             One a text, a list of labels for each, either maybe from a generator, or an indicator of shape
             (n, n_labels); not with a file.
         label_delimiter : str, optional
-            What separates several labels of a text in the column `target`.
+            What separates several labels of a text in the column `target`. Labels from files are strings, without
+            blanks around them: 1 is ``"1"``, true is ``"true"``.
         format : {"auto", "csv", "tsv", "jsonl", "lines"}
             Of a file; ``"auto"`` goes by its name. What is called Parquet is Parquet.
         header : bool, optional

@@ -15,7 +15,7 @@ from sparsenet.data import DataError, iter_table
 from sparsenet.data.errors import quoted
 from sparsenet.data.formats import TableFormat, table_format
 from sparsenet.data.lines import Line, text_lines
-from sparsenet.data.rows import Column
+from sparsenet.data.rows import Column, is_blank, label_name
 from sparsenet.data.sources import open_source
 from sparsenet.text.inputs import LABEL, Batch, check_texts, no_label, nothing_to_learn
 
@@ -208,7 +208,7 @@ def _iter_parquet(path: str, text: Column, target: Column | None, label_delimite
 
 
 def _parquet_columns(path: str, names: list[str], text: Column, target: Column | None) -> list[str]:
-    wanted = [names[c] if isinstance(c, int) and c < len(names) else c for c in (text, target) if c is not None]
+    wanted = [names[c] if isinstance(c, int) and 0 <= c < len(names) else c for c in (text, target) if c is not None]
     for column in wanted:
         if column not in names:
             raise DataError(path, None, f"there is no column {column!r}; there are {', '.join(names)}")
@@ -240,7 +240,7 @@ def _labels(cell: Any, label_delimiter: str | None) -> list[str]:
     if isinstance(cell, str) and label_delimiter is not None:
         labels = [part for part in map(str.strip, cell.split(label_delimiter)) if part]
     else:
-        cells: Sequence[Any] = cell if isinstance(cell, list) else [] if is_missing(cell) or cell == "" else [cell]
+        cells: Sequence[Any] = cell if isinstance(cell, list) else [] if is_missing(cell) or is_blank(cell) else [cell]
         labels = [_label(label) for label in cells]
     if len(set(labels)) < len(labels):
         raise ValueError(f"holds the label {quoted(max(labels, key=labels.count))} twice")
@@ -248,6 +248,6 @@ def _labels(cell: Any, label_delimiter: str | None) -> list[str]:
 
 
 def _label(label: Any) -> str:
-    if is_missing(label) or label == "" or isinstance(label, bytes | list | dict):
+    if is_missing(label) or is_blank(label) or isinstance(label, bytes | list | dict):
         raise ValueError(f"must hold labels, texts or numbers, got {label!r}")
-    return str(label)
+    return label_name(label)
