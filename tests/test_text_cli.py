@@ -311,7 +311,27 @@ def test_a_header_that_is_trained_on_is_said_in_a_line(tmp_path):
     done = sparsenet(*train, "--header")
     assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
     predict = ["predict", tmp_path / "model", path, "--text", "0"]
-    assert [sparsenet(*predict, *more).stdout.count(b"\n") for more in ([], ["--header"])] == [5, 4]
+    done = sparsenet(*predict)
+    assert done.stdout.count(b"\n") == 5
+    said = f"sparsenet: warning: {path}: the first row, 'review', was taken for a text, and looks like a header: say "
+    assert done.stderr.decode() == f"{said}--header, or --no-header if it is none\n"
+    for option, n_texts in (("--header", 4), ("--no-header", 5)):
+        code, stdout, said = run(*predict, option)
+        assert (code, stdout.count("\n"), said) == (0, n_texts, "")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "film,a\nbook,b\nplay,c\n",
+        "a film,a\nlovely,b\na play,c\n",
+        "What a film!,a\nnot one that I would see again,b\nsome other words of this kind,c\n",
+    ],
+)
+def test_no_other_first_text_is_taken_for_a_header(trained, tmp_path, content):
+    (tmp_path / "t.csv").write_text(content)
+    code, stdout, said = run("predict", trained[0] / "model", tmp_path / "t.csv", "--text", "0")
+    assert (code, stdout.count("\n"), said) == (0, 3, "")
 
 
 def test_labels_that_would_break_a_line_are_escaped(tmp_path):

@@ -16,7 +16,7 @@ from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.formats import table_format
 from sparsenet.data.sources import open_source
 from sparsenet.text import TextClassifier
-from sparsenet.text.files import FileRules, TextFile, is_parquet, iter_texts, parted, read_texts
+from sparsenet.text.files import FileRules, TextFile, is_parquet, iter_texts, parted, read_texts, warn_of_header
 from sparsenet.text.inputs import LABEL, no_label, nothing_to_learn
 
 Column = str | int
@@ -77,7 +77,11 @@ class TextSource:
         elif table is None:
             yield from self._lines()
         else:
+            first = True
             for found in data.iter_table(self._path(), batch_rows=self.batch_rows, **rules):
+                if first:  # now: whoever reads the answers may stop before the end
+                    warn_of_header(self._path(), found.texts or [], FileRules(**rules), table)
+                first = False
                 yield found.texts or []
 
     def _lines(self) -> Iterator[list[str]]:

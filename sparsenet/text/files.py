@@ -26,6 +26,7 @@ BATCH_CHARACTERS = 1 << 19
 _BLANK = re.compile(r"[ \t\v\f\r]")
 #: What columns are called: up to three words.
 _NAME = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+){0,2}")
+_TAKEN = "was taken for a text, and looks like a header: say header=True, or header=False if it is none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +127,20 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
 
 
 def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
-    positions = all(isinstance(column, int) for column in (rules.text, rules.target))
+    positions = all(isinstance(column, int) for column in (rules.text, rules.target) if column is not None)
     return positions and rules.header is None and table != "jsonl"
+
+
+def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | None) -> None:
+    """Point out that the first of some texts, without labels to tell by, looks like the name of their column.
+
+    It reads like one and has fewer words than any other: short texts among short ones are none.
+    """
+    if len(texts) <= 2 or not _NAME.fullmatch(texts[0]) or not _may_have_missed_a_header(rules, table):
+        return
+    n_words = len(texts[0].split())
+    if all(len(text.split()) > n_words for text in texts[1:]):
+        warnings.warn(f"{file_name(path)}: the first row, {quoted(texts[0])}, {_TAKEN}", UserWarning, stacklevel=2)
 
 
 class FirstRow:
@@ -154,7 +167,7 @@ class FirstRow:
     def __str__(self) -> str:
         """Say what to do."""
         row = f"the first row, {quoted(self._text)} with the label {quoted(self._labels[0])} that no other row has,"
-        return f"{row} was taken for a text, and looks like a header: say header=True, or header=False if it is none"
+        return f"{row} {_TAKEN}"
 
 
 def _iter_fasttext(path: str) -> Iterator[Batch]:
