@@ -65,7 +65,15 @@ def listed(y: Any) -> Any:
 def _plain(y: Any) -> Any:
     """Turn whatever claims to be an array into one; lists stay, since their rows may differ in length."""
     y = listed(y)
+    _refuse_masked(y)
     return np.asarray(y) if hasattr(y, "__array__") and not hasattr(y, "tocsr") else y
+
+
+def _refuse_masked(y: Any) -> None:
+    """Refuse labels that a mask hides: an array without the mask would show what lies below it."""
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        row = int(np.argwhere(np.ma.getmaskarray(y))[0, 0])
+        raise ValueError(f"y is masked in row {row}: every row needs a label; drop the row")
 
 
 def _is_bit(value: Any) -> bool:

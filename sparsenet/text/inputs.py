@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,9 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
         texts = np.asarray(texts)[:, 0]
     elif len(shape) != 1:
         raise ValueError(f"{name} must be one column of texts, got the shape {shape}: pass one, as X['text']")
+    if isinstance(texts, set | frozenset | Mapping):
+        problem = f"must be a sequence of texts, got a {type(texts).__name__}"
+        raise ValueError(f"{name} {problem}: pass a list, whose order labels can follow")
     if not isinstance(texts, Iterable):
         raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}")
     found = _listed(texts)
