@@ -103,7 +103,12 @@ def test_several_labels_a_text():
     answers = model.predict(both)
     assert np.mean([sorted(a) == b for a, b in zip(answers, y, strict=True)]) > 0.95
     assert model.score(both, y) > 0.97
-    assert model.predict_proba(both).shape == (300, 3)
+    found, scores = model.predict_proba(both), model.decision_function(both)
+    assert found.shape == (300, 3)
+    orders = np.argsort(-scores, axis=1, kind="stable")
+    best_first = [[model.classes_[i] for i in order if row[i] > 0.5] for order, row in zip(orders, found, strict=True)]
+    assert answers == best_first
+    assert any(own != sorted(own) for own in best_first)
 
 
 @pytest.mark.parametrize("kind", ["array", "object", "series", "frame column", "tuple", "bytes", "generator"])

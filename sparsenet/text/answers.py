@@ -37,7 +37,7 @@ class Answers(Protocol):
         """Return the k best labels and their probabilities, (n, k) each, best first."""
 
     def above_half(self, texts: list[str], threads: int) -> tuple[I32, I64]:
-        """Return the labels of a probability above one half, and row pointers."""
+        """Return the labels of a probability above one half, best first, and row pointers."""
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
         """Return the probability of every label, (n, n_labels)."""
@@ -91,7 +91,8 @@ class LinearAnswers:
         model, labels, counts = self.model, [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for scores in self._blocks(texts, threads):
             above = model.steepness * scores + np.float32(model.shift) > 0
-            labels.append(np.nonzero(above)[1].astype(np.int32))
+            rows, found = np.nonzero(above)
+            labels.append(found[np.lexsort((-scores[rows, found], rows))].astype(np.int32))
             counts.append(above.sum(axis=1))
         return np.concatenate(labels), np.cumsum(np.concatenate(counts))
 

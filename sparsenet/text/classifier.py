@@ -197,7 +197,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     # --- answers ---
 
     def predict(self, X: Any) -> Any:
-        """Return the best label of each text (n,), or its labels of a probability above one half, as y came."""
+        """Return the best label of each text (n,), or, as y came, its labels of a probability above one half.
+
+        Where y came as lists, the best label stands first in its list.
+        """
         fitted, texts = self._checked(), check_texts(X)
         if fitted.exclusive:
             return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
