@@ -335,7 +335,7 @@ def test_no_other_first_text_is_taken_for_a_header(trained, tmp_path, content):
 
 
 def test_labels_that_would_break_a_line_are_escaped(tmp_path):
-    path, odd = tmp_path / "t.jsonl", "a\tb\nc\r\\d:e"
+    path, odd = tmp_path / "t.jsonl", "a\tb\nc\r\\d:e\x1b[2J\x07\x9b\x00"
     path.write_text(
         "".join(json.dumps({"text": t, "label": y}) + "\n" for t, y in [("one two", odd), ("three", "x")] * 9)
     )
@@ -344,7 +344,7 @@ def test_labels_that_would_break_a_line_are_escaped(tmp_path):
     cells = [line.split("\t") for line in lines[:-1]]
     assert [len(row) for row in cells] == [2, 2]
     names = [row[0].rpartition(":")[0] for row in cells]
-    assert names == ["a\\tb\\nc\\r\\\\d:e", "x"]
+    assert names == ["a\\tb\\nc\\r\\\\d:e\\x1b[2J\\x07\\x9b\\x00", "x"]
     jsonl = sparsenet("predict", tmp_path / "m", "--format", "jsonl", stdin=b"one\n").stdout
     assert json.loads(jsonl)["labels"][0] == odd
 

@@ -110,6 +110,17 @@ def test_renderings():
     assert fitted().explain("").to_html()
 
 
+def test_a_terminal_obeys_no_text():
+    odd = "a\x1b]0;title\x07b\x9b2Jc\x7f"
+    model = TextClassifier(random_state=0).fit(["goal\x1b\x07kick", "soup"] * 5, [odd, "food"] * 5)
+    found = model.explain("goal\x1b\x07kick,\n\tgo\x9bal", odd)
+    assert str(found).startswith(r"a\x1b]0;title\x07b\x9b2Jc\x7f: ")
+    coloured = re.sub(r"\x1b\[[0-9;]*m", "", found.terminal())
+    assert coloured == "goal\\x1b\\x07kick,\n\tgo\\x9bal"
+    for shown in (str(found), coloured):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
+
+
 def test_a_label_that_is_unknown_is_refused():
     with pytest.raises(ValueError, match="label must be one of the 3 in classes_, got 'tennis'"):
         fitted().explain("a goal", "tennis")

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from sparsenet import data, kernels, metrics, storage
 from sparsenet._machine import default_threads
+from sparsenet._printing import CONTROLS
 from sparsenet.cli.reporting import say
 from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
 from sparsenet.estimators import ExtremeClassifier
@@ -27,7 +28,7 @@ F32 = NDArray[np.float32]
 #: Where recall is measured.
 RECALL_AT = 100
 #: What a label in TSV must not hold, and what stands for it.
-ESCAPES = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"})
+ESCAPES = CONTROLS | str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"})
 
 
 # --- training ---
@@ -219,7 +220,7 @@ def predict(
 
 
 def as_tsv(labels: list[Any], probabilities: list[float]) -> str:
-    """Write an answer as ``label:probability``, separated by tabs; what would break the line is escaped."""
+    """Write an answer as ``label:probability``, by tabs; what would break the line, or a terminal obey, is escaped."""
     pairs = zip(labels, probabilities, strict=True)
     return "\t".join(f"{str(label).translate(ESCAPES)}:{p:.6g}" for label, p in pairs) + "\n"
 

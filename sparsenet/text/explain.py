@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet._printing import printable
 from sparsenet.text.featuriser import FeatureRules, encode, extract, unicode_table
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_texts
@@ -86,18 +87,23 @@ class Explanation:
         return found
 
     def __str__(self) -> str:
-        """Return a table of the largest parts, for a terminal."""
-        lines = [f"{self.label}: {self.score:+.3f} (probability {self.probability:.3f})"]
+        r"""Return a table of the largest parts, for a terminal; control characters are shown as ``\xNN``."""
+        # Of names of parts nothing is to be feared: control characters end words.
+        lines = [f"{printable(str(self.label))}: {self.score:+.3f} (probability {self.probability:.3f})"]
         lines += [f"  {part.score:+.3f}  {part.name}" for part in self.parts[:20]]
         rest = sum(part.score for part in self.parts[20:])
         lines += [f"  {rest:+.3f}  {len(self.parts) - 20} more"] if len(self.parts) > 20 else []
         return "\n".join([*lines, f"  {self.bias:+.3f}  of every text"])
 
     def terminal(self) -> str:
-        """Return the text, on green where it speaks for the label, on red where against; white, or it may not show."""
+        r"""Return the text, on green where it speaks for the label, on red where against; white, or it may not show.
+
+        Its control characters, but for newlines and tabs, are shown as ``\xNN``: a terminal would obey them.
+        """
+        runs = ((printable(piece, lines=True), weight, strong) for piece, weight, strong in self._runs())
         return "".join(
             f"\x1b[38;5;15;48;5;{22 if weight > 0 else 88}m{piece}\x1b[0m" if strong > 0.15 else piece
-            for piece, weight, strong in self._runs()
+            for piece, weight, strong in runs
         )
 
     def to_html(self) -> str:
