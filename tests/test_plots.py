@@ -132,10 +132,16 @@ def test_names_are_shown_as_they_are_and_shortened(tmp_path):
     assert "$x^2$_{" + ("long" * 20)[:20] + "…" in saved(figure, tmp_path / "names.png")
 
 
-def test_labels_that_the_model_does_not_know_are_misses(model):
+def test_labels_that_the_model_does_not_know_are_misses_and_counted(model, tmp_path):
     found = plots.Answers.of(model, ["a goal", "a zebra"], ["sport", "animals"])
     assert found.hits.tolist() == [True, False]
-    plots.evaluation(found)
+    said = "1 of 2 have no label that the model knows, and no row"
+    assert any(said in text for text in texts_in(plots.evaluation(found)))
+    figure = plots.confusion(model, ["a goal", "a zebra", "a yak"], ["sport", "animals", "animals"])
+    titles = [text for text in texts_in(figure) if "33.3 % of all are right" in text]
+    assert titles == ["% of each row; 33.3 % of all are right\n2 of 3 have no label that the model knows, and no row"]
+    figure.savefig(tmp_path / "unknown.png")
+    assert not any("no label" in text for text in texts_in(plots.confusion(model, ["a goal"], ["sport"])))
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,11 @@ class Answers:
         """Whether no point has several labels."""
         return bool(np.diff(self.truth.indptr).max(initial=0) <= 1)
 
+    @property
+    def n_without_label(self) -> int:
+        """How many points have no label, or none that is known."""
+        return int(np.count_nonzero(np.diff(self.truth.indptr) == 0))
+
     def confusions(self) -> Any:
         """Count the points of each true label by their best one, sparse (n_labels, n_labels)."""
         if not self.exclusive:

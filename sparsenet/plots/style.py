@@ -8,10 +8,11 @@ RIGHT, WRONG, INK, FAINT = "#1f6f8b", "#d1495b", "#222222", "#9a9a9a"
 
 
 def titled(axes: Any, title: str, words: str) -> None:
-    """Give a picture its title, and a line below that says what is seen."""
+    """Give a picture its title, and below that a line or two that say what is seen."""
     axes.set_title(words, loc="left", fontsize=8.5, color="#555555")
+    above = 20 + 11 * words.count("\n")
     axes.annotate(
-        title, (0, 1), (0, 20), xycoords="axes fraction", textcoords="offset points", weight="bold", color=INK
+        title, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points", weight="bold", color=INK
     )
     axes.spines[["top", "right"]].set_visible(False)
 
