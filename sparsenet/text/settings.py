@@ -46,6 +46,8 @@ class TextSettings:
         weight = p["class_weight"]
         if weight is not None and not isinstance(weight, Mapping):
             choice("class_weight", weight, ("balanced",), ", a dict or None")
+        for label, factor in weight.items() if isinstance(weight, Mapping) else ():
+            real(f"class_weight[{label!r}]", factor, 1e-30, 1e30)
         if isinstance(fraction, str):
             choice("validation_fraction", fraction, ("auto",), " or a share of the texts")
         return cls(
