@@ -93,7 +93,9 @@ def test_fasttext_lines_with_several_labels(tmp_path):
     ("arguments", "code", "message"),
     [
         (["--text", "nothing"], 1, "there is no column 'nothing'"),
-        (["--hidden", "8"], 2, "a model of texts has no hidden"),
+        (["--hidden", "8"], 2, "--hidden: a model of texts has none: leave it out"),
+        (["--patience", "8"], 2, "--patience: a model of texts has none: leave it out"),
+        (["--batch-size", "8"], 2, "--batch-size: a model of texts has none: leave it out"),
         (["--features", "8"], 2, "--features: the features of texts are not counted by hand"),
         (["--labels", "3"], 2, "--labels: the labels of texts are not counted by hand"),
         (["--checkpoint"], 2, "--checkpoint: a model of texts has no checkpoints"),
@@ -107,6 +109,13 @@ def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, mes
     assert done.returncode == code
     assert message in " ".join(done.stderr.decode().replace("│", " ").split())
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+def test_nothing_of_texts_can_be_seen_before(trained, command):
+    code, stdout, said = run(command, trained[0] / "model", trained[0] / "test.csv", "--exclude-seen")
+    assert (code, stdout) == (2, "")
+    assert "--exclude-seen: the features of texts are no labels" in said
 
 
 def test_options_that_texts_have_are_passed_on(trained, tmp_path):

@@ -79,8 +79,6 @@ def train(
     Ctrl-C stops: of sparse points, what was learnt so far is saved; of texts nothing is, and a model that was there
     stays as it was.
     """
-    if patience and not valid:
-        raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
     if hidden == 0 and sampler == "lsh":
         raise typer.BadParameter("lsh hashes hidden units, and --hidden 0 has none", param_hint="--sampler")
     given = {
@@ -104,13 +102,16 @@ def train(
 
         if text_sources.is_text_file(data, format, text, target, label_delimiter, header, quotes):
             if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget", "memory_limit")]:
-                raise typer.BadParameter(f"a model of texts has no {extra[0].replace('n_', '')}: leave it out")
+                name = extra[0].replace("n_", "").replace("_", "-")
+                raise typer.BadParameter("a model of texts has none: leave it out", param_hint=f"--{name}")
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
             table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
             result = texts.train(table, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
+        if patience and not valid:
+            raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
         summary = commands.train(
             Source(data, format=checks.of_points(format, "--format"), n_features=features, n_labels=labels),
             model,
@@ -152,6 +153,7 @@ def evaluate(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
+            checks.not_of_texts(exclude_seen=exclude_seen)
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
             table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
             scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
@@ -189,6 +191,7 @@ def predict(
         from sparsenet.cli.sources import Source
 
         if texts.is_text_model(model):
+            checks.not_of_texts(exclude_seen=exclude_seen)
             rules: dict[str, Any] = {"text": text, "header": header, "quotes": quotes, "batch_rows": batch_size}
             table = text_sources.texts_of(data, input_format, "--input-format", **rules)
             answers = texts.predict(model, table, k, format, threads=threads)

@@ -68,10 +68,11 @@ def not_of_texts(**given: int | None) -> None:
         "checkpoint": "a model of texts has no checkpoints",
         "resume": "a model of texts has no checkpoints to go on from",
         "compact": "a model of texts is made smaller by sparsenet compress",
+        "exclude_seen": "the features of texts are no labels that could be left out",
     }
     for name, value in given.items():
         if value:
-            raise typer.BadParameter(reasons[name], param_hint=f"--{name}")
+            raise typer.BadParameter(reasons[name], param_hint=f"--{name.replace('_', '-')}")
 
 
 def of_texts(format: str, hint: str, data: Path, *, is_table: bool, **given: str | bool | None) -> str:

@@ -41,7 +41,9 @@ def draw_confusion(axes: Any, answers: Answers, most: int) -> None:
     of = f"the {len(chosen)} of {len(answers.names):,} labels confused most; " if len(columns) > len(names) else ""
     right = f"{100 * answers.hits.mean():.1f} % of all are right"
     n_unknown = answers.n_without_label
-    unknown = f"\n{n_unknown:,} of {len(answers.best):,} have no label that the model knows, and no row" if n_unknown else ""
+    unknown = (
+        f"\n{n_unknown:,} of {len(answers.best):,} have no label that the model knows, and no row" if n_unknown else ""
+    )
     titled(axes, "Confusions", f"{of}% of each row; {right}{unknown}")
 
 
