@@ -81,6 +81,44 @@ def test_the_row_of_a_missing_value_is_named(column, found):
         ExtremeClassifier().fit(np.eye(3), column)
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "Polars", "Arrow"])
+def test_a_frame_may_hold_the_labels_too(frame):
+    whole = frame({"id": list(range(60)), "review": TEXTS, "topic": LABELS})
+    model = TextClassifier(random_state=0).fit(whole, text="review", target="topic")
+    assert model.predict_proba(TEXTS).tolist() == EXPECTED
+    usual = TextClassifier(random_state=0).fit(frame({"label": LABELS, "text": TEXTS}))
+    assert usual.predict_proba(TEXTS).tolist() == EXPECTED
+    for columns, message in (
+        ({}, "text='text' is no column of X; there are 'id', 'review', 'topic': name them, or pass y"),
+        ({"text": "review", "target": "zz"}, "target='zz' is no column of X"),
+        ({"text": "review", "target": "topic", "header": True}, "header=True is for files: leave it out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TextClassifier().fit(whole, **columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("text", "zz"), ("target", 1), ("label_delimiter", "|"), ("format", "csv"), ("quotes", False)]
+)
+def test_what_is_for_files_is_not_ignored(name, value):
+    with pytest.raises(ValueError, match=f"{name}={value!r} is for files".replace("|", r"\|")):
+        TextClassifier().fit(TEXTS, LABELS, **{name: value})
+
+
+def test_the_name_of_a_file_is_not_taken_for_texts(tmp_path):
+    model = TextClassifier(random_state=0).fit(TEXTS, LABELS)
+    (tmp_path / "texts").write_text("a goal")
+    for path in ("new.tsv", "NEW.parquet", tmp_path / "new", str(tmp_path / "texts")):
+        for ask in (model.predict, model.predict_proba, lambda X: model.score(X, None)):
+            with pytest.raises(
+                ValueError, match=r"X must be .* the name of a file, .*: only fit takes one; .*read_table"
+            ):
+                ask(path)
+    for text in ("a goal", str(tmp_path), "a\0goal", "x" * 10_000, b"new.tsv"):
+        with pytest.raises(ValueError, match=r"got a single one: pass \[text\]"):
+            model.predict(text)
+
+
 @pytest.mark.parametrize("y", [["a", "b", "c"], [1, 2, 3], [1.0, 2.0, 3.0], [[1, 0], [0, 1], [1, 1]]])
 def test_the_row_of_a_masked_label_is_named(y):
     """What lies below a mask is no label."""

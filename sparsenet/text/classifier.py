@@ -29,7 +29,7 @@ from sparsenet.text.explain import Explanation, explain
 from sparsenet.text.files import FileRules, iter_texts
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
-from sparsenet.text.inputs import check_any, check_lengths, check_texts, check_weights
+from sparsenet.text.inputs import check_any, check_lengths, check_texts, check_weights, labelled_columns
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]
@@ -151,9 +151,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Parameters
         ----------
         X : sequence of str, or a path
-            Texts: a list, an array, a column of a data frame. Or a CSV, TSV, JSONL or Parquet file with columns `text`
-            and `target`, or a text file whose lines begin with ``__label__NAME``, as fastText has them. A file is read
-            piece by piece: its text is never in memory as a whole.
+            Texts: a list, an array, a column of a data frame; without y, a frame of pandas, Polars or Arrow with the
+            columns `text` and `target`. Or a CSV, TSV, JSONL or Parquet file with such columns, or a text file whose
+            lines begin with ``__label__NAME``, as fastText has them. A file is read piece by piece: its text is never
+            in memory as a whole.
         y : labels
             One a text, a list of labels for each, either maybe from a generator, or an indicator of shape
             (n, n_labels); not with a file.
@@ -168,15 +169,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             Whether fields of CSV or TSV may be in double quotes; by default in TSV too, if they end in their line.
         """
         settings, seed, threads = self._settings(), run_seed(self.random_state), self._threads()
+        about: dict[str, Any] = {"label_delimiter": label_delimiter, "header": header, "quotes": quotes}
         if isinstance(X, str | Path):
             if y is not None:
                 raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
             choice("format", format, ("auto", *get_args(TableFormat), "lines"))
-            columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-            read = partial(iter_texts, X, FileRules(**columns, format=format, header=header, quotes=quotes))
+            read = partial(iter_texts, X, FileRules(text=text, target=target, format=format, **about))
             return self._adopt(*fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads))
-        if y is None:
-            raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+        X, y = labelled_columns(X, y, text, target, about | {"format": None if format == "auto" else format})
         return self._adopt(*fit(Corpus.of_texts(check_texts(X), y, settings, threads), settings, seed, threads))
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:

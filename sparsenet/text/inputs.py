@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from sparsenet._validation import is_missing
 from sparsenet.batches import Rows
 from sparsenet.data import DataError
+from sparsenet.data.formats import table_format
+from sparsenet.data.rows import Column
 
 #: What labels begin with in lines of text.
 LABEL = "__label__"
@@ -29,8 +32,8 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
 
     Bytes are taken for UTF-8, and what is no UTF-8 in them reads as U+FFFD.
     """
-    if isinstance(texts, str | bytes):
-        raise ValueError(f"{name} must be a sequence of texts, got a single one: pass [text]")
+    if isinstance(texts, str | bytes | os.PathLike):
+        raise ValueError(f"{name} must be a sequence of texts, got {_single(texts)}")
     shape: tuple[int, ...] = getattr(texts, "shape", (0,))
     if len(shape) == 2 and shape[1] == 1:  # a frame of one column
         texts = np.asarray(texts)[:, 0]
@@ -46,6 +49,37 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
         if type(text) is not str:
             found[row] = _as_text(text, row, name)
     return found
+
+
+def _single(text: str | bytes | os.PathLike[Any]) -> str:
+    """Say what to do with a single text, or with a path, which `fit` alone takes."""
+    path = os.fspath(text)
+    is_table = isinstance(path, str) and (table_format(path) is not None or path.lower().endswith((".parquet", ".pq")))
+    if isinstance(text, os.PathLike) or is_table or (isinstance(text, str) and os.path.isfile(text)):
+        read = "sparsenet.data.read_table and pandas.read_parquet read such a file, evaluate and predict of the command"
+        return f"the name of a file, {path!r}: only fit takes one; {read} line measure and answer one"
+    return "a single one: pass [text]"
+
+
+def labelled_columns(X: Any, y: Any, text: Column, target: Column, more: dict[str, Any]) -> tuple[Any, Any]:
+    """Return texts and labels: y as it is, or, if that is None, two columns of a data frame; `more` is about files."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", ()))) if y is None else []
+    columns = {"text": (text, "text"), "target": (target, "label")}
+    unused = {name: value for name, value in more.items() if value is not None}
+    unused |= {} if names else {name: asked for name, (asked, default) in columns.items() if asked != default}
+    if unused:
+        name, value = next(iter(unused.items()))
+        known = "for files" if name in more else "for files, and data frames without y"
+        raise ValueError(f"{name}={value!r} is {known}: leave it out, or pass such an X")
+    if y is not None:
+        return X, y
+    if not names:
+        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+    for name, (column, _) in columns.items():
+        if column not in names:
+            found = ", ".join(map(repr, names))
+            raise ValueError(f"{name}={column!r} is no column of X; there are {found}: name them, or pass y")
+    return X[text], X[target]
 
 
 def _listed(texts: Iterable[Any]) -> list[Any]:
