@@ -130,6 +130,24 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
     return checked
 
 
+def check_names(known: NDArray[Any], labels: NDArray[Any], indptr: NDArray[np.int64]) -> None:
+    """Refuse a name of a label that no file can hold, before training and not when the model is saved."""
+    for name in known.tolist() if known.dtype.kind in "OU" else ():
+        if isinstance(name, str) and not is_unicode(name):
+            found = np.flatnonzero(labels == name)
+            row = f" in row {np.searchsorted(indptr, found[0], side='right') - 1}" if len(found) else ""
+            raise ValueError(f"label {name!a}{row} has half of a surrogate pair, which no file can hold: replace it")
+
+
+def is_unicode(text: str) -> bool:
+    """Tell what UTF-8 can hold from strings with half of a surrogate pair, as escapes of JSON may give."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_missing(value: Any) -> bool:
     """Tell None, NaN, NaT and pandas' NA, which refuses to be compared, from a value."""
     try:

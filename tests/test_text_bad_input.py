@@ -6,6 +6,7 @@ Each file goes through the classifier and through the command line, which must s
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import subprocess
 import sys
@@ -33,10 +34,10 @@ def run(*arguments, stdin: bytes = b"") -> tuple[int, str, str]:
     return done.exit_code, done.stdout, " ".join(done.stderr.replace("│", " ").split())
 
 
-def sparsenet(*arguments, stdin: bytes = b"") -> subprocess.CompletedProcess:
-    """Run a command that is to succeed in a process of its own, with a pipe for stdin."""
+def sparsenet(*arguments, stdin: bytes = b"", check: bool = True) -> subprocess.CompletedProcess:
+    """Run a command, that is to succeed if `check`, in a process of its own, with a pipe for stdin."""
     command = [sys.executable, "-m", "sparsenet", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=300 * PATIENCE, check=True)
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=300 * PATIENCE, check=check)
 
 
 def as_lines(rows: list[tuple[str, str]]) -> str:
@@ -81,6 +82,27 @@ WRONG = {
     "a line without a label": ("t.txt", as_lines([("a", "x")]) + "b\n", "line 2: the text has no label"),
     "a label without a name": ("t.txt", as_lines([("a", "x"), ("b", "")]), "line 2: a label has no name"),
     "Latin 1 in a line": ("t.txt", as_lines([("a", "x")]).encode() + b"__label__x \xe9\n", "line 2: byte 0xe9"),
+    "half of a pair": ("t.jsonl", as_jsonl([ROW, {**ROW, "label": "a\ud800"}]), r"line 2: label 'a\ud800' has half of"),
+    "an array of JSON": ("t.json", json.dumps([ROW]), "JSON is read an object a line, with format='jsonl'; jq -c"),
+    "an array of lines": (
+        "t.jsonl",
+        "[\n" + as_jsonl([ROW]) + "]\n",
+        "line 1: broken JSON: Expecting value at column 2; ",
+    ),
+    "an array in a line": ("t.jsonl", json.dumps([ROW]) + "\n", "jq -c '.[]' makes that of an array"),
+    "semicolons": (
+        "t.csv",
+        GOOD.replace(",", ";"),
+        "its fields seem to be separated by ';': write it anew with commas",
+    ),
+    "tabs in CSV": ("t.csv", GOOD.replace(",", "\t"), r"separated by '\t': read it with format='tsv'"),
+    "commas in TSV": ("t.tsv", GOOD, "separated by ',': read it with format='csv'"),
+    "Parquet of another name": (
+        "t.csv",
+        b"PAR1\x00\xff",
+        "this is Parquet, of which the end is read first: name a file",
+    ),
+    "Parquet of no name": ("t", b"PAR1\x00\xff", "this is Parquet, of which the end is read first"),
     "no Parquet": ("t.parquet", "text,label\n", "is no Parquet file, or a damaged one"),
 }
 
@@ -118,6 +140,15 @@ def test_a_file_to_measure_on_is_named_too(trained, kind):
     assert message in said
 
 
+def test_json_is_not_answered_a_line_at_a_time(trained):
+    (trained / "t.json").write_text(json.dumps([ROW]))
+    code, out, said = run("predict", trained / "model", trained / "t.json")
+    assert (code, out) == (1, "")
+    assert (
+        "t.json: JSON is read an object a line, with --input-format jsonl; jq -c '.[]' makes that of an array" in said
+    )
+
+
 def test_damage_within_a_parquet_file_is_named(tmp_path):
     path = tmp_path / "t.parquet"
     pd.DataFrame({"text": TEXTS, "label": LABELS}).to_parquet(path)
@@ -133,7 +164,40 @@ def test_damage_within_a_parquet_file_is_named(tmp_path):
         TextClassifier().fit(path)
 
 
+@pytest.mark.parametrize("labels", [["x", "y", "a\udcff"], [["x"], [], ["x", "a\udcff"]]])
+def test_half_of_a_pair_in_a_label_is_refused_before_training(labels):
+    message = r"label 'a\\udcff' in row 2 has half of a surrogate pair"
+    with pytest.raises(ValueError, match=message):
+        TextClassifier().fit(["one", "two", "three"], labels)
+    model = TextClassifier(random_state=0).fit(
+        ["one", "two", "three"], [["x"]] * 3 if labels[0] == ["x"] else ["x"] * 3
+    )
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(["one", "two", "three"], labels)
+    with pytest.raises(ValueError, match=r"label 'a\\udcff' has half"):
+        TextClassifier().partial_fit(["one"], ["x"], classes=["x", "a\udcff"])
+
+
+def test_columns_that_seem_to_be_swapped_are_said(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(GOOD)
+    code, out, said = run("train", path, "--text", "label", "--target", "text", "--model", tmp_path / "model")
+    assert (code, out[:8]) == (0, "60 texts")
+    assert said.startswith("sparsenet: warning: ")
+    assert said.endswith(" of 60 texts have a label of their own: is --target the right column?")
+
+
 # --- from a pipe ---
+
+
+def test_parquet_through_a_pipe_is_refused(trained):
+    frame = io.BytesIO()
+    pd.DataFrame({"text": TEXTS, "label": LABELS}).to_parquet(frame)
+    model = trained / "model"
+    for command in (["train", "-", "--model", trained / "other"], ["evaluate", model, "-"], ["predict", model]):
+        done = sparsenet(*command, stdin=frame.getvalue(), check=False)
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"sparsenet: error: <stdin>: this is Parquet, of which the end is read first: name a file" in done.stderr
 
 
 def test_a_pipe_is_read_in_every_format(trained):

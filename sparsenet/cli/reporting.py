@@ -61,7 +61,7 @@ def in_options(text: str, format_option: str = "--format") -> str:
     """
     for argument, option in _OPTIONS.items():
         text = re.sub(argument, option, text)
-    return text.replace("format= ", f"{format_option} ")
+    return re.sub(r"\bformat='(\w+)'", rf"{format_option} \1", text).replace("format= ", f"{format_option} ")
 
 
 def _fail(error: Exception, format_option: str) -> NoReturn:

@@ -14,9 +14,20 @@ from sparsenet import data
 from sparsenet.cli import checks
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.formats import table_format
+from sparsenet.data.lines import NO_PARQUET, PARQUET
+from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import open_source
 from sparsenet.text import TextClassifier
-from sparsenet.text.files import FileRules, TextFile, is_parquet, iter_texts, parted, read_texts, warn_of_header
+from sparsenet.text.files import (
+    FileRules,
+    TextFile,
+    is_json,
+    is_parquet,
+    iter_texts,
+    parted,
+    read_texts,
+    warn_of_header,
+)
 from sparsenet.text.inputs import LABEL, no_label, nothing_to_learn
 
 Column = str | int
@@ -74,6 +85,8 @@ class TextSource:
         if is_parquet(self.path):
             for batch in iter_texts(self.path, FileRules(**rules)):
                 yield batch.texts
+        elif self.format == "auto" and is_json(self.path):
+            raise data.DataError(self._path(), None, JSON_LINES)
         elif table is None:
             yield from self._lines()
         else:
@@ -93,6 +106,8 @@ class TextSource:
             ) as blocks,
         ):
             for block in blocks:
+                if block.first_line == 1 and block.text[: len(PARQUET)].tobytes() == PARQUET:
+                    raise data.DataError(source.name, None, NO_PARQUET)
                 lines = block.text.tobytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
                 yield [parted(line.removesuffix("\r"))[0] for line in lines]
 
@@ -106,7 +121,7 @@ class TextSource:
             "text": self._column(self.text),
             "target": self._column(self.target),
             "label_delimiter": self.label_delimiter,
-            "format": self._table() or "lines",
+            "format": self._table() or ("auto" if is_json(self.path) and self.format == "auto" else "lines"),
             "header": self.header,
             "quotes": self.quotes,
         }
@@ -143,7 +158,7 @@ def is_text_file(path: Path, format: str = "auto", *columns: str | bool | None) 
     """Tell a table, or lines with labels as fastText has them, from a file of sparse points."""
     if format != "auto" or any(column is not None for column in columns):
         return format not in ("xmc", "svmlight")
-    if table_format(str(path)) or is_parquet(path):
+    if table_format(str(path)) or is_parquet(path) or is_json(path):
         return True
     if str(path) == "-":
         head = bytearray(sys.stdin.buffer.peek(64))  # type: ignore[union-attr]  # a pipe's buffer can do that
@@ -153,7 +168,7 @@ def is_text_file(path: Path, format: str = "auto", *columns: str | bool | None) 
         with open_source(str(path)) as source:
             head = bytearray(64)
             del head[source.readinto(memoryview(head)) :]
-    return head.removeprefix(BYTE_ORDER_MARK).startswith(LABEL.encode())
+    return head.removeprefix(BYTE_ORDER_MARK).startswith((LABEL.encode(), PARQUET))
 
 
 def validation(source: TextSource, valid: Path | None) -> TextSource | TextFile | None:

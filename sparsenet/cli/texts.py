@@ -13,11 +13,15 @@ from scipy import sparse
 
 from sparsenet import kernels, storage
 from sparsenet.cli import commands
+from sparsenet.cli.reporting import say
 from sparsenet.cli.text_sources import TextSource, validation
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
 from sparsenet.text.compression import Compression
 from sparsenet.text.files import TextFile
+
+#: Of fewer texts, labels of their own say nothing about the columns.
+FEW_TEXTS = 20
 
 
 def is_text_model(path: Path) -> bool:
@@ -45,6 +49,9 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     except KeyboardInterrupt:
         raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
     model.save(model_path)
+    n_alone = int(np.count_nonzero(model.label_counts_ == 1))
+    if model.n_texts_ >= FEW_TEXTS and n_alone > model.n_texts_ // 2:
+        say(f"warning: {n_alone} of {model.n_texts_} texts have a label of their own: is --target the right column?")
     summary: dict[str, Any] = {
         "points": model.n_texts_,
         "labels": len(model.classes_),

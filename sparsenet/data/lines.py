@@ -10,6 +10,9 @@ from sparsenet.data.blocks import MAX_LINE_BYTES, line_blocks
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.sources import Source
 
+#: What a file of Parquet begins with, and what is said where it is not known for one.
+PARQUET = b"PAR1"
+NO_PARQUET = "this is Parquet, of which the end is read first: name a file whose name ends in .parquet, no pipe"
 _QUOTED = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"')
 
 
@@ -28,6 +31,8 @@ def text_lines(source: Source) -> Iterator[Line]:
 
 
 def _decoded(line: bytes, path: str, number: int) -> str:
+    if number == 1 and line.startswith(PARQUET):
+        raise DataError(path, None, NO_PARQUET)
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:

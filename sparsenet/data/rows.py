@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from sparsenet._validation import is_unicode
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.lines import Record, delimited_records, text_lines
 from sparsenet.data.sources import Source
 
 Column: TypeAlias = str | int
+#: What to do about other JSON.
+JSON_LINES = "JSON is read an object a line, with format='jsonl'; jq -c '.[]' makes that of an array"
 _LARGEST = 3.4028235677973366e38  # what rounds to infinity as a 32-bit float
 
 
@@ -81,24 +84,41 @@ def _delimited_rows(
 def _check_columns(names: list[Any], fields: list[str], path: str, number: int, columns: Columns) -> None:
     for column in columns.wanted():
         if isinstance(column, int) and not 0 <= column < len(names):
-            raise DataError(path, number, f"there is no column {column}: there are {len(names)}, counted from 0")
+            problem = f"there is no column {column}: there are {len(names)}, counted from 0"
+            raise DataError(path, number, f"{problem}{_other_delimiter(fields)}")
         if isinstance(column, str) and column not in names:
             found = ", ".join(quoted(field) for field in fields[:20])
             problem = f"there is no column {column!r}; the first row holds {found}"
-            raise DataError(path, number, f"{problem}; name the columns, or give positions if it is no header")
+            advice = _other_delimiter(fields) or "; name the columns, or give positions if it is no header"
+            raise DataError(path, number, f"{problem}{advice}")
         if isinstance(column, str) and names.count(column) > 1:
             raise DataError(path, number, f"column {column!r} is there twice; rename one, or give positions")
 
 
+def _other_delimiter(fields: list[str]) -> str:
+    """Say what a first row of a single field seems to be separated by, if there is anything."""
+    advice = {
+        "\t": "read it with format='tsv'",
+        ";": "write it anew with commas, as pandas.read_csv(path, sep=';').to_csv(path, index=False) does",
+        ",": "read it with format='csv'",
+    }
+    if len(fields) == 1:
+        for delimiter, remedy in advice.items():
+            if delimiter in fields[0]:
+                return f"; its fields seem to be separated by {delimiter!r}: {remedy}"
+    return ""
+
+
 def _json_object(text: str, path: str, number: int) -> dict[Column, Any]:
+    array = f"; {JSON_LINES}" if text.lstrip().startswith("[") else ""
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(path, number, f"broken JSON: {error.msg} at column {error.colno}") from None
+        raise DataError(path, number, f"broken JSON: {error.msg} at column {error.colno}{array}") from None
     except (ValueError, RecursionError) as error:  # a number of too many digits; nested too deeply
         raise DataError(path, number, f"JSON that cannot be read: {error}") from None
     if not isinstance(found, dict):
-        raise DataError(path, number, f"expected a JSON object, found {quoted(text)}")
+        raise DataError(path, number, f"expected a JSON object, found {quoted(text)}{array}")
     return found
 
 
@@ -152,7 +172,10 @@ class _Cells:
         if is_blank(label) or not isinstance(label, str | int | float) or label != label:
             found = quoted(json.dumps(label))
             raise self._error(f"{column!r} must hold labels, texts or numbers, found {found}")
-        return label_name(label)
+        name = label_name(label)
+        if not is_unicode(name):
+            raise self._error(f"label {name!a} has half of a surrogate pair, which no file can hold: replace it")
+        return name
 
     def _number_in(self, column: Column) -> float:
         cell = self._cell(column)

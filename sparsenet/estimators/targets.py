@@ -19,7 +19,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from sparsenet._machine import available_memory
-from sparsenet._validation import check_indicator, is_missing
+from sparsenet._validation import check_indicator, check_names, is_missing
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import in_words
 
@@ -113,6 +113,7 @@ class Target:
             raise ValueError("classes must be passed on the first call to partial_fit: all labels that there will be")
         labels, indptr = _flatten(y, kind)
         known = _distinct(labels if classes is None else _labels(classes, "classes"))
+        check_names(known, labels, indptr)
         target = cls(kind, known, known.dtype)
         return target, target._rows(labels, indptr, drop_unknown=False)
 

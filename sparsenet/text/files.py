@@ -15,7 +15,7 @@ from sparsenet.data import DataError, iter_table
 from sparsenet.data.errors import quoted
 from sparsenet.data.formats import TableFormat, table_format
 from sparsenet.data.lines import Line, text_lines
-from sparsenet.data.rows import Column, is_blank, label_name
+from sparsenet.data.rows import JSON_LINES, Column, is_blank, label_name
 from sparsenet.data.sources import open_source
 from sparsenet.text.inputs import LABEL, Batch, check_texts, no_label, nothing_to_learn
 
@@ -92,6 +92,11 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).lower().endswith((".parquet", ".pq"))
 
 
+def is_json(path: str | os.PathLike[str]) -> bool:
+    """Tell JSON by its name, of which nobody knows whether it is an object a line."""
+    return os.fspath(path).lower().endswith(".json")
+
+
 def iter_texts(path: str | os.PathLike[str], rules: FileRules) -> Iterator[Batch]:
     """Read a file of any format that is known, a batch at a time."""
     held, n_characters = Batch([], [], []), 0
@@ -111,6 +116,8 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
     table = table_format(path) if rules.format == "auto" else rules.format
     if is_parquet(path):
         yield from _iter_parquet(path, rules.text, rules.target, rules.label_delimiter)
+    elif rules.format == "auto" and is_json(path):
+        raise DataError(path, None, JSON_LINES)
     elif table not in get_args(TableFormat):
         yield from _iter_fasttext(path)
     else:
