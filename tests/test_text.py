@@ -56,6 +56,10 @@ def test_answers_agree_with_each_other():
     assert best.shape == (len(texts), 3)
     assert model.classes_[best.indices.reshape(-1, 2)[:, 0]].tolist() == labels.tolist()
     np.testing.assert_allclose(best.data.reshape(-1, 2)[:, 0], probabilities.max(axis=1))
+    names, sure = model.topk(texts, k=2)
+    assert names.tolist() == model.classes_[best.indices.reshape(-1, 2)].tolist()
+    assert sure.tolist() == best.data.reshape(-1, 2).tolist()
+    assert [part.shape for part in model.topk(texts, k=9)] == [(len(texts), 3)] * 2
     assert model.decision_function(texts).shape == (len(texts), 3)
 
 
@@ -73,6 +77,7 @@ def test_no_text_at_all_has_no_answers():
     assert model.predict([]).shape == (0,)
     assert model.predict_proba([]).shape == (0, 3)
     assert model.predict_topk([]).shape == (0, 3)
+    assert [part.shape for part in model.topk([], k=2)] == [(0, 2)] * 2
 
 
 @pytest.mark.parametrize("threads", [2, 4])
@@ -227,7 +232,7 @@ def test_score_weighs_texts_and_counts_unknown_labels_as_misses():
 
 
 def test_answers_before_fit_are_refused():
-    for method in ("predict", "predict_proba", "predict_topk", "decision_function"):
+    for method in ("predict", "predict_proba", "topk", "predict_topk", "decision_function"):
         with pytest.raises(NotFittedError):
             getattr(TextClassifier(), method)(["text"])
     with pytest.raises(NotFittedError):

@@ -64,6 +64,7 @@ def test_answers_agree_with_each_other(model):
     assert [model.predict_one(text) for text in texts] == labels.tolist()
     best = model.predict_topk(texts, k=3)
     np.testing.assert_allclose(best.data.reshape(-1, 3), -np.sort(-probabilities, axis=1)[:, :3], rtol=1e-5)
+    assert model.topk(texts, k=3)[0][:, 0].tolist() == labels.tolist()
     assert model.classes_[model.decision_function(texts).argmax(axis=1)].tolist() == labels.tolist()
 
 

@@ -215,11 +215,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict_topk(self, X: Any, k: int = 5) -> csr_array:
         """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""
-        n_labels = len(self._checked().target.classes)
-        k = min(integer("k", k, 1), n_labels)
-        labels, values = self._fitted.answers.topk(check_texts(X), k, self._threads())
-        shape = (len(labels), n_labels)
-        return csr_array((values.reshape(-1), labels.reshape(-1), np.arange(len(labels) + 1) * k), shape=shape)
+        labels, values = self._best(X, k)
+        (n, k), n_labels = labels.shape, len(self.classes_)
+        return csr_array((values.reshape(-1), labels.reshape(-1), np.arange(n + 1) * k), shape=(n, n_labels))
+
+    def topk(self, X: Any, k: int = 5) -> tuple[NDArray[Any], F32]:
+        """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is cut to n_labels."""
+        labels, values = self._best(X, k)
+        return self.classes_[labels], values
 
     def predict_proba(self, X: Any) -> F32:
         """Return calibrated probabilities, (n, n_labels); of exclusive labels, those of a text sum to one."""
@@ -273,6 +276,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return persistence.unpack(cls, *storage.load(path))
 
     # --- within ---
+
+    def _best(self, X: Any, k: int) -> tuple[NDArray[np.int32], F32]:
+        fitted = self._checked()
+        k = min(integer("k", k, 1), len(fitted.target.classes))
+        return fitted.answers.topk(check_texts(X), k, self._threads())
 
     def _settings(self) -> TextSettings:
         return TextSettings.of(self.get_params(deep=False))
