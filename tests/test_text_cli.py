@@ -127,6 +127,37 @@ def test_options_that_texts_have_are_passed_on(trained, tmp_path):
     assert (model.memory_limit, model.epochs) == ("1GB", 3)
 
 
+OF_TEXTS = {"--cost": "0.5", "--word-ngrams": "1", "--char-ngrams": "2-4", "--class-weight": "balanced"}
+OF_TEXTS |= {"--method": "linear", "--validation-fraction": "0.2"}
+
+
+def test_settings_of_texts_are_passed_on(trained, tmp_path):
+    arguments = [word for option in OF_TEXTS.items() for word in option]
+    train = ["train", trained[0] / "train.csv", *COLUMNS, "--model", tmp_path / "model"]
+    assert run(*train, *arguments)[0] == 0
+    settings = ("cost", "word_ngrams", "char_ngrams", "class_weight", "method", "validation_fraction")
+    found = TextClassifier.load(tmp_path / "model")
+    assert [getattr(found, name) for name in settings] == [0.5, 1, (2, 4), "balanced", "linear", 0.2]
+    for given, expected in (("none", None), ("auto", "auto"), ("4", (4, 4))):
+        assert run(*train, "--char-ngrams", given)[0] == 0
+        assert TextClassifier.load(tmp_path / "model").char_ngrams == expected
+
+
+@pytest.mark.parametrize("option", OF_TEXTS)
+def test_settings_of_texts_are_none_of_points(tmp_path, option):
+    (tmp_path / "points.txt").write_text("0 0:1\n1 1:1\n" * 9)
+    code, _, said = run("train", tmp_path / "points.txt", "--model", tmp_path / "m", option, OF_TEXTS[option])
+    assert code == 2
+    assert f"{option}: is for texts, these are sparse points" in said
+
+
+@pytest.mark.parametrize("given", ["5-3", "0-2", "65", "3-", "words", ""])
+def test_lengths_that_are_none_are_refused(tmp_path, given):
+    code, _, said = run("train", tmp_path / "t.csv", "--model", tmp_path / "m", "--char-ngrams", given)
+    assert code == 2
+    assert "expected lengths from 1 to 64 such as 3-5, auto or none" in said
+
+
 def test_a_format_that_was_said_changes_nothing_else(trained, tmp_path, monkeypatch):
     folder, _ = trained
     plain = tmp_path / "train"

@@ -67,6 +67,12 @@ def train(
     checkpoint: options.Checkpoint = None,
     resume: options.Resume = False,
     compact: options.Compact = False,
+    cost: options.Cost = None,
+    word_ngrams: options.WordNgrams = None,
+    char_ngrams: options.CharNgrams = None,
+    class_weight: options.ClassWeight = None,
+    method: options.Method = None,
+    validation_fraction: options.ValidationFraction = None,
     text: options.TextColumn = None,
     target: options.TargetColumn = None,
     label_delimiter: options.LabelDelimiter = None,
@@ -81,7 +87,7 @@ def train(
     """
     if hidden == 0 and sampler == "lsh":
         raise typer.BadParameter("lsh hashes hidden units, and --hidden 0 has none", param_hint="--sampler")
-    given = {
+    given: dict[str, Any] = {
         "epochs": epochs,
         "hidden": hidden,
         "batch_size": batch_size,
@@ -95,7 +101,15 @@ def train(
         "memory_limit": memory_limit,
         "n_jobs": threads,
     }
-    given = {name: value for name, value in given.items() if value is not None}
+    of_texts: dict[str, Any] = {
+        "cost": cost,
+        "word_ngrams": word_ngrams,
+        "char_ngrams": char_ngrams,
+        "class_weight": class_weight,
+        "method": method,
+        "validation_fraction": validation_fraction,
+    }
+    given, of_texts = ({name: x for name, x in own.items() if x is not None} for own in (given, of_texts))
     with errors_reported():
         from sparsenet.cli import commands, text_sources, texts
         from sparsenet.cli.sources import Source
@@ -104,12 +118,15 @@ def train(
             if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget", "memory_limit")]:
                 name = extra[0].replace("n_", "").replace("_", "-")
                 raise typer.BadParameter("a model of texts has none: leave it out", param_hint=f"--{name}")
+            if char_ngrams is not None:
+                of_texts["char_ngrams"] = checks.char_ngrams(char_ngrams)
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
             table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
-            result = texts.train(table, model, valid, given | {"random_state": seed})
+            result = texts.train(table, model, valid, given | of_texts | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
+        checks.not_of_points(of_texts)
         if patience and not valid:
             raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
         summary = commands.train(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -50,6 +51,32 @@ def ranks(text: str) -> str:
     if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MOST for word in words):
         raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}")
     return text
+
+
+def lengths(text: str | None) -> str | None:
+    """Refuse what does not say how long runs of characters are."""
+    match = re.fullmatch(r"(\d{1,2})(?:-(\d{1,2}))?", text) if text not in (None, "auto", "none") else None
+    if text in (None, "auto", "none") or (match and 1 <= int(match[1]) <= int(match[2] or match[1]) <= 64):
+        return text
+    raise typer.BadParameter(f"expected lengths from 1 to 64 such as 3-5, auto or none, got {text!r}")
+
+
+def char_ngrams(text: str) -> str | tuple[int, int] | None:
+    """Return what `lengths` let pass as a classifier takes it.
+
+    >>> char_ngrams("3-5"), char_ngrams("4"), char_ngrams("none")
+    ((3, 5), (4, 4), None)
+    """
+    if text in ("auto", "none"):
+        return text if text == "auto" else None
+    low, _, high = text.partition("-")
+    return int(low), int(high or low)
+
+
+def not_of_points(given: Mapping[str, object]) -> None:
+    """Refuse settings that only texts have."""
+    for name in given:
+        raise typer.BadParameter("is for texts, these are sparse points", param_hint=f"--{name.replace('_', '-')}")
 
 
 def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:

@@ -158,3 +158,34 @@ Checkpoint = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")]
 Compact = Annotated[bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]
+
+# --- of train alone, for texts ---
+
+Cost = Annotated[
+    float | None,
+    typer.Option(min=1e-6, max=1e6, help="Of texts: of an error, lower for noisy labels.", show_default="1"),
+]
+WordNgrams = Annotated[
+    int | None, typer.Option(min=1, max=8, help="Of texts: runs of up to so many words.", show_default="2")
+]
+CharNgrams = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOW-HIGH|auto|none",
+        callback=checks.lengths,
+        help="Of texts: lengths of runs of characters in words.",
+        show_default="3-5; none of more than 8 MiB",
+    ),
+]
+ClassWeight = Annotated[
+    Literal["balanced"] | None,
+    typer.Option(help="Of texts: rarer labels weigh more in training.", show_default="all texts weigh the same"),
+]
+Method = Annotated[
+    Literal["auto", "linear", "network"] | None,
+    typer.Option(help="Of texts: what learns them.", show_default="by how many labels and texts there are"),
+]
+ValidationFraction = Annotated[
+    float | None,
+    typer.Option(min=0, max=0.9, help="Of texts: the share held out to measure on.", show_default="a tenth or less"),
+]
