@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from patience import PATIENCE
 from scipy.sparse import csr_array
+from sklearn.metrics import f1_score
+from sklearn.preprocessing import MultiLabelBinarizer
 from test_text import planted
 from test_text_bad_input import run
 from test_text_files import write
@@ -60,6 +62,58 @@ def test_predict_is_a_filter(trained):
     assert [line.split(":")[0] for line in lines[:2]] == ["sport", "food"]
     assert lines[3].startswith("money:")
     assert len(lines) == 5
+
+
+@pytest.mark.parametrize("labels", [[["a"], ["b"], ["c"]], [["a", "b"], ["b"], []]], ids=["one each", "several"])
+def test_texts_are_measured_as_scikit_learn_does(tmp_path, labels):
+    texts, truth = ["one two", "three four", "five six"] * 9, labels * 9
+    model = TextClassifier(random_state=0).fit(texts, truth if [] in labels else [own[0] for own in truth])
+    model.save(tmp_path / "model")
+    asked, right = ["one two", "five three", "six six one", "four"], [labels[0], labels[1], labels[0], ["d"]]
+    rows = [json.dumps({"text": t, "label": own}) + "\n" for t, own in zip(asked, right, strict=True)]
+    (tmp_path / "t.jsonl").write_text("".join(rows))
+    code, stdout, _ = run("evaluate", tmp_path / "model", tmp_path / "t.jsonl", "--k", "2", "--json")
+    assert code == 0
+    scores = json.loads(stdout)
+    answers = model.predict(asked)
+    answers = answers if model.multilabel_ else [[own] for own in answers]
+    known = MultiLabelBinarizer().fit([*right, *answers])
+    expected, found = known.transform(right), known.transform(answers)
+    assert scores["micro_f1"] == pytest.approx(f1_score(expected, found, average="micro", zero_division=0))
+    assert scores["macro_f1"] == pytest.approx(f1_score(expected, found, average="macro", zero_division=0))
+    assert 0 < scores["macro_f1"] < scores["micro_f1"] < 1
+    assert scores.get("accuracy") == (None if model.multilabel_ else model.score(asked, [own[0] for own in right]))
+    shown = run("evaluate", tmp_path / "model", tmp_path / "t.jsonl")[1]
+    assert f"macro F1   {100 * scores['macro_f1']:6.2f}\n" in shown
+    assert ("accuracy" in shown) == (not model.multilabel_)
+
+
+def test_labels_below_a_threshold_are_left_out(trained, tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("what a goal\n\nsalt the soup for the team\n")
+    model = TextClassifier.load(trained[0] / "model")
+    names, probabilities = model.topk(path.read_text().split("\n")[:-1], 2)
+    threshold = float(np.sort(probabilities.ravel())[2])
+    ask = ["predict", trained[0] / "model", path, "--k", "2", "--threshold", f"{threshold:.9g}"]
+    code, stdout, _ = run(*ask, "--format", "jsonl")
+    assert code == 0
+    found = [json.loads(line)["labels"] for line in stdout.splitlines()]
+    pairs = zip(names, probabilities >= threshold, strict=True)
+    assert found == [own[kept].tolist() for own, kept in pairs]
+    assert sum(map(len, found)) == 4
+    lines = run("predict", trained[0] / "model", path, "--threshold", "1")[1].split("\n")
+    assert lines == [""] * 4
+
+
+def test_labels_of_points_below_a_threshold_are_left_out_too(tmp_path):
+    points = tmp_path / "points.txt"
+    points.write_text("0 0:1\n1 1:1\n2 2:1\n" * 9)
+    assert run("train", points, "--model", tmp_path / "m", "--hidden", "4")[0] == 0
+    ask = ["predict", tmp_path / "m", points, "--format", "jsonl"]
+    answers = (run(*ask, *more)[1].splitlines() for more in ([], ["--threshold", "0.5"]))
+    whole, part = ([json.loads(line) for line in lines] for lines in answers)
+    assert [own["labels"][:1] for own in whole] == [own["labels"] for own in part] != []
+    assert all(p[0] >= 0.5 > p[1] for p in (own["probabilities"] for own in whole))
 
 
 def test_predict_leaves_labels_out_whatever_blank_follows(trained):

@@ -146,7 +146,9 @@ def train(
 @app.command(epilog="Example:  sparsenet evaluate tagger test.txt.xz --k 1,3,5 --json")
 def evaluate(
     model: options.Model,
-    data: Annotated[Path, typer.Argument(metavar="TEST", help="Labelled points; - for stdin.", show_default=False)],
+    data: Annotated[
+        Path, typer.Argument(metavar="TEST", help="Labelled points or texts; - for stdin.", show_default=False)
+    ],
     k: Annotated[
         str,
         typer.Option(callback=checks.ranks, help="Where P@k, nDCG@k and PSP@k are measured.", metavar="K,..."),
@@ -163,7 +165,10 @@ def evaluate(
     plot: options.Plot = None,
     json: options.Json = False,
 ) -> None:
-    """Measure a model on labelled points: P@k, nDCG@k, propensity-scored PSP@k and recall@100."""
+    """Measure a model on labelled points or texts: P@k, nDCG@k, propensity-scored PSP@k and recall@100.
+
+    Of texts also micro and macro F1 of the labels that predict would give and, if they have one each, accuracy.
+    """
     ks = [int(word) for word in k.split(",")]
     with errors_reported():
         from sparsenet.cli import commands, text_sources, texts
@@ -184,16 +189,18 @@ def evaluate(
 def predict(
     model: options.Model,
     data: Annotated[
-        Path, typer.Argument(metavar="[FILE|-]", help="Points, labelled or not; - for stdin.", show_default=False)
+        Path,
+        typer.Argument(metavar="[FILE|-]", help="Points or texts, labelled or not; - for stdin.", show_default=False),
     ] = Path("-"),
-    k: Annotated[int, typer.Option(min=1, max=MOST, help="Labels a point.")] = 5,
+    k: Annotated[int, typer.Option(min=1, max=MOST, help="Most labels of a point or text.")] = 5,
     format: Annotated[
         Literal["tsv", "jsonl"],
         typer.Option(
-            help='A line a point, best label first: "label:probability" by tabs, with \\t, \\n, \\r and \\\\ for such '
-            "characters in a label; or a JSON object."
+            help='A line a point or text, best label first: "label:probability" by tabs, with \\t, \\n, \\r, \\\\ and '
+            "\\xNN for control characters and backslashes in a label; or a JSON object."
         ),
     ] = "tsv",
+    threshold: options.Threshold = 0.0,
     exclude_seen: options.ExcludeSeen = False,
     batch_size: options.BatchRows = 1024,
     threads: options.Threads = None,
@@ -202,7 +209,7 @@ def predict(
     header: options.Header = None,
     quotes: options.Quotes = None,
 ) -> None:
-    """Predict the best labels of each point, in the order of the input, in memory that does not grow with it."""
+    """Predict the best labels of each point or text, in its order, in memory that does not grow with it."""
     with errors_reported("--input-format"):
         from sparsenet.cli import commands, text_sources, texts
         from sparsenet.cli.sources import Source
@@ -211,10 +218,11 @@ def predict(
             checks.not_of_texts(exclude_seen=exclude_seen)
             rules: dict[str, Any] = {"text": text, "header": header, "quotes": quotes, "batch_rows": batch_size}
             table = text_sources.texts_of(data, input_format, "--input-format", **rules)
-            answers = texts.predict(model, table, k, format, threads=threads)
+            answers = texts.predict(model, table, k, format, threads=threads, threshold=threshold)
         else:
             source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
-            answers = commands.predict(model, source, k, format, exclude_seen=exclude_seen, threads=threads)
+            about: dict[str, Any] = {"exclude_seen": exclude_seen, "threads": threads, "threshold": threshold}
+            answers = commands.predict(model, source, k, format, **about)
         for lines in answers:
             sys.stdout.write(lines)
             sys.stdout.flush()

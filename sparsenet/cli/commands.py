@@ -27,6 +27,8 @@ I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 #: Where recall is measured.
 RECALL_AT = 100
+#: Measures that go by no rank, and how people know them.
+WHOLE = {"accuracy": "accuracy", "micro_f1": "micro F1", "macro_f1": "macro F1"}
 #: What a label in TSV must not hold, and what stands for it.
 ESCAPES = CONTROLS | str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"})
 
@@ -203,20 +205,29 @@ def describe_scores(scores: Mapping[str, float]) -> str:
         if at:
             rows.setdefault(metric, []).append(f"@{k} {100 * value:6.2f}")
     lines = [f"{metric:<7}" + "  ".join(values) for metric, values in rows.items()]
+    lines += [f"{words:<11}{100 * scores[name]:6.2f}" for name, words in WHOLE.items() if name in scores]
     return "\n".join([*lines, f"{count(scores['points'], 'point')} in {scores['seconds']:.2f} s"])
 
 
 def predict(
-    model_path: Path, source: Source, k: int, format: str, *, exclude_seen: bool, threads: int | None
+    model_path: Path,
+    source: Source,
+    k: int,
+    format: str,
+    *,
+    exclude_seen: bool,
+    threads: int | None,
+    threshold: float = 0.0,
 ) -> Iterator[str]:
-    """Yield the lines of a batch of points after the other."""
+    """Yield the lines of a batch of points after the other, without labels less probable than a threshold."""
     model = _load(model_path, threads, exclude_seen)
     names = np.asarray(model.classes_)
     for batch in source.batches(model, with_labels=False):
         labels, probabilities = _best(model, batch.X, k, exclude_seen)
-        rows = zip(labels, probabilities, strict=True)
+        kept = (labels >= 0) & (probabilities >= threshold)
+        rows = zip(labels, probabilities, kept, strict=True)
         line = as_jsonl if format == "jsonl" else as_tsv
-        yield "".join(line(names[row[row >= 0]].tolist(), p[row >= 0].tolist()) for row, p in rows)
+        yield "".join(line(names[row[own]].tolist(), p[own].tolist()) for row, p, own in rows)
 
 
 def as_tsv(labels: list[Any], probabilities: list[float]) -> str:

@@ -13,7 +13,7 @@ from sparsenet.cli.checks import MOST
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of a trained model.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to stdout.")]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads.", show_default="all CPUs")]
-BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="Points that are read and scored at a time.")]
+BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="Points or texts that are read and scored at a time.")]
 Format = Annotated[
     Literal["auto", "xmc", "svmlight", "lines", "csv", "tsv", "jsonl"],
     typer.Option(
@@ -60,6 +60,10 @@ Plot = Annotated[
         help="Draw calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
         show_default=False,
     ),
+]
+Threshold = Annotated[
+    float,
+    typer.Option(min=0, max=1, help="Leave labels out that are less probable; a line may be empty then."),
 ]
 ExcludeSeen = Annotated[
     bool,

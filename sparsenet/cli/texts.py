@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from sparsenet import kernels, storage
+from sparsenet import kernels, metrics, storage
 from sparsenet.cli import commands
 from sparsenet.cli.reporting import say
 from sparsenet.cli.text_sources import TextSource, validation
@@ -114,7 +115,22 @@ def evaluate(
     # Labels that no model of these classes can name take places too, or one would be told to predict more of them.
     ranked = np.pad(ranked, ((0, 0), (0, len(position) - len(model.classes_))), constant_values=-1)
     scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
+    chosen = np.where(best.data.reshape(-1, k) > 0.5, ranked[:, :k], -1) if model.multilabel_ else ranked[:, :1]
+    scores |= decisions(truth, chosen)
+    if not model.multilabel_:
+        scores["accuracy"] = scores["P@1"] if 1 in ks else metrics.precision_at_k(truth, ranked, 1)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
+
+
+def decisions(truth: Any, chosen: NDArray[np.int32]) -> dict[str, float]:
+    """Return F1 scores of the labels that are chosen, -1 for none; the macro F1 is of all that are true or chosen."""
+    rows, places = np.nonzero(chosen >= 0)
+    found = sparse.csr_array((np.ones(len(rows), np.float32), (rows, chosen[rows, places])), shape=truth.shape)
+    seen = np.union1d(truth.indices, found.indices)
+    return {
+        "micro_f1": metrics.micro_f1(truth, found),
+        "macro_f1": metrics.macro_f1(truth[:, seen], found[:, seen]),
+    }
 
 
 def compress(
@@ -130,12 +146,14 @@ def compress(
     return report
 
 
-def predict(model_path: Path, source: TextSource, k: int, format: str, *, threads: int | None) -> Iterator[str]:
-    """Yield the lines of a batch of texts after the other."""
+def predict(
+    model_path: Path, source: TextSource, k: int, format: str, *, threads: int | None, threshold: float = 0.0
+) -> Iterator[str]:
+    """Yield the lines of a batch of texts after the other, without labels less probable than a threshold."""
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
-    k = min(k, len(model.classes_))
     line = commands.as_jsonl if format == "jsonl" else commands.as_tsv
     for texts in source.batches():
-        best = model.predict_topk(texts, k)
-        names = model.classes_[best.indices.reshape(-1, k)].tolist()
-        yield "".join(line(own, p) for own, p in zip(names, best.data.reshape(-1, k).tolist(), strict=True))
+        names, probabilities = model.topk(texts, k)
+        counts = (probabilities >= threshold).sum(axis=1)  # best first, so these are the first ones
+        rows = zip(names.tolist(), probabilities.tolist(), counts.tolist(), strict=True)
+        yield "".join(line(own[:n], p[:n]) for own, p, n in rows)
