@@ -251,8 +251,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def compress(self, max_bytes: int | str, texts: Any = None, labels: Any = None) -> Compression:
         """Make the model so small that `save` writes at most `max_bytes`, such as ``"5MB"``, and say what that cost.
 
-        The least weights are dropped, and the others rounded to fewer values; a model that is small enough stays as
-        it is. `texts` and their `labels` say how accuracy changes: they should be none of those it was trained on.
+        This model itself changes: the least weights are dropped, and the others rounded to fewer values, unless it is
+        small enough as it is. `texts` and their `labels` say how accuracy changes: they should be none of those it was
+        trained on.
 
         Examples
         --------

@@ -44,7 +44,8 @@ class Part:
     Attributes
     ----------
     name : str
-        The word, words, or piece of a word; ``^`` and ``$`` are the start and the end of the text or word.
+        The word, words, or piece of a word; ``^`` and ``$`` are the start and the end of the text or word,
+        and a piece of a word begins with ``~``.
     score : float
     spans : list of (int, int)
         Where it stands in the text.
