@@ -70,8 +70,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         ``"linear"`` trains all labels against all texts; ``"network"`` an `ExtremeClassifier` over the same features,
         some thousands of labels a step. ``"auto"``: linear, unless labels times features of all texts exceed 2e10.
     memory_limit : int, str or None
-        Bytes, or text such as ``"8GB"``, that training may use; None: what the machine has to offer. Features that
-        would take a large share of that lie in temporary files. A network needs its weights in memory.
+        Bytes, or text such as ``"8GB"``, for features and what is trained from them; None: what the machine has to
+        offer. Python, its libraries and buffers take some 250 MB beside that. Features that would take a large share of
+        it lie in temporary files. A network needs its weights in memory.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
