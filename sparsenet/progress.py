@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TextIO
 
 from tqdm import tqdm
 
 from sparsenet.training import Progress
+
+#: Seconds after which a count of parts is shown: what is done by then needs no bar.
+A_MOMENT = 1.0
+
+
+def is_wanted(verbose: bool | None) -> bool:
+    """Tell whether progress is to be shown: as the parameter `verbose` says, or else if stderr is a terminal."""
+    return sys.stderr.isatty() if verbose is None else verbose
+
+
+@contextmanager
+def parts_done(total: int, what: str, verbose: bool | None) -> Iterator[Callable[[int], object]]:
+    """Yield what is to be told how many more of `total` parts are done, and show it, if that is wanted."""
+    if not is_wanted(verbose):
+        yield lambda n: None
+        return
+    shape = "{desc} {percentage:3.0f}%|{bar}| {remaining} left"
+    with tqdm(total=total, desc=what, dynamic_ncols=True, delay=A_MOMENT, bar_format=shape, file=sys.stderr) as bar:
+        yield bar.update
 
 
 class ProgressBar:

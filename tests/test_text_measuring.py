@@ -1,4 +1,4 @@
-"""Texts that are held out: which, and that the probabilities that follow from them can be believed."""
+"""Texts that are held out, probabilities that follow from them, and progress of training."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from test_text import planted
 
-from sparsenet import TextClassifier
+from sparsenet import TextClassifier, progress
 from sparsenet.batches import Rows
-from sparsenet.text import calibration, measuring, settings
+from sparsenet.text import calibration, linear, measuring, settings
 from sparsenet.text.settings import TextSettings
 
 
@@ -101,3 +101,28 @@ def test_the_label_that_a_text_has_most_often_wins(shares):
         model = TextClassifier(random_state=seed, n_jobs=1)
         model.fit(["the same words"] * len(labels) + others, [*labels, *other_labels])
         assert model.predict_one("the same words") == "a"
+
+
+# --- training a few labels at a time ---
+
+
+def test_calls_of_the_kernel_change_no_bit_and_tell_of_all_labels(monkeypatch):
+    texts, labels = many_topics(40, 5, seed=3)
+    whole = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    heard = []
+    monkeypatch.setattr(linear, "LEAST_WORK", 1)
+    monkeypatch.setattr(linear, "BLOCKS_A_THREAD", 1)
+    trained = linear.train
+    monkeypatch.setattr(linear, "train", lambda *a, told=None, **k: trained(*a, told=heard.append, **k))
+    model = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
+    assert heard == [16, 16, 8]
+    np.testing.assert_array_equal(model.decision_function(texts), whole.decision_function(texts))
+
+
+@pytest.mark.parametrize("verbose", [0, None, 1])
+def test_progress_is_shown_where_it_is_wanted(verbose, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "A_MOMENT", 0.0)
+    monkeypatch.setattr(linear, "LEAST_WORK", 1)
+    TextClassifier(random_state=0, n_jobs=1, validation_fraction=0, verbose=verbose).fit(*many_topics(40, 5, seed=3))
+    shown = capsys.readouterr().err
+    assert ("200 texts 100%" in shown) == (verbose == 1), "the tests' stderr is no terminal"

@@ -18,6 +18,7 @@ from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network
 from sparsenet.optim import Parameter
 from sparsenet.output import SampledOutput
+from sparsenet.progress import is_wanted
 from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
 from sparsenet.wide import WideConfig, WidePath, support_bound, transpose
 
@@ -157,7 +158,7 @@ def check_memory(needed: dict[str, int], settings: Settings) -> None:
     available = available_memory()
     limit = available if settings.memory_limit is None else settings.memory_limit
     parts = ", ".join(f"{purpose} {in_words(size)}" for purpose, size in needed.items())
-    if settings.verbose or (settings.verbose is None and sys.stderr.isatty()):
+    if is_wanted(settings.verbose):
         print(f"sparsenet: {in_words(total)} needed ({parts}), {in_words(limit)} available", file=sys.stderr)
     if total > limit:
         what = "the limit is" if settings.memory_limit is not None else "there are"

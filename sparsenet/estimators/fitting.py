@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.targets import Target
 from sparsenet.model import Network
+from sparsenet.progress import ProgressBar, is_wanted
 from sparsenet.training import Callback, Trainer, Validation, check_callbacks
 from sparsenet.wide import support_bound, transpose
 
@@ -178,10 +178,8 @@ def grow(network: Network, settings: Settings, points: Points, threads: int) -> 
 @contextmanager
 def shown(settings: Settings, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
     """Add a progress bar to the callbacks, if one is wanted, and put it away at the end."""
-    if not (settings.verbose or (settings.verbose is None and sys.stderr.isatty())):
+    if not is_wanted(settings.verbose):
         yield check_callbacks(callbacks)
         return
-    from sparsenet.progress import ProgressBar
-
     with ProgressBar() as bar:
         yield [*check_callbacks(callbacks), bar]

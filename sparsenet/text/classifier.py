@@ -77,6 +77,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
         An integer gives equal models, bit for bit.
+    verbose : bool, int or None
+        Show progress of long training on stderr, 0 meaning no; None: if that is a terminal.
 
     Attributes
     ----------
@@ -119,6 +121,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         memory_limit: int | str | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         self.word_ngrams = word_ngrams
         self.char_ngrams = char_ngrams
@@ -132,6 +135,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     # --- learning ---
 

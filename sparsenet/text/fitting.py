@@ -39,7 +39,8 @@ def fit(
     features, rules, labels, target = corpus.rules, settings.linear, corpus.labels, corpus.target
     counts = np.bincount(labels.indices, minlength=labels.width)
     costs = class_costs(settings.class_weight, target, counts)
-    problem = Problem(corpus.rows, labels, target.kind == "single", costs, seed, threads, settings.memory_limit)
+    about = (costs, seed, threads, settings.memory_limit, settings.verbose)
+    problem = Problem(corpus.rows, labels, target.kind == "single", *about)
     if settings.is_network(len(problem.rows.slots), labels.width):
         return fit_network(problem, target, counts, features, settings)
     held = held_out(labels, settings, seed)
@@ -83,7 +84,11 @@ def fit_network(
 
     kept = part(None if held is None else held[0])
     seconds = None if settings.time_budget is None else max(settings.time_budget, LEAST_SECONDS)
-    parameters: dict[str, Any] = {"time_budget": seconds, "memory_limit": settings.memory_limit}
+    parameters: dict[str, Any] = {
+        "time_budget": seconds,
+        "memory_limit": settings.memory_limit,
+        "verbose": settings.verbose,
+    }
     model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
     if held is not None:
         others, truth = part(held[1])

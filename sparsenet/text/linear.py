@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,10 @@ Arrays = dict[str, NDArray[Any]]
 MOST_DENSE = 1 << 26
 SMALLEST = 0.05
 POINTS_AT_A_TIME = 1 << 16
+#: Features of points times labels that a call of the kernel takes on at least, some tenths of a second, and blocks for
+#: each thread: between two calls progress is told, and Ctrl-C heard.
+LEAST_WORK = 1 << 28
+BLOCKS_A_THREAD = 4
 #: A label of a block that is there to fill it up: no point moves it.
 _NO_COST = 1e30
 
@@ -54,11 +59,12 @@ def train(
     costs: F32 | None = None,
     start: F32 | None = None,
     group: range | None = None,
+    told: Callable[[int], object] | None = None,
 ) -> F32:
     """Return the weights of each label, (n_features + 1, n_labels), the last row the biases.
 
     `costs` (n_labels,) multiplies the cost of the positive points of a label; `start` is pulled towards, not zero.
-    Of a `group` of the labels alone, if one is given.
+    Of a `group` of the labels alone, if one is given. `told` hears how many more labels are done.
     """
     group = range(labels.width) if group is None else group
     # The width goes by all labels: how they are grouped, which may depend on threads, must not change a bit.
@@ -76,10 +82,16 @@ def train(
         positive[:n_labels] /= costs
     passes = np.zeros(n_blocks, np.int32)
     about_points = (points.indptr, points.indices, points.data, squares(points))
-    about_labels = (labels.indptr, labels.indices, group.start, positive, negative)
-    about_training = (rules.epochs, rules.tolerance, seed, weight, passes, threads)
-    arguments: tuple[Any, ...] = (*about_points, *about_labels, *about_training)
-    kernels.dual_train(*arguments)
+    step = max(BLOCKS_A_THREAD * threads, LEAST_WORK // max(len(points.data) * width, 1))
+    for first in range(0, n_blocks, step):
+        blocks = slice(first, min(first + step, n_blocks))
+        own = slice(blocks.start * width, blocks.stop * width)
+        about_labels = (labels.indptr, labels.indices, group.start + own.start, positive[own], negative[own])
+        about_training = (rules.epochs, rules.tolerance, seed, weight[blocks], passes[blocks], threads)
+        arguments: tuple[Any, ...] = (*about_points, *about_labels, *about_training)
+        kernels.dual_train(*arguments)
+        if told is not None:
+            told(min(own.stop, n_labels) - own.start)
     return np.ascontiguousarray(weight.transpose(1, 0, 2).reshape(points.width + 1, -1)[:, :n_labels])
 
 
@@ -237,19 +249,20 @@ def train_model(
     threads: int,
     costs: F32 | None,
     memory_limit: int | None = None,
+    told: Callable[[int], object] | None = None,
 ) -> LinearModel:
     """Train a model; with many labels and features, a group of labels at a time, keeping what matters of each."""
     d, n_labels = points.width + 1, labels.width
     in_groups = d * n_labels > MOST_DENSE
     threads = _threads_that_fit(len(points), d if in_groups else 0, block_width(n_labels), threads, memory_limit)
     if not in_groups:
-        return LinearModel.rounded(train(points, labels, rules, seed, threads, costs=costs))
+        return LinearModel.rounded(train(points, labels, rules, seed, threads, costs=costs, told=told))
     step = max(16 * threads, MOST_DENSE // d // 16 * 16)
     kept, biases = [], []
     for first in range(0, n_labels, step):
         group = range(first, min(first + step, n_labels))
         own = costs[group.start : group.stop] if costs is not None else None
-        weight = train(points, labels, rules, seed, threads, costs=own, group=group)
+        weight = train(points, labels, rules, seed, threads, costs=own, group=group, told=told)
         biases.append(weight[-1].copy())
         weight = weight[:-1]
         weight[np.abs(weight) < SMALLEST] = 0

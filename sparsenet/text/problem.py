@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.batches import Rows
+from sparsenet.progress import parts_done
 from sparsenet.text import linear
 from sparsenet.text.featuriser import FeatureRules, TextRows
 from sparsenet.text.linear import LinearModel, LinearRules
@@ -30,6 +31,7 @@ class Problem:
     seed: int
     threads: int
     memory_limit: int | None
+    verbose: bool | None = None
 
     @cached_property
     def spill(self) -> Spill:
@@ -62,4 +64,6 @@ class Problem:
         """Train a model on some of the texts."""
         points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
         rules, costs = self.weighed(rules, columns.width)
-        return linear.train_model(points, columns, rules, self.seed, self.threads, costs, self.memory_limit)
+        about = (rules, self.seed, self.threads, costs, self.memory_limit)
+        with parts_done(columns.width, f"{len(rows):,} texts", self.verbose) as told:
+            return linear.train_model(points, columns, *about, told)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparsenet._validation import choice, integer, n_jobs, number_of_bytes, optional, real
+from sparsenet._validation import choice, integer, n_jobs, number_of_bytes, optional, real, switch
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.linear import LinearRules
 
@@ -36,6 +36,7 @@ class TextSettings:
     time_budget: float | None
     memory_limit: int | None
     n_jobs: int | None
+    verbose: bool | None
 
     @classmethod
     def of(cls, p: Mapping[str, Any]) -> TextSettings:
@@ -64,6 +65,7 @@ class TextSettings:
             time_budget=optional(real, "time_budget", p["time_budget"], 0, 1e9),
             memory_limit=optional(number_of_bytes, "memory_limit", p["memory_limit"]),
             n_jobs=n_jobs(p["n_jobs"]),
+            verbose=optional(switch, "verbose", p["verbose"]),
         )
 
     def features(self, n_bytes: int) -> FeatureRules:
