@@ -81,6 +81,10 @@ def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
     assert sorted([*kept, *others]) == list(range(len(lists)))
     assert all(label < 20 for text in others for label in lists[text])
     assert measuring.held_out(rows([[i] for i in range(300)], 300), rules(), seed=0) is None, "all labels are rare"
+    monkeypatch.setattr(measuring, "MOST_SCORES", 70 * 12)
+    fewer = measuring.held_out(rows(lists, 70), rules(), seed=0)
+    assert fewer is not None
+    assert len(fewer.turns[0][1]) == 12
 
 
 def test_a_few_texts_move_the_steepness_a_little():

@@ -35,6 +35,8 @@ TURNS = 5
 FEWEST = 10
 #: A text that is left out for good leaves its labels at least so many others.
 FEWEST_OF_A_LABEL = 4
+#: Scores of texts that are left out for good, of which calibration holds several tables: 128 MiB each.
+MOST_SCORES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,11 @@ def held_out(labels: Rows, settings: TextSettings, seed: int) -> Held | None:
 
 def _left_out(labels: Rows, n_held: int, seed: int) -> Held | None:
     counts = np.bincount(labels.indices, minlength=labels.width)
-    # Of these, no label is lost, though it may lose several.
+    # Several texts of a label may be left out, but hardly ever all of them.
     rare = np.append(counts[labels.indices] <= FEWEST_OF_A_LABEL, False)
     spared = np.add.reduceat(rare, labels.indptr[:-1]) == 0 if len(labels) else np.empty(0, bool)
     candidates = np.flatnonzero(spared | (np.diff(labels.indptr) == 0))
+    n_held = min(n_held, MOST_SCORES // labels.width)
     others = np.sort(np.random.default_rng((seed, 2)).permutation(candidates)[:n_held])
     if len(others) < FEWEST:
         return None
