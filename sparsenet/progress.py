@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TextIO
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, TextIO
 
 from sparsenet.training import Progress
+
+if TYPE_CHECKING:  # else imported where a bar is drawn: every classifier imports this module, and few draw
+    from tqdm import tqdm
 
 #: Seconds after which a count of parts is shown: what is done by then needs no bar.
 A_MOMENT = 1.0
@@ -27,6 +28,8 @@ def parts_done(total: int, what: str, verbose: bool | None) -> Iterator[Callable
     if not is_wanted(verbose):
         yield lambda n: None
         return
+    from tqdm import tqdm
+
     shape = "{desc} {percentage:3.0f}%|{bar}| {remaining} left"
     with tqdm(total=total, desc=what, dynamic_ncols=True, delay=A_MOMENT, bar_format=shape, file=sys.stderr) as bar:
         yield bar.update
@@ -62,6 +65,8 @@ class ProgressBar:
         """Move on; the text is made only when it is time to draw."""
         total = progress.steps or progress.epochs * progress.batches
         if self._bar is None:
+            from tqdm import tqdm
+
             self._bar = tqdm(
                 total=total,
                 initial=progress.done - 1,

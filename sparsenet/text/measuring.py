@@ -125,9 +125,9 @@ def measured_and_learnt(
     half = problem.threads // 2
     limit = None if problem.memory_limit is None else problem.memory_limit // 2
     with ThreadPoolExecutor(1) as side:
-        measured = side.submit(measure, replace(problem, threads=half, memory_limit=limit), features, rules, held)
+        trial = side.submit(measure, replace(problem, threads=half, memory_limit=limit), features, rules, held)
         learnt = replace(problem, threads=problem.threads - half, memory_limit=limit).learn(features, rules)
-        return measured.result(), learnt
+        return trial.result(), learnt
 
 
 def further_trials(
