@@ -1,6 +1,7 @@
 """What the linker sees of the files that are compiled once for each instruction set; what other libraries lack."""
 
 import importlib.util
+import os
 import random
 import shutil
 import struct
@@ -13,6 +14,8 @@ from data_cases import HARD_NUMBERS, nearest_float32
 
 ROOT = Path(__file__).parents[1]
 COMPILER = sysconfig.get_config_var("CXX") or "g++"
+#: What runs a compiled program, where this machine cannot by itself: an emulator.
+RUNNER = os.environ.get("SPARSENET_TEST_RUNNER", "").split()
 
 pytestmark = pytest.mark.skipif(
     shutil.which(COMPILER.split()[0]) is None or shutil.which("nm") is None, reason="needs a C++ compiler and nm"
@@ -61,7 +64,7 @@ def test_numbers_are_rounded_with_and_without_from_chars(tmp_path: Path, define:
     source = str(ROOT / "tests/native/decimals.cpp")
     subprocess.run([*COMPILER.split(), "-std=c++17", *define, source, "-o", str(program)], check=True)
     lines = "\n".join([*texts, "1e400", "0x10", "1e", "inf", "nan", "1,5", ""])
-    done = subprocess.run([program], input=lines, text=True, capture_output=True, check=True)
+    done = subprocess.run([*RUNNER, program], input=lines, text=True, capture_output=True, check=True)
     found = [line.split() for line in done.stdout.splitlines()]
     for text, (as_double, as_float) in zip(texts, found, strict=False):
         assert as_double == struct.pack(">d", float(text)).hex(), text

@@ -64,6 +64,7 @@ def emulate(cpu: Cpu, *command: str | Path) -> int:
     """Run a program of the aarch64 system on that CPU and return its exit status."""
     # A level that is forced outside would be the only one tested, or none of that CPU's.
     environment = {**os.environ, "QEMU_CPU": cpu.model, "QEMU_LD_PREFIX": str(sysroot.SYSTEM), "SPARSENET_ISA": ""}
+    environment |= {"SPARSENET_TEST_RUNNER": QEMU}  # of programs that tests compile
     environment.setdefault("SPARSENET_TEST_PATIENCE", "10")
     return subprocess.run([str(word) for word in command], cwd=TREE, env=environment).returncode
 
