@@ -1,6 +1,7 @@
 // Bindings of the text kernels; what they mean is in text.h.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "arrays.h"
@@ -34,6 +35,34 @@ TextRules checked_rules(int word_ngrams, int char_low, int char_high, int bits) 
   if (char_high != 0) require_between("char_high", char_high, char_low, kLongestWord);
   require_between("bits", bits, 2, 30);
   return {word_ngrams, char_low, char_high, bits};
+}
+
+// Texts of ASCII, which most are, are copied from where Python keeps them.
+py::tuple join_texts(const py::list& texts) {
+  const int64_t n = static_cast<int64_t>(texts.size());
+  py::array_t<int64_t> offsets(n + 1);
+  int64_t* ends = offsets.mutable_data();
+  std::vector<const char*> begins(n);
+  std::vector<py::object> encoded;
+  ends[0] = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    PyObject* text = PyList_GET_ITEM(texts.ptr(), i);
+    if (!PyUnicode_Check(text))
+      throw py::type_error("texts must hold str, got " + std::string(py::str(py::type::handle_of(text))));
+    if (PyUnicode_IS_COMPACT_ASCII(text)) {
+      begins[i] = static_cast<const char*>(PyUnicode_DATA(text));
+      ends[i + 1] = ends[i] + PyUnicode_GET_LENGTH(text);
+      continue;
+    }
+    PyObject* utf8 = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+    if (utf8 == nullptr) throw py::error_already_set();
+    encoded.push_back(py::reinterpret_steal<py::object>(utf8));
+    begins[i] = PyBytes_AS_STRING(utf8);
+    ends[i + 1] = ends[i] + PyBytes_GET_SIZE(utf8);
+  }
+  py::array_t<uint8_t> joined(ends[n]);
+  for (int64_t i = 0; i < n; ++i) std::memcpy(joined.mutable_data() + ends[i], begins[i], ends[i + 1] - ends[i]);
+  return py::make_tuple(joined, offsets);
 }
 
 void bind_text_features(Array text, Array offsets, Array pages, Array entries, int word_ngrams, int char_low,
@@ -84,7 +113,7 @@ Vocabulary checked_vocabulary(TextRules rules, Array used, Array ranks, Array we
     found += __builtin_popcountll(used_.data()[i]);
   }
   weights_.require(0, found, "bits of used");
-  return {used_.data(), ranks_.data(), weights_.data(), log_counts_.data()};
+  return {{used_.data(), ranks_.data()}, weights_.data(), log_counts_.data()};
 }
 
 void bind_text_points(Array ends, Array slots, Array counts, int char_high, int bits, Array used, Array ranks,
@@ -188,6 +217,7 @@ class TextScorer {
 
 void bind_text(py::module_& core) {
   using namespace py::literals;
+  core.def("join_texts", join_texts, "texts"_a);
   core.def("text_room", bind_most_features, "offsets"_a, "word_ngrams"_a, "char_low"_a, "char_high"_a, "bits"_a);
   core.def("text_features", bind_text_features, "text"_a, "offsets"_a, "pages"_a, "entries"_a, "word_ngrams"_a,
            "char_low"_a, "char_high"_a, "bits"_a, "ends"_a, "slots"_a, "counts"_a, "threads"_a);

@@ -7,10 +7,9 @@
 
 namespace sparsenet {
 
-// Which slots are features of a model, and what each counts: feature ranks[s >> 6] + (bits below s in used[s >> 6]).
+// Which slots are features of a model, and what each counts.
 struct Vocabulary {
-  const uint64_t* used;
-  const int32_t* ranks;
+  Numbering numbering;
   const float* weights;     // of each feature
   const float* log_counts;  // 1 + log(count), kCounts entries; more occurrences count as the last
 };

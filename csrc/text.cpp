@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel_table.h"
 #include "threads.h"
 
 namespace sparsenet {
@@ -13,13 +14,18 @@ constexpr uint32_t kReplacement = 0xFFFD;
 constexpr uint64_t kStart = 0x243F6A8885A308D3u;  // digits of pi
 constexpr uint64_t kTextStart = 0x13198A2E03707344u;
 constexpr uint64_t kTextEnd = 0xA4093822299F31D0u;
-constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15u;
+constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15u, kMixer = 0xD6E8FEB86659FD93u;
 
 uint64_t chain(uint64_t hash, uint64_t next) { return (hash ^ next) * kMultiplier; }
 
 uint64_t mixed(uint64_t hash) {
-  hash = (hash ^ (hash >> 32)) * 0xD6E8FEB86659FD93u;
+  hash = (hash ^ (hash >> 32)) * kMixer;
   return hash ^ (hash >> 32);
+}
+
+// The upper `bits` of what `mixed` returns, at most 32: those that its last step leaves as they are.
+int32_t upper_bits(uint64_t hash, int bits) {
+  return static_cast<int32_t>((hash ^ (hash >> 32)) * kMixer >> (64 - bits));
 }
 
 // Reads one code point at `at`, which moves on. What is no UTF-8 becomes U+FFFD, one for each maximal piece of a
@@ -39,13 +45,19 @@ uint32_t read_code(const uint8_t*& at, const uint8_t* end) {
   return code;
 }
 
-uint64_t home(int32_t slot) { return static_cast<uint32_t>(slot) * kMultiplier >> 32; }
+uint64_t home(int32_t feature) { return static_cast<uint32_t>(feature) * kMultiplier >> 32; }
 
 constexpr uint32_t kPageSize = 1 << kPageBits;
 constexpr int kClassBits = 3;
 constexpr int32_t kClassMask = (1 << kClassBits) - 1;
 constexpr uint32_t kWordStart = 0x110000, kWordEnd = 0x110001;  // no code points
 constexpr int64_t kTextsPerTask = 32;
+constexpr int64_t kWaiting = 512;  // slots that are looked up together, so that they wait for memory together
+
+// Of a token: n-grams that end with it, and of its characters.
+int64_t most_of_token(TextRules rules) {
+  return kMostWords + (kLongestWord + 2) * int64_t{rules.char_high > 0 ? rules.char_high - rules.char_low + 1 : 0};
+}
 
 int32_t entry_of(const UnicodeTable& table, uint32_t code) {
   return table.entries[(table.pages[code >> kPageBits] << kPageBits) + (code & (kPageSize - 1))];
@@ -60,16 +72,16 @@ int64_t most_features(int64_t size, TextRules rules) {
   return std::min(bound, int64_t{1} << rules.bits);
 }
 
-TextFeatures::TextFeatures(UnicodeTable table, TextRules rules, const uint64_t* known)
-    : table_(table), rules_(rules), known_(known) {
+TextFeatures::TextFeatures(UnicodeTable table, TextRules rules, Numbering numbering)
+    : table_(table), rules_(rules), numbering_(numbering), waiting_(kWaiting + most_of_token(rules)) {
   for (uint32_t code = 0; code < 256; ++code) {
     const int32_t entry = code < 128 ? entry_of(table, code) : kSeparator;
     ascii_[code] = (entry & kClassMask) == kWord ? static_cast<uint8_t>(code + (entry >> kClassBits)) : 0;
   }
 }
 
-int64_t TextFeatures::extract(const uint8_t* text, int64_t size, int32_t* slots, int32_t* counts) {
-  slots_ = slots;
+int64_t TextFeatures::extract(const uint8_t* text, int64_t size, int32_t* features, int32_t* counts) {
+  features_ = features;
   counts_ = counts;
   found_ = length_ = n_history_ = 0;
   pending_ = 0;
@@ -98,7 +110,7 @@ void TextFeatures::clear_places() {
   }
   const uint64_t mask = places_.size() - 1;
   for (int64_t i = 0; i < found_; ++i)
-    for (uint64_t at = home(slots_[i]); places_[at & mask] != 0; ++at) places_[at & mask] = 0;
+    for (uint64_t at = home(features_[i]); places_[at & mask] != 0; ++at) places_[at & mask] = 0;
 }
 
 // The same as `read` for each letter, without the ifs: most of most texts.
@@ -144,7 +156,7 @@ void TextFeatures::append(uint32_t code) {
 void TextFeatures::end_word() {
   if (length_ > 0) {
     add_token(mixed(word_), true);
-    if (rules_.char_high > 0) add_characters();
+    if (rules_.char_high > 0) add_characters();  // for which there is room: the token took none of it
     word_ = kStart;
     length_ = 0;
     single_ = false;
@@ -155,75 +167,67 @@ void TextFeatures::end_word() {
 
 void TextFeatures::add_symbol(uint32_t code) { add_token(mixed(chain(kStart, code)), true); }
 
-// The n-grams that end with this word; by itself it is one if `alone`.
+// The n-grams that end with this word; by itself it is one if `alone`. Leaves room for its characters.
 void TextFeatures::add_token(uint64_t word, bool alone) {
+  if (n_waiting_ > kWaiting) count_waiting();
   n_history_ = std::min<int64_t>(n_history_ + 1, rules_.word_ngrams);
   for (int64_t k = n_history_ - 1; k > 0; --k) {
     history_[k] = chain(history_[k - 1], word);
-    add(history_[k], 0);
+    add(history_[k]);
   }
   history_[0] = chain(kStart, word);
   empty_ = false;
-  if (alone) add(history_[0], 0);
+  if (alone) add(history_[0]);
 }
+
+void TextFeatures::add(uint64_t hash) { waiting_[n_waiting_++] = upper_bits(hash, rules_.bits - 1); }
 
 void TextFeatures::add_characters() {
   const int64_t n = std::min<int64_t>(length_, kLongestWord) + 2;
   codes_[0] = kWordStart;
   codes_[n - 1] = kWordEnd;
-  const int32_t upper = 1 << (rules_.bits - 1);
-  for (int64_t begin = 0; begin + rules_.char_low <= n; ++begin) {
+  const int low = rules_.char_low, high = rules_.char_high, bits = rules_.bits - 1;
+  int32_t* next = waiting_.data() + n_waiting_;
+  int64_t most = n - 1;  // the whole word is a feature already
+  for (int64_t begin = 0; begin + low <= n; ++begin, most = n) {
     uint64_t hash = kTextStart;
-    const int64_t end = std::min<int64_t>(n, begin + rules_.char_high);
-    for (int64_t i = begin; i < end; ++i) {
-      hash = chain(hash, codes_[i]);
-      // The whole word is a feature already.
-      if (i + 1 - begin >= rules_.char_low && i + 1 - begin < n) add(hash, upper);
+    int64_t at = begin;
+    for (; at < begin + low - 1; ++at) hash = chain(hash, codes_[at]);
+    for (const int64_t end = std::min(most, begin + high); at < end; ++at) {
+      hash = chain(hash, codes_[at]);
+      *next++ = upper_bits(hash, bits) | 1 << bits;
     }
   }
+  n_waiting_ = next - waiting_.data();
 }
 
-void TextFeatures::add(uint64_t hash, int32_t half) {
-  const int32_t slot = static_cast<int32_t>(mixed(hash) >> (65 - rules_.bits)) | half;
-  if (known_ == nullptr) return count(slot);
-  __builtin_prefetch(known_ + (slot >> 6));
-  waiting_[n_waiting_++] = slot;
-  if (n_waiting_ == kWaiting) count_waiting();
-}
-
-// Leaves out what is not known without a branch on it, which no CPU can predict.
 void TextFeatures::count_waiting() {
-  int64_t n = 0;
-  for (int64_t i = 0; i < n_waiting_; ++i) {
-    const int32_t slot = waiting_[i];
-    waiting_[n] = slot;
-    n += known_[slot >> 6] >> (slot & 63) & 1;
-  }
-  for (int64_t i = 0; i < n; ++i) count(waiting_[i]);
-  n_waiting_ = 0;
-}
-
-void TextFeatures::count(int32_t slot) {
-  const uint64_t mask = places_.size() - 1;
-  uint64_t at = home(slot);
-  for (; places_[at & mask] != 0; ++at) {
-    const int32_t place = places_[at & mask] - 1;
-    if (slots_[place] == slot) {
-      ++counts_[place];
-      return;
+  int32_t* waiting = waiting_.data();
+  const int64_t n = numbering_.used == nullptr
+                        ? n_waiting_
+                        : kernels().number_slots(numbering_.used, numbering_.ranks, waiting, n_waiting_, waiting);
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t feature = waiting[i];
+    const uint64_t mask = places_.size() - 1;
+    uint64_t at = home(feature) & mask;
+    while (places_[at] != 0 && features_[places_[at] - 1] != feature) at = (at + 1) & mask;
+    if (places_[at] != 0) {
+      ++counts_[places_[at] - 1];
+      continue;
     }
+    features_[found_] = feature;
+    counts_[found_] = 1;
+    places_[at] = static_cast<int32_t>(++found_);
+    if (4 * found_ > static_cast<int64_t>(places_.size())) grow();
   }
-  slots_[found_] = slot;
-  counts_[found_] = 1;
-  places_[at & mask] = static_cast<int32_t>(++found_);
-  if (2 * found_ > static_cast<int64_t>(places_.size())) grow();
+  n_waiting_ = 0;
 }
 
 void TextFeatures::grow() {
   places_.assign(2 * places_.size(), 0);
   const uint64_t mask = places_.size() - 1;
   for (int64_t i = 0; i < found_; ++i) {
-    uint64_t at = home(slots_[i]);
+    uint64_t at = home(features_[i]);
     while (places_[at & mask] != 0) ++at;
     places_[at & mask] = static_cast<int32_t>(i + 1);
   }

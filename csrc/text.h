@@ -26,17 +26,22 @@ struct TextRules {
 };
 constexpr int kMostWords = 8;     // of an n-gram
 constexpr int kLongestWord = 64;  // characters of a word whose n-grams are taken
-constexpr int kWaiting = 64;
+
+// Slots that have a number, those whose bit is set in `used`: s has ranks[s >> 6] + (bits below s in used[s >> 6]).
+struct Numbering {
+  const uint64_t* used;
+  const int32_t* ranks;
+};
 
 // The distinct features of one text and how often each occurs, in order of first appearance, written to room that the
 // caller has. Kept for the next text, so that short ones cost no allocation.
 class TextFeatures {
  public:
-  // With `known`, a bit for each slot, features of other slots are left out.
-  TextFeatures(UnicodeTable table, TextRules rules, const uint64_t* known = nullptr);
+  // With a numbering, features are the numbers of their slots, and those without one are left out.
+  TextFeatures(UnicodeTable table, TextRules rules, Numbering numbering = {nullptr, nullptr});
 
-  // Returns how many features there are; `slots` and `counts` have room for `most_features(size)`.
-  int64_t extract(const uint8_t* text, int64_t size, int32_t* slots, int32_t* counts);
+  // Returns how many features there are; `features` and `counts` have room for `most_features(size)`.
+  int64_t extract(const uint8_t* text, int64_t size, int32_t* features, int32_t* counts);
 
  private:
   const uint8_t* read_ascii_word(const uint8_t* at, const uint8_t* end);
@@ -46,24 +51,23 @@ class TextFeatures {
   void end_word();
   void add_token(uint64_t hash, bool alone);
   void add_characters();
-  void add(uint64_t hash, int32_t half);
-  void count(int32_t slot);
+  void add(uint64_t hash);
   void count_waiting();
   void clear_places();
   void grow();
 
   UnicodeTable table_;
   TextRules rules_;
-  const uint64_t* known_;
+  Numbering numbering_;
   uint8_t ascii_[256];  // folded, of those bytes that are a letter or digit by themselves; of others 0
-  int32_t* slots_ = nullptr;
+  int32_t* features_ = nullptr;
   int32_t* counts_ = nullptr;
   int64_t found_ = 0;
-  // Slots on their way: whether they are known is looked up when the answers are likely to have come from memory.
-  int32_t waiting_[kWaiting];
+  std::vector<int32_t> waiting_;  // slots that are still to be numbered and counted, many at a time
   int64_t n_waiting_ = 0;
-  std::vector<int32_t> places_ = std::vector<int32_t>(1024, 0);  // by hash of the slot: 1 + its position, or 0
-  uint64_t history_[kMostWords] = {};                            // hashes of the last n-grams, of 1, 2, ... words
+  // By hash of a feature: 1 + its position, or 0. So large that most features find their place empty.
+  std::vector<int32_t> places_ = std::vector<int32_t>(4096, 0);
+  uint64_t history_[kMostWords] = {};  // hashes of the last n-grams, of 1, 2, ... words
   int64_t n_history_ = 0;
   bool empty_ = true;  // no token so far
   uint64_t word_ = 0;  // hash of the word that is being read

@@ -359,6 +359,12 @@ def parse_svmlight(
 # Integers only: features are the same on every CPU and backend. `pages` and `entries` are the table of Unicode,
 # `word_ngrams`, `char_low`, `char_high` and `bits` the rules by which texts become features.
 
+def join_texts(texts: list[str]) -> tuple[U8, I64]:
+    """Return the UTF-8 of all texts, one after another, and where each begins and the last one ends.
+
+    Halves of surrogate pairs, which have no UTF-8, become question marks.
+    """
+
 def text_room(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: int) -> int:
     """Return how many features texts of these sizes may have at most."""
 

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sparsenet import ExtremeClassifier, LSHConfig, TextClassifier, read
+from sparsenet import ExtremeClassifier, LSHConfig, TextClassifier, kernels, read
 from sparsenet.batches import Rows
 from sparsenet.demo.corpus import name_words, sentences
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.lsh.families import _words, make_family
 from sparsenet.lsh.frame import measure
 from sparsenet.lsh.index import LSHIndex
-from sparsenet.text.featuriser import FeatureRules, encode, extract
+from sparsenet.text.featuriser import FeatureRules, extract
 from sparsenet.text.vocabulary import Vocabulary
 
 FOLDER = Path(__file__).parent / "golden"
@@ -123,7 +123,7 @@ def counted() -> dict[str, str]:
     found: dict[str, str] = {}
     labels = Rows.of(sparse.csr_array(np.eye(len(TEXTS), 3, dtype=np.float32) + np.eye(len(TEXTS), 3, k=-3)))
     for rules in RULES:
-        rows = extract(*encode(TEXTS), rules, 1)
+        rows = extract(*kernels.join_texts(TEXTS), rules, 1)
         points = Vocabulary.learn(rules, rows, labels).points(rows, 1)
         name = "texts by " + ", ".join(map(str, rules.as_tuple()))
         found[name] = digest(rows.indptr, rows.slots, rows.counts)

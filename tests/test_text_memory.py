@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from test_text import planted
 
-from sparsenet import TextClassifier
+from sparsenet import TextClassifier, kernels
 from sparsenet.batches import Rows
 from sparsenet.estimators import inference
 from sparsenet.text import featuriser, fitting, linear, vocabulary
 from sparsenet.text.answers import _largest
-from sparsenet.text.featuriser import FeatureRules, encode, extract
+from sparsenet.text.featuriser import FeatureRules, extract
 from sparsenet.text.network import NetworkModel
 from sparsenet.text.spilling import Spill
 from sparsenet.text.vocabulary import PRIOR_TEXTS, Vocabulary
@@ -36,7 +36,7 @@ def labelled(kind: str) -> tuple[list[str], Rows]:
 def test_features_are_weighed_a_group_at_a_time(monkeypatch, kind):
     texts, labels = labelled(kind)
     rules = FeatureRules(bits=14)
-    rows = extract(*encode(texts), rules, 1)
+    rows = extract(*kernels.join_texts(texts), rules, 1)
     expected = Vocabulary.learn(rules, rows, labels).weights
     monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
     monkeypatch.setattr(vocabulary, "PAIRS_AT_A_TIME", 500)
@@ -49,7 +49,7 @@ def test_features_are_weighed_a_group_at_a_time(monkeypatch, kind):
 def test_weights_are_what_their_definition_says(kind):
     texts, labels = labelled(kind)
     rules = FeatureRules(bits=14)
-    rows = extract(*encode(texts), rules, 1)
+    rows = extract(*kernels.join_texts(texts), rules, 1)
     words = Vocabulary.learn(rules, rows, labels)
     of_text = [set(labels.indices[labels.indptr[i] : labels.indptr[i + 1]].tolist()) for i in range(300)]
     prior = np.bincount(labels.indices, minlength=3) / len(labels.indices)
@@ -116,7 +116,7 @@ def test_pairs_are_counted_before_they_are_written_down(monkeypatch):
     )
     monkeypatch.setattr(vocabulary, "PAIRS_AT_A_TIME", 4000)
     rules = FeatureRules(bits=14)
-    Vocabulary.learn(rules, extract(*encode(texts), rules, 1), labels)
+    Vocabulary.learn(rules, extract(*kernels.join_texts(texts), rules, 1), labels)
     assert len(sizes) > 10
     assert sum(size > 4000 for size in sizes) <= 10  # a feature of all texts is a group of its own
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from test_text import planted
 
-from sparsenet.text.featuriser import FeatureRules, encode, extract, unicode_table
+from sparsenet import kernels
+from sparsenet.text.featuriser import FeatureRules, extract, unicode_table
 from sparsenet.text.vocabulary import Vocabulary, log_counts
 
 TEXTS = [*planted(40)[0], "", "unheard-of", "one " * 300, "x" * 5000]
@@ -21,7 +22,7 @@ def vocabulary(rules: FeatureRules, share: float, rng: np.random.Generator) -> V
 def expected_points(words: Vocabulary) -> np.ndarray:
     """All texts as dense points (n, n_features)."""
     rules = words.rules
-    rows = extract(*encode(TEXTS), rules, 1)
+    rows = extract(*kernels.join_texts(TEXTS), rules, 1)
     points = np.zeros((len(TEXTS), len(words)))
     place = {slot: feature for feature, slot in enumerate(words.slots.tolist())}
     for text in range(len(TEXTS)):
@@ -42,7 +43,7 @@ def expected_points(words: Vocabulary) -> np.ndarray:
 def test_points(backend, monkeypatch, bits, char_high, share):
     monkeypatch.setattr("sparsenet.text.vocabulary.kernels.text_points", backend.text_points)
     words = vocabulary(FeatureRules(char_high=char_high, bits=bits), share, np.random.default_rng(bits))
-    points = words.points(extract(*encode(TEXTS), words.rules, 1), threads=2)
+    points = words.points(extract(*kernels.join_texts(TEXTS), words.rules, 1), threads=2)
     found = np.zeros((len(TEXTS), len(words)))
     found[np.repeat(np.arange(len(TEXTS)), np.diff(points.indptr)), points.indices] = points.data
     np.testing.assert_allclose(found, expected_points(words), rtol=2e-5, atol=1e-7)
@@ -67,7 +68,7 @@ def test_scores(backend, n_columns, bits, char_high, share, kept):
     about = (*unicode_table(), *words.rules.as_tuple(), *words.tables, words.weights, log_counts())
     scorer = backend.TextScorer(*about, given, factors, bias, *places)
     out = np.full((len(TEXTS), n_columns), np.nan, np.float32)
-    scorer.scores(*encode(TEXTS), out, 2)
+    scorer.scores(*kernels.join_texts(TEXTS), out, 2)
     expected = expected_points(words) @ (matrix * factors[:, None].astype(np.float64)) + bias
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
     best, score = scorer.best(TEXTS[0])

@@ -1,16 +1,29 @@
 // Features of texts: their numbers in a vocabulary, and the rows of 8-bit weights that they have in a linear model.
 
-// Without a branch on whether a slot is a feature, which no CPU can predict: what is none is overwritten by the next.
+int32_t number_of(const uint64_t* used, const int32_t* ranks, int32_t slot) {
+  const uint64_t below = (uint64_t{1} << (slot & 63)) - 1;
+  return ranks[slot >> 6] + static_cast<int32_t>(__builtin_popcountll(used[slot >> 6] & below));
+}
+
+// Without a branch on whether a slot has a number, which no CPU can predict: what has none is overwritten by the next.
+int64_t number_slots(const uint64_t* used, const int32_t* ranks, const int32_t* slots, int64_t n, int32_t* features) {
+  int64_t found = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    const int32_t slot = slots[j];
+    features[found] = number_of(used, ranks, slot);
+    found += used[slot >> 6] >> (slot & 63) & 1;
+  }
+  return found;
+}
+
 int64_t number_features(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const int32_t* counts,
                         int64_t n, int32_t* features, int32_t* their_counts) {
   int64_t found = 0;
   for (int64_t j = 0; j < n; ++j) {
     const int32_t slot = slots[j], count = counts[j];
-    const uint64_t word = used[slot >> 6];
-    const uint64_t below = (uint64_t{1} << (slot & 63)) - 1;
-    features[found] = ranks[slot >> 6] + static_cast<int32_t>(__builtin_popcountll(word & below));
+    features[found] = number_of(used, ranks, slot);
     their_counts[found] = count;
-    found += word >> (slot & 63) & 1;
+    found += used[slot >> 6] >> (slot & 63) & 1;
   }
   return found;
 }

@@ -18,7 +18,7 @@ from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_x
 from sparsenet.kernels._numba_scorer import TextScorer, text_points
 from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
-from sparsenet.kernels._numba_text import text_features, text_room
+from sparsenet.kernels._numba_text import join_texts, text_features, text_room
 from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "has_bf16",
     "isa_available",
     "isa_used",
+    "join_texts",
     "label_centroids",
     "lsh_bin_codes",
     "lsh_build_tables",

@@ -13,7 +13,7 @@ from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.estimators.inference import check_cells
 from sparsenet.text import calibration
-from sparsenet.text.featuriser import encode, unicode_table
+from sparsenet.text.featuriser import unicode_table
 from sparsenet.text.linear import LinearModel, both_classes
 from sparsenet.text.vocabulary import Vocabulary, log_counts
 
@@ -129,7 +129,7 @@ class LinearAnswers:
         n_columns = len(self.model.bias)
         step = max(1, CELLS_AT_A_TIME // n_columns)
         for begin in range(0, len(texts), step):
-            text, offsets = encode(texts[begin : begin + step])
+            text, offsets = kernels.join_texts(texts[begin : begin + step])
             out = np.empty((len(offsets) - 1, n_columns), np.float32)
             self.scorer.scores(text, offsets, out, threads)
             yield out

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.data import DataError
 from sparsenet.estimators.targets import Target
-from sparsenet.text.featuriser import FeatureRules, TextRows, encode, extract, extract_batches
+from sparsenet.text.featuriser import FeatureRules, TextRows, extract, extract_batches
 from sparsenet.text.inputs import Batch, check_labelled, check_lengths, no_label, nothing_to_learn
 from sparsenet.text.settings import CHARACTERS_UP_TO, TextSettings
 from sparsenet.text.spilling import Spill
@@ -46,7 +47,7 @@ class Corpus:
         target, labels = Target.learn(y, classes)
         check_lengths(texts, labels)
         check_labelled(labels)
-        text, offsets = encode(texts)
+        text, offsets = kernels.join_texts(texts)
 
         def features(rules: FeatureRules) -> TextRows:
             return extract(text, offsets, rules, threads)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet import kernels
 from sparsenet._printing import printable
-from sparsenet.text.featuriser import FeatureRules, encode, extract, unicode_table
+from sparsenet.text.featuriser import FeatureRules, extract, unicode_table
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_texts
 from sparsenet.text.linear import both_classes
@@ -137,7 +138,7 @@ def explain(model: TextClassifier, fitted: Fitted, text: str, label: Any) -> Exp
     """Explain the score of a text for a label, or, if that is None, for its best one."""
     text = check_texts([text])[0].encode("utf-8", "replace").decode()
     words, n_labels = fitted.vocabulary, len(fitted.target.classes)
-    point = words.points(extract(*encode([text]), words.rules, 1), 1)
+    point = words.points(extract(*kernels.join_texts([text]), words.rules, 1), 1)
     scores = both_classes(np.atleast_2d(model.decision_function([text])).reshape(1, -1), n_labels)[0]
     number = int(scores.argmax()) if label is None else _number_of(label, fitted.target.classes)
     added, bias = fitted.answers.added(point, number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -92,22 +92,14 @@ class TextRows:
         return TextRows(indptr, slots, counts)
 
 
-def encode(texts: Sequence[str]) -> tuple[NDArray[np.uint8], I64]:
-    """Return the UTF-8 of all texts, one after another, and where each begins and the last one ends."""
-    encoded = [text.encode("utf-8", "replace") for text in texts]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
-
-
 def extract(text: NDArray[np.uint8], offsets: I64, rules: FeatureRules, threads: int) -> TextRows:
-    """Turn texts as `encode` returns them into features, a block at a time."""
+    """Turn texts as `join_texts` of the kernels returns them into features, a block at a time."""
     return _joined([(text, offsets)], rules, threads, Spill(np.iinfo(np.int64).max))
 
 
 def extract_batches(batches: Iterable[list[str]], rules: FeatureRules, threads: int, spill: Spill) -> TextRows:
     """Turn batches of texts into features, each when its turn comes; many features may lie in temporary files."""
-    return _joined(map(encode, batches), rules, threads, spill)
+    return _joined(map(kernels.join_texts, batches), rules, threads, spill)
 
 
 def _joined(

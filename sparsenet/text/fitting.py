@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.estimators.fitting import split
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import linear
 from sparsenet.text.corpus import Corpus
-from sparsenet.text.featuriser import FeatureRules, encode, extract
+from sparsenet.text.featuriser import FeatureRules, extract
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_lengths
 from sparsenet.text.linear import LinearModel, both_classes
@@ -109,7 +110,7 @@ def refit(
     new, labels = grown_target(fitted.target, y, classes)
     check_lengths(texts, labels)
     where = np.searchsorted(new.classes, fitted.target.classes) if len(new.classes) else np.empty(0, np.int64)
-    text, offsets = encode(texts)
+    text, offsets = kernels.join_texts(texts)
     rows = extract(text, offsets, fitted.vocabulary.rules, threads)
     vocabulary, features = fitted.vocabulary.grown(rows, fitted.n_texts)
     counts = np.bincount(labels.indices, minlength=len(new.classes))

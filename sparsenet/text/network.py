@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import TooLargeError
@@ -17,7 +18,7 @@ from sparsenet.estimators.fitting import as_matrix
 from sparsenet.estimators.inference import check_cells, dense_scores, is_hit
 from sparsenet.estimators.persistence import pack, unpack
 from sparsenet.text import calibration
-from sparsenet.text.featuriser import encode, extract
+from sparsenet.text.featuriser import extract
 from sparsenet.text.vocabulary import Vocabulary
 
 F32 = NDArray[np.float32]
@@ -226,7 +227,7 @@ class NetworkAnswers:
 
     def _points(self, texts: list[str], threads: int) -> Iterator[Rows]:
         for begin in range(0, len(texts), TEXTS_AT_A_TIME):
-            rows = extract(*encode(texts[begin : begin + TEXTS_AT_A_TIME]), self.words.rules, threads)
+            rows = extract(*kernels.join_texts(texts[begin : begin + TEXTS_AT_A_TIME]), self.words.rules, threads)
             yield self.words.points(rows, threads)
 
     def _best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
