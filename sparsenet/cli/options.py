@@ -93,7 +93,9 @@ Epochs = Annotated[
 ]
 Hidden = Annotated[
     int | None,
-    typer.Option(min=0, max=1 << 16, help="Units of the hidden layer; 0: wide path alone.", show_default="256"),
+    typer.Option(
+        min=0, max=1 << 16, help="Units of the hidden layer; 0: wide path alone.", show_default="256, or what fits"
+    ),
 ]
 BatchSize = Annotated[int | None, typer.Option(min=1, max=1 << 20, help="Points a step.", show_default="256")]
 LearningRate = Annotated[
@@ -110,7 +112,9 @@ Negatives = Annotated[
 ]
 WideBudget = Annotated[
     int | None,
-    typer.Option(min=1, max=MOST, help="Most features a label holds in the wide path.", show_default="1024"),
+    typer.Option(
+        min=1, max=MOST, help="Most features a label holds in the wide path.", show_default="1024, or what fits"
+    ),
 ]
 SamplerName = Annotated[
     Literal["random", "frequency", "lsh", "none"] | None,

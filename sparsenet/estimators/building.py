@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sparsenet._machine import available_memory
 from sparsenet.batches import Rows
+from sparsenet.estimators import choices
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.start import fitted_path
 from sparsenet.layers import Dense, SparseInput
@@ -26,20 +28,50 @@ from sparsenet.wide import WideConfig, WidePath, support_bound, transpose
 LOWEST_BIAS = -6.0
 
 
-def build(settings: Settings, features: Rows, labels: Rows, *, seed: int, threads: int, keep_best: bool) -> Network:
-    """Make a network that is ready to be trained; refuse in words where it would not fit into memory."""
+def build(
+    settings: Settings,
+    features: Rows,
+    labels: Rows,
+    *,
+    seed: int,
+    threads: int,
+    keep_best: bool,
+    time_left: Callable[[], float | None] = lambda: None,
+) -> tuple[Network, Settings]:
+    """Make a network that is ready to be trained, and return the settings that it has.
+
+    It is no larger than memory, and the seconds left to train it, allow, if its size is left to the classifier; where
+    it would not fit into memory at all, words say so.
+    """
     label_points = transpose(labels)
-    network = outline(settings, features.width, np.diff(label_points.indptr), len(features), seed, threads)
-    bound = int(support_bound(features, label_points, settings.wide_budget).sum()) if settings.wide else 0
-    needed = memory_needed(settings, network, features, labels, bound, keep_best)
+    path: WidePath | None = None
+
+    def make(settings: Settings) -> Network:
+        network = outline(settings, features.width, np.diff(label_points.indptr), len(features), seed, threads)
+        network.output.wide = path or network.output.wide
+        return network
+
+    needed: dict[str, int] = {}
+    for candidate in choices.narrower(settings):
+        settings = candidate
+        bound = int(support_bound(features, label_points, settings.wide_budget).sum()) if settings.wide else 0
+        needed = memory_needed(settings, make(settings), features, labels, bound, keep_best)
+        if sum(needed.values()) <= memory_limit(settings):
+            break
     check_memory(needed, settings)
     if settings.wide:
-        config, auto = wide_config(settings), settings.wide_rate is None
-        network.output.wide = fitted_path(
-            features, labels, label_points, config, own_rate=auto, seed=seed, threads=threads
-        )
-    network.initialise(seed)
-    return network
+        config, own = wide_config(settings), settings.wide_rate is None
+        path = fitted_path(features, labels, label_points, config, own_rate=own, seed=seed, threads=threads)
+
+    def ready(settings: Settings) -> Network:
+        network = make(settings)
+        network.initialise(seed)
+        return network
+
+    if time_left() is not None:
+        left = cast(Callable[[], float], time_left)
+        settings = choices.in_time(settings, (features, labels), ready, left, seed=seed, threads=threads)
+    return ready(settings), settings
 
 
 def outline(settings: Settings, n_features: int, counts: Any, n_points: int, seed: int, threads: int) -> Network:
@@ -152,18 +184,23 @@ class TooLargeError(MemoryError):
         self.needs = needs
 
 
+def memory_limit(settings: Settings) -> int:
+    """Return the bytes that training may take."""
+    return available_memory() if settings.memory_limit is None else settings.memory_limit
+
+
 def check_memory(needed: dict[str, int], settings: Settings) -> None:
     """Say what is needed, and raise MemoryError where there is less."""
-    total = sum(needed.values())
-    available = available_memory()
-    limit = available if settings.memory_limit is None else settings.memory_limit
+    total, limit = sum(needed.values()), memory_limit(settings)
     parts = ", ".join(f"{purpose} {in_words(size)}" for purpose, size in needed.items())
     if is_wanted(settings.verbose):
         print(f"sparsenet: {in_words(total)} needed ({parts}), {in_words(limit)} available", file=sys.stderr)
     if total > limit:
         what = "the limit is" if settings.memory_limit is not None else "there are"
+        least = {"hidden": sum(settings.hidden), "wide_budget": settings.wide_budget}
+        even = " and ".join(f"{name}={least[name]}" for name in settings.short_of)
         raise TooLargeError(
-            f"training needs {in_words(total)} ({parts}), {what} {in_words(limit)}",
+            f"training needs {in_words(total)} ({parts}){even and f' even with {even}'}, {what} {in_words(limit)}",
             "lower hidden (the deep weights), wide_budget (the wide weights), n_negatives or batch_size (the batch), "
             "or use optimizer='sgd', which keeps no state",
         )

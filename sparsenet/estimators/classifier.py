@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sparsenet._validation import check_features
+from sparsenet.estimators import choices
 from sparsenet.estimators.building import build
 from sparsenet.estimators.fitting import (
     Fitted,
@@ -44,8 +45,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
 
     Parameters
     ----------
-    hidden : int or tuple of int
-        Units of the hidden layer or layers; 0 for the wide path alone.
+    hidden : int, tuple of int or "auto"
+        Units of the hidden layer or layers; 0 for the wide path alone. ``"auto"``: 256, or 128, 64 or none where those
+        would not fit into memory, or not go over the points five times within `time_budget`.
     wide : bool
         Whether there is a wide path.
     activation : {"relu", "linear", "tanh"}
@@ -75,8 +77,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         Of the wide weights, which Adagrad moves; ``"auto"``: in proportion to the weights that they start from.
     wide_weight_decay : float
         Of the wide weights.
-    wide_budget : int
-        The most features that a label may hold in the wide path.
+    wide_budget : int or "auto"
+        The most features that a label may hold in the wide path. ``"auto"``: 1,024, or down to 128 to fit into memory.
     warmup : float
         Share of all steps over which the learning rates rise from zero.
     decay : {"linear", "cosine", "constant"}
@@ -115,6 +117,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         ``index_recall``, the share of the best five labels that a sample is expected to hold.
     n_iter_ : int
         Epochs trained.
+    choices_ : dict
+        What parameters that are ``"auto"`` came to, and why: ``{"hidden": (256, "there is memory ..."), ...}``.
     label_counts_ : ndarray of shape (n_labels,)
         How many of the training points had each label.
     n_points_ : int
@@ -137,7 +141,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     def __init__(
         self,
         *,
-        hidden: int | tuple[int, ...] = 256,
+        hidden: int | tuple[int, ...] | str = "auto",
         wide: bool = True,
         activation: str = "relu",
         dropout: float = 0.25,
@@ -153,7 +157,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         weight_decay: float = 0.0,
         wide_learning_rate: float | str = "auto",
         wide_weight_decay: float = 1e-5,
-        wide_budget: int = 1024,
+        wide_budget: int | str = "auto",
         warmup: float = 0.0,
         decay: str = "linear",
         label_smoothing: float = 0.0,
@@ -234,8 +238,18 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             points = check_points(scaling.apply(X), labels, some_label=True)
             given = given_validation(self, validation, scaling, target)
             points, measured = held_out(settings, points, given, seed)
-            network = build(settings, *points, seed=seed, threads=threads, keep_best=measured is not None)
-            fitted = Fitted(network, target, scaling).counting(points[1])
+            if resume and checkpoint is not None:
+                settings = choices.as_before(settings, checkpoint)
+            network, settings = build(
+                *(settings, *points),
+                seed=seed,
+                threads=threads,
+                keep_best=measured is not None,
+                time_left=lambda: settings.time_left(time.perf_counter() - started),
+            )
+            made = choices.made(settings, network, scaling.kind, len(points[0]))
+            choices.tell(made, settings.verbose)
+            fitted = Fitted(network, target, scaling, choices=made).counting(points[1])
             config = settings.training(len(points[0]), seed=seed, threads=threads)
             with shown(settings, callbacks) as told:
                 left = settings.time_left(time.perf_counter() - started)
@@ -262,6 +276,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             X = check_features(self, X, fitting=not self.__sklearn_is_fitted__())
             if self.__sklearn_is_fitted__():
                 fitted = self._fitted
+                settings = choices.decided(self.get_params(deep=False), fitted.choices)
                 points = check_points(fitted.scaling.apply(X), fitted.target.encode(y, classes=classes))
                 seed = run_seed(self.random_state, call=fitted.calls)
                 grow(fitted.network, settings, points, threads)
@@ -270,8 +285,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 scaling = Scaling.learn(X, settings.normalize)
                 points = check_points(scaling.apply(X), labels)
                 seed = run_seed(self.random_state)
-                network = build(settings, *points, seed=seed, threads=threads, keep_best=False)
-                fitted = Fitted(network, target, scaling)
+                network, settings = build(settings, *points, seed=seed, threads=threads, keep_best=False)
+                made = choices.made(settings, network, scaling.kind, len(points[0]))
+                fitted = Fitted(network, target, scaling, choices=made)
             config = settings.one_pass(seed=seed, threads=threads)
             trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
             return self._train(trainer, fitted.counting(points[1]), keep_state=True)
@@ -295,6 +311,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted
         self.network_, self.classes_ = fitted.network, fitted.target.classes
+        self.choices_ = dict(fitted.choices)
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
         self.label_counts_, self.n_points_, self.n_threads_ = fitted.label_counts, fitted.n_points, self._threads()
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,6 +39,7 @@ class Fitted:
     label_counts, n_points : how many points each label had in training, and how many there were.
     steps : how many steps the optimizers' states have seen; 0 if those are gone.
     calls : how many times it was trained; each draws other numbers.
+    choices : parameters that were left to the classifier, what they came to and why.
     """
 
     network: Network
@@ -49,6 +50,7 @@ class Fitted:
     history: Sequence[dict[str, Any]] = ()
     steps: int = 0
     calls: int = 0
+    choices: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
 
     def counting(self, labels: Rows) -> Fitted:
         """Count the labels of new points in."""

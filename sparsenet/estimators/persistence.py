@@ -17,6 +17,7 @@ from sparsenet import storage
 from sparsenet._validation import boolean, real
 from sparsenet.estimators import compact
 from sparsenet.estimators.building import outline, wide_config
+from sparsenet.estimators.choices import decided
 from sparsenet.estimators.fitting import Fitted
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
@@ -79,6 +80,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
         "n_features": model.n_features_in_,
         "n_points": fitted.n_points,
         "calls": fitted.calls,
+        "choices": {name: [to_json(name, value), why] for name, (value, why) in fitted.choices.items()},
         "target": {"kind": target.kind, "dtype": target.dtype.str, "strings": strings},
         "scaling": scaling.kind,
         "wide": _wide_start(fitted.network),
@@ -97,7 +99,7 @@ def _wide_start(network: Network) -> dict[str, float] | None:
 
 def _check_unchanged(model: ExtremeClassifier, fitted: Fitted) -> None:
     """Refuse parameters that were changed since `fit` to those of another network: `unpack` builds from them."""
-    settings, counts = Settings.of(model.get_params(deep=False)), fitted.label_counts
+    settings, counts = decided(model.get_params(deep=False), fitted.choices), fitted.label_counts
     built = outline(settings, model.n_features_in_, counts, fitted.n_points, seed=0, threads=1)
     if _layout(built) != _layout(fitted.network):
         raise ValueError(
@@ -147,7 +149,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     target, counts, n_points = unpack_target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
     if counts.ndim != 1 or counts.dtype != np.int64 or counts.min(initial=0) < 0:
         raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
-    settings = Settings.of(model.get_params(deep=False))
+    choices = {str(name): (from_json(value), str(why)) for name, (value, why) in metadata.get("choices", {}).items()}
+    settings = decided(model.get_params(deep=False), choices)
     network = _network(settings, arrays, model.n_features_in_, counts, n_points)
     if network.output.wide and metadata.get("wide"):
         network.output.wide.configure(_wide_config(settings, metadata["wide"]))
@@ -155,7 +158,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         raise ModelError(f"the model counts {len(counts)} labels, and names {len(target.classes)}")
     scaling = _scaling(arrays, metadata["scaling"], model.n_features_in_)
     history, calls = metadata["history"], int(metadata["calls"])
-    model._adopt(Fitted(network, target, scaling, counts, n_points, history, calls=calls))
+    model._adopt(Fitted(network, target, scaling, counts, n_points, history, calls=calls, choices=choices))
     return model
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparsenet import kernels
@@ -13,7 +13,7 @@ from sparsenet.layers import ACTIVATIONS
 from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import SGD, Adagrad, Adam, Optimizer, Schedule
-from sparsenet.samplers import Sampler
+from sparsenet.samplers import LSHSampler, Sampler
 from sparsenet.training import TrainingConfig
 
 SAMPLERS = ("random", "frequency", "lsh", "none")
@@ -32,11 +32,17 @@ FEW_NEGATIVES, MORE_NEGATIVES, MANY_LABELS = 1024, 2048, 1 << 16
 #: How fast biases move where ``wide_learning_rate="auto"`` leaves it to the data how the weights do.
 WIDE_RATE = 0.6
 MAX_UNITS = 1 << 16
+#: What ``hidden="auto"`` and ``wide_budget="auto"`` may be: the first, unless that needs too much memory or time.
+WIDTHS, BUDGETS = (256, 128, 64), (1024, 512, 256, 128)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The parameters of `ExtremeClassifier`, checked; names given as text have become objects."""
+    """The parameters of `ExtremeClassifier`, checked; names given as text have become objects.
+
+    `auto` names those that are left to the classifier; `hidden` and `wide_budget` are then what it tries first, and
+    `short_of` says, by their names, what they became less for want of.
+    """
 
     hidden: tuple[int, ...]
     wide: bool
@@ -61,6 +67,8 @@ class Settings:
     time_budget: float | None
     n_jobs: int | None
     verbose: bool | None
+    auto: frozenset[str]
+    short_of: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, p: Mapping[str, Any]) -> Settings:
@@ -68,7 +76,7 @@ class Settings:
         wide_decay = real("wide_weight_decay", p["wide_weight_decay"], 0, 1)
         wide_rate = None if _is_auto(p["wide_learning_rate"]) else _rate("wide_learning_rate", p)
         settings = cls(
-            hidden=_widths(p["hidden"]),
+            hidden=WIDTHS[:1] if _is_auto(p["hidden"]) else _widths(p["hidden"]),
             wide=boolean("wide", p["wide"]),
             activation=choice("activation", p["activation"], ACTIVATIONS),
             dropout=real("dropout", p["dropout"], 0, 1, open_high=True),
@@ -82,7 +90,9 @@ class Settings:
             optimizer=_optimizer(p),
             wide_rate=wide_rate,
             wide_optimizer=Adagrad(rate=WIDE_RATE if wide_rate is None else wide_rate, decay=wide_decay),
-            wide_budget=integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
+            wide_budget=BUDGETS[0]
+            if _is_auto(p["wide_budget"])
+            else integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
             schedule=Schedule(
                 warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)
             ),
@@ -93,6 +103,7 @@ class Settings:
             time_budget=optional(_seconds, "time_budget", p["time_budget"]),
             n_jobs=n_jobs(p["n_jobs"]),
             verbose=optional(switch, "verbose", p["verbose"]),
+            auto=frozenset(name for name, value in p.items() if _is_auto(value)),
         )
         settings._check_together()
         return settings
@@ -102,8 +113,13 @@ class Settings:
             raise ValueError("hidden=0 leaves the wide path alone, and wide=False takes that away: set one of them")
         if self.per_sample and self.wide:
             raise ValueError("per_sample=True works on the deep path alone: set wide=False")
-        if not self.hidden and (self.sampler == "lsh" or isinstance(self.sampler, LSHConfig)):
+        if not self.hidden and self.hashes:
             raise ValueError("sampler='lsh' hashes hidden units, and hidden=0 has none: choose another sampler")
+
+    @property
+    def hashes(self) -> bool:
+        """Whether hidden units are hashed to find negatives."""
+        return self.sampler == "lsh" or isinstance(self.sampler, LSHConfig | LSHSampler)
 
     def training(self, n_points: int, *, seed: int, threads: int) -> TrainingConfig:
         """Say how `fit` trains on `n_points`."""

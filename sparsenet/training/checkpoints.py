@@ -116,6 +116,12 @@ def is_there(directory: Path) -> bool:
     return (directory / storage.MANIFEST).exists()
 
 
+def shapes(directory: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights in a checkpoint, by name."""
+    parameters = storage.load(directory)[1].get("run", {}).get("parameters", [])
+    return {name: tuple(shape) for name, *shape, _ in parameters}
+
+
 def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
     """Put a network back to where the checkpoint was written, and return the state of the run there."""
     arrays, position = storage.load(directory)

@@ -1,0 +1,158 @@
+"""What a classifier decides for itself: its size, by memory and time, and that it says so."""
+
+import numpy as np
+import pytest
+from planted import X, Y, fast
+from scipy import sparse
+
+from sparsenet import ExtremeClassifier
+from sparsenet.batches import Rows
+from sparsenet.estimators import building, choices
+from sparsenet.estimators.settings import Settings
+
+
+def auto(**parameters):
+    return fast(**{"hidden": "auto", "epochs": 2, **parameters})
+
+
+def width(model):
+    return model.network_.output.n_inputs
+
+
+@pytest.fixture
+def pace(monkeypatch):
+    """Say that a step takes ten seconds, and two without the deep path."""
+    monkeypatch.setattr(choices, "_seconds_a_step", lambda network, *a, **k: 2.0 + network.output.n_inputs / 32)
+
+
+def test_there_is_room_for_all(capsys):
+    model = auto(verbose=1).fit(X, Y)
+    assert width(model) == 256
+    assert model.choices_["hidden"][0] == 256
+    assert model.choices_["wide_budget"][0] == 1024
+    assert {"n_negatives", "wide_learning_rate", "normalize", "precision"} < model.choices_.keys()
+    told = capsys.readouterr().err
+    assert "sparsenet: chose hidden=256 (there is memory and time for it)" in told
+    assert "n_negatives=40 (all labels)" in told
+
+
+def test_what_is_given_is_not_chosen():
+    given = {"hidden": 8, "wide_budget": 50, "n_negatives": 7, "precision": "float32", "normalize": "rows"}
+    assert fast(**given, wide_learning_rate=0.1, epochs=1).fit(X, Y).choices_ == {}
+
+
+def needs(hidden, wide_budget=1024):
+    """Return the bytes that training takes with a network of that size."""
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "check_memory", lambda needed, settings: seen.append(sum(needed.values())))
+        fast(hidden=hidden, wide_budget=wide_budget, epochs=1).fit(X, Y)
+    return seen[0]
+
+
+@pytest.mark.parametrize("hidden", [256, 128, 64, 0])
+def test_it_is_as_wide_as_memory_allows(hidden):
+    model = auto(memory_limit=needs(hidden)).fit(X, Y)
+    assert width(model) == hidden
+    assert (model.choices_["hidden"][1] == "no more fits into the memory there is") == (hidden < 256)
+    assert model.choices_["wide_budget"][0] == 1024
+
+
+def test_labels_hold_fewer_features_where_memory_asks_for_it(monkeypatch):
+    monkeypatch.setattr(choices, "BUDGETS", (1024, 8, 4))
+    assert needs(0, 8) < needs(0)
+    model = auto(memory_limit=needs(0, 8)).fit(X, Y)
+    assert (width(model), model.choices_["wide_budget"][0]) == (0, 8)
+    assert np.diff(model.network_.output.wide.indptr).max() == 8
+
+
+def test_what_does_not_fit_at_all_is_refused():
+    with pytest.raises(MemoryError, match=r"even with hidden=0 and wide_budget=128, the limit is 20\.0 kB"):
+        auto(memory_limit="20kB").fit(X, Y)
+    with pytest.raises(MemoryError, match=r"\), the limit is 20\.0 kB"):
+        fast(wide_budget=100, memory_limit="20kB").fit(X, Y)
+
+
+@pytest.mark.usefixtures("pace")
+@pytest.mark.parametrize(("seconds", "hidden"), [(1000, 256), (141, 256), (130, 128), (80, 64), (40, 0), (1, 0)])
+def test_it_is_as_wide_as_time_allows(seconds, hidden):
+    """Two passes of seven steps, of 2 to 10 seconds each."""
+    found = chosen(seconds)
+    assert found.hidden == ((hidden,) if hidden else ())
+    assert found.short_of == ({} if hidden == 256 else {"hidden": "time"})
+
+
+def chosen(seconds, **parameters):
+    """Choose as `fit` does when it has so many seconds left."""
+    settings = Settings.of(auto(**parameters).get_params())
+    points = Rows.of(sparse.csr_array(X)), Rows.of(sparse.csr_array(Y))
+
+    def make(settings):
+        return building.outline(settings, X.shape[1], Y.sum(axis=0), X.shape[0], 0, 1)
+
+    return choices.in_time(settings, points, make, lambda: float(seconds), seed=0, threads=1)
+
+
+@pytest.mark.usefixtures("pace")
+@pytest.mark.parametrize("parameters", [{"wide": False}, {"sampler": "lsh"}], ids=str)
+def test_hidden_units_stay_where_nothing_works_without(parameters):
+    assert chosen(1, **parameters).hidden == (64,)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])
+@pytest.mark.parametrize("sampler", ["random", "lsh"])
+def test_measuring_the_pace_changes_nothing(optimizer, sampler):
+    parameters = {"optimizer": optimizer, "weight_decay": 0.01, "sampler": sampler, "n_negatives": 9, "loss": "softmax"}
+    free, bounded = (auto(**parameters, time_budget=seconds).fit(X, Y) for seconds in (None, 1e6))
+    weights = [model.network_.weights() for model in (free, bounded)]
+    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_with_little_time_there_is_no_deep_path():
+    model = auto(time_budget=1e-6).fit(X, Y)
+    assert width(model) == 0
+    assert model.choices_["hidden"] == (0, "no more fits into the time there is")
+
+
+def test_a_saved_model_keeps_its_size(tmp_path):
+    model = auto(memory_limit=needs(64)).fit(X, Y)
+    model.save(tmp_path / "model")
+    loaded = ExtremeClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    assert loaded.choices_ == model.choices_
+    assert np.array_equal(loaded.predict_topk(X).toarray(), model.predict_topk(X).toarray())
+    loaded.set_params(memory_limit=None).partial_fit(X, Y)
+    assert width(loaded) == 64
+    loaded.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="hidden, wide or activation were changed"):
+        loaded.set_params(hidden=32).save(tmp_path / "model")
+
+
+class StoppedError(Exception):
+    """What ends a run after its second epoch."""
+
+
+class StopAfterTwo:
+    def on_epoch(self, record):
+        if record["epoch"] == 2:
+            raise StoppedError
+
+
+@pytest.mark.parametrize("hidden", [64, 0])
+def test_a_resumed_run_has_the_width_that_it_began_with(tmp_path, monkeypatch, hidden):
+    limit = needs(hidden)
+    whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
+
+    monkeypatch.setattr("sparsenet.training.trainer.CHECKPOINT_SECONDS", 0.0)
+    begun = auto(memory_limit=limit, epochs=4)
+    with pytest.raises(StoppedError):
+        begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
+    resumed = auto(epochs=4).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+    assert width(resumed) == hidden
+    assert np.array_equal(resumed.predict_topk(X).toarray(), whole.predict_topk(X).toarray())
+
+
+@pytest.mark.parametrize("parameter", ["hidden", "wide_budget"])
+def test_other_words_than_auto_are_refused(parameter):
+    with pytest.raises((ValueError, TypeError), match=f"{parameter} must be"):
+        fast(**{parameter: "wide"}).fit(X, Y)
