@@ -45,6 +45,7 @@ def _of_points(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
         "points": model.n_points_,
         "validation": best_epoch(model.history_),
         "chosen": {
+            **{name: value for name, (value, _) in model.choices_.items()},
             "epochs": model.n_iter_,
             "normalize": metadata["scaling"],
             "wide_learning_rate": (metadata.get("wide") or {}).get("learning_rate"),
