@@ -26,7 +26,8 @@ def test_each_width_has_each_budget(tmp_path, monkeypatch, capsys):
         (60, "auto", 256),
         (60, 8, 8),
     ]
-    assert all(run["scores"]["P@1"] <= 1 for run in runs)
+    assert runs[2]["scores"]["P@1"] > 0.2 > 5 * 1 / 100  # a tenth of the labels by chance
+    assert all(run["wall_seconds"] < run["seconds"] + 20 for run in runs)
     assert "| small | 60 | 8 | 8 | " in shown
 
     monkeypatch.setattr(sys, "argv", ["budget", "--show", str(out)])

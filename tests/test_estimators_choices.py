@@ -9,6 +9,7 @@ from sparsenet import ExtremeClassifier
 from sparsenet.batches import Rows
 from sparsenet.estimators import building, choices
 from sparsenet.estimators.settings import Settings
+from sparsenet.samplers import RandomSampler
 
 
 def auto(**parameters):
@@ -45,7 +46,7 @@ def needs(hidden, wide_budget=1024):
     """Return the bytes that training takes with a network of that size."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building, "check_memory", lambda needed, settings: seen.append(sum(needed.values())))
+        patch.setattr(building, "check_memory", lambda needed, *rest: seen.append(sum(needed.values())))
         fast(hidden=hidden, wide_budget=wide_budget, epochs=1).fit(X, Y)
     return seen[0]
 
@@ -68,6 +69,8 @@ def test_labels_hold_fewer_features_where_memory_asks_for_it(monkeypatch):
 
 def test_what_does_not_fit_at_all_is_refused():
     with pytest.raises(MemoryError, match=r"even with hidden=0 and wide_budget=128, the limit is 20\.0 kB"):
+        auto(memory_limit="20kB").fit(X, Y)
+    with pytest.raises(MemoryError, match=r"lower n_negatives or batch_size"):
         auto(memory_limit="20kB").fit(X, Y)
     with pytest.raises(MemoryError, match=r"\), the limit is 20\.0 kB"):
         fast(wide_budget=100, memory_limit="20kB").fit(X, Y)
@@ -149,7 +152,53 @@ def test_a_resumed_run_has_the_width_that_it_began_with(tmp_path, monkeypatch, h
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
     resumed = auto(epochs=4).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert width(resumed) == hidden
+    assert resumed.choices_["hidden"] == (hidden, "what the run had that is resumed")
+    resumed.save(tmp_path / "model")
+    assert width(ExtremeClassifier.load(tmp_path / "model")) == hidden
     assert np.array_equal(resumed.predict_topk(X).toarray(), whole.predict_topk(X).toarray())
+
+
+def test_a_resumed_run_has_the_wide_path_that_it_began_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(choices, "BUDGETS", (1024, 8, 4))
+    monkeypatch.setattr("sparsenet.training.trainer.CHECKPOINT_SECONDS", 0.0)
+    limit = needs(0, 8)
+    whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
+    begun = auto(memory_limit=limit, epochs=4)
+    with pytest.raises(StoppedError):
+        begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
+    resumed = auto(epochs=4, time_budget=1e6).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+    assert resumed.choices_["wide_budget"][0] == 8
+    assert np.array_equal(resumed.predict_topk(X).toarray(), whole.predict_topk(X).toarray())
+
+
+def test_with_few_wide_weights_there_may_be_room_for_hidden_units(monkeypatch):
+    monkeypatch.setattr(choices, "BUDGETS", (1024, 1))
+    monkeypatch.setattr(choices, "WIDTHS", (256, 1))
+    limit = needs(1, 1)
+    assert limit < needs(0)
+    model = auto(memory_limit=limit).fit(X, Y)
+    assert (width(model), model.choices_["wide_budget"][0]) == (1, 1)
+
+
+def test_a_sampler_of_ones_own_has_hidden_units_to_look_at():
+    class Own:
+        def __init__(self):
+            self.inner = RandomSampler()
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+    assert not Settings.of(auto(sampler=Own()).get_params()).may_be_wide_alone
+    assert Settings.of(auto(sampler=RandomSampler()).get_params()).may_be_wide_alone
+
+
+def test_a_call_of_partial_fit_chooses_no_epochs():
+    assert "epochs" not in auto(epochs="auto").partial_fit(X, Y).choices_
+
+
+def test_all_labels_are_all_labels():
+    chosen_sampler = auto(sampler="none", n_negatives="auto").fit(X, Y)
+    assert chosen_sampler.choices_["n_negatives"] == (40, "all labels")
 
 
 @pytest.mark.parametrize("parameter", ["hidden", "wide_budget"])

@@ -144,6 +144,30 @@ def test_wrong_arguments_are_refused(backend, change, message):
         backend.text_features(**{**arguments, **change})
 
 
+class Name(str):
+    """As NumPy and others have their own kinds of strings."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "texts", [[], [""], ["abc", "", "d"], ["\u00e9", "a", "\U0001f600\u4e2d", "\udc80x"], [Name("ab")]]
+)
+def test_texts_are_joined_as_utf8(backend, texts):
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    joined, offsets = backend.join_texts(texts)
+    assert joined.dtype == np.uint8
+    assert joined.tobytes() == b"".join(encoded)
+    assert offsets.dtype == np.int64
+    assert offsets.tolist() == np.cumsum([0, *map(len, encoded)]).tolist()
+
+
+@pytest.mark.parametrize("wrong", [None, b"bytes", 3])
+def test_what_is_no_text_is_refused(backend, wrong):
+    with pytest.raises(TypeError, match="str"):
+        backend.join_texts(["a", wrong])
+
+
 def test_rules_say_what_is_wrong():
     with pytest.raises(ValueError, match="word_ngrams must be an integer from 1 to 8, got 9"):
         FeatureRules(word_ngrams=9)

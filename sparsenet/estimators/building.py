@@ -52,13 +52,14 @@ def build(
         return network
 
     needed: dict[str, int] = {}
+    limit = memory_limit(settings)
     for candidate in choices.narrower(settings):
         settings = candidate
         bound = int(support_bound(features, label_points, settings.wide_budget).sum()) if settings.wide else 0
         needed = memory_needed(settings, make(settings), features, labels, bound, keep_best)
-        if sum(needed.values()) <= memory_limit(settings):
+        if sum(needed.values()) <= limit:
             break
-    check_memory(needed, settings)
+    check_memory(needed, settings, limit)
     if settings.wide:
         config, own = wide_config(settings), settings.wide_rate is None
         path = fitted_path(features, labels, label_points, config, own_rate=own, seed=seed, threads=threads)
@@ -189,9 +190,9 @@ def memory_limit(settings: Settings) -> int:
     return available_memory() if settings.memory_limit is None else settings.memory_limit
 
 
-def check_memory(needed: dict[str, int], settings: Settings) -> None:
+def check_memory(needed: dict[str, int], settings: Settings, limit: int) -> None:
     """Say what is needed, and raise MemoryError where there is less."""
-    total, limit = sum(needed.values()), memory_limit(settings)
+    total = sum(needed.values())
     parts = ", ".join(f"{purpose} {in_words(size)}" for purpose, size in needed.items())
     if is_wanted(settings.verbose):
         print(f"sparsenet: {in_words(total)} needed ({parts}), {in_words(limit)} available", file=sys.stderr)
@@ -199,10 +200,11 @@ def check_memory(needed: dict[str, int], settings: Settings) -> None:
         what = "the limit is" if settings.memory_limit is not None else "there are"
         least = {"hidden": sum(settings.hidden), "wide_budget": settings.wide_budget}
         even = " and ".join(f"{name}={least[name]}" for name in settings.short_of)
+        ways = {"hidden": "hidden (the deep weights), ", "wide_budget": "wide_budget (the wide weights), "}
+        further = "".join(way for name, way in ways.items() if name not in settings.short_of)
         raise TooLargeError(
             f"training needs {in_words(total)} ({parts}){even and f' even with {even}'}, {what} {in_words(limit)}",
-            "lower hidden (the deep weights), wide_budget (the wide weights), n_negatives or batch_size (the batch), "
-            "or use optimizer='sgd', which keeps no state",
+            f"lower {further}n_negatives or batch_size (the batch), or use optimizer='sgd', which keeps no state",
         )
 
 

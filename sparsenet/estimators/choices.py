@@ -19,27 +19,27 @@ from sparsenet.layers import Pass
 from sparsenet.model import Network
 from sparsenet.optim import Adagrad
 from sparsenet.progress import is_wanted
+from sparsenet.samplers import AllSampler
 from sparsenet.training import checkpoints
 
 #: By the name of a parameter, what it came to and why.
 Choices = dict[str, tuple[Any, str]]
-#: A pace is measured over so many steps, the first of which touch new memory, and no longer than this share of the
-#: time that is left.
+#: A pace is measured over so many steps, but for the first of them, which touch new memory and may compile kernels;
+#: after two steps it is over once this share of the time that is left has gone.
 PILOT_STEPS, FIRST_STEPS, PILOT_SHARE = 10, 3, 0.05
 
 
 def narrower(settings: Settings) -> Iterator[Settings]:
-    """Yield the settings, then such as take less memory or time, where these are left to the classifier.
+    """Yield the settings, then such as take less memory, where these are left to the classifier.
 
     Hidden units go before weights of the wide path: on real data the latter earn more.
     """
-    yield settings
-    for hidden in _widths(settings)[1:]:
-        settings = _less(settings, "memory", hidden=hidden)
-        yield settings
-    if "wide_budget" in settings.auto and settings.wide:
-        for budget in BUDGETS[1:]:
-            yield _less(settings, "memory", wide_budget=budget)
+    left = "wide_budget" in settings.auto and settings.wide and not settings.resumed
+    for budget in BUDGETS if left else (settings.wide_budget,):
+        for hidden in _widths(settings):
+            changed: dict[str, Any] = {"hidden": hidden} if hidden != settings.hidden else {}
+            changed |= {"wide_budget": budget} if budget != settings.wide_budget else {}
+            yield _less(settings, "memory", **changed)
 
 
 def _less(settings: Settings, short_of: str, **changed: Any) -> Settings:
@@ -47,9 +47,9 @@ def _less(settings: Settings, short_of: str, **changed: Any) -> Settings:
 
 
 def _widths(settings: Settings) -> list[tuple[int, ...]]:
-    if "hidden" not in settings.auto:
+    if "hidden" not in settings.auto or settings.resumed:
         return [settings.hidden]
-    alone: list[tuple[int, ...]] = [()] if settings.wide and not settings.hashes else []
+    alone: list[tuple[int, ...]] = [()] if settings.may_be_wide_alone else []
     return [w for w in [*((width,) for width in WIDTHS), *alone] if sum(w) <= sum(settings.hidden)]
 
 
@@ -65,15 +65,18 @@ def in_time(
     """Return the widest settings with which FEWEST_EPOCHS passes over the points fit into the seconds that are left.
 
     Held out, as many passes of the wide path alone were better by 0.1 to 4 points of P@1 than fewer of both paths; from
-    five on, both were no worse. What a step takes is measured at the ends, the widest and the narrowest.
+    five on, both were no worse. What a step takes is measured at the ends, the narrowest and the widest; what measuring
+    on validation data takes after each pass, and hashing rows anew, is not foreseen.
     """
     widths = _widths(settings)
     if len(widths) == 1:
         return settings
+    if left() <= 0:
+        return _less(settings, "time", hidden=widths[-1])
     most = PILOT_SHARE * left()
-    slow, fast = (
+    fast, slow = (
         _seconds_a_step(make(replace(settings, hidden=hidden)), points, settings, most, seed=seed, threads=threads)
-        for hidden in (widths[0], widths[-1])
+        for hidden in (widths[-1], widths[0])
     )
     n_points = len(points[0])
     n_steps = min(FEWEST_EPOCHS, settings.n_epochs(n_points)) * -(-n_points // settings.batch_size)
@@ -96,11 +99,11 @@ def _seconds_a_step(
             context = Pass(threads, workspace, np.random.default_rng((seed, 1, step)))
             network.train_step(batch, context, step=step, factor=0.0)
             times.append(time.perf_counter())
-            if times[-1] - begun > most:
+            if step > 1 and times[-1] - begun > most:
                 break
     network.drop_state()
     paces = np.diff(times)
-    return float(np.median(paces[FIRST_STEPS:] if len(paces) > FIRST_STEPS else paces[-1:]))
+    return float(np.median(paces[min(FIRST_STEPS, len(paces) - 1) :]))
 
 
 def decided(parameters: dict[str, Any], choices: Mapping[str, tuple[Any, str]]) -> Settings:
@@ -110,22 +113,23 @@ def decided(parameters: dict[str, Any], choices: Mapping[str, tuple[Any, str]]) 
 
 
 def as_before(settings: Settings, checkpoint: str | os.PathLike[str]) -> Settings:
-    """Return the settings of the run whose checkpoint this is, as far as they were left to the classifier."""
-    shapes = checkpoints.shapes(Path(checkpoint)) if checkpoints.is_there(Path(checkpoint)) else {}
-    if "hidden" not in settings.auto or not shapes:
+    """Return settings of the size of the run whose checkpoint this is, as far as that was left to the classifier."""
+    if not checkpoints.is_there(Path(checkpoint)):
         return settings
-    hidden = (shapes["input.weight"][1],) if "input.weight" in shapes else ()
-    return replace(settings, hidden=hidden, auto=settings.auto - {"hidden"})
+    width, budget = checkpoints.size(Path(checkpoint))
+    found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or settings.wide_budget}
+    return replace(settings, resumed=True, **{name: value for name, value in found.items() if name in settings.auto})
 
 
 def made(settings: Settings, network: Network, scaling: str, n_points: int) -> Choices:
     """Return the value of each parameter that was left to the classifier, and why it is that."""
     n_labels, wide = network.output.n_labels, network.output.wide
-    negatives = settings.negatives(n_labels)
+    every = isinstance(network.output.sampler, AllSampler)
+    negatives = n_labels if every else settings.negatives(n_labels)
     size = {"hidden": sum(settings.hidden), "wide_budget": settings.wide_budget}
-    found: Choices = {name: (value, _why(settings.short_of.get(name))) for name, value in size.items()}
+    found: Choices = {name: (value, _why(settings, name)) for name, value in size.items()}
     found |= {
-        "n_negatives": (negatives, "all labels" if negatives == n_labels else f"of {n_labels:,} labels"),
+        "n_negatives": (negatives, "all labels" if every else f"of {n_labels:,} labels"),
         "precision": ("bfloat16" if settings.bf16 else "float32", "what this CPU multiplies faster"),
         "epochs": (settings.n_epochs(n_points), f"for {n_points:,} points in batches of {settings.batch_size:,}"),
         "normalize": (scaling, "as the values of X suggest"),
@@ -135,7 +139,10 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
     return {name: choice for name, choice in found.items() if name in settings.auto and (wide or "wide" not in name)}
 
 
-def _why(short_of: str | None) -> str:
+def _why(settings: Settings, name: str) -> str:
+    if settings.resumed:
+        return "what the run had that is resumed"
+    short_of = settings.short_of.get(name)
     return f"no more fits into the {short_of} there is" if short_of else "there is memory and time for it"
 
 

@@ -47,7 +47,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     ----------
     hidden : int, tuple of int or "auto"
         Units of the hidden layer or layers; 0 for the wide path alone. ``"auto"``: 256, or 128, 64 or none where those
-        would not fit into memory, or not go over the points five times within `time_budget`.
+        would not fit into memory, or not go over the points five times within `time_budget` (measuring on validation
+        data not counted).
     wide : bool
         Whether there is a wide path.
     activation : {"relu", "linear", "tanh"}
@@ -101,7 +102,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
     random_state : int, RandomState or None
-        An integer gives equal models, bit for bit.
+        An integer gives equal models, bit for bit: where memory is short, or time by `time_budget`, if they are of one
+        size, for which `hidden` and `wide_budget` can be named.
     verbose : bool, int or None
         Show memory and progress on stderr, 0 meaning no; None: if that is a terminal.
 
@@ -287,6 +289,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 seed = run_seed(self.random_state)
                 network, settings = build(settings, *points, seed=seed, threads=threads, keep_best=False)
                 made = choices.made(settings, network, scaling.kind, len(points[0]))
+                made.pop("epochs", None)  # each call takes one pass
                 fitted = Fitted(network, target, scaling, choices=made)
             config = settings.one_pass(seed=seed, threads=threads)
             trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from sparsenet._validation import check_features
 from sparsenet.batches import Rows
-from sparsenet.estimators.building import check_memory
+from sparsenet.estimators.building import check_memory, memory_limit
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.targets import Target
@@ -172,7 +172,7 @@ def grow(network: Network, settings: Settings, points: Points, threads: int) -> 
         needed = {"new features of labels": GROWTH_BYTES * room}
         if settings.memory_limit is not None:  # which is on what there is already, too
             needed["model"] = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
-        check_memory(needed, settings)
+        check_memory(needed, settings, memory_limit(settings))
         wide.configure(replace(wide.config, budget=settings.wide_budget))
         wide.grow(features, label_points, threads)
 

@@ -13,7 +13,7 @@ from sparsenet.layers import ACTIVATIONS
 from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import SGD, Adagrad, Adam, Optimizer, Schedule
-from sparsenet.samplers import LSHSampler, Sampler
+from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
 from sparsenet.training import TrainingConfig
 
 SAMPLERS = ("random", "frequency", "lsh", "none")
@@ -41,7 +41,7 @@ class Settings:
     """The parameters of `ExtremeClassifier`, checked; names given as text have become objects.
 
     `auto` names those that are left to the classifier; `hidden` and `wide_budget` are then what it tries first, and
-    `short_of` says, by their names, what they became less for want of.
+    `short_of` says, by their names, what they became less for want of. A `resumed` run has the size that it had.
     """
 
     hidden: tuple[int, ...]
@@ -69,6 +69,7 @@ class Settings:
     verbose: bool | None
     auto: frozenset[str]
     short_of: Mapping[str, str] = field(default_factory=dict)
+    resumed: bool = False
 
     @classmethod
     def of(cls, p: Mapping[str, Any]) -> Settings:
@@ -120,6 +121,12 @@ class Settings:
     def hashes(self) -> bool:
         """Whether hidden units are hashed to find negatives."""
         return self.sampler == "lsh" or isinstance(self.sampler, LSHConfig | LSHSampler)
+
+    @property
+    def may_be_wide_alone(self) -> bool:
+        """Whether nothing asks for hidden units; a sampler of the user's might."""
+        own = (RandomSampler, FrequencySampler, AllSampler)
+        return self.wide and not self.hashes and isinstance(self.sampler, (str, *own))
 
     def training(self, n_points: int, *, seed: int, threads: int) -> TrainingConfig:
         """Say how `fit` trains on `n_points`."""

@@ -25,7 +25,7 @@ _FOUND, _LENGTH, _PENDING, _SINGLE_WORD, _N_HISTORY = range(5)
 
 def join_texts(texts: list[str]) -> tuple[U8, I64]:
     """See `sparsenet/_core.pyi`."""
-    encoded = [text.encode("utf-8", "replace") for text in texts]
+    encoded = [str.encode(text, "utf-8", "replace") for text in texts]
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
     return np.frombuffer(b"".join(encoded), np.uint8), offsets

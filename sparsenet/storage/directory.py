@@ -129,6 +129,12 @@ def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], di
                     raise ModelError(f"{path}: is missing; {DAMAGED}") from error
 
 
+def metadata(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """Load the metadata alone, without looking at the arrays; raises ModelError as `load` does."""
+    with _model_folder(Path(directory)) as folder:
+        return dict(parse_manifest(_read_manifest(folder), folder.path / MANIFEST).metadata)
+
+
 def _commit(folder: Folder, draft: Manifest, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write everything under other names, then rename; the manifest last."""
     data, manifest = (f".sparsenet-{secrets.token_hex(8)}.tmp" for _ in range(2))

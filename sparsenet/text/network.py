@@ -32,9 +32,11 @@ COMPETING = 100
 PASSES_OF_A_CALL = 5
 #: Texts that are scored at a time: their features are held.
 TEXTS_AT_A_TIME = 4096
-#: Units of the hidden layer, and the most features of texts that it takes: 0.8 GB with the optimizer's state.
+#: Units of the hidden layer, and the most features of texts that it takes: 0.8 GB with the optimizer's state. And the
+#: most features of a label in the wide path.
 HIDDEN = 128
 MOST_FEATURES = 1 << 19
+WIDE_BUDGET = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,8 @@ class NetworkModel:
     @classmethod
     def train(cls, points: Rows, labels: Rows, seed: int, threads: int, **parameters: Any) -> NetworkModel:
         """Train on weighted features of texts and their labels."""
-        network = ExtremeClassifier(hidden=HIDDEN, normalize="none", random_state=seed, n_jobs=threads, **parameters)
+        size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": WIDE_BUDGET}
+        network = ExtremeClassifier(**size, normalize="none", random_state=seed, n_jobs=threads, **parameters)
         try:
             return cls(network.fit(as_matrix(points), as_matrix(labels)))
         except TooLargeError as error:

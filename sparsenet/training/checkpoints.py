@@ -87,6 +87,7 @@ def fingerprint(network: Network, config: TrainingConfig, data: Sequence[Rows]) 
         "parameters": [[p.name, *p.shape, repr(p.optimizer)] for p in network.parameters()],
         "sampling": [repr(network.output.sampler), repr(network.output.loss)],
         "bf16": network.output.bf16,
+        "wide_budget": network.output.wide.config.budget if network.output.wide else None,
         "data": checksum,
     }
 
@@ -116,10 +117,11 @@ def is_there(directory: Path) -> bool:
     return (directory / storage.MANIFEST).exists()
 
 
-def shapes(directory: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the weights in a checkpoint, by name."""
-    parameters = storage.load(directory)[1].get("run", {}).get("parameters", [])
-    return {name: tuple(shape) for name, *shape, _ in parameters}
+def size(directory: Path) -> tuple[int, int | None]:
+    """Return the units of the last hidden layer, and the budget of the wide path, of the run that left a checkpoint."""
+    run = storage.metadata(directory).get("run", {})
+    widths = [columns for name, _, columns, _ in run.get("parameters", []) if name == "output.weight"]
+    return (widths or [0])[0], run.get("wide_budget")
 
 
 def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
