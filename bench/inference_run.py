@@ -20,6 +20,8 @@ from sparsenet import ExtremeClassifier, kernels, metrics
 
 #: Recall against exact scoring, and P@k, are looked at on so many test points.
 TEST_POINTS = 2000
+#: A shortlist is made no longer than this recall takes on so many others.
+RECALL, SAMPLE_POINTS = 0.97, 256
 FLOAT = 4
 
 
@@ -31,12 +33,14 @@ class Mode:
     one: Callable[[Any, Any], Any] | None = None
 
 
-def modes(model: ExtremeClassifier) -> dict[str, Mode]:
-    """Return the ways to predict that there are; the first one is exact."""
+def modes(model: ExtremeClassifier, sample: Any) -> dict[str, Mode]:
+    """Return the ways to predict that there are; the first one is exact. One shortlist is fitted to a sample."""
     found = {"exact": Mode(lambda X: model.topk(X, TOP))}
     if model.network_.output.wide:
         shortlist = model.predictor(TOP)
         found["shortlist"] = Mode(shortlist, shortlist.one)
+        short = model.predictor(TOP, recall=RECALL, sample=sample)
+        found[f"shortlist of {short.postings} postings, recall {RECALL}"] = Mode(short, short.one)
     return found
 
 
@@ -72,7 +76,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         model = ExtremeClassifier.load(Path(folder) / "model")
     exact, _ = model.set_params(n_jobs=job["threads"]).topk(X_test[:TEST_POINTS], TOP)
     found = {}
-    for name, mode in modes(model).items():
+    for name, mode in modes(model, X_test[-SAMPLE_POINTS:]).items():
         peer: Any = Ours(model, mode)
         rows = bulk(peer, X_test[: job["bulk_points"]], job["threads"]) | singles(peer, X_test, job["seed"])
         labels, _ = mode.many(X_test[:TEST_POINTS])

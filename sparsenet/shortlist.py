@@ -7,6 +7,7 @@ that one of the best labels is not on the list, and `recall` measures how often.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ from sparsenet.batches import Rows
 from sparsenet.model import Network
 from sparsenet.output import SampledOutput
 from sparsenet.wide import WidePath
+
+#: Where the search for the fewest postings begins.
+FEWEST_POSTINGS = 16
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -36,12 +40,15 @@ class Shortlist:
         The labels of the highest biases, looked at for every point.
     is_whole : bool
         Whether nothing was cut from the index.
+    n_postings : int
+        How many labels each feature can name.
     """
 
     size: int
     index: Rows
     fallback: I32
     is_whole: bool
+    n_postings: int
 
     @classmethod
     def of(cls, output: SampledOutput, *, size: int, n_postings: int) -> Shortlist:
@@ -53,7 +60,29 @@ class Shortlist:
         index = _strongest(whole, n_postings)
         bias = output.bias.value.reshape(-1)
         fallback = np.argpartition(-bias, size - 1)[:size].astype(np.int32)
-        return cls(size, index, fallback, is_whole=len(index.indices) == len(whole.indices))
+        return cls(size, index, fallback, len(index.indices) == len(whole.indices), n_postings)
+
+    @classmethod
+    def with_recall(
+        cls, network: Network, sample: Rows, k: int, recall: float, *, size: int, most: int, threads: int
+    ) -> Shortlist:
+        """Build the index with the fewest postings, `most` or less by powers of two, that find so much of a sample."""
+        exact, _ = network.topk(sample, k, threads)
+        n_postings = FEWEST_POSTINGS
+        while True:
+            found = cls.of(network.output, size=size, n_postings=min(n_postings, most))
+            share = found._share(network, sample, exact, threads)
+            if share >= recall:
+                return found
+            if n_postings >= most or found.is_whole:
+                advice = "raise candidates, or postings" if not found.is_whole else "raise candidates"
+                warnings.warn(
+                    f"{share:.3f} of the best {k} labels of the sample are found, {recall} were asked for: {advice}",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+                return found
+            n_postings *= 2
 
     def topk(self, network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k best labels of each point's shortlist and their scores, (n, k) each, best first."""
@@ -79,8 +108,10 @@ class Shortlist:
 
     def recall(self, network: Network, features: Rows, k: int, threads: int) -> float:
         """Return the share of the points' exact top k that their shortlists hold."""
-        exact, _ = network.topk(features, k, threads)
-        found, _ = self.topk(network, features, k, threads)
+        return self._share(network, features, network.topk(features, k, threads)[0], threads)
+
+    def _share(self, network: Network, features: Rows, exact: I32, threads: int) -> float:
+        found, _ = self.topk(network, features, exact.shape[1], threads)
         hits = [np.isin(one, other, assume_unique=True).sum() for one, other in zip(exact, found, strict=True)]
         return float(np.sum(hits) / max(exact.size, 1))
 

@@ -142,7 +142,9 @@ def test_exact_scoring_reads_all_rows_and_the_weights_of_the_features_present():
     inverted = model.network_.output.wide.inverted()
     held = np.mean([sum(np.diff(inverted.indptr)[X[[i]].indices]) for i in range(10)])
     assert work["bytes"] == pytest.approx(4 * 40 * 33 + 8 * held)
-    assert next(iter(inference_run.modes(model))) == "exact"
+    exact, cut, fitted = inference_run.modes(model, X)
+    assert (exact, cut) == ("exact", "shortlist")
+    assert fitted == "shortlist of 16 postings, recall 0.97"
 
 
 def test_each_mode_of_prediction_is_measured(tmp_path, monkeypatch):
@@ -151,7 +153,7 @@ def test_each_mode_of_prediction_is_measured(tmp_path, monkeypatch):
     data = plant(Shape(points=2000, test_points=60, features=500, labels=200))
     job = {"data": str(data.folder), "batches": 8, "bulk_points": 30, "threads": 1, "seed": 0}
     result = inference_run.main({**job, "settings": {"hidden": 8, "batch_size": 256}})
-    assert set(result["modes"]) == {"exact", "shortlist"}
+    assert [name.split(" of ")[0] for name in result["modes"]] == ["exact", "shortlist", "shortlist"]
     assert result["modes"]["exact"]["recall@5"] == 1
     assert 0.5 < result["modes"]["shortlist"]["recall@5"] <= 1
     assert all(mode["single_ms_p99"] >= mode["single_ms_p50"] > 0 for mode in result["modes"].values())

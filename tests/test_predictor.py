@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from planted import X, Y, fast
+from scipy import sparse
 
 from sparsenet.shortlist import Shortlist
 
@@ -99,3 +100,48 @@ def test_the_strongest_weights_of_a_feature_are_kept(model):
         every = whole.data[whole.indptr[feature] : whole.indptr[feature + 1]]
         kept = cut.data[cut.indptr[feature] : cut.indptr[feature + 1]]
         assert sorted(kept) == sorted(every)[-3:]
+
+
+@pytest.fixture(scope="module")
+def muddled():
+    """A model in which every feature speaks for many labels, and its points."""
+    rng = np.random.default_rng(0)
+    points = sparse.random(300, 20, 0.3, "csr", rng=rng)
+    return fast(hidden=0, epochs=5).fit(points, rng.integers(0, 60, 300)), points
+
+
+def test_the_index_is_as_small_as_the_recall_allows(muddled, monkeypatch):
+    monkeypatch.setattr("sparsenet.shortlist.FEWEST_POSTINGS", 1)
+    model, points = muddled
+    recalls = {n: model.predictor(k=5, candidates=10, postings=n).recall(points) for n in (1, 2, 4, 8)}
+    assert recalls[1] < recalls[2] < recalls[4] < recalls[8]
+    for n in (1, 2, 4):
+        found = model.predictor(k=5, candidates=10, recall=recalls[n], sample=points)
+        assert found.postings == n
+        assert found.recall(points) == recalls[n]
+        assert model.predictor(k=5, candidates=10, recall=recalls[n] + 1e-9, sample=points).postings == 2 * n
+
+
+def test_a_recall_out_of_reach_is_said(muddled):
+    model, points = muddled
+    with pytest.warns(RuntimeWarning, match="of the best 5 labels of the sample are found, 1.0 were asked for: raise"):
+        found = model.predictor(k=5, candidates=5, postings=1, recall=1.0, sample=points)
+    assert found.postings == 1
+    deep = fast(epochs=5, wide_budget=1).fit(points, np.arange(300) % 60)
+    with pytest.warns(RuntimeWarning, match="raise candidates$"):
+        assert deep.predictor(k=5, candidates=5, postings=999, recall=1.0, sample=points).recall(points) < 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"recall": 0.9}, "recall and sample go together"),
+        ({"sample": X}, "recall and sample go together"),
+        ({"sample": X, "recall": 2}, "recall must be"),
+        ({"sample": X[:0], "recall": 0.9}, "sample has no rows|minimum of 1"),
+    ],
+    ids=lambda value: "given" if isinstance(value, dict) else value,
+)
+def test_a_recall_needs_points(model, given, message):
+    with pytest.raises(ValueError, match=message):
+        model.predictor(**given)

@@ -61,15 +61,24 @@ class PredictionMixin:
         k = min(integer("k", k, 1), len(self.classes_))
         return inference.topk(self.network_, features, k, self._threads())
 
-    def predictor(self, k: int = 5, *, candidates: int = 100, postings: int = 2048) -> Predictor:
+    def predictor(
+        self,
+        k: int = 5,
+        *,
+        candidates: int = 100,
+        postings: int = 2048,
+        recall: float | None = None,
+        sample: Any = None,
+    ) -> Predictor:
         """Make ready for answers in a fraction of a millisecond, from a shortlist instead of all labels.
 
         The wide path, read by feature, chooses `candidates` labels for each point, and only these are scored exactly:
         the more, the slower, and the surer that the best are among them, as `Predictor.recall` measures. Each feature
-        can name `postings` labels.
+        can name `postings` labels. With a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a
+        validation set, it can name no more than that takes, and answers come sooner.
         """
         check_is_fitted(self)
-        return Predictor(self, k=k, candidates=candidates, postings=postings)
+        return Predictor(self, k=k, candidates=candidates, postings=postings, recall=recall, sample=sample)
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probability of every label, dense (n, n_labels).

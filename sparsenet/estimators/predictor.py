@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenet._validation import integer
+from sparsenet._validation import integer, real
 from sparsenet.batches import Rows
 from sparsenet.shortlist import Shortlist
 
@@ -31,7 +31,9 @@ class Predictor:
     candidates : int
         Labels that are scored exactly for each point.
     postings : int
-        How many labels each feature can name.
+        How many labels each feature can name; at most, if a recall is asked for.
+    recall : float, optional
+        The share of the k best labels of the points `sample` that are to be found.
 
     Examples
     --------
@@ -46,16 +48,36 @@ class Predictor:
     1.0
     """
 
-    def __init__(self, model: PredictionMixin, *, k: int, candidates: int, postings: int) -> None:
+    def __init__(
+        self,
+        model: PredictionMixin,
+        *,
+        k: int,
+        candidates: int,
+        postings: int,
+        recall: float | None = None,
+        sample: Any = None,
+    ) -> None:
         n_labels = len(model.classes_)
         self.k = min(integer("k", k, 1), n_labels)
-        self._shortlist = Shortlist.of(
-            model.network_.output,
-            size=max(integer("candidates", candidates, 1), self.k),
-            n_postings=integer("postings", postings, 1),
-        )
+        size, postings = max(integer("candidates", candidates, 1), self.k), integer("postings", postings, 1)
+        if (recall is None) != (sample is None):
+            raise ValueError("recall and sample go together: pass a share such as 0.95, and points to measure it on")
+        if recall is None:
+            self._shortlist = Shortlist.of(model.network_.output, size=size, n_postings=postings)
+        else:
+            recall, points = real("recall", recall, 0, 1), model._features(sample)
+            if len(points) == 0:
+                raise ValueError("sample has no rows: pass some points like those to come")
+            about: dict[str, Any] = {"size": size, "most": postings, "threads": model._threads()}
+            self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **about)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
         self._classes, self._width = model.classes_, model.n_features_in_
+
+    @property
+    def postings(self) -> int:
+        """How many labels each feature can name."""
+        return self._shortlist.n_postings
 
     def __call__(self, X: Any) -> tuple[NDArray[Any], F32]:
         """Return the k best classes found and their probabilities, (n, k) each, best first.
