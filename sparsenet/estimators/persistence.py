@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 Model = TypeVar("Model", bound="ExtremeClassifier")
+#: Why a loaded model has the size that it has.
+AS_SAVED = "as it was saved"
 _SAVABLE = {c.__name__: c for c in (SGD, Adagrad, Adam, BinaryCrossEntropy, SampledSoftmax, LSHConfig)}
 
 
@@ -80,7 +82,8 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
         "n_features": model.n_features_in_,
         "n_points": fitted.n_points,
         "calls": fitted.calls,
-        "choices": {name: [to_json(name, value), why] for name, (value, why) in fitted.choices.items()},
+        # Not why: a resumed run has its size for another reason than an uninterrupted one, and is its equal.
+        "choices": {name: to_json(name, value) for name, (value, _) in fitted.choices.items()},
         "target": {"kind": target.kind, "dtype": target.dtype.str, "strings": strings},
         "scaling": scaling.kind,
         "wide": _wide_start(fitted.network),
@@ -149,7 +152,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     target, counts, n_points = unpack_target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
     if counts.ndim != 1 or counts.dtype != np.int64 or counts.min(initial=0) < 0:
         raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
-    choices = {str(name): (from_json(value), str(why)) for name, (value, why) in metadata.get("choices", {}).items()}
+    choices = {str(name): (from_json(value), AS_SAVED) for name, value in metadata.get("choices", {}).items()}
     settings = decided(model.get_params(deep=False), choices)
     network = _network(settings, arrays, model.n_features_in_, counts, n_points)
     if network.output.wide and metadata.get("wide"):
