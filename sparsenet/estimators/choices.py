@@ -92,14 +92,14 @@ def _seconds_a_step(
 ) -> float:
     """Time steps at a learning rate of zero, which leave the weights as they are."""
     network.output.prepare(np.bincount(points[1].indices, minlength=points[1].width), threads)
-    workspace, times, begun = Workspace(), [time.perf_counter()], time.perf_counter()
+    workspace, times = Workspace(), [time.perf_counter()]
     batches = Batcher(*points, batch_size=settings.batch_size, seed=seed).epoch(0)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is an error of training, which says so
         for step, batch in enumerate(islice(batches, PILOT_STEPS), 1):
             context = Pass(threads, workspace, np.random.default_rng((seed, 1, step)))
             network.train_step(batch, context, step=step, factor=0.0)
             times.append(time.perf_counter())
-            if step > 1 and times[-1] - begun > most:
+            if step > 1 and times[-1] - times[0] > most:
                 break
     network.drop_state()
     paces = np.diff(times)
@@ -123,14 +123,14 @@ def as_before(settings: Settings, checkpoint: str | os.PathLike[str]) -> Setting
 
 def made(settings: Settings, network: Network, scaling: str, n_points: int) -> Choices:
     """Return the value of each parameter that was left to the classifier, and why it is that."""
-    n_labels, wide = network.output.n_labels, network.output.wide
-    every = isinstance(network.output.sampler, AllSampler)
-    negatives = n_labels if every else settings.negatives(n_labels)
+    output, wide = network.output, network.output.wide
+    every = isinstance(output.sampler, AllSampler)
+    negatives = (output.n_labels, "all labels") if every else (output.n_negatives, f"of {output.n_labels:,} labels")
     size = {"hidden": sum(settings.hidden), "wide_budget": settings.wide_budget}
     found: Choices = {name: (value, _why(settings, name)) for name, value in size.items()}
     found |= {
-        "n_negatives": (negatives, "all labels" if every else f"of {n_labels:,} labels"),
-        "precision": ("bfloat16" if settings.bf16 else "float32", "what this CPU multiplies faster"),
+        "n_negatives": negatives,
+        "precision": ("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
         "epochs": (settings.n_epochs(n_points), f"for {n_points:,} points in batches of {settings.batch_size:,}"),
         "normalize": (scaling, "as the values of X suggest"),
     }
