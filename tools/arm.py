@@ -66,6 +66,8 @@ def emulate(cpu: Cpu, *command: str | Path) -> int:
     environment = {**os.environ, "QEMU_CPU": cpu.model, "QEMU_LD_PREFIX": str(sysroot.SYSTEM), "SPARSENET_ISA": ""}
     environment |= {"SPARSENET_TEST_RUNNER": QEMU}  # of programs that tests compile
     environment.setdefault("SPARSENET_TEST_PATIENCE", "10")
+    # Without bytecode each start of Python, and tests start many, takes 33 emulated seconds to import for 10.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run([str(word) for word in command], cwd=TREE, env=environment).returncode
 
 
