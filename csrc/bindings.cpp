@@ -11,6 +11,7 @@ void bind_inference(pybind11::module_& core);  // what finds the best labels
 void bind_lsh(pybind11::module_& core);        // hash families and tables
 void bind_reader(pybind11::module_& core);     // parsing of text formats
 void bind_text(pybind11::module_& core);       // texts to features and to scores
+void bind_tree(pybind11::module_& core);       // classifiers in a tree of labels
 }  // namespace sparsenet
 
 PYBIND11_MODULE(_core, core) {
@@ -23,4 +24,5 @@ PYBIND11_MODULE(_core, core) {
   sparsenet::bind_lsh(core);
   sparsenet::bind_reader(core);
   sparsenet::bind_text(core);
+  sparsenet::bind_tree(core);
 }

@@ -43,7 +43,9 @@ float stride_of(int64_t epoch, int64_t most_epochs) {
   return epoch < full ? 1.0f : 1.0f / static_cast<float>(2 + epoch - full);
 }
 
-int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
+}  // namespace
+
+int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
   std::vector<float> alpha(n * width, 0.0f);
   std::vector<int32_t> order(n);
   for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
@@ -66,8 +68,6 @@ int32_t train_block(const DualProblem& problem, int64_t n, int64_t width, DualRu
   return epoch;
 }
 
-}  // namespace
-
 void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,
                 int32_t* epochs, int threads) {
   parallel_for(n_blocks, threads, [&](int64_t block) {
@@ -75,7 +75,7 @@ void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks,
     own.first_label += block * width;
     own.positive_slack += block * width;
     own.negative_slack += block * width;
-    epochs[block] = train_block(own, n, width, rules, weight + block * (problem.n_features + 1) * width);
+    epochs[block] = dual_train_block(own, n, width, rules, weight + block * (problem.n_features + 1) * width);
   });
 }
 

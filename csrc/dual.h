@@ -13,6 +13,9 @@ struct DualRules {
   uint64_t seed;
 };
 
+// One block of `width` labels; weight (n_features + 1, width). Returns how many passes it took.
+int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight);
+
 // `problem` describes the first block of `width` labels, with slacks for all; weight (n_blocks, n_features + 1, width),
 // where the search starts from, on entry. Blocks are independent of each other, and each is the work of one task.
 // epochs (n_blocks,).

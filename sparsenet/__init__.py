@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.training import Trainer as Trainer
     from sparsenet.training import TrainingConfig as TrainingConfig
     from sparsenet.training import Validation as Validation
+    from sparsenet.tree import TreeClassifier as TreeClassifier
     from sparsenet.wide import WideConfig as WideConfig
     from sparsenet.wide import WidePath as WidePath
 
@@ -73,6 +74,7 @@ _HOMES = {
     "TextClassifier": "text",
     "Trainer": "training",
     "TrainingConfig": "training",
+    "TreeClassifier": "tree",
     "Validation": "training",
     "WideConfig": "wide",
     "WidePath": "wide",

@@ -68,10 +68,8 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
     target, scaling = fitted.target, fitted.scaling
     weights: Arrays = dict(fitted.network.weights())
     arrays: Arrays = {**(compact.shrink(weights) if small else weights), "counts": fitted.label_counts}
-    strings = target.classes.dtype.kind in "OU"
-    arrays |= pack_strings(target.classes.tolist(), "classes") if strings else {"classes": target.classes}
-    if scaling.centre is not None and scaling.factor is not None:
-        arrays |= {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
+    labels, about_target = pack_labels(target)
+    arrays |= {**labels, **pack_scaling(scaling)}
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         arrays |= pack_strings(names.tolist(), "features")
@@ -84,7 +82,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
         "calls": fitted.calls,
         # Not why: a resumed run has its size for another reason than an uninterrupted one, and is its equal.
         "choices": {name: to_json(name, value) for name, (value, _) in fitted.choices.items()},
-        "target": {"kind": target.kind, "dtype": target.dtype.str, "strings": strings},
+        "target": about_target,
         "scaling": scaling.kind,
         "wide": _wide_start(fitted.network),
         "named_features": names is not None,
@@ -159,7 +157,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         network.output.wide.configure(_wide_config(settings, metadata["wide"]))
     if len(target.classes) != network.output.n_labels:
         raise ModelError(f"the model counts {len(counts)} labels, and names {len(target.classes)}")
-    scaling = _scaling(arrays, metadata["scaling"], model.n_features_in_)
+    scaling = unpack_scaling(arrays, metadata["scaling"], model.n_features_in_)
     history, calls = metadata["history"], int(metadata["calls"])
     model._adopt(Fitted(network, target, scaling, counts, n_points, history, calls=calls, choices=choices))
     return model
@@ -186,7 +184,15 @@ def _wide_config(settings: Settings, start: dict[str, Any]) -> WideConfig:
     return replace(wide_config(settings), norm=norm, optimizer=replace(settings.wide_optimizer, rate=rate))
 
 
-def _scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
+def pack_scaling(scaling: Scaling) -> Arrays:
+    """Return what `unpack_scaling` needs, beside the kind."""
+    if scaling.centre is None or scaling.factor is None:
+        return {}
+    return {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
+
+
+def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
+    """Make the scaling of a saved model, of any kind of estimator."""
     if kind not in ("rows", "columns", "none"):
         raise ModelError(f"the scaling must be rows, columns or none, got {kind!r}")
     if kind != "columns":
@@ -195,6 +201,13 @@ def _scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     if centre.shape != (n_features,) or factor.shape != (n_features,):
         raise ModelError(f"the scaling is of {centre.shape} and {factor.shape} columns, the model has {n_features}")
     return Scaling(kind, centre, factor)
+
+
+def pack_labels(target: Target) -> tuple[Arrays, dict[str, Any]]:
+    """Return what `unpack_target` needs: the labels, as numbers or text, and what JSON can say of them."""
+    strings = target.classes.dtype.kind in "OU"
+    arrays = pack_strings(target.classes.tolist(), "classes") if strings else {"classes": target.classes}
+    return arrays, {"kind": target.kind, "dtype": target.dtype.str, "strings": strings}
 
 
 def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:

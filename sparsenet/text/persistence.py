@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet._validation import integer, optional, real
-from sparsenet.estimators.persistence import from_json, nothing_believed, to_json, unpack_target
+from sparsenet.estimators.persistence import from_json, nothing_believed, pack_labels, to_json, unpack_target
 from sparsenet.estimators.targets import Target
-from sparsenet.storage import ModelError, pack_strings, size
+from sparsenet.storage import ModelError, size
 from sparsenet.text import packing
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.fitted import Fitted
@@ -29,22 +29,20 @@ KIND = "TextClassifier"
 def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal classifier: arrays, and what JSON can say."""
     target, words, weights = fitted.target, fitted.vocabulary, fitted.model
-    strings = target.classes.dtype.kind in "OU"
+    labels, about_target = pack_labels(target)
     own, about = weights.to_arrays()
     arrays: Arrays = {
         "slots": words.slots,
         "feature_weights": words.weights,
         "counts": fitted.counts.astype(np.int64),
         **own,
+        **labels,
     }
-    arrays |= (
-        pack_strings([str(c) for c in target.classes.tolist()], "classes") if strings else {"classes": target.classes}
-    )
     return packing.pack(arrays), {
         "model": KIND,
         "parameters": {name: to_json(name, value) for name, value in model.get_params(deep=False).items()},
         "rules": dict(zip(("word_ngrams", "char_low", "char_high", "bits"), words.rules.as_tuple(), strict=True)),
-        "target": {"kind": target.kind, "dtype": target.dtype.str, "strings": strings},
+        "target": about_target,
         "steepness": weights.steepness,
         "shift": weights.shift,
         "n_texts": fitted.n_texts,

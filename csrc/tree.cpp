@@ -1,0 +1,343 @@
+#include "tree.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "running.h"
+#include "threads.h"
+
+namespace sparsenet {
+namespace {
+
+constexpr int64_t kVisitsPerTask = 1 << 16;
+constexpr int64_t kWorthATable = 8;  // rows to write and wipe for each that would be searched for
+constexpr float kNoCost = 1e30f;     // of a child that is not there: no point moves its machine
+
+// A sum of sparse rows, kept dense with a list of what is set, so that to clear it costs what was used.
+class SparseSum {
+ public:
+  explicit SparseSum(int64_t n_features) : sum_(static_cast<size_t>(n_features)) {}
+
+  void add(const Csr& rows, int64_t row) {
+    for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) {
+      const int32_t feature = rows.indices[j];
+      if (sum_[feature] == 0) features_.push_back(feature);  // twice if it was cancelled out: no harm
+      sum_[feature] += rows.data[j];
+    }
+  }
+
+  float inverse_length() const {
+    double squares = 0;
+    for (const int32_t feature : features_) squares += static_cast<double>(sum_[feature]) * sum_[feature];
+    return squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0;
+  }
+
+  void clear() {
+    for (const int32_t feature : features_) sum_[feature] = 0;
+    features_.clear();
+  }
+
+  float dot(const Csr& rows, int64_t row) const {
+    float total = 0;
+    for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) total += rows.data[j] * sum_[rows.indices[j]];
+    return total;
+  }
+
+ private:
+  std::vector<float> sum_;
+  std::vector<int32_t> features_;
+};
+
+// How much nearer each row of a set is to the one side than to the other.
+struct Sides {
+  SparseSum left, right;
+  std::vector<Best> nearer;
+
+  explicit Sides(int64_t n_features) : left(n_features), right(n_features) {}
+
+  // Has `order` begin with the `n_left` rows that are nearest to the left; tells whether other rows than before do.
+  bool divide(const Csr& rows, int32_t* order, int64_t n, int64_t n_left) {
+    const float to_left = left.inverse_length(), to_right = right.inverse_length();
+    nearer.resize(n);
+    for (int64_t i = 0; i < n; ++i)
+      nearer[i] = {left.dot(rows, order[i]) * to_left - right.dot(rows, order[i]) * to_right, order[i]};
+    const Best& last = *std::min_element(nearer.begin(), nearer.begin() + n_left, worse);
+    const Best& first = *std::max_element(nearer.begin() + n_left, nearer.end(), worse);
+    if (better(last, first)) return false;
+    std::nth_element(nearer.begin(), nearer.begin() + n_left, nearer.end(), better);
+    for (int64_t i = 0; i < n; ++i) order[i] = nearer[i].label;
+    // In an order that does not depend on how the library selects.
+    std::sort(order, order + n_left);
+    std::sort(order + n_left, order + n);
+    return true;
+  }
+
+  void take(const Csr& rows, const int32_t* order, int64_t n, int64_t n_left) {
+    left.clear();
+    right.clear();
+    for (int64_t i = 0; i < n; ++i) (i < n_left ? left : right).add(rows, order[i]);
+  }
+
+  static bool worse(const Best& a, const Best& b) { return better(b, a); }
+};
+
+// Random bits: the step of SplitMix64.
+uint64_t mixed(uint64_t seed) {
+  uint64_t z = seed * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+void split_set(const Csr& rows, Sides& sides, int32_t* order, int64_t n, int64_t n_left, uint64_t random,
+               int64_t most_rounds) {
+  if (n_left <= 0 || n_left >= n) return;
+  const int64_t one = static_cast<int64_t>(random % static_cast<uint64_t>(n));
+  const int64_t other = (one + 1 + static_cast<int64_t>((random >> 32) % static_cast<uint64_t>(n - 1))) % n;
+  sides.left.clear();
+  sides.right.clear();
+  sides.left.add(rows, order[one]);
+  sides.right.add(rows, order[other]);
+  for (int64_t round = 0; round < most_rounds && sides.divide(rows, order, n, n_left); ++round)
+    sides.take(rows, order, n, n_left);
+}
+
+// The points that reach a node, with features that are numbered from 0 in their order, and labels as `DualProblem` has
+// them.
+struct Gathered {
+  static constexpr int32_t kNowhere = -1;
+  std::vector<int32_t> places;  // of each feature of all: its number among these
+  std::vector<int32_t> features;
+  std::vector<int64_t> indptr, label_indptr;
+  std::vector<int32_t> indices, labels;
+  std::vector<float> data, squares, weight;
+
+  void gather(const Csr& points, int64_t n_features, const float* all_squares, const int32_t* reached,
+              const uint16_t* belongs, int64_t n) {
+    places.resize(n_features, kNowhere);
+    features.clear();
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = points.indptr[reached[i]]; j < points.indptr[reached[i] + 1]; ++j) {
+        int32_t& place = places[points.indices[j]];
+        if (place == kNowhere) features.push_back(points.indices[j]);
+        place = 0;
+      }
+    std::sort(features.begin(), features.end());
+    for (size_t f = 0; f < features.size(); ++f) places[features[f]] = static_cast<int32_t>(f);
+    indptr.assign(1, 0);
+    label_indptr.assign(1, 0);
+    indices.clear();
+    labels.clear();
+    data.clear();
+    squares.clear();
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = points.indptr[reached[i]]; j < points.indptr[reached[i] + 1]; ++j) {
+        indices.push_back(places[points.indices[j]]);
+        data.push_back(points.data[j]);
+      }
+      for (int32_t child = 0; child < kChildren; ++child)
+        if (belongs[i] >> child & 1) labels.push_back(child);
+      squares.push_back(all_squares[reached[i]]);
+      indptr.push_back(static_cast<int64_t>(indices.size()));
+      label_indptr.push_back(static_cast<int64_t>(labels.size()));
+    }
+    for (const int32_t feature : features) places[feature] = kNowhere;
+  }
+
+  void train(int64_t n, int64_t n_children, float cost, DualRules rules) {
+    float slack[kChildren];
+    for (int64_t c = 0; c < kChildren; ++c) slack[c] = c < n_children ? 0.5f / cost : kNoCost;
+    const int64_t n_features = static_cast<int64_t>(features.size());
+    weight.assign((n_features + 1) * kChildren, 0.0f);
+    const Csr csr{indptr.data(), indices.data(), data.data()};
+    const DualProblem problem{csr, n_features, squares.data(), label_indptr.data(), labels.data(), 0, slack, slack};
+    dual_train_block(problem, n, kChildren, rules, weight.data());
+  }
+};
+
+// Rounds the weights of a node to 8 bits, without the rows in which none matters.
+NodeMachines rounded(const Gathered& own, float smallest) {
+  NodeMachines found;
+  for (size_t f = 0; f < own.features.size(); ++f) {
+    const float* row = own.weight.data() + f * kChildren;
+    float largest = 0;
+    for (int64_t c = 0; c < kChildren; ++c) largest = std::max(largest, std::fabs(row[c]));
+    if (!(largest >= smallest) || largest == 0) continue;
+    const float factor = largest / 127;
+    found.features.push_back(own.features[f]);
+    found.factors.push_back(factor);
+    for (int64_t c = 0; c < kChildren; ++c) found.weights.push_back(static_cast<int8_t>(std::lrint(row[c] / factor)));
+  }
+  std::copy_n(own.weight.data() + own.features.size() * kChildren, kChildren, found.bias);
+  return found;
+}
+
+// The logarithm of what a machine's score does to the score of its node: nothing from 1 on.
+float penalty(float score) {
+  const float miss = std::max(1 - score, 0.0f);
+  return -miss * miss * miss;
+}
+
+// A node that a point has come to, and what its score is so far.
+struct Visit {
+  int32_t node;
+  int32_t point;  // of those that are searched together
+  float score;
+};
+
+// Points on their way down together. Of all visits to a level those to one node come one after another, so that its
+// weights are in cache for all but the first, and where they are many its features can be looked up in a table.
+class Descent {
+ public:
+  Descent(Csr points, int64_t n_features, int64_t first, int64_t n)
+      : points_(points), first_(first), n_(n), places_(static_cast<size_t>(n_features), kNowhere) {}
+
+  void start(int64_t n_roots) {
+    visits_.clear();
+    for (int64_t i = 0; i < n_; ++i)
+      for (int64_t node = 0; node < n_roots; ++node)
+        visits_.push_back({static_cast<int32_t>(node), static_cast<int32_t>(i), 0});
+  }
+
+  // Scores the children of all visited nodes, and has the `most` best of each point be visited next.
+  void go_down(const Machines& level, int64_t most) {
+    score_children(level);
+    std::vector<Visit> next;
+    next.reserve(static_cast<size_t>(n_ * most));
+    size_t at = 0;
+    for (int64_t i = 0; i < n_; ++i) {
+      best_.reset(most);
+      for (; at < visits_.size() && visits_[at].point == i; ++at) {
+        const int64_t child = level.children[visits_[at].node], stop = level.children[visits_[at].node + 1];
+        const float* score = sums_.data() + at * kChildren;
+        for (int64_t c = 0; child + c < stop; ++c)
+          best_.add({visits_[at].score + penalty(score[c]), static_cast<int32_t>(child + c)});
+      }
+      best_.cut();
+      std::sort(best_.entries().begin(), best_.entries().end(), better);
+      for (const Best& child : best_.entries()) next.push_back({child.label, static_cast<int32_t>(i), child.score});
+    }
+    visits_.swap(next);
+  }
+
+  const std::vector<Visit>& visits() const { return visits_; }
+
+ private:
+  static constexpr int32_t kNowhere = -1;
+
+  void score_children(const Machines& level) {
+    sums_.resize(visits_.size() * kChildren);
+    order_.resize(visits_.size());
+    for (size_t v = 0; v < visits_.size(); ++v)
+      order_[v] = static_cast<uint64_t>(visits_[v].node) << 32 | static_cast<uint64_t>(v);
+    std::sort(order_.begin(), order_.end());
+    for (size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
+      const int64_t node = visit(begin).node;
+      int64_t look_ups = 0;
+      for (; end < order_.size() && visit(end).node == node; ++end) {
+        const int64_t i = first_ + visit(end).point;
+        look_ups += points_.indptr[i + 1] - points_.indptr[i];
+      }
+      score_visits(level, node, begin, end, look_ups);
+    }
+  }
+
+  const Visit& visit(size_t at) const { return visits_[order_[at] & 0xFFFFFFFFu]; }
+
+  void score_visits(const Machines& level, int64_t node, size_t begin, size_t end, int64_t look_ups) {
+    const int64_t low = level.starts[node], high = level.starts[node + 1];
+    const int32_t* features = level.features;
+    if (look_ups < (high - low) / kWorthATable) {
+      for (size_t v = begin; v < end; ++v)
+        score_visit(level, node, v, [&](int32_t feature) {
+          const int32_t* at = std::lower_bound(features + low, features + high, feature);
+          return at < features + high && *at == feature ? at - features : int64_t{kNowhere};
+        });
+      return;
+    }
+    for (int64_t row = low; row < high; ++row) places_[features[row]] = static_cast<int32_t>(row - low);
+    for (size_t v = begin; v < end; ++v)
+      score_visit(level, node, v, [&](int32_t feature) {
+        return places_[feature] == kNowhere ? int64_t{kNowhere} : low + places_[feature];
+      });
+    for (int64_t row = low; row < high; ++row) places_[features[row]] = kNowhere;
+  }
+
+  template <typename RowOf>
+  void score_visit(const Machines& level, int64_t node, size_t v, const RowOf& row_of) {
+    float sums[kChildren];
+    std::copy_n(level.bias + node * kChildren, kChildren, sums);
+    const int64_t i = first_ + visit(v).point;
+    for (int64_t j = points_.indptr[i]; j < points_.indptr[i + 1]; ++j) {
+      const int64_t row = row_of(points_.indices[j]);
+      if (row == kNowhere) continue;
+      const float x = points_.data[j] * level.factors[row];
+      const int8_t* weights = level.weights + row * kChildren;
+      for (int64_t c = 0; c < kChildren; ++c) sums[c] += x * static_cast<float>(weights[c]);
+    }
+    std::copy_n(sums, kChildren, sums_.data() + (order_[v] & 0xFFFFFFFFu) * kChildren);
+  }
+
+  Csr points_;
+  int64_t first_, n_;
+  std::vector<int32_t> places_;  // of each feature: its row among those of the node at hand
+  std::vector<Visit> visits_;    // by point
+  std::vector<uint64_t> order_;  // of visits, by node
+  std::vector<float> sums_;
+  Running best_;
+};
+
+}  // namespace
+
+void split_sets(Csr rows, int64_t n_features, const int64_t* starts, const int64_t* left, int64_t n_sets, uint64_t seed,
+                int64_t most_rounds, int32_t* order, int threads) {
+  // One task a thread, each with every workers-th set: the sums are as long as there are features.
+  const int64_t workers = std::min<int64_t>(threads, n_sets);
+  parallel_for(workers, threads, [&](int64_t worker) {
+    Sides sides(n_features);
+    for (int64_t b = worker; b < n_sets; b += workers)
+      split_set(rows, sides, order + starts[b], starts[b + 1] - starts[b], left[b], mixed(seed + b), most_rounds);
+  });
+}
+
+std::vector<NodeMachines> train_nodes(Csr points, int64_t n_features, const float* squares, Arrivals arrivals,
+                                      float cost, DualRules rules, float smallest, int threads) {
+  std::vector<NodeMachines> found(arrivals.n_nodes);
+  // Working memory, as long as there are features, is one thread's and serves node after node.
+  std::atomic<int64_t> next{0};
+  parallel_for(std::min<int64_t>(threads, arrivals.n_nodes), threads, [&](int64_t) {
+    Gathered own;
+    for (int64_t node = next++; node < arrivals.n_nodes; node = next++) {
+      const int64_t begin = arrivals.starts[node], n = arrivals.starts[node + 1] - begin;
+      const int64_t n_children = arrivals.children[node + 1] - arrivals.children[node];
+      own.gather(points, n_features, squares, arrivals.reached + begin, arrivals.belongs + begin, n);
+      own.train(n, n_children, cost, {rules.most_epochs, rules.tolerance, mixed(rules.seed + node)});
+      found[node] = rounded(own, smallest);
+    }
+  });
+  return found;
+}
+
+void search_tree(const std::vector<Machines>& levels, Csr points, int64_t n_features, int64_t n, int64_t beam,
+                 int64_t k, int32_t* leaves, float* scores, int threads) {
+  // More points at a time come to a node more often, and need more memory.
+  const int64_t grain = std::clamp<int64_t>(kVisitsPerTask / std::max(beam, k), 1, n / threads + 1);
+  parallel_blocks(n, grain, threads, [&](int64_t first, int64_t last) {
+    Descent descent(points, n_features, first, last - first);
+    descent.start(levels[0].n_nodes);
+    for (size_t l = 0; l < levels.size(); ++l) descent.go_down(levels[l], l + 1 < levels.size() ? beam : k);
+    std::fill(leaves + first * k, leaves + last * k, -1);
+    std::fill(scores + first * k, scores + last * k, -std::numeric_limits<float>::infinity());
+    int64_t point = -1, at = 0;
+    for (const Visit& leaf : descent.visits()) {
+      at = leaf.point == point ? at + 1 : 0;
+      point = leaf.point;
+      leaves[(first + point) * k + at] = leaf.node;
+      scores[(first + point) * k + at] = leaf.score;
+    }
+  });
+}
+
+}  // namespace sparsenet

@@ -1,0 +1,65 @@
+"""What every classifier of points answers alike, in the forms that people with a million labels expect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from sparsenet._validation import check_features, integer
+from sparsenet.batches import Rows
+from sparsenet.estimators.fitting import check_points
+from sparsenet.estimators.inference import is_hit
+
+
+class AnswersMixin:
+    """The methods that need no more than the best few labels of each point, which `_best` finds."""
+
+    classes_: NDArray[Any]
+    n_features_in_: int
+    _fitted: Any
+
+    def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities."""
+        raise NotImplementedError
+
+    def topk_numbers(self, X: Any, k: int = 5) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Do the same as `topk` with positions in `classes_` instead of the classes."""
+        return self._best(self._features(X), min(integer("k", k, 1), len(self.classes_)))
+
+    def topk(self, X: Any, k: int = 5) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is cut to n_labels."""
+        labels, probabilities = self.topk_numbers(X, k)
+        return self.classes_[labels], probabilities
+
+    def predict_topk(self, X: Any, k: int = 5) -> csr_array:
+        """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""
+        labels, probabilities = self.topk_numbers(X, k)
+        n, k = labels.shape
+        shape = (n, len(self.classes_))
+        return csr_array((probabilities.reshape(-1), labels.reshape(-1), np.arange(n + 1) * k), shape=shape)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of rows whose best label is right: accuracy for one label a row, P@1 for several."""
+        features = self._features(X)
+        _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
+        best, _ = self._best(features, 1)
+        hits = is_hit(best[:, 0], truth)
+        return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+    def _features(self, X: Any) -> Rows:
+        check_is_fitted(self)
+        return self._fitted.scaling.apply(check_features(self, X, fitting=False))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]  # of what it is mixed into
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,220 @@
+"""The scikit-learn face of a tree of linear classifiers: `TreeClassifier`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sparsenet import storage
+from sparsenet._machine import default_threads
+from sparsenet._validation import check_features, choice, integer, n_jobs, optional, real, switch
+from sparsenet.batches import Rows
+from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.fitting import all_or_nothing, check_points, run_seed
+from sparsenet.estimators.inference import check_cells
+from sparsenet.estimators.scaling import CHOICES, Scaling
+from sparsenet.estimators.targets import Target
+from sparsenet.progress import parts_done
+from sparsenet.tree import persistence
+from sparsenet.tree.growing import CHILDREN, Shape, grow
+from sparsenet.tree.machines import Level, Rules, search, train
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+#: Labels that `predict` looks at first for those that are more probable than not; more where a point has them all.
+FIRST_LOOK = 16
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """All that a fitted classifier is, beside its parameters; `label_counts` and `n_points` are those of training."""
+
+    shape: Shape
+    levels: list[Level]
+    target: Target
+    scaling: Scaling
+    label_counts: I64
+    n_points: int
+
+
+class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):
+    """Classify into a few to millions of labels by linear machines in a tree of labels.
+
+    Labels whose points are alike lie in one node of up to 16, nodes that are alike in one above, up to the root. Each
+    node's support vector machines, one for each child, learn from the points that reach it alone: those that belong
+    there, and those that the machines above led there in error. So training takes seconds, and an answer meets a few
+    dozen machines, not one for each label. Where `ExtremeClassifier` may be more accurate, this is sooner there.
+
+    Parameters
+    ----------
+    cost : float
+        Of an error in training, against simplicity: lower for noisy labels, higher for clean ones.
+    beam : int
+        How many nodes of each level are followed for a point, in training and in prediction. More is slower and hardly
+        more accurate; it can be set on a fitted classifier.
+    epochs : int
+        The most passes over the points of a node.
+    normalize : {"auto", "rows", "columns", "none"}
+        ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
+        columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
+        and none negative; else columns.
+    n_jobs : int or None
+        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
+    random_state : int, RandomState or None
+        An integer gives equal models, bit for bit.
+    verbose : bool, int or None
+        Show progress of long training on stderr, 0 meaning no; None: if that is a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        The labels, ascending; column numbers if y was an indicator.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, if X was a data frame
+    label_counts_ : ndarray of shape (n_labels,)
+        How many of the training points had each label.
+    n_points_ : int
+        How many training points there were.
+
+    Examples
+    --------
+    >>> from sparsenet import TreeClassifier
+    >>> X = [[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 1.0, 0.1], [0.0, 0.9, 0.2]]
+    >>> model = TreeClassifier(random_state=0).fit(X, [["cat"], ["cat", "pet"], ["dog", "pet"], ["dog"]])
+    >>> names, probabilities = model.topk([[1.0, 0.1, 0.0]], k=2)
+    >>> names.tolist()
+    [['cat', 'pet']]
+    """
+
+    _fitted: Fitted
+
+    def __init__(
+        self,
+        *,
+        cost: float = 0.5,
+        beam: int = 10,
+        epochs: int = 10,
+        normalize: str = "auto",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int | None = None,
+    ) -> None:
+        self.cost = cost
+        self.beam = beam
+        self.epochs = epochs
+        self.normalize = normalize
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on X and y from the start.
+
+        Ctrl-C stops within seconds and leaves the classifier as it was.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+        y : labels
+            One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
+            an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
+        """
+        rules, threads = self._rules(), self._threads()
+        normalize = choice("normalize", self.normalize, CHOICES)
+        verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
+        with all_or_nothing(self):
+            X = check_features(self, X, fitting=True)
+            target, labels = Target.learn(y)
+            scaling = Scaling.learn(X, normalize)
+            points, labels = check_points(scaling.apply(X), labels, some_label=True)
+            shape = grow(points, labels, seed, threads)
+            total = sum(int(children[-1]) for children in shape.children)
+            with parts_done(total, f"{len(points):,} points", verbose) as told:
+                levels = train(shape, points, labels, rules, seed, threads, told)
+            counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
+            return self._adopt(Fitted(shape, levels, target, scaling, counts, len(points)))
+
+    def predict(self, X: Any) -> Any:
+        """Return the best class of each row (n,), or its labels of a probability above one half in the form of y."""
+        features, target = self._features(X), self._fitted.target
+        if target.kind == "single":
+            return target.classes[self._best(features, 1)[0][:, 0]]
+        k = min(FIRST_LOOK, len(self.classes_))
+        labels, p = self._best(features, k)
+        while k < len(self.classes_) and np.any(p[:, -1] > 0.5):
+            k = min(4 * k, len(self.classes_))
+            labels, p = self._best(features, k)
+        likely = p > 0.5
+        return target.decode(labels[likely], np.append(0, np.cumsum(likely.sum(axis=1))))
+
+    def predict_proba(self, X: Any) -> F32:
+        """Return the probability of every label, dense (n, n_labels).
+
+        Labels that the beam does not meet have none. With one label a row those of a row sum to one; else each label
+        has its own. Where that would be absurdly large, a ValueError points to `predict_topk`.
+        """
+        features, n_labels = self._features(X), len(self.classes_)
+        check_cells(len(features), n_labels)
+        labels, p = self._best(features, min(n_labels, CHILDREN * integer("beam", self.beam, 1)))
+        out = np.zeros((len(features), n_labels), np.float32)
+        np.put_along_axis(out, labels.astype(np.int64), p, axis=1)
+        if self._fitted.target.kind == "single":
+            out /= out.sum(axis=1, keepdims=True)
+        return out
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all."""
+        check_is_fitted(self)
+        storage.save(path, *persistence.pack(self, self._fitted))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
+        return cls._of(*storage.load(path))
+
+    @classmethod
+    def _of(cls, arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any]) -> Self:
+        parameters, n_features, names, fitted = persistence.unpack(arrays, metadata)
+        model = cls(**parameters)
+        model.n_features_in_ = n_features
+        if names is not None:
+            model.feature_names_in_ = names
+        return model._adopt(fitted)
+
+    def _rules(self) -> Rules:
+        cost = real("cost", self.cost, 0, 1e6, open_low=True)
+        return Rules(cost=cost, wrong_ways=integer("beam", self.beam, 1), epochs=integer("epochs", self.epochs, 1))
+
+    def _threads(self) -> int:
+        asked_for = n_jobs(self.n_jobs)
+        return default_threads() if asked_for is None else asked_for
+
+    def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
+        """Return the k best labels of each point and their probabilities."""
+        shape, levels = self._fitted.shape, self._fitted.levels
+        in_tree = min(k, len(shape.labels))
+        beam = integer("beam", self.beam, 1)
+        leaves, scores = search(levels, features, beam, in_tree, self._threads())
+        while np.any(leaves < 0):  # fewer than k were met
+            beam *= 2
+            leaves, scores = search(levels, features, beam, in_tree, self._threads())
+        labels, p = shape.labels[leaves], np.exp(scores)
+        if k > in_tree:  # labels that no training point had come last
+            others = np.setdiff1d(np.arange(len(self.classes_), dtype=np.int32), shape.labels)[: k - in_tree]
+            labels = np.hstack((labels, np.tile(others, (len(labels), 1))))
+            p = np.hstack((p, np.zeros((len(labels), k - in_tree), np.float32)))
+        return labels, p
+
+    def _adopt(self, fitted: Fitted) -> Self:
+        self._fitted = fitted
+        self.classes_ = fitted.target.classes
+        self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
+        return self

@@ -1,0 +1,196 @@
+"""What decides in a tree: the machines of each level, trained from the root down, and asked with a beam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.batches import Rows
+from sparsenet.text.linear import squares
+from sparsenet.tree.growing import CHILDREN, Shape
+
+F32 = NDArray[np.float32]
+I8 = NDArray[np.int8]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U16 = NDArray[np.uint16]
+Part = tuple[I64, I32, F32, I8, F32]
+#: Entries of points that a call of the kernel trains on at least, some tenths of a second, and nodes for each thread:
+#: between two calls progress is told, and Ctrl-C heard.
+LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How machines are trained.
+
+    Attributes
+    ----------
+    cost : of an error, against the length of the weights.
+    wrong_ways : to how many nodes of each level a point is led by its scores, beside those that its labels are in: what
+        does not belong there has to be told from what does.
+    epochs, tolerance : when training a node ends.
+    smallest : rows of weights that are all smaller are left out. Points have length 1.
+    """
+
+    cost: float = 0.5
+    wrong_ways: int = 10
+    epochs: int = 10
+    tolerance: float = 0.1
+    smallest: float = 0.1
+
+
+@dataclass(frozen=True)
+class Level:
+    """The machines of the nodes of a level; weights are 8 bits wide.
+
+    Attributes
+    ----------
+    starts : (n_nodes + 1,): the rows of node b are ``starts[b] ... starts[b + 1] - 1``.
+    features, factors : (rows,): the feature of each row, ascending within a node, and what its weights are times.
+    weights : (rows, 16), a column for each child.
+    bias : (n_nodes, 16)
+    children : see `Shape`.
+    """
+
+    starts: I64
+    features: I32
+    factors: F32
+    weights: I8
+    bias: F32
+    children: I64
+
+    def as_tuple(self) -> tuple[I64, I32, F32, I8, F32, I64]:
+        """Return the arrays in the order in which kernels take them."""
+        return self.starts, self.features, self.factors, self.weights, self.bias, self.children
+
+
+def search(levels: list[Level], points: Rows, beam: int, k: int, threads: int) -> tuple[I32, F32]:
+    """Return the k best children of the lowest level, (n, k), -1 where the beam meets fewer, and their log scores."""
+    found, scores = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
+    about_points = (points.indptr, points.indices, points.data, points.width)
+    kernels.search_tree([level.as_tuple() for level in levels], *about_points, beam, found, scores, threads)
+    return found, scores
+
+
+def train(
+    shape: Shape, points: Rows, labels: Rows, rules: Rules, seed: int, threads: int, told: Callable[[int], object]
+) -> list[Level]:
+    """Train all machines, a level at a time: which points reach a node is known when those above it are trained.
+
+    `told` hears how many more of the children of all nodes are done.
+    """
+    own = _ways(shape, labels)
+    levels: list[Level] = []
+    for depth, children in enumerate(shape.children):
+        n_nodes = len(children) - 1
+        if depth == 0:
+            led = np.tile(np.arange(n_nodes, dtype=np.int32), (len(points), 1))
+        else:
+            led, _ = search(levels, points, rules.wrong_ways, rules.wrong_ways, threads)
+        arrivals = _arrivals(led, own[depth], shape.parents(depth), children)
+        levels.append(_trained(points, arrivals, children, rules, seed + depth, threads, told))
+    return levels
+
+
+def _ways(shape: Shape, labels: Rows) -> list[tuple[I64, I64]]:
+    """Return for each level pairs of a point and a child of the level that one of the point's labels is under."""
+    leaf_of = np.full(labels.width, -1, np.int64)
+    leaf_of[shape.labels] = np.arange(len(shape.labels))
+    points = np.repeat(np.arange(len(labels)), np.diff(labels.indptr))
+    child = leaf_of[labels.indices]
+    ways = [(points, child)]
+    for depth in range(len(shape.children) - 1, 0, -1):
+        n = len(shape.children[depth]) - 1
+        keys = _distinct(points * n + shape.parents(depth)[child])
+        points, child = keys // n, keys % n
+        ways.insert(0, (points, child))
+    return ways
+
+
+def _distinct(keys: I64) -> I64:
+    """Return each key once, ascending: by sorting, which takes a third of the time of NumPy's hashing."""
+    keys = np.sort(keys)
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+
+def _arrivals(led: I32, own: tuple[I64, I64], parents: I64, children: I64) -> tuple[I64, I32, U16]:
+    """Return which points reach each node, and a bit for each child that they belong to: pointers, points, bits."""
+    n = len(led)
+    points, child = own
+    here = parents[child] * n + points
+    there = led.ravel().astype(np.int64) * n + np.repeat(np.arange(n), led.shape[1])
+    keys = _distinct(np.concatenate((here, there[led.ravel() >= 0])))
+    bits = np.left_shift(1, child - children[parents[child]])
+    belongs = np.bincount(np.searchsorted(keys, here), bits, minlength=len(keys)).astype(np.uint16)
+    starts = np.searchsorted(keys, np.arange(len(children)) * n)
+    return starts, (keys % n).astype(np.int32), belongs
+
+
+def _trained(
+    points: Rows,
+    arrivals: tuple[I64, I32, U16],
+    children: I64,
+    rules: Rules,
+    seed: int,
+    threads: int,
+    told: Callable[[int], object],
+) -> Level:
+    starts, reached, belongs = arrivals
+    about_points = (points.indptr, points.indices, points.data, points.width, squares(points))
+    entries = np.append(0, np.cumsum(np.diff(points.indptr)[reached] + 1))[starts]
+    parts: list[Part] = []
+    for nodes in _groups(entries, NODES_A_THREAD * threads):
+        own = slice(starts[nodes.start], starts[nodes.stop])
+        about_nodes = (
+            starts[nodes.start : nodes.stop + 1] - starts[nodes.start],
+            reached[own],
+            belongs[own],
+            children[nodes.start : nodes.stop + 1] - children[nodes.start],
+        )
+        # A node's seed is its own, however they are grouped, which depends on threads.
+        how = (rules.cost, rules.epochs, rules.tolerance, seed + nodes.start, rules.smallest, threads)
+        parts.append(kernels.train_nodes(*about_points, *about_nodes, *how))
+        told(int(children[nodes.stop] - children[nodes.start]))
+    ends = np.cumsum([0, *(part[0][-1] for part in parts)])
+    pointers = np.concatenate([[0], *(part[0][1:] + end for part, end in zip(parts, ends, strict=False))])
+    features, factors, weights, bias = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
+    return Level(pointers.astype(np.int64), features, factors, weights, bias, children)
+
+
+def _groups(entries: I64, fewest: int) -> Iterator[slice]:
+    """Cut the nodes, before each of which there are so many entries, into groups of enough nodes and entries."""
+    begin, n_nodes = 0, len(entries) - 1
+    while begin < n_nodes:
+        enough = int(np.searchsorted(entries, entries[begin] + LEAST_ENTRIES))
+        end = min(max(enough, begin + fewest), n_nodes)
+        yield slice(begin, end)
+        begin = end
+
+
+def check(level: Level, n_features: int) -> None:
+    """Refuse in words machines, such as some that were read, that fit no node or no feature."""
+    n_nodes, n_rows = len(level.children) - 1, len(level.features)
+    shapes = {
+        "starts": (level.starts, np.int64, (n_nodes + 1,)),
+        "features": (level.features, np.int32, (n_rows,)),
+        "factors": (level.factors, np.float32, (n_rows,)),
+        "weights": (level.weights, np.int8, (n_rows, CHILDREN)),
+        "bias": (level.bias, np.float32, (n_nodes, CHILDREN)),
+    }
+    for name, (array, dtype, shape) in shapes.items():
+        if array.dtype != dtype or array.shape != shape:
+            raise ValueError(f"{name} must be {np.dtype(dtype)} of shape {shape}, got {array.dtype} of {array.shape}")
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} holds what is not finite")
+    if level.starts[0] != 0 or level.starts[-1] != n_rows or np.any(np.diff(level.starts) < 0):
+        raise ValueError("starts must rise from 0 to the number of rows")
+    if level.features.min(initial=0) < 0 or level.features.max(initial=0) >= n_features:
+        raise ValueError("features must be columns of X")
+    nodes = np.repeat(np.arange(n_nodes), np.diff(level.starts))
+    if np.any(np.diff(nodes * np.int64(n_features) + level.features) <= 0):
+        raise ValueError("features must ascend within a node")
