@@ -31,6 +31,8 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 #: Labels that `predict` looks at first for those that are more probable than not; more where a point has them all.
 FIRST_LOOK = 16
+#: What a label has that all machines on the way to it are sure of: a probability of 1 would leave no room for error.
+SURE = np.nextafter(np.float32(1), np.float32(0))
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):
         while np.any(leaves < 0):  # fewer than k were met
             beam *= 2
             leaves, scores = search(levels, features, beam, in_tree, self._threads())
-        labels, p = shape.labels[leaves], np.exp(scores)
+        labels, p = shape.labels[leaves], np.minimum(np.exp(scores), SURE)
         if k > in_tree:  # labels that no training point had come last
             others = np.setdiff1d(np.arange(len(self.classes_), dtype=np.int32), shape.labels)[: k - in_tree]
             labels = np.hstack((labels, np.tile(others, (len(labels), 1))))

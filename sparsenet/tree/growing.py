@@ -93,5 +93,5 @@ def check(shape: Shape, n_labels: int) -> None:
             raise ValueError(f"children must give each node 0 to {CHILDREN} of the {below} below")
     if any(above > below for above, below in pairwise([*sizes, len(shape.labels)])):
         raise ValueError("a level must not have more nodes than the one below it")
-    if np.any(np.bincount(shape.labels, minlength=n_labels) > 1) or len(shape.labels) > n_labels:
-        raise ValueError("labels must each have one leaf at most")
+    if shape.labels.max(initial=0) >= n_labels or np.bincount(shape.labels).max(initial=0) > 1:
+        raise ValueError(f"labels must be positions among {n_labels}, each with one leaf at most")

@@ -1,0 +1,346 @@
+"""TreeClassifier: a tree of labels, the machines in it, and what the estimator makes of them."""
+
+import json
+import pickle
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import NAMES, X, Y, lists, planted
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparsenet import ModelError, Rows, TreeClassifier
+from sparsenet.storage import load, save
+from sparsenet.tree import machines
+from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, check, grow
+
+ONE_EACH = NAMES[Y.argmax(axis=1)]
+MANY, MANY_Y = planted(n=6000, n_features=1501, n_labels=1500, seed=1)
+
+
+def tree(**parameters):
+    """Make a classifier of one thread and one seed; `parameters` override."""
+    return TreeClassifier(**{"random_state": 0, "n_jobs": 1, **parameters})
+
+
+@pytest.fixture(scope="module")
+def deep():
+    """A tree of three levels, with more labels than a beam of 10 meets."""
+    return tree().fit(MANY, sparse.csr_array(MANY_Y))
+
+
+# --- scikit-learn ---
+
+
+@parametrize_with_checks([TreeClassifier(n_jobs=1)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_grid_search():
+    search = GridSearchCV(tree(), {"cost": [1e-6, 0.5]}, cv=2, error_score="raise").fit(X, Y)
+    assert search.best_params_ == {"cost": 0.5}
+
+
+# --- the tree ---
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 16, 17, 64, 65, 159, 1500])
+def test_every_label_has_a_leaf_and_every_node_has_room(n_labels):
+    features, y = planted(n=4 * n_labels + 10, n_features=n_labels + 1, n_labels=n_labels)
+    labels = Rows.of(sparse.csr_array(y.astype(np.float32)))
+    shape = grow(Rows.of(features.astype(np.float32)), labels, seed=0, threads=1)
+    assert sorted(shape.labels.tolist()) == np.flatnonzero(y.sum(axis=0)).tolist()
+    check(shape, n_labels)
+    sizes = [np.diff(children) for children in shape.children]
+    assert len(sizes[0]) <= MOST_ROOTS
+    for own in sizes:
+        assert own.max() <= CHILDREN
+        assert own.max() - own.min() <= max(1, own.max() // 2), "nodes are of about one size"
+    for above, below in zip(sizes, [*map(len, sizes[1:]), len(shape.labels)], strict=True):
+        assert above.sum() == below
+
+
+def test_labels_that_are_alike_are_in_one_node():
+    rng = np.random.default_rng(0)
+    family = rng.permutation(np.repeat(np.arange(16), 16))  # of each of 256 labels
+    own = rng.integers(0, 256, 4000)
+    features = np.zeros((4000, 16 + 256), np.float32)
+    features[np.arange(4000), family[own]] = 1
+    features[np.arange(4000), 16 + own] = 0.5
+    labels = Rows.of(sparse.csr_array(np.eye(256, dtype=np.float32)[own]))
+    shape = grow(Rows.of(sparse.csr_array(features)), labels, seed=0, threads=1)
+    of_leaf = family[shape.labels]
+    alike = [
+        np.bincount(of_leaf[first:last]).max() / (last - first)
+        for first, last in zip(shape.children[-1], shape.children[-1][1:], strict=False)
+    ]
+    assert np.mean(alike) > 0.6, "by chance it would be about a fifth"
+
+
+def test_a_tree_of_other_seeds_is_another():
+    labels, points = Rows.of(sparse.csr_array(MANY_Y.astype(np.float32))), Rows.of(MANY.astype(np.float32))
+    one, other, again = (grow(points, labels, seed=seed, threads=2).labels for seed in (0, 1, 0))
+    assert not np.array_equal(one, other)
+    np.testing.assert_array_equal(one, again)
+
+
+# --- learning and answering ---
+
+
+def test_it_learns(deep):
+    test, truth = planted(n=1000, n_features=1501, n_labels=1500, seed=2)
+    assert len(deep._fitted.levels) == 3
+    assert deep.score(test, truth) > 0.75
+    best, p = deep.topk_numbers(test, 2)
+    assert truth[np.arange(1000)[:, None], best].mean() > 0.7
+    assert np.all(np.diff(p, axis=1) <= 0)
+    assert p.min() >= 0
+    assert p.max() <= 1
+
+
+def test_machines_are_those_of_the_points_that_reach_a_node(deep):
+    """A score is what the path's machines say, whose weights are dense here."""
+    features = deep._features(MANY[:50])
+    dense = MANY[:50].toarray() / np.linalg.norm(MANY[:50].toarray(), axis=1, keepdims=True)
+    scores = np.zeros((50, len(deep._fitted.levels[0].children) - 1))
+    for level in deep._fitted.levels:
+        below = np.full((50, level.children[-1]), -np.inf)
+        for node in range(len(level.children) - 1):
+            rows = slice(level.starts[node], level.starts[node + 1])
+            weight = np.zeros((dense.shape[1], CHILDREN))
+            weight[level.features[rows]] = level.weights[rows] * level.factors[rows, None]
+            said = dense @ weight + level.bias[node]
+            first, last = level.children[node : node + 2]
+            below[:, first:last] = scores[:, [node]] - np.maximum(1 - said, 0)[:, : last - first] ** 3
+        scores = below
+    leaves, found = machines.search(deep._fitted.levels, features, 10**6, 5, 1)
+    np.testing.assert_allclose(found, -np.sort(-scores, axis=1)[:, :5], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(np.take_along_axis(scores, leaves.astype(int), 1), found, rtol=1e-3, atol=1e-4)
+
+
+def test_a_beam_loses_little_and_can_be_set_later(deep):
+    test, truth = planted(n=1000, n_features=1501, n_labels=1500, seed=3)
+
+    def right(beam):
+        best, _ = pickle.loads(pickle.dumps(deep)).set_params(beam=beam).topk_numbers(test, 2)
+        return truth[np.arange(1000)[:, None], best].mean()
+
+    assert right(1000) == pytest.approx(right(10), abs=0.02)
+    assert right(1) < right(10) - 0.1, "the two labels of a point are seldom in one node"
+
+
+def test_threads_change_nothing(deep):
+    for threads in (2, 3):
+        other = tree(n_jobs=threads).fit(MANY, sparse.csr_array(MANY_Y))
+        np.testing.assert_array_equal(other._fitted.shape.labels, deep._fitted.shape.labels)
+        for one, two in zip(other._fitted.levels, deep._fitted.levels, strict=True):
+            for a, b in zip(one.as_tuple(), two.as_tuple(), strict=True):
+                np.testing.assert_array_equal(a, b)
+        for a, b in zip(other.topk_numbers(MANY, 7), deep.topk_numbers(MANY, 7), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_points_alone_are_answered_as_points_together(deep):
+    together, p = deep.topk_numbers(MANY[:40], 5)
+    for i in range(40):
+        one, own = deep.topk_numbers(MANY[i : i + 1], 5)
+        np.testing.assert_array_equal(one[0], together[i])
+        np.testing.assert_array_equal(own[0], p[i])
+
+
+def test_more_labels_than_the_beam_meets(deep):
+    labels, p = deep.topk_numbers(MANY[:20], 1500)
+    np.testing.assert_array_equal(np.sort(labels, axis=1), np.tile(np.arange(1500), (20, 1)))
+    assert np.all(np.diff(p, axis=1) <= 0)
+
+
+def test_labels_of_no_point_come_last():
+    wider = np.hstack((np.zeros((len(Y), 3), int), Y, np.zeros((len(Y), 2), int)))
+    model = tree().fit(X, wider)
+    labels, p = model.topk_numbers(X, 45)
+    np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
+    assert p[:, 40:].max() == 0
+    np.testing.assert_array_equal(model.topk_numbers(X, 5)[0] - 3, tree().fit(X, Y).topk_numbers(X, 5)[0])
+
+
+def test_predict_has_the_form_of_y():
+    assert set(tree().fit(X, ONE_EACH).predict(X)) <= set(NAMES)
+    several = tree().fit(X, lists(NAMES)).predict(X)
+    assert isinstance(several, list)
+    right = np.mean([set(found) == set(own) for found, own in zip(several, lists(NAMES), strict=True)])
+    assert right > 0.5
+    indicator = tree().fit(X, sparse.csr_array(Y)).predict(X)
+    assert sparse.issparse(indicator)
+    assert indicator.shape == Y.shape
+    assert tree().fit(X, Y).predict(X).shape == Y.shape
+
+
+def test_probabilities_of_one_label_a_row_sum_to_one(deep):
+    p = tree().fit(X, ONE_EACH).predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+    assert (p.argmax(axis=1) == Y.argmax(axis=1)).mean() > 0.5
+    p = deep.predict_proba(MANY[:10])
+    best, own = deep.topk_numbers(MANY[:10], 3)
+    np.testing.assert_allclose(np.take_along_axis(p, best.astype(int), 1), own, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_few_rows_and_rows_of_nothing(deep, rows):
+    labels, p = deep.topk_numbers(sparse.csr_array((rows, 1501)), 3)
+    assert labels.shape == p.shape == (rows, 3)
+
+
+def test_rows_without_labels_are_what_no_label_has():
+    some = Y.copy()
+    some[::2] = 0
+    model = tree().fit(X, some)
+    assert model.predict(X)[::2].sum() < model.predict(X)[1::2].sum()
+
+
+def test_one_label_and_two():
+    assert tree().fit(X, ["only"] * 400).predict(X[:3]).tolist() == ["only"] * 3
+    y = np.where(X[:, [0]].toarray()[:, 0] > 0, "yes", "no")
+    assert (tree().fit(X, y).predict(X) == y).mean() > 0.95
+
+
+def test_columns_of_a_table_are_standardised():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"metres": rng.normal(1000, 300, 500), "share": rng.normal(0, 0.1, 500)})
+    y = np.where((table["metres"] - 1000) / 300 + table["share"] / 0.1 > 0, "large", "small")
+    model = tree(cost=10).fit(table, y)
+    assert model.score(table, y) > 0.95
+    assert model.feature_names_in_.tolist() == ["metres", "share"]
+
+
+# --- errors and interruptions ---
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"cost": 0}, "cost must be"),
+        ({"beam": 0}, "beam must be"),
+        ({"epochs": 1.5}, "epochs must be"),
+        ({"normalize": "unit"}, "normalize must be"),
+        ({"n_jobs": -2}, "n_jobs must be"),
+        ({"verbose": "much"}, "verbose must be"),
+        ({"random_state": "x"}, "random_state must be"),
+    ],
+)
+def test_wrong_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        tree(**parameters).fit(X, Y)
+
+
+def test_data_that_does_not_fit_is_named(deep):
+    with pytest.raises(ValueError, match="y holds no label at all"):
+        tree().fit(X, np.zeros_like(Y))
+    with pytest.raises(ValueError, match="must have an entry for each row"):
+        tree().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="features"):
+        deep.predict(X)
+    with pytest.raises(ValueError, match="k must be"):
+        deep.topk(MANY, 0)
+
+
+def test_an_interrupted_training_leaves_the_model_as_it_was(monkeypatch):
+    model = tree().fit(X, Y)
+    before = model.topk_numbers(X, 3)[0]
+    monkeypatch.setattr(machines, "LEAST_ENTRIES", 1)
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(machines.kernels, "train_nodes", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(MANY, MANY_Y)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], before)
+
+
+def test_how_nodes_are_grouped_changes_nothing(deep, monkeypatch):
+    monkeypatch.setattr(machines, "LEAST_ENTRIES", 1)
+    monkeypatch.setattr(machines, "NODES_A_THREAD", 1)
+    other = tree().fit(MANY, sparse.csr_array(MANY_Y))
+    for one, two in zip(other._fitted.levels, deep._fitted.levels, strict=True):
+        for a, b in zip(one.as_tuple(), two.as_tuple(), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_threads_of_the_caller_do_not_disturb_each_other(deep):
+    expected = deep.topk_numbers(MANY, 3)[0]
+    found = {}
+    threads = [threading.Thread(target=lambda i=i: found.update({i: deep.topk_numbers(MANY, 3)[0]})) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for own in found.values():
+        np.testing.assert_array_equal(own, expected)
+
+
+# --- on disk ---
+
+
+@pytest.mark.parametrize(
+    "y",
+    [Y, sparse.csr_array(Y), lists(NAMES), ONE_EACH, ONE_EACH.astype(str), Y.argmax(axis=1)],
+    ids=["dense", "sparse", "lists", "object strings", "fixed strings", "integers"],
+)
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_saved_model_answers_as_before(tmp_path, y, dense):
+    features = pd.DataFrame(X.toarray()).add_prefix("feature ") if dense else X
+    model = tree(cost=1.0, normalize="columns" if dense else "auto").fit(features, y)
+    model.save(tmp_path / "model")
+    loaded = TreeClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    assert type(loaded.classes_.tolist()[0]) is type(model.classes_.tolist()[0])
+    np.testing.assert_array_equal(loaded.label_counts_, model.label_counts_)
+    assert loaded.n_points_ == 400
+    for a, b in zip(loaded.topk_numbers(features, 5), model.topk_numbers(features, 5), strict=True):
+        np.testing.assert_array_equal(a, b)
+    one, two = loaded.predict(features), model.predict(features)
+    assert type(one) is type(two)
+
+
+def damages():
+    """Yield what is done to a saved model, and what the error must speak of."""
+    yield "level1.children", lambda a: a * 2, "children"
+    yield "level1.children", lambda a: np.sort(np.append(a[:-1], a[-1] + 40)), "children|bias"
+    yield "level1.starts", lambda a: a + 1, "starts"
+    yield "level0.features", lambda a: a + 10**6, "features"
+    yield "level0.features", lambda a: a[::-1].copy(), "features"
+    yield "level0.weights", lambda a: a[:-1], "weights"
+    yield "level0.weights", lambda a: a.astype(np.int16), "weights"
+    yield "level0.factors", lambda a: np.full_like(a, np.nan), "factors"
+    yield "level0.bias", lambda a: a[:, :3], "bias"
+    yield "labels", lambda a: a * 0, "labels"
+    yield "labels", lambda a: a[:-1], "children"
+    yield "labels", lambda a: a + 1, "labels|leaf"
+    yield "counts", lambda a: a[:-1], "counts"
+
+
+@pytest.mark.parametrize(("array", "damage", "message"), [*damages()])
+def test_a_damaged_model_is_refused_in_words(tmp_path, array, damage, message):
+    model = tree().fit(*planted(n=600, n_features=101, n_labels=100))
+    model.save(tmp_path / "model")
+    arrays, metadata = load(tmp_path / "model")
+    save(tmp_path / "model", {**arrays, array: damage(np.asarray(arrays[array]))}, metadata)
+    with pytest.raises(ModelError, match=message):
+        TreeClassifier.load(tmp_path / "model")
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path, deep):
+    deep.save(tmp_path / "model")
+    arrays, metadata = load(tmp_path / "model")
+    assert json.loads(json.dumps(metadata))["model"] == "TreeClassifier"
+    save(tmp_path / "model", arrays, {**metadata, "model": "TextClassifier"})
+    with pytest.raises(ModelError, match="not a TreeClassifier"):
+        TreeClassifier.load(tmp_path / "model")
