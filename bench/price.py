@@ -51,6 +51,8 @@ def _precision(machine: dict[str, Any], system: str, settings: dict[str, Any]) -
     """Name what sparsenet multiplied with: two machines that chose by themselves did not do the same work."""
     if not system.startswith("sparsenet"):
         return "-"
+    if settings.get("estimator") == "TreeClassifier":
+        return "8 bits"
     return str(settings.get("precision") or f"auto: {machine.get('auto_precision', 'unknown')}")
 
 

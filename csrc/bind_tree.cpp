@@ -74,9 +74,15 @@ py::tuple bind_train_nodes(const I64& indptr, const I32& indices, const F32& dat
                         weights.attr("reshape")(py::make_tuple(total, kChildren)), bias);
 }
 
-Machines machines_argument(const py::tuple& level) {
-  if (level.size() != 6) throw py::value_error("a level must have 6 arrays, got " + std::to_string(level.size()));
-  const auto part = [&](size_t i) { return level[i].cast<py::array>(); };
+Machines machines_argument(const py::handle& given) {
+  const auto fail = [] { throw py::value_error("levels must each be a tuple of 6 arrays"); };
+  if (!py::isinstance<py::tuple>(given)) fail();
+  const py::tuple level = py::reinterpret_borrow<py::tuple>(given);
+  if (level.size() != 6) fail();
+  const auto part = [&](size_t i) {
+    if (!py::isinstance<py::array>(level[i])) fail();
+    return py::reinterpret_borrow<py::array>(level[i]);
+  };
   const py::array starts = part(0), features = part(1), factors = part(2), weights = part(3), bias = part(4),
                   children = part(5);
   const Vector<const int64_t> starts_ = pointers_argument(starts, "starts");
@@ -98,7 +104,7 @@ void bind_search_tree(const py::list& levels, const I64& indptr, const I32& indi
                       int64_t n_features, int64_t beam, I32& leaves, F32& scores, int threads) {
   std::vector<Machines> machines;
   for (const py::handle& level : levels) {
-    machines.push_back(machines_argument(level.cast<py::tuple>()));
+    machines.push_back(machines_argument(level));
     if (machines.size() < 2) continue;
     const Machines& above = machines[machines.size() - 2];
     if (above.children[above.n_nodes] != machines.back().n_nodes)

@@ -18,12 +18,14 @@ constexpr float kNoCost = 1e30f;     // of a child that is not there: no point m
 // A sum of sparse rows, kept dense with a list of what is set, so that to clear it costs what was used.
 class SparseSum {
  public:
-  explicit SparseSum(int64_t n_features) : sum_(static_cast<size_t>(n_features)) {}
+  explicit SparseSum(int64_t n_features)
+      : sum_(static_cast<size_t>(n_features)), listed_(static_cast<size_t>(n_features)) {}
 
   void add(const Csr& rows, int64_t row) {
     for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) {
       const int32_t feature = rows.indices[j];
-      if (sum_[feature] == 0) features_.push_back(feature);  // twice if it was cancelled out: no harm
+      if (!listed_[feature]) features_.push_back(feature);
+      listed_[feature] = 1;
       sum_[feature] += rows.data[j];
     }
   }
@@ -35,7 +37,7 @@ class SparseSum {
   }
 
   void clear() {
-    for (const int32_t feature : features_) sum_[feature] = 0;
+    for (const int32_t feature : features_) sum_[feature] = 0, listed_[feature] = 0;
     features_.clear();
   }
 
@@ -47,6 +49,7 @@ class SparseSum {
 
  private:
   std::vector<float> sum_;
+  std::vector<char> listed_;  // a sum of zero does not tell: one that was cancelled out would be counted twice
   std::vector<int32_t> features_;
 };
 
@@ -174,10 +177,12 @@ NodeMachines rounded(const Gathered& own, float smallest) {
   return found;
 }
 
-// The logarithm of what a machine's score does to the score of its node: nothing from 1 on.
+// The logarithm of what a machine's score does to the score of its node: nothing from 1 on. What is no number, as sums
+// of huge values may be, is worst: an order of scores has to have a place for each.
 float penalty(float score) {
-  const float miss = std::max(1 - score, 0.0f);
-  return -miss * miss * miss;
+  if (score >= 1) return 0;
+  const float miss = 1 - score;
+  return miss > 0 ? -miss * miss * miss : -std::numeric_limits<float>::infinity();
 }
 
 // A node that a point has come to, and what its score is so far.
@@ -322,6 +327,10 @@ std::vector<NodeMachines> train_nodes(Csr points, int64_t n_features, const floa
 
 void search_tree(const std::vector<Machines>& levels, Csr points, int64_t n_features, int64_t n, int64_t beam,
                  int64_t k, int32_t* leaves, float* scores, int threads) {
+  // A beam wider than the tree asks for no more memory than it needs.
+  int64_t widest = 1;
+  for (const Machines& level : levels) widest = std::max(widest, level.children[level.n_nodes]);
+  beam = std::min(beam, widest);
   // More points at a time come to a node more often, and need more memory.
   const int64_t grain = std::clamp<int64_t>(kVisitsPerTask / std::max(beam, k), 1, n / threads + 1);
   parallel_blocks(n, grain, threads, [&](int64_t first, int64_t last) {

@@ -427,6 +427,81 @@ def dual_train(
     passes taken.
     """
 
+# --- classifiers in a tree of labels: see tree/ --------------------------------------------------------------------
+# A node has up to 16 children, which are nodes of the next level or, of the last level, leaves: those of node b are
+# ``children[b] ... children[b + 1] - 1``, and children (b + 1,) is row pointers. Features of a point may stand in any
+# order. Of equals the smaller number comes first.
+
+def split_sets(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    starts: I64,
+    left: I64,
+    seed: int,
+    most_rounds: int,
+    order: I32,
+    threads: int,
+) -> None:
+    """Bisect sets of rows, each into parts of given sizes, by spherical 2-means.
+
+    Set b is ``order[starts[b] : starts[b + 1]]``, distinct rows of the csr (r, d), and its first ``left[b]`` are then
+    one part. From two of its rows, drawn by `seed` and b, in each round those go left whose cosine with the sum of the
+    left part, less that with the right part's, is highest, until none moves or `most_rounds` are over. The rows of a
+    part ascend, unless none has moved at all. A set with nothing to part, ``left[b]`` being 0 or all of it, stays.
+    """
+
+def train_nodes(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    squares: F32,
+    starts: I64,
+    reached: I32,
+    belongs: U16,
+    children: I64,
+    cost: float,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    smallest: float,
+    threads: int,
+) -> tuple[I64, I32, F32, NDArray[np.int8], F32]:
+    """Train a machine for each child of each node, as `dual_train` does, on the points that reach the node.
+
+    Those of node b are ``reached[starts[b] : starts[b + 1]]``, starts (b + 1,); bit c of `belongs`, parallel to
+    `reached`, says that the point belongs to child c. Slacks are ``0.5 / cost``, and `squares` (n,) holds
+    ``1 + |x_i|^2``. A node's machines depend on ``seed + b`` and its own points alone.
+
+    Returns the machines as `search_tree` takes them: starts (b + 1,) of the rows of each node, features and factors
+    (rows,), weights (rows, 16), of which row r is to be multiplied by ``factors[r]``, and bias (b, 16). Features
+    ascend within a node. Those whose weights are all smaller than `smallest`, or zero, have no row. Weights of children
+    that are not there are nearly zero.
+    """
+
+def search_tree(
+    levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    beam: int,
+    leaves: I32,
+    scores: F32,
+    threads: int,
+) -> None:
+    """Find the k best leaves of each point, from the root down with a beam of nodes.
+
+    A level has the arrays that `train_nodes` returns, and `children`; each has as many nodes as the one above has
+    children. All nodes of the first are visited, with a score of 0. A child's score is that of its node less
+    ``max(1 - s, 0)**3``, s being what its machine says: ``x . w`` plus the bias; minus infinity where that is no
+    number. The `beam` best children of a level are visited next, of the last level the k best are found.
+
+    `leaves` and `scores` (n, k), k at least 1, come best first; where fewer were met, -1 and minus infinity.
+    """
+
 # --- scores of texts: a model is a vocabulary and a matrix of 8-bit weights -------------------------------------------
 # The vocabulary: bit ``s & 63`` of ``used[s >> 6]`` says that slot s is a feature, with the number ``ranks[s >> 6]``
 # plus the bits below in that word; `weights` (d,) is what a feature counts, `log_counts` (256,) what its number of

@@ -39,6 +39,7 @@ class System:
 
 SYSTEMS: dict[str, System] = {
     "sparsenet": System(adapter="sparsenet"),
+    "sparsenet-tree": System(adapter="sparsenet", settings={"estimator": "TreeClassifier"}),
     "pecos": System(adapter="pecos"),
     "omikuji-parabel": System(adapter="omikuji"),
     # The two further tree types as Omikuji's own README sets them.

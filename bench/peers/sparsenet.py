@@ -1,4 +1,4 @@
-"""sparsenet itself: its public classifier with default settings."""
+"""sparsenet itself: its public classifiers with default settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 from scipy import sparse
 
 from bench.peers.measure import Job, Labels, main
-from sparsenet import ExtremeClassifier, data
+from sparsenet import ExtremeClassifier, TreeClassifier, data
+
+ESTIMATORS = {kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier)}
 
 
 class Sparsenet:
@@ -16,17 +18,19 @@ class Sparsenet:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.settings = dict(job.settings)
+        self.estimator = ESTIMATORS[self.settings.pop("estimator", "ExtremeClassifier")]
 
     def read(self) -> None:
         self.train_set = data.read_xmc(self.job.data / "train.txt")
 
     def train(self) -> None:
-        model = ExtremeClassifier(n_jobs=self.job.threads, random_state=self.job.seed, **self.job.settings)
+        model = self.estimator(n_jobs=self.job.threads, random_state=self.job.seed, **self.settings)
         self.model = model.fit(self.train_set.X, self.train_set.Y)
 
     def save(self, path: Path) -> None:
         self.model.save(path)
-        self.model = ExtremeClassifier.load(path)
+        self.model = self.estimator.load(path)
 
     def use_threads(self, threads: int) -> None:
         self.model.set_params(n_jobs=threads)

@@ -53,7 +53,8 @@ class AnswersMixin:
 
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)
-        return self._fitted.scaling.apply(check_features(self, X, fitting=False))
+        features: Rows = self._fitted.scaling.apply(check_features(self, X, fitting=False))
+        return features
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

@@ -19,6 +19,7 @@ from sparsenet.kernels._numba_scorer import TextScorer, text_points
 from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
 from sparsenet.kernels._numba_text import join_texts, text_features, text_room
+from sparsenet.kernels._numba_tree import search_tree, split_sets, train_nodes
 from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
@@ -44,13 +45,16 @@ __all__ = [
     "parse_svmlight",
     "parse_xmc",
     "predict_topk",
+    "search_tree",
     "set_isa",
     "sgd_rows",
     "shortlist",
     "softmax_gradient",
+    "split_sets",
     "text_features",
     "text_points",
     "text_room",
+    "train_nodes",
     "transpose_batch",
     "wide_forward",
     "wide_gradient",

@@ -47,7 +47,7 @@ class Fitted:
     n_points: int
 
 
-class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):
+class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classify into a few to millions of labels by linear machines in a tree of labels.
 
     Labels whose points are alike lie in one node of up to 16, nodes that are alike in one above, up to the root. Each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,7 +176,7 @@ def _groups(entries: I64, fewest: int) -> Iterator[slice]:
 def check(level: Level, n_features: int) -> None:
     """Refuse in words machines, such as some that were read, that fit no node or no feature."""
     n_nodes, n_rows = len(level.children) - 1, len(level.features)
-    shapes = {
+    shapes: dict[str, tuple[NDArray[Any], type, tuple[int, ...]]] = {
         "starts": (level.starts, np.int64, (n_nodes + 1,)),
         "features": (level.features, np.int32, (n_rows,)),
         "factors": (level.factors, np.float32, (n_rows,)),
