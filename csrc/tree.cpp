@@ -11,6 +11,9 @@
 namespace sparsenet {
 namespace {
 
+// What a node's score counts for its children. They learnt from points that the machines above sent there in error, and
+// know better: on four data sets a tenth less gave up to 0.3 points of P@5, and a third less took as many of P@1.
+constexpr float kFading = 0.9f;
 constexpr int64_t kVisitsPerTask = 1 << 16;
 constexpr int64_t kWorthATable = 8;  // rows to write and wipe for each that would be searched for
 constexpr float kNoCost = 1e30f;     // of a child that is not there: no point moves its machine
@@ -197,7 +200,7 @@ struct Visit {
 class Descent {
  public:
   Descent(Csr points, int64_t n_features, int64_t first, int64_t n)
-      : points_(points), first_(first), n_(n), places_(static_cast<size_t>(n_features), kNowhere) {}
+      : points_(points), n_features_(n_features), first_(first), n_(n) {}
 
   void start(int64_t n_roots) {
     visits_.clear();
@@ -218,7 +221,7 @@ class Descent {
         const int64_t child = level.children[visits_[at].node], stop = level.children[visits_[at].node + 1];
         const float* score = sums_.data() + at * kChildren;
         for (int64_t c = 0; child + c < stop; ++c)
-          best_.add({visits_[at].score + penalty(score[c]), static_cast<int32_t>(child + c)});
+          best_.add({kFading * visits_[at].score + penalty(score[c]), static_cast<int32_t>(child + c)});
       }
       best_.cut();
       std::sort(best_.entries().begin(), best_.entries().end(), better);
@@ -262,6 +265,7 @@ class Descent {
         });
       return;
     }
+    places_.resize(static_cast<size_t>(n_features_), kNowhere);  // here, since a point alone has no use for it
     for (int64_t row = low; row < high; ++row) places_[features[row]] = static_cast<int32_t>(row - low);
     for (size_t v = begin; v < end; ++v)
       score_visit(level, node, v, [&](int32_t feature) {
@@ -286,7 +290,7 @@ class Descent {
   }
 
   Csr points_;
-  int64_t first_, n_;
+  int64_t n_features_, first_, n_;
   std::vector<int32_t> places_;  // of each feature: its row among those of the node at hand
   std::vector<Visit> visits_;    // by point
   std::vector<uint64_t> order_;  // of visits, by node

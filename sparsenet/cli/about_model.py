@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
 from sparsenet.text import persistence as texts
 from sparsenet.text.network import NetworkModel
+from sparsenet.tree import TreeClassifier
+from sparsenet.tree import persistence as trees
 
 #: How labels came, in the words of `Target.kind`.
 LABELS = {"single": "one a point", "lists": "several a point", "dense": "columns", "sparse": "columns"}
@@ -23,7 +25,8 @@ def collect(path: Path) -> dict[str, Any]:
     """Return all that `sparsenet info MODEL` shows, ready for JSON; the model is loaded, and checked by that."""
     arrays, metadata = storage.load(path)
     with points.nothing_believed():
-        found = _of_texts(arrays, metadata) if metadata.get("model") == texts.KIND else _of_points(arrays, metadata)
+        _, collected = _kind(metadata.get("model"))
+        found = collected(arrays, metadata)
     settings = {name: value for name, value in metadata["parameters"].items() if name not in ("n_jobs", "verbose")}
     return {
         "model": str(path),
@@ -53,6 +56,22 @@ def _of_points(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
     }
 
 
+def _of_trees(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    model = TreeClassifier._of(arrays, metadata)
+    levels = model._fitted.levels
+    return {
+        "labels": len(model.classes_),
+        "label_kind": metadata["target"]["kind"],
+        "features": model.n_features_in_,
+        "levels": [len(level.children) - 1 for level in levels],
+        "weights": sum(int(level.weights.size + level.bias.size) for level in levels),
+        "precision": "8 bits",
+        "points": model.n_points_,
+        "validation": None,
+        "chosen": {"normalize": metadata["scaling"]},
+    }
+
+
 def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
     model = texts.unpack(TextClassifier, arrays, metadata)
     weights: Any = model._fitted.model
@@ -75,6 +94,12 @@ def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any
     }
 
 
+def _kind(name: Any) -> tuple[type[Any], Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]]:
+    """Return the classifier of a kind of model, and what says more of one; what is none is left to the loader."""
+    kinds = {texts.KIND: (TextClassifier, _of_texts), trees.KIND: (TreeClassifier, _of_trees)}
+    return kinds.get(str(name), (ExtremeClassifier, _of_points))
+
+
 def _n_weights(model: ExtremeClassifier) -> int:
     return sum(parameter.value.size for parameter in model.network_.parameters())
 
@@ -90,6 +115,7 @@ def describe(found: Mapping[str, Any]) -> str:
         "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",
         "labels": f"{found['labels']} ({LABELS[found['label_kind']]})",
         "features": str(found["features"]),
+        "levels": _nodes(found.get("levels", [])),
         "weights": f"{found['weights']} of {found['precision']}",
         "trained on": count(found["points"], "text" if found["kind"] == texts.KIND else "point"),
         "held out": "  ".join(f"{name} {100 * value:.2f}" for name, value in (found["validation"] or {}).items()),
@@ -99,9 +125,15 @@ def describe(found: Mapping[str, Any]) -> str:
     return "\n".join(f"{name:<11} {value}" for name, value in lines.items() if value)
 
 
+def _nodes(levels: Sequence[int]) -> str:
+    """Say how many nodes each level of a tree has, the root's first."""
+    return " > ".join(count(n, "node") for n in levels)
+
+
 def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that are not what they are by default."""
-    usual = (TextClassifier if found["kind"] == texts.KIND else ExtremeClassifier)().get_params()
+    classifier, _ = _kind(found["kind"])
+    usual = classifier().get_params()
     settings = {name: points.from_json(value) for name, value in found["settings"].items()}
     return {name: value for name, value in settings.items() if value != usual[name]}
 

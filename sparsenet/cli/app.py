@@ -82,12 +82,12 @@ def train(
 ) -> None:
     """Train a model and save it.
 
-    Ctrl-C stops: of sparse points, what was learnt so far is saved; of texts nothing is, and a model that was there
-    stays as it was.
+    Ctrl-C stops: of sparse points, what was learnt so far is saved; of texts nothing is, nor of a tree, and a model
+    that was there stays as it was.
     """
     if hidden == 0 and sampler == "lsh":
         raise typer.BadParameter("lsh hashes hidden units, and --hidden 0 has none", param_hint="--sampler")
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "epochs": epochs,
         "hidden": hidden,
         "batch_size": batch_size,
@@ -100,8 +100,6 @@ def train(
         "patience": patience,
         "memory_limit": memory_limit,
         "n_jobs": threads,
-    }
-    of_texts: dict[str, Any] = {
         "cost": cost,
         "word_ngrams": word_ngrams,
         "char_ngrams": char_ngrams,
@@ -109,35 +107,34 @@ def train(
         "method": method,
         "validation_fraction": validation_fraction,
     }
-    given, of_texts = ({name: x for name, x in own.items() if x is not None} for own in (given, of_texts))
+    given = {name: value for name, value in settings.items() if value is not None}
     with errors_reported():
-        from sparsenet.cli import commands, text_sources, texts
+        from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
 
         if text_sources.is_text_file(data, format, text, target, label_delimiter, header, quotes):
-            if extra := [name for name in given if name not in ("epochs", "n_jobs", "time_budget", "memory_limit")]:
-                name = extra[0].replace("n_", "").replace("_", "-")
-                raise typer.BadParameter("a model of texts has none: leave it out", param_hint=f"--{name}")
+            checks.method_of_texts(method)
+            checks.settings("texts", given)
             if char_ngrams is not None:
-                of_texts["char_ngrams"] = checks.char_ngrams(char_ngrams)
+                given["char_ngrams"] = checks.char_ngrams(char_ngrams)
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
             table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
-            result = texts.train(table, model, valid, given | of_texts | {"random_state": seed})
+            result = texts.train(table, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
-        checks.not_of_points(of_texts)
+        kind = checks.method_of_points(given.pop("method", None))
+        checks.settings(kind, given)
         if patience and not valid:
             raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
-        summary = commands.train(
-            Source(data, format=checks.of_points(format, "--format"), n_features=features, n_labels=labels),
-            model,
-            valid,
-            given | {"random_state": seed},
-            checkpoint=checkpoint,
-            resume=resume,
-            compact=compact,
-        )
+        source = Source(data, format=checks.of_points(format, "--format"), n_features=features, n_labels=labels)
+        given["random_state"] = seed
+        if kind == "tree":
+            checks.not_of_trees(checkpoint=checkpoint, resume=resume, compact=compact)
+            summary = trees.train(source, model, valid, given)
+        else:
+            how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "compact": compact}
+            summary = commands.train(source, model, valid, given, **how)
         show(summary, json, commands.describe_training(summary))
     if summary["interrupted"]:
         raise typer.Exit(130)
@@ -171,10 +168,10 @@ def evaluate(
     """
     ks = [int(word) for word in k.split(",")]
     with errors_reported():
-        from sparsenet.cli import commands, text_sources, texts
+        from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        if texts.is_text_model(model):
+        if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
             table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
@@ -211,10 +208,10 @@ def predict(
 ) -> None:
     """Predict the best labels of each point or text, in its order, in memory that does not grow with it."""
     with errors_reported("--input-format"):
-        from sparsenet.cli import commands, text_sources, texts
+        from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        if texts.is_text_model(model):
+        if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             rules: dict[str, Any] = {"text": text, "header": header, "quotes": quotes, "batch_rows": batch_size}
             table = text_sources.texts_of(data, input_format, "--input-format", **rules)
@@ -252,11 +249,10 @@ def compress(
 ) -> None:
     """Make a model of texts smaller: its least weights go. Says what that costs in accuracy on --valid."""
     with errors_reported():
-        from sparsenet.cli import text_sources, texts
+        from sparsenet.cli import models, text_sources, texts
 
-        if not texts.is_text_model(model):
-            texts.refuse_none(model)
-            raise typer.BadParameter(f"{model} is no model of texts: train --compact saves others in less room")
+        if not models.is_of_texts(model):
+            raise typer.BadParameter(models.why_not_compressed(model))
         source = None
         if valid is not None:
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}

@@ -11,6 +11,20 @@ import typer
 
 #: Ids and counts are 32-bit integers.
 MOST = 2**31 - 1
+#: Settings of training that not all kinds of models have, as classifiers call them.
+SETTINGS = {
+    "network": {
+        *("epochs", "hidden", "batch_size", "learning_rate", "n_negatives", "time_budget", "wide_budget"),
+        *("sampler", "loss", "patience", "memory_limit", "n_jobs"),
+    },
+    "tree": {"epochs", "cost", "n_jobs"},
+    "texts": {
+        *("epochs", "cost", "time_budget", "memory_limit", "n_jobs"),
+        *("word_ngrams", "char_ngrams", "class_weight", "method", "validation_fraction"),
+    },
+}
+#: What learns sparse points, by --method.
+POINT_METHODS = ("network", "tree")
 #: Suffixes of pictures.
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -73,10 +87,34 @@ def char_ngrams(text: str) -> str | tuple[int, int] | None:
     return int(low), int(high or low)
 
 
-def not_of_points(given: Mapping[str, object]) -> None:
-    """Refuse settings that only texts have."""
+def settings(kind: str, given: Mapping[str, object]) -> None:
+    """Refuse settings that a model of texts, a tree or a network over sparse points has not."""
     for name in given:
-        raise typer.BadParameter("is for texts, these are sparse points", param_hint=f"--{name.replace('_', '-')}")
+        if name not in SETTINGS[kind]:
+            raise typer.BadParameter(_why_not(kind, name), param_hint=_option(name.removeprefix("n_")))
+
+
+def _why_not(kind: str, name: str) -> str:
+    if kind == "texts":
+        return "a model of texts has none: leave it out"
+    if name in SETTINGS["network"]:
+        return "a tree has none: leave it out"
+    why = "is for texts, these are sparse points"
+    return f"{why}, which have it with --method tree" if name in SETTINGS["tree"] else why
+
+
+def method_of_points(method: str | None) -> str:
+    """Return what learns sparse points; other methods are for texts."""
+    if method in (None, *POINT_METHODS):
+        return method or POINT_METHODS[0]
+    known = " or ".join(POINT_METHODS)
+    raise typer.BadParameter(f"is for texts, these are sparse points: {known}, not {method}", param_hint="--method")
+
+
+def method_of_texts(method: str | None) -> None:
+    """Refuse a method that only sparse points have."""
+    if method == "tree":
+        raise typer.BadParameter("a tree is for sparse points, these are texts", param_hint="--method")
 
 
 def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:
@@ -97,9 +135,27 @@ def not_of_texts(**given: int | None) -> None:
         "compact": "a model of texts is made smaller by sparsenet compress",
         "exclude_seen": "the features of texts are no labels that could be left out",
     }
+    _refuse(given, reasons)
+
+
+def not_of_trees(**given: int | None) -> None:
+    """Refuse options that only networks have."""
+    reasons = {
+        "checkpoint": "a tree has no checkpoints",
+        "resume": "a tree has no checkpoints to go on from",
+        "compact": "the weights of a tree have 8 bits as it is",
+    }
+    _refuse(given, reasons)
+
+
+def _refuse(given: Mapping[str, int | None], reasons: Mapping[str, str]) -> None:
     for name, value in given.items():
         if value:
-            raise typer.BadParameter(reasons[name], param_hint=f"--{name.replace('_', '-')}")
+            raise typer.BadParameter(reasons[name], param_hint=_option(name))
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def of_texts(format: str, hint: str, data: Path, *, is_table: bool, **given: str | bool | None) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scipy import sparse
 from sparsenet import data, kernels, metrics, storage
 from sparsenet._machine import default_threads
 from sparsenet._printing import CONTROLS
+from sparsenet.cli.models import PointClassifier, load_of_points
 from sparsenet.cli.reporting import say
 from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
 from sparsenet.estimators import ExtremeClassifier
@@ -36,6 +38,18 @@ ESCAPES = CONTROLS | str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\":
 # --- training ---
 
 
+@dataclass(frozen=True)
+class Clock:
+    """When a command began, by the wall and by the CPU."""
+
+    wall: float = field(default_factory=time.perf_counter)
+    cpu: float = field(default_factory=time.process_time)
+
+    def seconds(self) -> dict[str, float]:
+        """Return how long that is ago."""
+        return {"seconds": time.perf_counter() - self.wall, "cpu_seconds": time.process_time() - self.cpu}
+
+
 def train(
     source: Source,
     model_path: Path,
@@ -51,7 +65,7 @@ def train(
     Without a word on a `checkpoint` (None) there is one as long as it can be written.
     """
     storage.prepare(model_path)  # better now than after an hour of training
-    started, cpu_started = time.perf_counter(), time.process_time()
+    clock = Clock()
     check_validation(source, valid)
     points = source.points()
     validation = read_validation(source, valid, points)
@@ -78,30 +92,33 @@ def train(
         model.save(model_path, compact=compact)
     if state and kept and not interrupted:
         storage.remove(state)
+    about = {"epochs": model.n_iter_, "validation": best_epoch(model.history_)}
+    return about_training(points, model, model_path, clock) | about | {"interrupted": interrupted, "saved": saved}
+
+
+def about_training(points: data.Dataset, model: PointClassifier, model_path: Path, clock: Clock) -> dict[str, Any]:
+    """Return what a summary says of every model of points."""
     return {
         "points": points.n_points,
         "features": points.n_features,
         "labels": points.n_labels,
-        "seconds": time.perf_counter() - started,
-        "cpu_seconds": time.process_time() - cpu_started,
-        "epochs": model.n_iter_,
-        "validation": best_epoch(model.history_),
+        **clock.seconds(),
         "model": str(model_path),
         "model_bytes": sum(file.stat().st_size for file in model_path.iterdir()),
         "backend": kernels.backend(),
         "isa": kernels.isa_used(),
         "threads": model.n_jobs or default_threads(),
-        "interrupted": interrupted,
-        "saved": saved,
     }
 
 
 def describe_training(summary: Mapping[str, Any]) -> str:
     """Put a summary into words."""
-    epochs = count(summary["epochs"], "epoch") + (", interrupted" if summary["interrupted"] else "")
+    epochs = ""  # of a tree, whose nodes differ in that
+    if "epochs" in summary:
+        epochs = count(summary["epochs"], "epoch") + (", interrupted in " if summary["interrupted"] else " in ")
     lines = [
         ", ".join(count(summary[f"{kind}s"], kind) for kind in ("point", "feature", "label")),
-        f"{epochs} in {summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, "
+        f"{epochs}{summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, "
         f"{count(summary['threads'], 'thread')}, {summary['backend']} kernels, {summary['isa']})",
     ]
     if summary["validation"]:
@@ -242,8 +259,8 @@ def as_jsonl(labels: list[Any], probabilities: list[float]) -> str:
     return json.dumps({"labels": labels, "probabilities": rounded}) + "\n"
 
 
-def _load(path: Path, threads: int | None, exclude_seen: bool) -> ExtremeClassifier:
-    model = ExtremeClassifier.load(path)
+def _load(path: Path, threads: int | None, exclude_seen: bool) -> PointClassifier:
+    model = load_of_points(path)
     model.set_params(n_jobs=threads)
     if exclude_seen and model.n_features_in_ != len(model.classes_):
         raise ValueError(
@@ -253,21 +270,16 @@ def _load(path: Path, threads: int | None, exclude_seen: bool) -> ExtremeClassif
     return model
 
 
-def _best(model: ExtremeClassifier, X: Any, k: int, exclude_seen: bool) -> tuple[I32, F32]:
+def _best(model: PointClassifier, X: Any, k: int, exclude_seen: bool) -> tuple[I32, F32]:
     """Return the numbers of the k best labels and their probabilities; number -1 where there are fewer."""
     n_labels = len(model.classes_)
     if not exclude_seen:
-        return _topk(model, X, min(k, n_labels))
+        return model.topk_numbers(X, k)
     n_seen = np.diff(X.indptr)
-    labels, probabilities = _topk(model, X, min(k + int(n_seen.max(initial=0)), n_labels))
+    labels, probabilities = model.topk_numbers(X, k + int(n_seen.max(initial=0)))
     rows = np.arange(X.shape[0])
     seen = np.repeat(rows, n_seen) * n_labels + X.indices
     dropped = np.isin(rows[:, None] * n_labels + labels, seen)
     order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
     labels = np.where(dropped, -1, labels)
     return np.take_along_axis(labels, order, axis=1), np.take_along_axis(probabilities, order, axis=1)
-
-
-def _topk(model: ExtremeClassifier, X: Any, k: int) -> tuple[I32, F32]:
-    best = model.predict_topk(X, k)  # k entries in every row, best first
-    return best.indices.reshape(-1, k), best.data.reshape(-1, k)

@@ -85,11 +85,17 @@ Train = Annotated[
 ]
 Saved = Annotated[Path, typer.Option(help="Directory to save the model in.", show_default=False)]
 Valid = Annotated[
-    Path | None, typer.Option(help="Points to measure each epoch on; the best epoch is kept.", show_default=False)
+    Path | None,
+    typer.Option(
+        help="Points to measure each epoch on; the best epoch is kept. A tree is measured when it is trained.",
+        show_default=False,
+    ),
 ]
 Epochs = Annotated[
     int | None,
-    typer.Option(min=1, max=MOST, help="Passes over the data.", show_default="5 to 8, more on small data"),
+    typer.Option(
+        min=1, max=MOST, help="Passes over the data; of a tree, at most.", show_default="5 to 8, more on small data"
+    ),
 ]
 Hidden = Annotated[
     int | None,
@@ -167,11 +173,16 @@ Checkpoint = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")]
 Compact = Annotated[bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]
 
-# --- of train alone, for texts ---
+# --- of train alone, for texts; two of them for trees too ---
 
 Cost = Annotated[
     float | None,
-    typer.Option(min=1e-6, max=1e6, help="Of texts: of an error, lower for noisy labels.", show_default="1"),
+    typer.Option(
+        min=1e-6,
+        max=1e6,
+        help="Of texts and trees: of an error, lower for noisy labels.",
+        show_default="1; of a tree, 0.5",
+    ),
 ]
 WordNgrams = Annotated[
     int | None, typer.Option(min=1, max=8, help="Of texts: runs of up to so many words.", show_default="2")
@@ -190,8 +201,11 @@ ClassWeight = Annotated[
     typer.Option(help="Of texts: rarer labels weigh more in training.", show_default="all texts weigh the same"),
 ]
 Method = Annotated[
-    Literal["auto", "linear", "network"] | None,
-    typer.Option(help="Of texts: what learns them.", show_default="by how many labels and texts there are"),
+    Literal["auto", "linear", "network", "tree"] | None,
+    typer.Option(
+        help="What learns: texts, auto, linear or network; points, network or tree.",
+        show_default="of texts, by how many labels and texts there are; of points, network",
+    ),
 ]
 ValidationFraction = Annotated[
     float | None,

@@ -13,9 +13,9 @@ import numpy as np
 from tqdm import tqdm
 
 from sparsenet import data
+from sparsenet.cli.models import PointClassifier, has_named_labels
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import table_format
-from sparsenet.estimators import ExtremeClassifier
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Source:
             raise data.DataError(str(self.path), None, "holds no points: its header announces none")
         return points
 
-    def batches(self, model: ExtremeClassifier, *, with_labels: bool) -> Iterator[data.Dataset]:
+    def batches(self, model: PointClassifier, *, with_labels: bool) -> Iterator[data.Dataset]:
         """Read it a batch at a time, for a model."""
         self._refuse_tables()
         named = has_named_labels(model)
@@ -125,8 +125,3 @@ def _named_labels(points: data.Dataset) -> list[list[int]]:
     """Return the labels of each point by what the file calls them."""
     names = (points.Y.indices if points.classes is None else points.classes[points.Y.indices]).tolist()
     return [names[begin:end] for begin, end in zip(points.Y.indptr[:-1], points.Y.indptr[1:], strict=True)]
-
-
-def has_named_labels(model: ExtremeClassifier) -> bool:
-    """Tell whether the labels are anything but the numbers of columns."""
-    return not np.array_equal(model.classes_, np.arange(len(model.classes_)))

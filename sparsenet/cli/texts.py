@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,20 +22,6 @@ from sparsenet.text.files import TextFile
 
 #: Of fewer texts, labels of their own say nothing about the columns.
 FEW_TEXTS = 20
-
-
-def is_text_model(path: Path) -> bool:
-    """Tell what kind of model a directory holds, believing it for now; what is no model is left to the loader."""
-    try:
-        manifest = json.loads((path / storage.MANIFEST).read_bytes())
-        return bool(manifest["metadata"]["model"] == "TextClassifier")
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def refuse_none(path: Path) -> None:
-    """Raise what is wrong with a model that is none, or a damaged one."""
-    storage.load(path)
 
 
 def train(source: TextSource, model_path: Path, valid: Path | None, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ Level = tuple[I64, I32, F32, I8, F32, I64]
 
 CHILDREN = 16
 _NO_COST = np.float32(1e30)  # of a child that is not there: no point moves its machine
+_FADING = np.float32(0.9)
 _POINTS_AT_A_TIME = 1024
 _NOBODY = np.iinfo(np.int32).max  # worse than any child of the same score
 _64_BITS = (1 << 64) - 1
@@ -288,7 +289,7 @@ def _go_down(level, points, first, nodes, so_far, best, best_scores):  # type: i
             _score(level, points, first + i, node, sums)  # type: ignore[no-untyped-call]
             for child in range(children[node], children[node + 1]):
                 penalty = _penalty(sums[child - children[node]])  # type: ignore[no-untyped-call]
-                score = so_far[i, at] + penalty
+                score = _FADING * so_far[i, at] + penalty
                 if score > scores[0] or (score == scores[0] and child < ids[0]):
                     replace_worst(ids, scores, child, score)
         sort_heap(ids, scores)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from sparsenet import kernels
 from sparsenet._machine import available_memory
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, squares
 from sparsenet.estimators.building import in_words
 
 F32 = NDArray[np.float32]
@@ -24,7 +24,6 @@ Arrays = dict[str, NDArray[Any]]
 #: have length 1, so what is left out moves a score by little.
 MOST_DENSE = 1 << 26
 SMALLEST = 0.05
-POINTS_AT_A_TIME = 1 << 16
 #: Features of points times labels that a call of the kernel takes on at least, some tenths of a second, and blocks for
 #: each thread: between two calls progress is told, and Ctrl-C heard.
 LEAST_WORK = 1 << 28
@@ -123,18 +122,6 @@ def train_on(
 def block_width(n_labels: int) -> int:
     """Return how many labels are trained at a time, one of those that the kernel has."""
     return next((width for width in (1, 4, 8) if n_labels <= width), 16)
-
-
-def squares(points: Rows) -> F32:
-    """Return the squared length of each point with a constant 1."""
-    found = np.ones(len(points), np.float32)
-    for begin in range(0, len(points), POINTS_AT_A_TIME):
-        part = points.slice(begin, min(begin + POINTS_AT_A_TIME, len(points)))
-        squared = np.zeros(len(part.data) + 1, np.float32)  # one more, where rows at the end are empty
-        np.square(part.data, out=squared[:-1])
-        sums = np.add.reduceat(squared, part.indptr[:-1])
-        found[begin : begin + len(part)] += np.where(np.diff(part.indptr) > 0, sums, np.float32(0))
-    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         Of an error in training, against simplicity: lower for noisy labels, higher for clean ones.
     beam : int
         How many nodes of each level are followed for a point, in training and in prediction. More is slower and hardly
-        more accurate; it can be set on a fitted classifier.
+        more accurate; it can be set on a fitted classifier. Points that meet fewer labels than are asked for are
+        followed into more.
     epochs : int
         The most passes over the points of a node.
     normalize : {"auto", "rows", "columns", "none"}
@@ -205,9 +206,9 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         in_tree = min(k, len(shape.labels))
         beam = integer("beam", self.beam, 1)
         leaves, scores = search(levels, features, beam, in_tree, self._threads())
-        while np.any(leaves < 0):  # fewer than k were met
-            beam *= 2
-            leaves, scores = search(levels, features, beam, in_tree, self._threads())
+        while np.any(leaves < 0):  # some points met fewer than k
+            beam, few = 2 * beam, np.flatnonzero(leaves[:, -1] < 0)
+            leaves[few], scores[few] = search(levels, features.take(few), beam, in_tree, self._threads())
         labels, p = shape.labels[leaves], np.minimum(np.exp(scores), SURE)
         if k > in_tree:  # labels that no training point had come last
             others = np.setdiff1d(np.arange(len(self.classes_), dtype=np.int32), shape.labels)[: k - in_tree]

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.batches import Rows
-from sparsenet.text.linear import squares
+from sparsenet.batches import Rows, squares
 from sparsenet.tree.growing import CHILDREN, Shape
 
 F32 = NDArray[np.float32]

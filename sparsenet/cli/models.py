@@ -1,0 +1,47 @@
+"""Models on disk, of whatever kind: which it is, and those of sparse points, which the commands treat alike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from sparsenet import storage
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.text import persistence as texts
+from sparsenet.tree import TreeClassifier
+from sparsenet.tree import persistence as trees
+
+PointClassifier = ExtremeClassifier | TreeClassifier
+
+
+def kind_of(path: Path) -> str | None:
+    """Tell what kind of model a directory holds, believing it for now; what is no model is left to the loader."""
+    try:
+        return str(json.loads((path / storage.MANIFEST).read_bytes())["metadata"]["model"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def is_of_texts(path: Path) -> bool:
+    """Tell whether a directory holds a model of texts, believing it for now."""
+    return kind_of(path) == texts.KIND
+
+
+def why_not_compressed(path: Path) -> str:
+    """Say why `compress` leaves a model alone that is none of texts; a ModelError where it is none at all."""
+    storage.load(path)
+    if kind_of(path) == trees.KIND:
+        return f"{path} is no model of texts but a tree, whose weights have 8 bits as it is"
+    return f"{path} is no model of texts: train --compact saves others in less room"
+
+
+def load_of_points(path: Path) -> PointClassifier:
+    """Load a model of sparse points, or raise a ModelError."""
+    return (TreeClassifier if kind_of(path) == trees.KIND else ExtremeClassifier).load(path)
+
+
+def has_named_labels(model: PointClassifier) -> bool:
+    """Tell whether the labels are anything but the numbers of columns."""
+    return not np.array_equal(model.classes_, np.arange(len(model.classes_)))
