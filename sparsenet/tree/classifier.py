@@ -104,7 +104,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         *,
         cost: float = 0.5,
         beam: int = 10,
-        epochs: int = 10,
+        epochs: int = 7,
         normalize: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,

@@ -39,9 +39,9 @@ class Rules:
 
     cost: float = 0.5
     wrong_ways: int = 10
-    epochs: int = 10
+    epochs: int = 7
     tolerance: float = 0.1
-    smallest: float = 0.1
+    smallest: float = 0.2
 
 
 @dataclass(frozen=True)
