@@ -495,7 +495,7 @@ def search_tree(
     """Find the k best leaves of each point, from the root down with a beam of nodes.
 
     A level has the arrays that `train_nodes` returns, and `children`; each has as many nodes as the one above has
-    children. All nodes of the first are visited, with a score of 0. A child's score is 0.9 times that of
+    children. All nodes of the first are visited, with a score of 0. A child's score is 0.8 times that of
     its node less ``max(1 - s, 0)**3``, s being what its machine says: ``x . w`` plus the bias; minus infinity where
     that is no number. The `beam` best children of a level are visited next, of the last level the k best are found.
 

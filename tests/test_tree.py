@@ -115,7 +115,7 @@ def test_machines_are_those_of_the_points_that_reach_a_node(deep):
             weight[level.features[rows]] = level.weights[rows] * level.factors[rows, None]
             said = dense @ weight + level.bias[node]
             first, last = level.children[node : node + 2]
-            below[:, first:last] = 0.9 * scores[:, [node]] - np.maximum(1 - said, 0)[:, : last - first] ** 3
+            below[:, first:last] = 0.8 * scores[:, [node]] - np.maximum(1 - said, 0)[:, : last - first] ** 3
         scores = below
     leaves, found = machines.search(deep._fitted.levels, features, 10**6, 5, 1)
     np.testing.assert_allclose(found, -np.sort(-scores, axis=1)[:, :5], rtol=1e-3, atol=1e-4)

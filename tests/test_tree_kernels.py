@@ -353,7 +353,7 @@ def search_by_hand(levels, points, beam, k, n_features=N_FEATURES):
                 sums = bias[node] + (x[features[own]] * factors[own].astype(float)) @ weights[own]
                 n_children = children[node + 1] - children[node]
                 penalties = np.maximum(1 - sums[:n_children], 0) ** 3
-                found += [(0.9 * so_far - penalty, children[node] + c) for c, penalty in enumerate(penalties)]
+                found += [(0.8 * so_far - penalty, children[node] + c) for c, penalty in enumerate(penalties)]
             found.sort(key=lambda visit: (-visit[0], visit[1]))
             steps = -np.diff([score for score, _ in found])
             margin = min(margin, steps[steps > 0].min(initial=np.inf))

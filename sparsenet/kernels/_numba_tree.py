@@ -18,7 +18,7 @@ Level = tuple[I64, I32, F32, I8, F32, I64]
 
 CHILDREN = 16
 _NO_COST = np.float32(1e30)  # of a child that is not there: no point moves its machine
-_FADING = np.float32(0.9)
+_FADING = np.float32(0.8)
 _POINTS_AT_A_TIME = 1024
 _NOBODY = np.iinfo(np.int32).max  # worse than any child of the same score
 _64_BITS = (1 << 64) - 1
