@@ -152,6 +152,43 @@ def test_points_alone_are_answered_as_points_together(deep):
         np.testing.assert_array_equal(own[0], p[i])
 
 
+def test_an_answer_does_not_depend_on_the_other_points():
+    """Some points have more labels than `predict` looks at first: more are looked for, of those alone."""
+    rng = np.random.default_rng(0)
+    y = (rng.random((400, 300)) < 0.01).astype(int)
+    own = y.astype(float)
+    y[:20, :200], own[:20] = 1, 0
+    features = sparse.csr_array(np.hstack((own, np.arange(400)[:, None] < 20)))
+    model = tree(beam=2, cost=10).fit(features, y)
+    together = model.predict(features)
+    assert together[:20].sum(axis=1).min() > 16
+    for i in range(400):
+        np.testing.assert_array_equal(model.predict(features[i : i + 1])[0], together[i])
+
+
+@pytest.mark.parametrize("scale", [0.01, 1, 100])
+def test_points_of_any_length_are_learnt(scale):
+    rng = np.random.default_rng(0)
+    names = rng.integers(0, 20, 1000)
+    table = rng.normal(0, 1, (20, 30))[names] + rng.normal(0, 0.3, (1000, 30))
+    model = tree(normalize="none", cost=0.5 / scale**2).fit(scale * table, names)
+    assert model.score(scale * table, names) > 0.95
+
+
+def test_improbable_rows_have_probabilities_too():
+    model = tree(normalize="none").fit(np.eye(30), np.arange(30))
+    p = model.predict_proba(np.full((1, 30), -10.0))
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_a_huge_beam_takes_no_more_memory_than_the_tree(deep):
+    tree(beam=2**31 - 1).fit(X, Y)
+    with pytest.raises(ValueError, match="beam must be"):
+        tree(beam=2**31).fit(X, Y)
+    with pytest.raises(ValueError, match="beam must be"):
+        pickle.loads(pickle.dumps(deep)).set_params(beam=2**64).predict(MANY[:1])
+
+
 def test_more_labels_than_the_beam_meets(deep):
     labels, p = deep.topk_numbers(MANY[:20], 1500)
     np.testing.assert_array_equal(np.sort(labels, axis=1), np.tile(np.arange(1500), (20, 1)))
@@ -334,6 +371,36 @@ def test_a_damaged_model_is_refused_in_words(tmp_path, array, damage, message):
     arrays, metadata = load(tmp_path / "model")
     save(tmp_path / "model", {**arrays, array: damage(np.asarray(arrays[array]))}, metadata)
     with pytest.raises(ModelError, match=message):
+        TreeClassifier.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parameters": {"nonsense": 1}}, "nonsense"),
+        ({"parameters": {"beam": "x"}}, "beam must be"),
+        ({"n_features": 2**40}, "n_features must be"),
+        ({"n_points": -1}, "n_points must be"),
+        ({"n_levels": 0}, "n_levels must be"),
+        ({"n_levels": 9}, "level"),
+    ],
+)
+def test_a_damaged_manifest_is_refused_in_words(tmp_path, changes, message):
+    tree().fit(*planted(n=600, n_features=101, n_labels=100)).save(tmp_path / "model")
+    arrays, metadata = load(tmp_path / "model")
+    save(tmp_path / "model", dict(arrays), metadata | changes)
+    with pytest.raises(ModelError, match=message):
+        TreeClassifier.load(tmp_path / "model")
+
+
+def test_a_level_that_all_points_must_visit_is_small(tmp_path):
+    """A file could ask for any amount of work and memory otherwise."""
+    model = tree().fit(*planted(n=600, n_features=101, n_labels=100))
+    model.save(tmp_path / "model")
+    arrays, metadata = load(tmp_path / "model")
+    lowest = {name.replace("level1", "level0"): a for name, a in arrays.items() if not name.startswith("level0")}
+    save(tmp_path / "model", lowest, metadata | {"n_levels": 1})
+    with pytest.raises(ModelError, match="at most 4 nodes"):
         TreeClassifier.load(tmp_path / "model")
 
 

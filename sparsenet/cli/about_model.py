@@ -57,7 +57,7 @@ def _of_points(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
 
 
 def _of_trees(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    model = TreeClassifier._of(arrays, metadata)
+    model = trees.unpack(TreeClassifier, arrays, metadata)
     levels = model._fitted.levels
     return {
         "labels": len(model.classes_),

@@ -27,6 +27,9 @@ class AnswersMixin:
         """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities."""
         raise NotImplementedError
 
+    def _best_label(self, features: Rows) -> NDArray[np.int32]:
+        return self._best(features, 1)[0][:, 0]
+
     def topk_numbers(self, X: Any, k: int = 5) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Do the same as `topk` with positions in `classes_` instead of the classes."""
         return self._best(self._features(X), min(integer("k", k, 1), len(self.classes_)))
@@ -47,8 +50,7 @@ class AnswersMixin:
         """Return the share of rows whose best label is right: accuracy for one label a row, P@1 for several."""
         features = self._features(X)
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
-        best, _ = self._best(features, 1)
-        hits = is_hit(best[:, 0], truth)
+        hits = is_hit(self._best_label(features), truth)
         return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
     def _features(self, X: Any) -> Rows:

@@ -35,12 +35,15 @@ class PredictionMixin(AnswersMixin):
         features = self._features(X)
         target = self._fitted.target
         if target.kind == "single":
-            labels, _ = self.network_.topk(features, 1, self._threads())
-            return target.classes[labels[:, 0]]
+            return target.classes[self._best_label(features)]
         return target.decode(*inference.above_half(self.network_, features, self._threads()))
 
     def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         return inference.topk(self.network_, features, k, self._threads())
+
+    def _best_label(self, features: Rows) -> NDArray[np.int32]:
+        # Its probability may take a pass over all labels.
+        return self.network_.topk(features, 1, self._threads())[0][:, 0]
 
     def predictor(
         self,

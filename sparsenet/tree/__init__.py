@@ -1,3 +1,3 @@
-"""Linear classifiers in a tree of labels: trained in seconds, asked in microseconds."""
+"""Linear classifiers in a tree of labels: trained in seconds, asked in a fraction of a millisecond."""
 
 from sparsenet.tree.classifier import TreeClassifier as TreeClassifier

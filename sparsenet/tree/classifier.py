@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._machine import default_threads
-from sparsenet._validation import check_features, choice, integer, n_jobs, optional, real, switch
+from sparsenet._validation import MAX_WIDTH, check_features, choice, integer, n_jobs, optional, real, switch
 from sparsenet.batches import Rows
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, check_points, run_seed
@@ -23,8 +23,9 @@ from sparsenet.estimators.scaling import CHOICES, Scaling
 from sparsenet.estimators.targets import Target
 from sparsenet.progress import parts_done
 from sparsenet.tree import persistence
-from sparsenet.tree.growing import CHILDREN, Shape, grow
-from sparsenet.tree.machines import Level, Rules, search, train
+from sparsenet.tree.fitted import Fitted
+from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, grow
+from sparsenet.tree.machines import POINTS_AT_A_TIME, Rules, search, train
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -33,18 +34,6 @@ I64 = NDArray[np.int64]
 FIRST_LOOK = 16
 #: What a label has that all machines on the way to it are sure of: a probability of 1 would leave no room for error.
 SURE = np.nextafter(np.float32(1), np.float32(0))
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """All that a fitted classifier is, beside its parameters; `label_counts` and `n_points` are those of training."""
-
-    shape: Shape
-    levels: list[Level]
-    target: Target
-    scaling: Scaling
-    label_counts: I64
-    n_points: int
 
 
 class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -121,7 +110,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def fit(self, X: Any, y: Any) -> Self:
         """Train on X and y from the start.
 
-        Ctrl-C stops within seconds and leaves the classifier as it was.
+        Ctrl-C stops within seconds, on very large data within some more, and leaves the classifier as it was.
 
         Parameters
         ----------
@@ -138,6 +127,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, normalize)
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
+            if scaling.kind == "none":
+                rules = replace(rules, smallest=rules.smallest / _typical_length(points))
             shape = grow(points, labels, seed, threads)
             total = sum(int(children[-1]) for children in shape.children)
             with parts_done(total, f"{len(points):,} points", verbose) as told:
@@ -150,13 +141,11 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         features, target = self._features(X), self._fitted.target
         if target.kind == "single":
             return target.classes[self._best(features, 1)[0][:, 0]]
-        k = min(FIRST_LOOK, len(self.classes_))
-        labels, p = self._best(features, k)
-        while k < len(self.classes_) and np.any(p[:, -1] > 0.5):
-            k = min(4 * k, len(self.classes_))
-            labels, p = self._best(features, k)
-        likely = p > 0.5
-        return target.decode(labels[likely], np.append(0, np.cumsum(likely.sum(axis=1))))
+        found: list[I32] = []
+        for block in features.blocks(POINTS_AT_A_TIME):
+            found += self._likely(block)
+        labels = np.concatenate([np.empty(0, np.int32), *found])
+        return target.decode(labels, np.append(0, np.cumsum([len(own) for own in found], dtype=np.int64)))
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -164,13 +153,18 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         Labels that the beam does not meet have none. With one label a row those of a row sum to one; else each label
         has its own. Where that would be absurdly large, a ValueError points to `predict_topk`.
         """
-        features, n_labels = self._features(X), len(self.classes_)
-        check_cells(len(features), n_labels)
-        labels, p = self._best(features, min(n_labels, CHILDREN * integer("beam", self.beam, 1)))
-        out = np.zeros((len(features), n_labels), np.float32)
-        np.put_along_axis(out, labels.astype(np.int64), p, axis=1)
+        features, shape = self._features(X), self._fitted.shape
+        check_cells(len(features), len(self.classes_))
+        beam = self._beam()
+        most = min(len(shape.labels), CHILDREN * max(beam, MOST_ROOTS))
+        leaves, scores = search(self._fitted.levels, features, beam, most, self._threads())
         if self._fitted.target.kind == "single":
-            out /= out.sum(axis=1, keepdims=True)
+            # In logarithms, so that a row of improbable labels neither divides by zero nor loses its order.
+            scores -= np.maximum(scores[:, :1], np.finfo(np.float32).min)
+            scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        points, places = np.nonzero(leaves >= 0)
+        out = np.zeros((len(features), len(self.classes_)), np.float32)
+        out[points, shape.labels[leaves[points, places]]] = _probabilities(scores[points, places])
         return out
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -181,20 +175,15 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
-        return cls._of(*storage.load(path))
-
-    @classmethod
-    def _of(cls, arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any]) -> Self:
-        parameters, n_features, names, fitted = persistence.unpack(arrays, metadata)
-        model = cls(**parameters)
-        model.n_features_in_ = n_features
-        if names is not None:
-            model.feature_names_in_ = names
-        return model._adopt(fitted)
+        model: Self = persistence.unpack(cls, *storage.load(path))
+        return model
 
     def _rules(self) -> Rules:
         cost = real("cost", self.cost, 0, 1e6, open_low=True)
-        return Rules(cost=cost, wrong_ways=integer("beam", self.beam, 1), epochs=integer("epochs", self.epochs, 1))
+        return Rules(cost=cost, wrong_ways=self._beam(), epochs=integer("epochs", self.epochs, 1, MAX_WIDTH))
+
+    def _beam(self) -> int:
+        return integer("beam", self.beam, 1, MAX_WIDTH)
 
     def _threads(self) -> int:
         asked_for = n_jobs(self.n_jobs)
@@ -204,20 +193,43 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         """Return the k best labels of each point and their probabilities."""
         shape, levels = self._fitted.shape, self._fitted.levels
         in_tree = min(k, len(shape.labels))
-        beam = integer("beam", self.beam, 1)
+        beam = self._beam()
         leaves, scores = search(levels, features, beam, in_tree, self._threads())
         while np.any(leaves < 0):  # some points met fewer than k
             beam, few = 2 * beam, np.flatnonzero(leaves[:, -1] < 0)
             leaves[few], scores[few] = search(levels, features.take(few), beam, in_tree, self._threads())
-        labels, p = shape.labels[leaves], np.minimum(np.exp(scores), SURE)
+        labels, p = shape.labels[leaves], _probabilities(scores)
         if k > in_tree:  # labels that no training point had come last
             others = np.setdiff1d(np.arange(len(self.classes_), dtype=np.int32), shape.labels)[: k - in_tree]
             labels = np.hstack((labels, np.tile(others, (len(labels), 1))))
             p = np.hstack((p, np.zeros((len(labels), k - in_tree), np.float32)))
         return labels, p
 
+    def _likely(self, features: Rows) -> list[I32]:
+        """Return the labels of each point that are more probable than not, best first."""
+        found = [np.empty(0, np.int32)] * len(features)
+        waiting, k = np.arange(len(features)), min(FIRST_LOOK, len(self.classes_))
+        while len(waiting):
+            labels, p = self._best(features.take(waiting), k)
+            full = (p[:, -1] > 0.5) & (k < len(self.classes_))
+            for i in np.flatnonzero(~full):
+                found[waiting[i]] = labels[i][p[i] > 0.5]
+            # More of those alone that have so many: what is said of a point must not depend on the others.
+            waiting, k = waiting[full], min(4 * k, len(self.classes_))
+        return found
+
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted
         self.classes_ = fitted.target.classes
         self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
         return self
+
+
+def _probabilities(scores: F32) -> F32:
+    return np.minimum(np.exp(scores), SURE)
+
+
+def _typical_length(points: Rows) -> float:
+    """Return the root of the mean square of the points' lengths; 1 where all are empty."""
+    total = float(np.sum(np.square(points.data, dtype=np.float64)))
+    return math.sqrt(total / len(points)) if total > 0 else 1.0

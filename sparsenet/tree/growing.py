@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, squares
 from sparsenet.wide import centroids, transpose
 
 F32 = NDArray[np.float32]
@@ -77,11 +77,10 @@ def _divided(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, threads
 
 
 def _unit_length(rows: Rows) -> Rows:
-    sums = np.add.reduceat(np.append(np.square(rows.data, dtype=np.float64), 0.0), rows.indptr[:-1])
-    lengths = np.sqrt(np.where(np.diff(rows.indptr) > 0, sums, 1.0))
-    lengths[lengths == 0] = 1.0
-    data = rows.data / np.repeat(lengths, np.diff(rows.indptr))
-    return Rows(rows.indptr, rows.indices, data.astype(np.float32), rows.width)
+    lengths = np.sqrt(squares(rows) - 1)
+    lengths[lengths == 0] = 1
+    rows.data[:] /= np.repeat(lengths, np.diff(rows.indptr))  # in place: of very many labels these are gigabytes
+    return rows
 
 
 def check(shape: Shape, n_labels: int) -> None:
@@ -91,6 +90,8 @@ def check(shape: Shape, n_labels: int) -> None:
         steps = np.diff(pointers)
         if pointers[0] != 0 or pointers[-1] != below or steps.min(initial=0) < 0 or steps.max(initial=0) > CHILDREN:
             raise ValueError(f"children must give each node 0 to {CHILDREN} of the {below} below")
+    if sizes[0] > MOST_ROOTS:
+        raise ValueError(f"the first of the levels of children must have at most {MOST_ROOTS} nodes, got {sizes[0]}")
     if any(above > below for above, below in pairwise([*sizes, len(shape.labels)])):
         raise ValueError("a level must not have more nodes than the one below it")
     if shape.labels.max(initial=0) >= n_labels or np.bincount(shape.labels).max(initial=0) > 1:

@@ -22,6 +22,8 @@ Part = tuple[I64, I32, F32, I8, F32]
 #: Entries of points that a call of the kernel trains on at least, some tenths of a second, and nodes for each thread:
 #: between two calls progress is told, and Ctrl-C heard.
 LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
+#: Points that are searched for at a time, for the same reason.
+POINTS_AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Rules:
     wrong_ways : to how many nodes of each level a point is led by its scores, beside those that its labels are in: what
         does not belong there has to be told from what does.
     epochs, tolerance : when training a node ends.
-    smallest : rows of weights that are all smaller are left out. Points have length 1.
+    smallest : rows of weights that are all smaller are left out, with points of length 1.
     """
 
     cost: float = 0.5
@@ -72,8 +74,12 @@ class Level:
 def search(levels: list[Level], points: Rows, beam: int, k: int, threads: int) -> tuple[I32, F32]:
     """Return the k best children of the lowest level, (n, k), -1 where the beam meets fewer, and their log scores."""
     found, scores = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
-    about_points = (points.indptr, points.indices, points.data, points.width)
-    kernels.search_tree([level.as_tuple() for level in levels], *about_points, beam, found, scores, threads)
+    machines, done = [level.as_tuple() for level in levels], 0
+    for part in points.blocks(POINTS_AT_A_TIME):
+        out = slice(done, done + len(part))
+        about_points = (part.indptr, part.indices, part.data, part.width)
+        kernels.search_tree(machines, *about_points, beam, found[out], scores[out], threads)
+        done = out.stop
     return found, scores
 
 
@@ -91,7 +97,8 @@ def train(
         if depth == 0:
             led = np.tile(np.arange(n_nodes, dtype=np.int32), (len(points), 1))
         else:
-            led, _ = search(levels, points, rules.wrong_ways, rules.wrong_ways, threads)
+            ways = min(rules.wrong_ways, n_nodes)
+            led, _ = search(levels, points, ways, ways, threads)
         arrivals = _arrivals(led, own[depth], shape.parents(depth), children)
         levels.append(_trained(points, arrivals, children, rules, seed + depth, threads, told))
     return levels

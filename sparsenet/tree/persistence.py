@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet._validation import integer
+from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.estimators.persistence import (
     from_json,
     nothing_believed,
@@ -21,13 +21,15 @@ from sparsenet.estimators.persistence import (
 )
 from sparsenet.storage import ModelError, pack_strings, unpack_strings
 from sparsenet.tree import growing, machines
+from sparsenet.tree.fitted import Fitted
 from sparsenet.tree.growing import Shape
 from sparsenet.tree.machines import Level
 
 if TYPE_CHECKING:
-    from sparsenet.tree.classifier import Fitted, TreeClassifier
+    from sparsenet.tree.classifier import TreeClassifier
 
 Arrays = dict[str, NDArray[Any]]
+Model = TypeVar("Model", bound="TreeClassifier")
 KIND = "TreeClassifier"
 PARTS = tuple(field.name for field in fields(Level))
 
@@ -53,21 +55,17 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     }
 
 
-def unpack(
-    arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any]
-) -> tuple[dict[str, Any], int, NDArray[Any] | None, Fitted]:
-    """Return parameters, the number of features, their names and all else that `pack` took apart, or a ModelError."""
+def unpack(cls: type[Model], arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any]) -> Model:
+    """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
     if metadata.get("model") != KIND:
         raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not a {KIND}")
     with nothing_believed():
-        return _unpack(dict(arrays), metadata)
+        return _unpack(cls, dict(arrays), metadata)
 
 
-def _unpack(arrays: Arrays, metadata: dict[str, Any]) -> tuple[dict[str, Any], int, NDArray[Any] | None, Fitted]:
-    from sparsenet.tree.classifier import Fitted
-
+def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     target, counts, labels = unpack_target(arrays, metadata["target"]), arrays["counts"], arrays["labels"]
-    n_labels, n_features = len(target.classes), integer("n_features", metadata["n_features"], 1)
+    n_labels, n_features = len(target.classes), integer("n_features", metadata["n_features"], 1, MAX_WIDTH)
     if counts.dtype != np.int64 or counts.shape != (n_labels,) or counts.min(initial=0) < 0:
         raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
     if labels.dtype != np.int32 or labels.ndim != 1 or labels.min(initial=0) < 0 or len(labels) == 0:
@@ -80,10 +78,12 @@ def _unpack(arrays: Arrays, metadata: dict[str, Any]) -> tuple[dict[str, Any], i
         machines.check(level, n_features)
     shape = Shape(labels, [level.children for level in levels])
     growing.check(shape, n_labels)
-    parameters = {name: from_json(value) for name, value in metadata["parameters"].items()}
-    names = np.array(unpack_strings(arrays, "features"), dtype=object) if metadata["named_features"] else None
-    scaling, n_points = (
-        unpack_scaling(arrays, metadata["scaling"], n_features),
-        integer("n_points", metadata["n_points"], 0),
-    )
-    return parameters, n_features, names, Fitted(shape, levels, target, scaling, counts, n_points)
+    model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})
+    model._rules()
+    model.n_features_in_ = n_features
+    if metadata["named_features"]:
+        model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
+        if len(model.feature_names_in_) != n_features:
+            raise ModelError(f"the model names {len(model.feature_names_in_)} of {n_features} features")
+    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
+    return model._adopt(Fitted(shape, levels, target, scaling, counts, integer("n_points", metadata["n_points"], 0)))
