@@ -57,7 +57,12 @@ def _occurring(rows: TextRows, rules: FeatureRules) -> tuple[I32, I64]:
 
 
 def _rarity_power(rows: TextRows, rules: FeatureRules) -> float:
-    """Return the power of the inverse document frequency for texts of this length."""
+    """Return the power of the inverse document frequency for texts of this length.
+
+    Of few texts it is 1: how rare words are is known sooner than which labels they tell.
+    """
+    if len(rows) < FEW_TEXTS:
+        return 1.0
     # Runs of words have the lower half of the slots, and each word begins one of each length.
     runs = sum(np.count_nonzero(part.slots < 1 << (rules.bits - 1)) for _, part in rows.parts())
     words = max(runs / rules.word_ngrams / max(len(rows), 1), FEW_WORDS)
