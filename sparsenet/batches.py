@@ -22,6 +22,7 @@ I64 = NDArray[np.int64]
 #: An id that one in so many points of a batch holds, and at least so many of them, gets a dense row: a vector loop over
 #: all points then takes less time than one over those.
 DENSE_SHARE, FEWEST_DENSE = 16, 8
+#: Points whose entries are squared at a time: they may lie in a file, and be more than memory holds.
 POINTS_AT_A_TIME = 1 << 16
 
 
@@ -215,11 +216,11 @@ class Batcher:
 
 def squares(points: Rows) -> F32:
     """Return the squared length of each point with a constant 1."""
-    found = np.ones(len(points), np.float32)
-    for begin in range(0, len(points), POINTS_AT_A_TIME):
-        part = points.slice(begin, min(begin + POINTS_AT_A_TIME, len(points)))
+    found, done = np.ones(len(points), np.float32), 0
+    for part in points.blocks(POINTS_AT_A_TIME):
         squared = np.zeros(len(part.data) + 1, np.float32)  # one more, where rows at the end are empty
         np.square(part.data, out=squared[:-1])
         sums = np.add.reduceat(squared, part.indptr[:-1])
-        found[begin : begin + len(part)] += np.where(np.diff(part.indptr) > 0, sums, np.float32(0))
+        found[done : done + len(part)] += np.where(np.diff(part.indptr) > 0, sums, np.float32(0))
+        done += len(part)
     return found

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scipy import sparse
-
 from sparsenet import metrics, storage
 from sparsenet.cli import commands
 from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
+from sparsenet.estimators.fitting import as_matrix
 from sparsenet.tree import TreeClassifier
 
 #: Where P@k is measured on --valid, as after each epoch of a network.
@@ -40,7 +39,6 @@ def train(source: Source, model_path: Path, valid: Path | None, parameters: Mapp
 
 def _measured(model: TreeClassifier, X: Any, y: Any) -> dict[str, float]:
     """Return P@k on points to measure on, whose labels may be others than those of training."""
-    labels = model._fitted.target.encode(y, drop_unknown=True)
-    truth = sparse.csr_array((labels.data, labels.indices, labels.indptr), shape=(len(labels), labels.width))
+    truth = as_matrix(model._fitted.target.encode(y, drop_unknown=True))
     ranked, _ = model.topk_numbers(X, max(RANKS))
     return {f"P@{k}": metrics.precision_at_k(truth, ranked, k) for k in RANKS}

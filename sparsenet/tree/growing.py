@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.batches import Rows, squares
-from sparsenet.wide import centroids, transpose
+from sparsenet.batches import Rows
+from sparsenet.wide import centroids, lengths, transpose
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -77,9 +77,10 @@ def _divided(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, threads
 
 
 def _unit_length(rows: Rows) -> Rows:
-    lengths = np.sqrt(squares(rows) - 1)
-    lengths[lengths == 0] = 1
-    rows.data[:] /= np.repeat(lengths, np.diff(rows.indptr))  # in place: of very many labels these are gigabytes
+    length = lengths(rows)
+    length[length == 0] = 1
+    # In place: of very many labels these are gigabytes.
+    rows.data[:] /= np.repeat(length.astype(np.float32), np.diff(rows.indptr))
     return rows
 
 

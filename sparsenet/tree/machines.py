@@ -90,7 +90,7 @@ def train(
 
     `told` hears how many more of the children of all nodes are done.
     """
-    own = _ways(shape, labels)
+    own, squared = _ways(shape, labels), squares(points)
     levels: list[Level] = []
     for depth, children in enumerate(shape.children):
         n_nodes = len(children) - 1
@@ -100,7 +100,7 @@ def train(
             ways = min(rules.wrong_ways, n_nodes)
             led, _ = search(levels, points, ways, ways, threads)
         arrivals = _arrivals(led, own[depth], shape.parents(depth), children)
-        levels.append(_trained(points, arrivals, children, rules, seed + depth, threads, told))
+        levels.append(_trained(points, squared, arrivals, children, rules, seed + depth, threads, told))
     return levels
 
 
@@ -140,6 +140,7 @@ def _arrivals(led: I32, own: tuple[I64, I64], parents: I64, children: I64) -> tu
 
 def _trained(
     points: Rows,
+    squared: F32,
     arrivals: tuple[I64, I32, U16],
     children: I64,
     rules: Rules,
@@ -148,7 +149,7 @@ def _trained(
     told: Callable[[int], object],
 ) -> Level:
     starts, reached, belongs = arrivals
-    about_points = (points.indptr, points.indices, points.data, points.width, squares(points))
+    about_points = (points.indptr, points.indices, points.data, points.width, squared)
     entries = np.append(0, np.cumsum(np.diff(points.indptr)[reached] + 1))[starts]
     parts: list[Part] = []
     for nodes in _groups(entries, NODES_A_THREAD * threads):
