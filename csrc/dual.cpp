@@ -4,23 +4,18 @@
 #include <utility>
 #include <vector>
 
+#include "split_mix.h"
 #include "threads.h"
 
 namespace sparsenet {
 namespace {
 
-// SplitMix64: the same numbers on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
 
   // From 0 to n - 1; the bias of at most n / 2^64 does not matter here.
-  int64_t below(int64_t n) {
-    uint64_t z = state_ += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(n));
-  }
+  int64_t below(int64_t n) { return static_cast<int64_t>(scrambled(state_ += kGolden) % static_cast<uint64_t>(n)); }
 
  private:
   uint64_t state_;

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "running.h"
+#include "sparse_sum.h"
+#include "split_mix.h"
 #include "threads.h"
 
 namespace sparsenet {
@@ -18,43 +20,17 @@ constexpr int64_t kVisitsPerTask = 1 << 16;
 constexpr int64_t kWorthATable = 8;  // rows to write and wipe for each that would be searched for
 constexpr float kNoCost = 1e30f;     // of a child that is not there: no point moves its machine
 
-// A sum of sparse rows, kept dense with a list of what is set, so that to clear it costs what was used.
-class SparseSum {
- public:
-  explicit SparseSum(int64_t n_features)
-      : sum_(static_cast<size_t>(n_features)), listed_(static_cast<size_t>(n_features)) {}
+float inverse_length(const SparseSum& sum) {
+  double squares = 0;
+  for (const int32_t feature : sum.features()) squares += static_cast<double>(sum[feature]) * sum[feature];
+  return squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0;
+}
 
-  void add(const Csr& rows, int64_t row) {
-    for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) {
-      const int32_t feature = rows.indices[j];
-      if (!listed_[feature]) features_.push_back(feature);
-      listed_[feature] = 1;
-      sum_[feature] += rows.data[j];
-    }
-  }
-
-  float inverse_length() const {
-    double squares = 0;
-    for (const int32_t feature : features_) squares += static_cast<double>(sum_[feature]) * sum_[feature];
-    return squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0;
-  }
-
-  void clear() {
-    for (const int32_t feature : features_) sum_[feature] = 0, listed_[feature] = 0;
-    features_.clear();
-  }
-
-  float dot(const Csr& rows, int64_t row) const {
-    float total = 0;
-    for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) total += rows.data[j] * sum_[rows.indices[j]];
-    return total;
-  }
-
- private:
-  std::vector<float> sum_;
-  std::vector<char> listed_;  // a sum of zero does not tell: one that was cancelled out would be counted twice
-  std::vector<int32_t> features_;
-};
+float dot(const SparseSum& sum, const Csr& rows, int64_t row) {
+  float total = 0;
+  for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) total += rows.data[j] * sum[rows.indices[j]];
+  return total;
+}
 
 // How much nearer each row of a set is to the one side than to the other.
 struct Sides {
@@ -65,10 +41,10 @@ struct Sides {
 
   // Has `order` begin with the `n_left` rows that are nearest to the left; tells whether other rows than before do.
   bool divide(const Csr& rows, int32_t* order, int64_t n, int64_t n_left) {
-    const float to_left = left.inverse_length(), to_right = right.inverse_length();
+    const float to_left = inverse_length(left), to_right = inverse_length(right);
     nearer.resize(n);
     for (int64_t i = 0; i < n; ++i)
-      nearer[i] = {left.dot(rows, order[i]) * to_left - right.dot(rows, order[i]) * to_right, order[i]};
+      nearer[i] = {dot(left, rows, order[i]) * to_left - dot(right, rows, order[i]) * to_right, order[i]};
     const Best& last = *std::min_element(nearer.begin(), nearer.begin() + n_left, worse);
     const Best& first = *std::max_element(nearer.begin() + n_left, nearer.end(), worse);
     if (better(last, first)) return false;
@@ -88,14 +64,6 @@ struct Sides {
 
   static bool worse(const Best& a, const Best& b) { return better(b, a); }
 };
-
-// Random bits: the step of SplitMix64.
-uint64_t mixed(uint64_t seed) {
-  uint64_t z = seed * 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
 
 void split_set(const Csr& rows, Sides& sides, int32_t* order, int64_t n, int64_t n_left, uint64_t random,
                int64_t most_rounds) {
@@ -311,7 +279,7 @@ void split_sets(Csr rows, int64_t n_features, const int64_t* starts, const int64
   parallel_for(workers, threads, [&](int64_t worker) {
     Sides sides(n_features);
     for (int64_t b = worker; b < n_sets; b += workers)
-      split_set(rows, sides, order + starts[b], starts[b + 1] - starts[b], left[b], mixed(seed + b), most_rounds);
+      split_set(rows, sides, order + starts[b], starts[b + 1] - starts[b], left[b], split_mix(seed + b), most_rounds);
   });
 }
 
@@ -326,7 +294,7 @@ std::vector<NodeMachines> train_nodes(Csr points, int64_t n_features, const floa
       const int64_t begin = arrivals.starts[node], n = arrivals.starts[node + 1] - begin;
       const int64_t n_children = arrivals.children[node + 1] - arrivals.children[node];
       own.gather(points, n_features, squares, arrivals.reached + begin, arrivals.belongs + begin, n);
-      own.train(n, n_children, cost, {rules.most_epochs, rules.tolerance, mixed(rules.seed + node)});
+      own.train(n, n_children, cost, {rules.most_epochs, rules.tolerance, split_mix(rules.seed + node)});
       found[node] = rounded(own, smallest);
     }
   });
