@@ -57,3 +57,11 @@ def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     module.set_isa(isa)
     yield module
     module.set_isa(before)
+
+
+@pytest.fixture(scope="module")
+def narrow_network() -> Iterator[None]:
+    """Networks over texts of few hidden units: under emulation those of full width take a third of the whole suite."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparsenet.text.network.HIDDEN", 16)
+        yield

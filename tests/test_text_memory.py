@@ -138,7 +138,7 @@ def test_pairs_are_counted_before_they_are_written_down(monkeypatch):
     assert sum(size > 4000 for size in sizes) <= 10  # a feature of all texts is a group of its own
 
 
-def test_points_of_a_network_lie_in_files_where_they_are_many(monkeypatch):
+def test_points_of_a_network_lie_in_files_where_they_are_many(monkeypatch, narrow_network):
     texts, labels = planted(300)
     given = []
     train = NetworkModel.train.__func__

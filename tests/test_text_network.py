@@ -15,6 +15,7 @@ from sparsenet.text.corpus import Corpus
 from sparsenet.text.network import NetworkModel
 from sparsenet.text.vocabulary import Vocabulary
 
+pytestmark = pytest.mark.usefixtures("narrow_network")
 FILLER = [f"filler{i}" for i in range(40)]
 
 
@@ -30,7 +31,7 @@ def planted(n: int, n_labels: int = 60, seed: int = 0, first: int = 0) -> tuple[
 
 
 @pytest.fixture(scope="module")
-def model() -> TextClassifier:
+def model(narrow_network: None) -> TextClassifier:
     return TextClassifier(method="network", random_state=0, n_jobs=1).fit(*planted(2500))
 
 
