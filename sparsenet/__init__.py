@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.batches import Rows as Rows
+    from sparsenet.blend import BlendClassifier as BlendClassifier
     from sparsenet.data import DataError as DataError
     from sparsenet.data import read as read
     from sparsenet.estimators import ExtremeClassifier as ExtremeClassifier
@@ -49,6 +50,7 @@ _HOMES = {
     "Adam": "optim",
     "AllSampler": "samplers",
     "BinaryCrossEntropy": "losses",
+    "BlendClassifier": "blend",
     "Callback": "training",
     "CheckpointError": "training",
     "DataError": "data",

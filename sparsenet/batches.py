@@ -22,7 +22,7 @@ I64 = NDArray[np.int64]
 #: An id that one in so many points of a batch holds, and at least so many of them, gets a dense row: a vector loop over
 #: all points then takes less time than one over those.
 DENSE_SHARE, FEWEST_DENSE = 16, 8
-#: Points whose entries are squared at a time: they may lie in a file, and be more than memory holds.
+#: Points that are squared or answered at a time: they may lie in a file, and be more than memory holds.
 POINTS_AT_A_TIME = 1 << 16
 
 

@@ -131,6 +131,16 @@ class Network:
                 on_block(done)
         return labels, scores
 
+    def scores_of(self, features: Rows, labels: I32, threads: int) -> F32:
+        """Score only the labels that are named for each point: (n, c), as `labels` are."""
+        scores, done = np.empty(labels.shape, np.float32), 0
+        for block in features.blocks(MOST_POINTS):
+            own = slice(done, done + len(block))
+            units = self.hidden_units(block, threads)
+            scores[own] = self.output.scores_of(block, units, labels[own], threads)
+            done = own.stop
+        return scores
+
     def log_totals(self, features: Rows, threads: int) -> F32:
         """Return the logarithm of the sum of exponentials of all scores of each point: softmax's denominator."""
         totals = [

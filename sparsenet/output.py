@@ -276,3 +276,22 @@ class SampledOutput:
             threads,
         )
         return labels, scores
+
+    def scores_of(self, features: Rows, hidden: F32, labels: I32, threads: int) -> F32:
+        """Score only the labels that are named for each point: (n, c), as `labels` are."""
+        scores = np.zeros(labels.shape, np.float32)
+        if self.wide:
+            weights = (self.wide.indptr, self.wide.indices, self.wide.weight.value.reshape(-1))
+            points = (features.indptr, features.indices, features.data, features.width)
+            kernels.wide_scores(*points, *weights, labels, scores, threads)
+        scores += self.bias.value.reshape(-1)[labels]
+        return self.add_deep(scores, hidden, labels, threads)
+
+    def add_deep(self, scores: F32, hidden: F32, labels: I32, threads: int) -> F32:
+        """Add to the scores of labels that are named for each point what hidden units say of them; return these."""
+        if self.n_inputs:
+            deep = np.empty(labels.size, np.float32)
+            pointers = np.arange(len(labels) + 1) * labels.shape[1]
+            kernels.pair_dot(pointers, labels.reshape(-1), hidden, self.weight.value, deep, threads)
+            scores += deep.reshape(labels.shape)
+        return scores

@@ -17,7 +17,6 @@ from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.model import Network
 from sparsenet.output import SampledOutput
-from sparsenet.wide import WidePath
 
 #: Where the search for the fewest postings begins.
 FEWEST_POSTINGS = 16
@@ -92,16 +91,10 @@ class Shortlist:
         index = (self.index.indptr, self.index.indices, self.index.data)
         bias: F32 = output.bias.value.reshape(-1)
         kernels.shortlist(*points, *index, bias, self.fallback, labels, scores, threads)
-        if not self.is_whole:
-            assert output.wide is not None
-            _score_exactly(output.wide, features, labels, scores, threads)
-            scores += bias[labels]
-        if output.n_inputs:
-            deep = np.empty(labels.size, np.float32)
-            pointers = np.arange(0, labels.size + 1, self.size)
-            hidden = network.hidden_units(features, threads)
-            kernels.pair_dot(pointers, labels.reshape(-1), hidden, output.weight.value, deep, threads)
-            scores += deep.reshape(labels.shape)
+        if self.is_whole:
+            output.add_deep(scores, network.hidden_units(features, threads), labels, threads)
+        else:  # scores that a cut index gave are replaced by those of all weights
+            scores = network.scores_of(features, labels, threads)
         # Labels ascend, so a stable order gives ties to the smaller one.
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(labels, best, axis=1), np.take_along_axis(scores, best, axis=1)
@@ -114,13 +107,6 @@ class Shortlist:
         found, _ = self.topk(network, features, exact.shape[1], threads)
         hits = [np.isin(one, other, assume_unique=True).sum() for one, other in zip(exact, found, strict=True)]
         return float(np.sum(hits) / max(exact.size, 1))
-
-
-def _score_exactly(wide: WidePath, features: Rows, labels: I32, scores: F32, threads: int) -> None:
-    """Replace wide scores that a cut index gave by those of all weights."""
-    points = (features.indptr, features.indices, features.data, features.width)
-    weights = (wide.indptr, wide.indices, wide.weight.value.reshape(-1))
-    kernels.wide_scores(*points, *weights, labels, scores, threads)
 
 
 def _strongest(inverted: Rows, most: int) -> Rows:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sparsenet"
-CHAIN = ["cli", "tree", "text", "estimators", "training", "model", "output", "layers", "optim", "kernels"]
+CHAIN = ["cli", "blend", "tree", "text", "estimators", "training", "model", "output", "layers", "optim", "kernels"]
 LEAVES = ["data", "metrics", "storage", "_validation", "_machine"]
 
 

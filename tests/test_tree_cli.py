@@ -13,7 +13,7 @@ import pytest
 from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
 from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics
-from sparsenet.cli import trees
+from sparsenet.cli import once
 from sparsenet.data import read_xmc
 
 #: More than the nodes of one level take.
@@ -203,7 +203,7 @@ class TestRefused:
         model = ("--model", tmp_path / "m", "--method")
         for method in ("linear", "auto"):
             said = refused("train", folder / "train.txt", *model, method)
-            assert f"is for texts, these are sparse points: network or tree, not {method}" in said
+            assert f"is for texts, these are sparse points: network, tree or blend, not {method}" in said
         (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
         said = refused("train", tmp_path / "texts.csv", *model, "tree")
         assert "--method: a tree is for sparse points, these are texts" in said
@@ -258,7 +258,7 @@ def test_ctrl_c(
     if where == "training":
         monkeypatch.setattr(kernels, "train_nodes", interrupted)
     else:
-        monkeypatch.setattr(trees, "_measured", interrupted)
+        monkeypatch.setattr(once, "_measured", interrupted)
     arguments = ("--method", "tree", "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr == f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n"

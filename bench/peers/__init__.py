@@ -40,6 +40,7 @@ class System:
 SYSTEMS: dict[str, System] = {
     "sparsenet": System(adapter="sparsenet"),
     "sparsenet-tree": System(adapter="sparsenet", settings={"estimator": "TreeClassifier"}),
+    "sparsenet-blend": System(adapter="sparsenet", settings={"estimator": "BlendClassifier"}),
     "pecos": System(adapter="pecos"),
     "omikuji-parabel": System(adapter="omikuji"),
     # The two further tree types as Omikuji's own README sets them.

@@ -8,9 +8,9 @@ from typing import Any
 from scipy import sparse
 
 from bench.peers.measure import Job, Labels, main
-from sparsenet import ExtremeClassifier, TreeClassifier, data
+from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier, data
 
-ESTIMATORS = {kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier)}
+ESTIMATORS = {kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier)}
 
 
 class Sparsenet:

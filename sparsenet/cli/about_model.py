@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
+from sparsenet.blend import BlendClassifier
+from sparsenet.blend import persistence as blends
 from sparsenet.cli.commands import best_epoch, count
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as points
@@ -27,14 +29,24 @@ def collect(path: Path) -> dict[str, Any]:
     with points.nothing_believed():
         _, collected = _kind(metadata.get("model"))
         found = collected(arrays, metadata)
-    settings = {name: value for name, value in metadata["parameters"].items() if name not in ("n_jobs", "verbose")}
+        settings = dict(_flat(metadata["parameters"]))
     return {
         "model": str(path),
         "kind": metadata["model"],
         **found,
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
-        "settings": settings,
+        "settings": {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose")},
     }
+
+
+def _flat(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """List parameters, those of a classifier within a blend as scikit-learn calls them: network__hidden."""
+    for name, value in parameters.items():
+        if name in blends.PARTS and isinstance(value, Mapping):
+            own = blends.PARTS[name]().get_params()
+            yield from ((f"{name}__{of}", given) for of, given in value.items() if points.from_json(given) != own[of])
+        else:
+            yield name, value
 
 
 def _of_points(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +84,21 @@ def _of_trees(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any
     }
 
 
+def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    whole = blends.unpack(BlendClassifier, arrays, metadata)
+    network = _of_points(blends.those_of("network", arrays), metadata["network"])
+    tree = _of_trees(blends.those_of("tree", arrays), metadata["tree"])
+    return {
+        **network,
+        "label_kind": metadata["target"]["kind"],
+        "levels": tree["levels"],
+        "weights": network["weights"] + tree["weights"],
+        "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
+        "points": whole.n_points_,
+        "chosen": network["chosen"] | {"normalize": metadata["scaling"]},
+    }
+
+
 def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
     model = texts.unpack(TextClassifier, arrays, metadata)
     weights: Any = model._fitted.model
@@ -96,7 +123,11 @@ def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any
 
 def _kind(name: Any) -> tuple[type[Any], Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]]:
     """Return the classifier of a kind of model, and what says more of one; what is none is left to the loader."""
-    kinds = {texts.KIND: (TextClassifier, _of_texts), trees.KIND: (TreeClassifier, _of_trees)}
+    kinds = {
+        texts.KIND: (TextClassifier, _of_texts),
+        trees.KIND: (TreeClassifier, _of_trees),
+        blends.KIND: (BlendClassifier, _of_blends),
+    }
     return kinds.get(str(name), (ExtremeClassifier, _of_points))
 
 
@@ -135,7 +166,8 @@ def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
     classifier, _ = _kind(found["kind"])
     usual = classifier().get_params()
     settings = {name: points.from_json(value) for name, value in found["settings"].items()}
-    return {name: value for name, value in settings.items() if value != usual[name]}
+    # Of a classifier within a blend they stand there since they are not.
+    return {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
 
 
 def _listed(settings: Mapping[str, Any]) -> str:

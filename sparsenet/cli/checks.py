@@ -12,11 +12,13 @@ import typer
 #: Ids and counts are 32-bit integers.
 MOST = 2**31 - 1
 #: Settings of training that not all kinds of models have, as classifiers call them.
+NETWORK = {
+    *("epochs", "hidden", "batch_size", "learning_rate", "n_negatives", "time_budget", "wide_budget"),
+    *("sampler", "loss", "patience", "memory_limit", "n_jobs"),
+}
 SETTINGS = {
-    "network": {
-        *("epochs", "hidden", "batch_size", "learning_rate", "n_negatives", "time_budget", "wide_budget"),
-        *("sampler", "loss", "patience", "memory_limit", "n_jobs"),
-    },
+    "network": NETWORK,
+    "blend": {*(NETWORK - {"patience"}), "cost"},
     "tree": {"epochs", "cost", "n_jobs"},
     "texts": {
         *("epochs", "cost", "time_budget", "memory_limit", "n_jobs"),
@@ -24,7 +26,7 @@ SETTINGS = {
     },
 }
 #: What learns sparse points, by --method.
-POINT_METHODS = ("network", "tree")
+POINT_METHODS = ("network", "tree", "blend")
 #: Suffixes of pictures.
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -88,7 +90,7 @@ def char_ngrams(text: str) -> str | tuple[int, int] | None:
 
 
 def settings(kind: str, given: Mapping[str, object]) -> None:
-    """Refuse settings that a model of texts, a tree or a network over sparse points has not."""
+    """Refuse settings that a model of texts, or one of those over sparse points, has not."""
     for name in given:
         if name not in SETTINGS[kind]:
             raise typer.BadParameter(_why_not(kind, name), param_hint=_option(name.removeprefix("n_")))
@@ -98,23 +100,23 @@ def _why_not(kind: str, name: str) -> str:
     if kind == "texts":
         return "a model of texts has none: leave it out"
     if name in SETTINGS["network"]:
-        return "a tree has none: leave it out"
+        return f"a {kind} has none: leave it out"
     why = "is for texts, these are sparse points"
-    return f"{why}, which have it with --method tree" if name in SETTINGS["tree"] else why
+    return f"{why}, which have it with --method tree or blend" if name in SETTINGS["tree"] else why
 
 
 def method_of_points(method: str | None) -> str:
     """Return what learns sparse points; other methods are for texts."""
     if method in (None, *POINT_METHODS):
         return method or POINT_METHODS[0]
-    known = " or ".join(POINT_METHODS)
+    known = f"{', '.join(POINT_METHODS[:-1])} or {POINT_METHODS[-1]}"
     raise typer.BadParameter(f"is for texts, these are sparse points: {known}, not {method}", param_hint="--method")
 
 
 def method_of_texts(method: str | None) -> None:
     """Refuse a method that only sparse points have."""
-    if method == "tree":
-        raise typer.BadParameter("a tree is for sparse points, these are texts", param_hint="--method")
+    if method in ("tree", "blend"):
+        raise typer.BadParameter(f"a {method} is for sparse points, these are texts", param_hint="--method")
 
 
 def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:
@@ -138,11 +140,11 @@ def not_of_texts(**given: int | None) -> None:
     _refuse(given, reasons)
 
 
-def not_of_trees(**given: int | None) -> None:
-    """Refuse options that only networks have."""
+def of_networks_alone(kind: str, **given: int | None) -> None:
+    """Refuse options that a tree or a blend has not."""
     reasons = {
-        "checkpoint": "a tree has no checkpoints",
-        "resume": "a tree has no checkpoints to go on from",
+        "checkpoint": f"a {kind} has no checkpoints",
+        "resume": f"a {kind} has no checkpoints to go on from",
         "compact": "the weights of a tree have 8 bits as it is",
     }
     _refuse(given, reasons)

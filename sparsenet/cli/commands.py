@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,8 @@ def train(
         say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
     interrupted = False
     try:
-        model.fit(points.X, labels_of(source, points), validation=validation, checkpoint=place, resume=resume)
-    except TooLargeError as error:
-        advice = "lower --hidden (the deep weights), --wide-budget (the wide weights), --negatives or --batch-size"
-        raise MemoryError(f"{error.needs}: {advice}") from None
+        with advice_on_size():
+            model.fit(points.X, labels_of(source, points), validation=validation, checkpoint=place, resume=resume)
     except KeyboardInterrupt:
         if not hasattr(model, "network_"):
             raise KeyboardInterrupt(nothing_saved(model_path)) from None
@@ -94,6 +93,16 @@ def train(
         storage.remove(state)
     about = {"epochs": model.n_iter_, "validation": best_epoch(model.history_)}
     return about_training(points, model, model_path, clock) | about | {"interrupted": interrupted, "saved": saved}
+
+
+@contextmanager
+def advice_on_size() -> Iterator[None]:
+    """Say by which options a network that does not fit into memory is made smaller."""
+    try:
+        yield
+    except TooLargeError as error:
+        advice = "lower --hidden (the deep weights), --wide-budget (the wide weights), --negatives or --batch-size"
+        raise MemoryError(f"{error.needs}: {advice}") from None
 
 
 def about_training(points: data.Dataset, model: PointClassifier, model_path: Path, clock: Clock) -> dict[str, Any]:

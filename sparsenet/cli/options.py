@@ -87,7 +87,7 @@ Saved = Annotated[Path, typer.Option(help="Directory to save the model in.", sho
 Valid = Annotated[
     Path | None,
     typer.Option(
-        help="Points to measure each epoch on; the best epoch is kept. A tree is measured when it is trained.",
+        help="Points to measure each epoch on; the best epoch is kept. A tree or blend is measured once, when trained.",
         show_default=False,
     ),
 ]
@@ -173,7 +173,7 @@ Checkpoint = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")]
 Compact = Annotated[bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]
 
-# --- of train alone, for texts; two of them for trees too ---
+# --- of train alone, for texts; two of them for trees and blends too ---
 
 Cost = Annotated[
     float | None,
@@ -201,9 +201,9 @@ ClassWeight = Annotated[
     typer.Option(help="Of texts: rarer labels weigh more in training.", show_default="all texts weigh the same"),
 ]
 Method = Annotated[
-    Literal["auto", "linear", "network", "tree"] | None,
+    Literal["auto", "linear", "network", "tree", "blend"] | None,
     typer.Option(
-        help="What learns: texts, auto, linear or network; points, network or tree.",
+        help="What learns: texts, auto, linear or network; points, network, tree, or both in a blend.",
         show_default="of texts, by how many labels and texts there are; of points, network",
     ),
 ]

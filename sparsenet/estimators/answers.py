@@ -11,9 +11,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet._validation import check_features, integer
-from sparsenet.batches import Rows
+from sparsenet.batches import POINTS_AT_A_TIME, Rows
 from sparsenet.estimators.fitting import check_points
-from sparsenet.estimators.inference import is_hit
+from sparsenet.estimators.inference import FIRST_LOOK, is_hit
 
 
 class AnswersMixin:
@@ -26,6 +26,29 @@ class AnswersMixin:
     def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities."""
         raise NotImplementedError
+
+    def predict(self, X: Any) -> Any:
+        """Return the best class of each row (n,), or its labels of a probability above one half in the form of y."""
+        features, target = self._features(X), self._fitted.target
+        if target.kind == "single":
+            return target.classes[self._best_label(features)]
+        found = [np.empty(0, np.int32)]
+        for block in features.blocks(POINTS_AT_A_TIME):
+            found += self._likely(block)
+        return target.decode(np.concatenate(found), np.cumsum([len(own) for own in found], dtype=np.int64))
+
+    def _likely(self, features: Rows) -> list[NDArray[np.int32]]:
+        """Return the labels of each point that are more probable than not, best first."""
+        found = [np.empty(0, np.int32)] * len(features)
+        waiting, k = np.arange(len(features)), min(FIRST_LOOK, len(self.classes_))
+        while len(waiting):
+            labels, p = self._best(features.take(waiting), k)
+            full = (p[:, -1] > 0.5) & (k < len(self.classes_))
+            for i in np.flatnonzero(~full):
+                found[waiting[i]] = labels[i][p[i] > 0.5]
+            # More of those alone that have so many: what is said of a point must not depend on the others.
+            waiting, k = waiting[full], min(4 * k, len(self.classes_))
+        return found
 
     def _best_label(self, features: Rows) -> NDArray[np.int32]:
         return self._best(features, 1)[0][:, 0]

@@ -25,13 +25,10 @@ from sparsenet.progress import parts_done
 from sparsenet.tree import persistence
 from sparsenet.tree.fitted import Fitted
 from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, grow
-from sparsenet.tree.machines import POINTS_AT_A_TIME, Rules, search, train
+from sparsenet.tree.machines import Rules, search, train
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-#: Labels that `predict` looks at first for those that are more probable than not; more where a point has them all.
-FIRST_LOOK = 16
 #: What a label has that all machines on the way to it are sure of: a probability of 1 would leave no room for error.
 SURE = np.nextafter(np.float32(1), np.float32(0))
 
@@ -136,17 +133,6 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
             return self._adopt(Fitted(shape, levels, target, scaling, counts, len(points)))
 
-    def predict(self, X: Any) -> Any:
-        """Return the best class of each row (n,), or its labels of a probability above one half in the form of y."""
-        features, target = self._features(X), self._fitted.target
-        if target.kind == "single":
-            return target.classes[self._best(features, 1)[0][:, 0]]
-        found: list[I32] = []
-        for block in features.blocks(POINTS_AT_A_TIME):
-            found += self._likely(block)
-        labels = np.concatenate([np.empty(0, np.int32), *found])
-        return target.decode(labels, np.append(0, np.cumsum([len(own) for own in found], dtype=np.int64)))
-
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
@@ -191,32 +177,24 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""
+        labels, scores = self._ranked(features, k, self._threads())
+        return labels, _probabilities(scores)
+
+    def _ranked(self, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
+        """Return the k best labels of each point and the logarithms of their probabilities."""
         shape, levels = self._fitted.shape, self._fitted.levels
         in_tree = min(k, len(shape.labels))
         beam = self._beam()
-        leaves, scores = search(levels, features, beam, in_tree, self._threads())
+        leaves, scores = search(levels, features, beam, in_tree, threads)
         while np.any(leaves < 0):  # some points met fewer than k
             beam, few = 2 * beam, np.flatnonzero(leaves[:, -1] < 0)
-            leaves[few], scores[few] = search(levels, features.take(few), beam, in_tree, self._threads())
-        labels, p = shape.labels[leaves], _probabilities(scores)
+            leaves[few], scores[few] = search(levels, features.take(few), beam, in_tree, threads)
+        labels: I32 = shape.labels[leaves]
         if k > in_tree:  # labels that no training point had come last
             others = np.setdiff1d(np.arange(len(self.classes_), dtype=np.int32), shape.labels)[: k - in_tree]
             labels = np.hstack((labels, np.tile(others, (len(labels), 1))))
-            p = np.hstack((p, np.zeros((len(labels), k - in_tree), np.float32)))
-        return labels, p
-
-    def _likely(self, features: Rows) -> list[I32]:
-        """Return the labels of each point that are more probable than not, best first."""
-        found = [np.empty(0, np.int32)] * len(features)
-        waiting, k = np.arange(len(features)), min(FIRST_LOOK, len(self.classes_))
-        while len(waiting):
-            labels, p = self._best(features.take(waiting), k)
-            full = (p[:, -1] > 0.5) & (k < len(self.classes_))
-            for i in np.flatnonzero(~full):
-                found[waiting[i]] = labels[i][p[i] > 0.5]
-            # More of those alone that have so many: what is said of a point must not depend on the others.
-            waiting, k = waiting[full], min(4 * k, len(self.classes_))
-        return found
+            scores = np.hstack((scores, np.full((len(labels), k - in_tree), -np.inf, np.float32)))
+        return labels, scores
 
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted

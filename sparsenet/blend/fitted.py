@@ -1,0 +1,25 @@
+"""What `BlendClassifier` is once it is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.targets import Target
+from sparsenet.tree import TreeClassifier
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Both classifiers, fitted on scaled points and an indicator of labels, and what makes these of X and y."""
+
+    network: ExtremeClassifier
+    tree: TreeClassifier
+    target: Target
+    scaling: Scaling
+    label_counts: NDArray[np.int64]
+    n_points: int

@@ -1,0 +1,73 @@
+"""Training of what is measured once, when it is trained: trees, and blends of a tree and a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sparsenet import metrics, storage
+from sparsenet.blend import BlendClassifier
+from sparsenet.cli import commands
+from sparsenet.cli.reporting import say
+from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.fitting import as_matrix
+from sparsenet.tree import TreeClassifier
+
+#: Where P@k is measured on --valid, as after each epoch of a network.
+RANKS = (1, 3, 5)
+#: What classifiers of both kinds in a blend are given by the blend.
+SHARED = ("n_jobs", "random_state")
+
+
+def tree(parameters: Mapping[str, Any]) -> TreeClassifier:
+    """Make a tree of the settings that were given."""
+    return TreeClassifier(**parameters)
+
+
+def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
+    """Make a blend of the settings that were given: those of errors are the tree's, all others the network's."""
+    shared = {name: value for name, value in parameters.items() if name in SHARED}
+    own = {name: value for name, value in parameters.items() if name not in (*SHARED, "cost")}
+    trees = TreeClassifier(cost=parameters["cost"]) if "cost" in parameters else None
+    return BlendClassifier(network=ExtremeClassifier(**own) if own else None, tree=trees, **shared)
+
+
+def train(
+    model: TreeClassifier | BlendClassifier, source: Source, model_path: Path, valid: Path | None, **how: Any
+) -> dict[str, Any]:
+    """Train, save (`how`), and return a summary for people and programs.
+
+    After Ctrl-C what was learnt is saved as well, of a blend: there is no half of a tree.
+    """
+    storage.prepare(model_path)
+    clock = commands.Clock()
+    check_validation(source, valid)
+    points = source.points()
+    held = read_validation(source, valid, points)
+    interrupted = False
+    try:
+        with commands.advice_on_size():
+            model.fit(points.X, labels_of(source, points))
+    except KeyboardInterrupt:
+        if not hasattr(model, "classes_"):
+            raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
+        say("interrupted: saving what was learnt")
+        interrupted = True
+    model.save(model_path, **how)
+    try:
+        validation = None if held is None or interrupted else _measured(model, *held)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None
+    about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": True}
+    if isinstance(model, BlendClassifier):
+        about["epochs"] = model.network_.n_iter_
+    return commands.about_training(points, model, model_path, clock) | about
+
+
+def _measured(model: TreeClassifier | BlendClassifier, X: Any, y: Any) -> dict[str, float]:
+    """Return P@k on points to measure on, whose labels may be others than those of training."""
+    truth = as_matrix(model._fitted.target.encode(y, drop_unknown=True))
+    ranked, _ = model.topk_numbers(X, max(RANKS))
+    return {f"P@{k}": metrics.precision_at_k(truth, ranked, k) for k in RANKS}

@@ -1,0 +1,354 @@
+"""BlendClassifier: what a network and a tree decide together, and what the estimator makes of that."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import FAST, NAMES, X, Y, fast, lists, planted
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TreeClassifier, kernels
+from sparsenet.blend import voting
+from sparsenet.estimators.fitting import as_matrix
+from sparsenet.storage import load, save
+
+ONE_EACH = NAMES[Y.argmax(axis=1)]
+SMALL = {name: value for name, value in FAST.items() if name not in ("n_jobs", "random_state")}
+NOISY, NOISY_Y = planted(n=3000, n_features=601, n_labels=600, seed=1)
+
+
+def blend(**parameters):
+    """Make a classifier of one thread and one seed, with a small network; `parameters` override."""
+    return BlendClassifier(**{"network": ExtremeClassifier(**SMALL), "random_state": 0, "n_jobs": 1, **parameters})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return blend(network=ExtremeClassifier(hidden=16, epochs=20, batch_size=64)).fit(NOISY, sparse.csr_array(NOISY_Y))
+
+
+# --- scikit-learn ---
+
+
+@parametrize_with_checks([BlendClassifier(network=ExtremeClassifier(hidden=16), n_jobs=1)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_parts_are_parameters_too():
+    search = GridSearchCV(blend(), {"network__epochs": [1, 60]}, cv=2, error_score="raise").fit(X, Y)
+    assert search.best_params_ == {"network__epochs": 60}
+    assert search.best_estimator_.network_.n_iter_ == 60
+
+
+def test_what_is_given_is_copied_and_takes_seed_and_threads_from_the_blend():
+    network, tree = ExtremeClassifier(**SMALL, normalize="columns"), TreeClassifier(cost=2, n_jobs=1)
+    model = blend(network=network, tree=tree, random_state=5, n_jobs=2).fit(X, Y)
+    assert not hasattr(network, "network_")
+    assert not hasattr(tree, "classes_")
+    assert model.tree_.cost == 2
+    for part in (model.network_, model.tree_):
+        assert (part.normalize, part.n_jobs) == ("none", 2)
+    assert clone(model).get_params()["tree__cost"] == 2
+    again = blend(network=network, tree=tree, random_state=5, n_jobs=1).fit(X, Y)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+# --- deciding together ---
+
+
+def test_both_learn_what_they_would_alone():
+    model = blend(random_state=None).fit(X, Y)
+    seed = model.tree_.random_state
+    alone = TreeClassifier(n_jobs=1, random_state=seed).fit(X, Y)
+    np.testing.assert_array_equal(model.tree_.topk_numbers(as_matrix(model._features(X)), 3)[0], alone.topk(X, 3)[0])
+    np.testing.assert_array_equal(
+        model.network_.decision_function(as_matrix(model._features(X))),
+        fast(random_state=seed).fit(X, Y).decision_function(X),
+    )
+
+
+@pytest.mark.parametrize("weight", [0, 1, 2.5])
+def test_a_vote_is_what_both_say(model, weight):
+    points = model._features(NOISY[:50])
+    labels, votes = voting.vote(model.network_, model.tree_, weight, points, 20, 1)
+    z = model.network_.decision_function(as_matrix(points)).astype(np.float64)
+    named, p = model.tree_.topk_numbers(as_matrix(points), 20)
+    assert np.array_equal(np.sort(labels, axis=1), np.sort(named, axis=1))
+    for i in range(50):
+        of = dict(zip(named[i].tolist(), np.log(p[i].astype(np.float64)), strict=True))
+        sure = [np.log1p(np.exp(-z[i, label])) + weight * np.sqrt(-of[label]) for label in labels[i].tolist()]
+        np.testing.assert_allclose(votes[i], -np.array(sure), rtol=1e-3, atol=3e-3)
+    assert np.all(np.diff(votes, axis=1) <= 0)
+
+
+def test_all_labels_named_and_no_weight_is_the_network_alone(model):
+    alone = clone(model).set_params(candidates=600, tree_weight=0)
+    alone._adopt(model._fitted)
+    best, _ = model.network_.topk_numbers(as_matrix(model._features(NOISY)), 5)
+    np.testing.assert_array_equal(alone.topk_numbers(NOISY, 5)[0], best)
+
+
+def test_together_they_are_more_often_right():
+    """Features of which half are lost, and labels of which some are wrong: either alone errs elsewhere."""
+    rng = np.random.default_rng(0)
+    features, y = planted(n=6000, n_features=301, n_labels=300, seed=5)
+    features.data *= rng.random(features.nnz) < 0.8
+    wrong = rng.random(len(y)) < 0.5
+    y[wrong] = y[rng.permutation(np.flatnonzero(wrong))]
+    features = sparse.csr_array(features)
+    model = blend(network=ExtremeClassifier(hidden=16, epochs=20, batch_size=64)).fit(features[:4000], y[:4000])
+    test, truth = features[4000:], y[4000:]
+    scaled = as_matrix(model._features(test))
+    either = [part.score(scaled, truth) for part in (model.network_, model.tree_)]
+    assert model.score(test, truth) > max(either) - 0.002
+    assert model.score(test, truth) > np.mean(either)
+
+
+def test_under_softmax_the_named_labels_compete():
+    model = blend(network=ExtremeClassifier(**SMALL, loss="softmax")).fit(X, ONE_EACH)
+    assert model.score(X, ONE_EACH) > 0.9
+    labels, votes = voting.vote(model.network_, model.tree_, 0, model._features(X[:9]), 20, 1)
+    np.testing.assert_allclose(np.exp(votes).sum(axis=1), 1, rtol=1e-4)
+    assert labels.shape == (9, 20)
+
+
+# --- answers ---
+
+
+def test_it_learns(model):
+    test, truth = planted(n=500, n_features=601, n_labels=600, seed=2)
+    assert model.score(test, truth) > 0.8
+    best, p = model.topk_numbers(test, 2)
+    assert truth[np.arange(500)[:, None], best].mean() > 0.7
+    assert np.all(np.diff(p, axis=1) <= 0)
+    assert 0 < p.min() <= p.max() < 1
+
+
+def test_fewer_labels_asked_for_are_the_first_of_more(model):
+    many, p = model.topk_numbers(NOISY[:40], 30)
+    for k in (1, 5, 29):
+        few, own = model.topk_numbers(NOISY[:40], k)
+        np.testing.assert_array_equal(few, many[:, :k])
+        np.testing.assert_array_equal(own, p[:, :k])
+
+
+def test_points_alone_are_answered_as_points_together(model):
+    together, p = model.topk_numbers(NOISY[:40], 5)
+    for i in range(40):
+        one, own = model.topk_numbers(NOISY[i : i + 1], 5)
+        np.testing.assert_array_equal(one[0], together[i])
+        np.testing.assert_allclose(own[0], p[i], rtol=1e-5)
+
+
+def test_blocks_of_points_change_nothing(model, monkeypatch):
+    expected = model.topk_numbers(NOISY, 3)
+    monkeypatch.setattr("sparsenet.blend.classifier.POINTS_AT_A_TIME", 700)
+    for found, before in zip(model.topk_numbers(NOISY, 3), expected, strict=True):
+        np.testing.assert_allclose(found, before, rtol=1e-5)
+
+
+def test_more_labels_than_are_named(model):
+    labels, p = model.topk_numbers(NOISY[:20], 600)
+    np.testing.assert_array_equal(np.sort(labels, axis=1), np.tile(np.arange(600), (20, 1)))
+    assert np.all(np.diff(p, axis=1) <= 0)
+
+
+def test_labels_of_no_point_come_last():
+    wider = np.hstack((np.zeros((len(Y), 3), int), Y, np.zeros((len(Y), 2), int)))
+    model = blend().fit(X, wider)
+    for weight in (0, 1):
+        labels, p = model.set_params(tree_weight=weight).topk_numbers(X, 45)
+        if weight:
+            np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
+            assert p[:, 40:].max() < 1e-6
+    assert (model.predict(X)[:, [0, 1, 2, 43, 44]] == 0).all()
+
+
+def test_threads_change_nothing(model):
+    parameters = {"network": model.network, "random_state": 0}
+    for threads in (2, 3):
+        other = BlendClassifier(n_jobs=threads, **parameters).fit(NOISY, sparse.csr_array(NOISY_Y))
+        for a, b in zip(other.topk_numbers(NOISY, 7), model.topk_numbers(NOISY, 7), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_predict_has_the_form_of_y():
+    assert set(blend().fit(X, ONE_EACH).predict(X)) <= set(NAMES)
+    several = blend().fit(X, lists(NAMES)).predict(X)
+    assert isinstance(several, list)
+    assert np.mean([set(found) == set(own) for found, own in zip(several, lists(NAMES), strict=True)]) > 0.8
+    indicator = blend().fit(X, sparse.csr_array(Y)).predict(X)
+    assert sparse.issparse(indicator)
+    assert indicator.shape == Y.shape
+    dense = blend().fit(X, Y)
+    np.testing.assert_array_equal(dense.predict(X), dense.predict_proba(X) > 0.5)
+
+
+def test_probabilities_of_one_label_a_row_sum_to_one(model):
+    p = blend().fit(X, ONE_EACH).predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+    assert (p.argmax(axis=1) == Y.argmax(axis=1)).mean() > 0.9
+    p = model.predict_proba(NOISY[:10])
+    best, own = model.topk_numbers(NOISY[:10], 3)
+    np.testing.assert_allclose(np.take_along_axis(p, best.astype(int), 1), own, rtol=1e-5)
+    assert (np.count_nonzero(p, axis=1) == model.candidates).all()
+
+
+def test_probabilities_can_be_believed():
+    """Labels that are a matter of chance: of what is said, so much comes true."""
+    rng = np.random.default_rng(0)
+    features = sparse.csr_array(np.eye(30, dtype=np.float32)[rng.integers(0, 30, 6000)])
+    chance = np.linspace(0.1, 0.9, 30)
+    own = features.indices
+    y = np.zeros((6000, 31), int)
+    y[np.arange(6000), own] = rng.random(6000) < chance[own]
+    y[:, 30] = 1
+    said = blend().fit(features, y).predict_proba(np.eye(30))[np.arange(30), np.arange(30)]
+    assert np.corrcoef(said, chance)[0, 1] > 0.95
+    assert np.abs(said - chance).mean() < 0.15
+
+
+def test_few_rows_and_rows_of_nothing(model):
+    for rows in (0, 1):
+        labels, p = model.topk_numbers(sparse.csr_array((rows, 601)), 3)
+        assert labels.shape == p.shape == (rows, 3)
+        assert model.predict_proba(sparse.csr_array((rows, 601))).shape == (rows, 600)
+
+
+def test_one_label_and_two():
+    assert blend().fit(X, ["only"] * 400).predict(X[:3]).tolist() == ["only"] * 3
+    y = np.where(X[:, [0]].toarray()[:, 0] > 0, "yes", "no")
+    assert (blend().fit(X, y).predict(X) == y).mean() > 0.95
+
+
+def test_columns_of_a_table_are_standardised():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"metres": rng.normal(1000, 300, 500), "share": rng.normal(0, 0.1, 500)})
+    y = np.where((table["metres"] - 1000) / 300 + table["share"] / 0.1 > 0, "large", "small")
+    model = blend().fit(table, y)
+    assert model.score(table, y) > 0.95
+    assert model.feature_names_in_.tolist() == ["metres", "share"]
+
+
+# --- errors and interruptions ---
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"candidates": 0}, "candidates must be"),
+        ({"tree_weight": -1}, "tree_weight must be"),
+        ({"tree_weight": float("nan")}, "tree_weight must be"),
+        ({"network": TreeClassifier()}, "network must be a ExtremeClassifier or None, got TreeClassifier"),
+        ({"tree": "deep"}, "tree must be a TreeClassifier or None, got str"),
+        ({"tree": TreeClassifier(beam=0)}, "beam must be"),
+        ({"normalize": "unit"}, "normalize must be"),
+        ({"n_jobs": -2}, "n_jobs must be"),
+        ({"verbose": "much"}, "verbose must be"),
+        ({"random_state": "x"}, "random_state must be"),
+    ],
+)
+def test_wrong_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        blend(**parameters).fit(X, Y)
+
+
+def test_data_that_does_not_fit_is_named(model):
+    with pytest.raises(ValueError, match="y holds no label at all"):
+        blend().fit(X, np.zeros_like(Y))
+    with pytest.raises(ValueError, match="must have an entry for each row"):
+        blend().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="features"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="k must be"):
+        model.topk(NOISY, 0)
+
+
+def test_ctrl_c_while_the_network_learns_keeps_what_was_learnt(monkeypatch):
+    class Stop:
+        def on_batch(self, progress):
+            if progress.epoch == 30:
+                raise KeyboardInterrupt
+
+    fit = ExtremeClassifier.fit
+    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y: fit(self, X, y, callbacks=[Stop()]))
+    model = blend()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert model.score(X, Y) > 0.9
+    assert model.network_.n_iter_ < 60
+
+
+def test_ctrl_c_before_that_leaves_the_model_as_it_was(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    model = blend().fit(X, Y)
+    before = model.topk_numbers(X, 3)[0]
+    monkeypatch.setattr(kernels, "train_nodes", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(NOISY, NOISY_Y)
+    np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], before)
+    with pytest.raises(KeyboardInterrupt):
+        blend().fit(X, Y)
+
+
+# --- on disk ---
+
+
+@pytest.mark.parametrize(
+    "y", [ONE_EACH, lists(NAMES), Y, sparse.csr_array(Y)], ids=["single", "lists", "dense", "sparse"]
+)
+def test_save_load_and_pickle(tmp_path, y):
+    frame = pd.DataFrame(X.toarray(), columns=[f"column {i}" for i in range(60)])
+    model = blend(tree=TreeClassifier(cost=2), candidates=20).fit(frame, y)
+    model.save(tmp_path / "model")
+    assert len(list((tmp_path / "model").iterdir())) == 2
+    for copy in (BlendClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(copy.predict_proba(frame), model.predict_proba(frame))
+        assert copy.feature_names_in_.tolist() == model.feature_names_in_.tolist()
+        assert str(copy.get_params()) == str(model.get_params())
+        assert (copy.classes_ == model.classes_).all()
+        assert copy.n_points_ == 400
+        copy.save(tmp_path / "again")
+        for file in (tmp_path / "model").iterdir():
+            assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
+
+
+def test_compact_is_smaller_and_nearly_the_same(model, tmp_path):
+    model.save(tmp_path / "whole")
+    model.save(tmp_path / "small", compact=True)
+    whole, small = (sum(f.stat().st_size for f in (tmp_path / name).iterdir()) for name in ("whole", "small"))
+    assert small < 0.7 * whole, "what is left is the tree"
+    found = BlendClassifier.load(tmp_path / "small")
+    assert found.score(NOISY, NOISY_Y) == pytest.approx(model.score(NOISY, NOISY_Y), abs=0.01)
+
+
+def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
+    model.save(tmp_path / "model")
+    arrays, metadata = load(tmp_path / "model")
+    counts = arrays["tree.counts"].copy()
+    counts[0] += 1
+    for changed, about, message in [
+        ({"tree.counts": counts}, {}, "did not learn from the same points"),
+        ({"classes": np.arange(601)}, {}, "not of the same features and labels"),
+        ({}, {"tree": {**metadata["tree"], "n_features": 700}}, "not of the same features and labels"),
+        ({}, {"parameters": {**metadata["parameters"], "candidates": 0}}, "candidates"),
+        ({}, {"parameters": {**metadata["parameters"], "network": {"unheard": 1}}}, "unheard"),
+        ({}, {"named_features": True}, "features"),
+    ]:
+        save(tmp_path / "wrong", {**arrays, **changed}, {**metadata, **about})
+        with pytest.raises(ModelError, match=message):
+            BlendClassifier.load(tmp_path / "wrong")
+    for name in arrays:
+        save(tmp_path / "less", {other: array for other, array in arrays.items() if other != name}, metadata)
+        with pytest.raises(ModelError):
+            BlendClassifier.load(tmp_path / "less")
+    TreeClassifier(n_jobs=1).fit(X, Y).save(tmp_path / "tree")
+    with pytest.raises(ModelError, match="of the kind 'TreeClassifier', not a BlendClassifier"):
+        BlendClassifier.load(tmp_path / "tree")

@@ -1,0 +1,178 @@
+"""The command line on blends: from files of points to a `BlendClassifier`, and from that to answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
+
+from sparsenet import BlendClassifier, ExtremeClassifier, kernels
+from sparsenet.cli import once
+from sparsenet.data import read_xmc
+
+SMALL = ("--hidden", 16, "--epochs", 8)
+
+
+def train(data: Path, model: Path, *options: object) -> dict[str, Any]:
+    done = run("train", data, "--model", model, "--method", "blend", "--json", *options)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("blend")
+    write_xmc(path / "train.txt", 600, seed=1)
+    write_xmc(path / "test.txt", 200, seed=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Path:
+    train(folder / "train.txt", folder / "model", *SMALL, "--batch-size", 16)
+    return folder / "model"
+
+
+def test_settings_go_to_whom_they_concern(folder: Path, tmp_path: Path) -> None:
+    options = (*SMALL, "--cost", 2, "--seed", 7, "--threads", 1, "--negatives", 9)
+    summary = train(folder / "train.txt", tmp_path / "m", *options)
+    assert (summary["points"], summary["features"], summary["labels"]) == (600, N_FEATURES, N_LABELS)
+    assert (summary["epochs"], summary["threads"], summary["saved"], summary["interrupted"]) == (8, 1, True, False)
+    assert summary["model_bytes"] == sum(map(len, files(tmp_path / "m").values()))
+    found = BlendClassifier.load(tmp_path / "m")
+    assert (found.random_state, found.n_jobs, found.tree.cost) == (7, 1, 2.0)
+    assert (found.network.hidden, found.network.epochs, found.network.n_negatives) == (16, 8, 9)
+    assert (found.tree_.cost, found.network_.n_iter_) == (2.0, 8)
+
+
+def test_without_settings_both_are_by_their_defaults(folder: Path, tmp_path: Path) -> None:
+    train(folder / "train.txt", tmp_path / "m")
+    found = BlendClassifier.load(tmp_path / "m")
+    assert (found.network, found.tree, found.random_state) == (None, None, 0)
+    assert "settings" not in [line.split()[0] for line in run("info", tmp_path / "m").stdout.splitlines()[:-1]]
+
+
+def test_valid_is_measured_as_evaluate_does(folder: Path, tmp_path: Path) -> None:
+    found = train(folder / "train.txt", tmp_path / "m", "--valid", folder / "test.txt")["validation"]
+    scores = json.loads(run("evaluate", tmp_path / "m", folder / "test.txt", "--json").stdout)
+    assert found == {name: scores[name] for name in ("P@1", "P@3", "P@5")}
+    assert found["P@1"] > 0.95
+
+
+def test_predict(folder: Path, model: Path) -> None:
+    done = run("predict", model, folder / "test.txt", "--k", 3, "--format", "jsonl", "--batch-size", 64)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    labels, probabilities = BlendClassifier.load(model).topk_numbers(read_xmc(folder / "test.txt").X, 3)
+    assert [row["labels"] for row in rows] == labels.tolist()
+    np.testing.assert_allclose([row["probabilities"] for row in rows], probabilities, rtol=1e-4)
+
+
+def test_compact_takes_less_room(folder: Path, model: Path, tmp_path: Path) -> None:
+    train(folder / "train.txt", tmp_path / "m", *SMALL, "--batch-size", 16, "--compact")
+    whole, small = (json.loads(run("info", path, "--json").stdout) for path in (model, tmp_path / "m"))
+    assert small["bytes"] < whole["bytes"]
+    assert (whole["precision"], small["precision"]) == (
+        "32 bits, those of the tree of 8 bits",
+        "8 and 16 bits, those of the tree of 8 bits",
+    )
+
+
+def test_info(model: Path) -> None:
+    found = json.loads(run("info", model, "--json").stdout)
+    assert (found["kind"], found["labels"], found["features"], found["points"]) == (
+        *("BlendClassifier", N_LABELS, N_FEATURES),
+        600,
+    )
+    fitted = BlendClassifier.load(model)
+    in_tree = sum(level.weights.size + level.bias.size for level in fitted.tree_._fitted.levels)
+    assert found["weights"] == in_tree + sum(p.value.size for p in fitted.network_.network_.parameters())
+    assert found["chosen"]["epochs"] == 8
+    assert found["settings"]["network__hidden"] == 16
+    lines = run("info", model).stdout.splitlines()
+    assert lines[-1].split(maxsplit=1)[1].startswith("network__batch_size=16, network__epochs=8, network__hidden=16")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--resume"], "--resume: a blend has no checkpoints to go on from"),
+        (["--checkpoint"], "--checkpoint: a blend has no checkpoints"),
+        (["--patience", 3], "--patience: a blend has none"),
+        (["--word-ngrams", 3], "--word-ngrams: is for texts"),
+    ],
+)
+def test_options_that_blends_have_not(folder: Path, tmp_path: Path, option: list[object], said: str) -> None:
+    arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *option)
+    assert said in " ".join(fails(*arguments, status=2).replace("│", " ").split())
+    assert not (tmp_path / "m").exists()
+
+
+def test_texts_are_no_points(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
+    said = fails("train", tmp_path / "texts.csv", "--model", tmp_path / "m", "--method", "blend", status=2)
+    assert "a blend is for sparse points" in said
+
+
+def test_what_does_not_fit_into_memory_is_said_in_options(folder: Path, tmp_path: Path) -> None:
+    arguments = ("--method", "blend", "--memory-limit", "10kB", "--hidden", 64)
+    said = fails("train", folder / "train.txt", "--model", tmp_path / "m", *arguments)
+    assert "lower --hidden (the deep weights), --wide-budget" in said
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("where", "said", "kept"),
+    [
+        ("tree", "nothing is saved, {} stays as it was", True),
+        ("measuring", "the model {} is saved, and was not measured", False),
+    ],
+)
+def test_ctrl_c(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, said: str, kept: bool
+) -> None:
+    train(folder / "train.txt", tmp_path / "m", *SMALL)
+    before = files(tmp_path / "m")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*((kernels, "train_nodes") if where == "tree" else (once, "_measured")), interrupted)
+    arguments = ("--method", "blend", *SMALL, "--cost", 3, "--valid", folder / "test.txt")
+    done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
+    assert done.stderr.endswith(f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n")
+    assert done.stdout == ""
+    assert (files(tmp_path / "m") == before) == kept
+
+
+def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stop:
+        def on_batch(self, progress: Any) -> None:
+            if progress.epoch == 5:
+                raise KeyboardInterrupt
+
+    fit = ExtremeClassifier.fit
+    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y: fit(self, X, y, callbacks=[Stop()]))
+    arguments = (
+        "--method",
+        "blend",
+        "--hidden",
+        16,
+        "--epochs",
+        50,
+        "--batch-size",
+        16,
+        "--valid",
+        folder / "test.txt",
+    )
+    done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
+    assert "interrupted: saving what was learnt" in done.stderr
+    assert done.stdout.splitlines()[1].startswith("5 epochs, interrupted in ")
+    found = BlendClassifier.load(tmp_path / "m")
+    held = read_xmc(folder / "test.txt")
+    assert found.score(held.X, held.Y) > 0.8
+    assert found.network_.n_iter_ == 5
