@@ -5,8 +5,8 @@
 
 A DIR is in the format of the extreme classification repository; its test set is not looked at: a tenth of the training
 points is held out. One blend is trained on the others for each data set and seed, and asked with each weight of the
-tree's vote, and with each beam at the default weight. The last table has the logistic curves that fit the votes best:
-what the constants in sparsenet/blend/voting.py stand for.
+tree's vote, which is 1 in `BlendClassifier`, and with each beam. The last table has the curves that fit the votes best,
+of the form of which sparsenet/blend/voting.py has one for all data.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
 from bench.running import head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, Rows, metrics
-from sparsenet.blend.voting import log_odds, vote
+from sparsenet.blend.voting import SHIFT, SLOPE, logits, vote
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.estimators.inference import is_hit
 
@@ -62,9 +63,10 @@ def _run(data: DataSet, weights: list[float], beams: list[int], seed: int, threa
         "tree alone": model.tree_.topk_numbers(scaled, max(KS)),
         "network alone": model.network_.topk_numbers(scaled),
     }
+    points, threads = model._features(X), model._threads()
     for weight in weights:
-        ways[f"weight {weight:g}"] = model.set_params(tree_weight=weight).topk_numbers(X, max(KS))
-    model.set_params(tree_weight=1.0)
+        about_both = (model.network_, model.tree_, points, model.candidates, threads)
+        ways[f"weight {weight:g}"] = vote(*about_both, weight=weight)
     for beam in beams:
         model.tree_.set_params(beam=beam)
         ways[f"beam {beam}"] = model.topk_numbers(X, max(KS))
@@ -72,19 +74,22 @@ def _run(data: DataSet, weights: list[float], beams: list[int], seed: int, threa
 
 
 def _calibration(model: BlendClassifier, X: Any, Y: Any) -> dict[str, float]:
-    """Fit a logistic curve to votes of all labels that are named, and compare the constants with what came true."""
-    labels, votes = vote(model.network_, model.tree_, 1.0, model._features(X), model.candidates, 1)
-    right = is_hit(labels, Rows.of(Y))
-    curve = LogisticRegression(C=1e6).fit(votes.reshape(-1, 1), right.reshape(-1))
-    said = 1 / (1 + np.exp(-log_odds(votes)))
-    return {
-        "slope": float(curve.coef_[0, 0]),
-        "shift": float(curve.intercept_[0]),
-        "best: said": float(said[:, 0].mean()),
-        "best: right": float(right[:, 0].mean()),
-        "likely: said": float(said[said > 0.5].mean()) if (said > 0.5).any() else float("nan"),
-        "likely: right": float(right[said > 0.5].mean()) if (said > 0.5).any() else float("nan"),
-    }
+    """Fit a curve to votes on all labels that are named, and compare the one in use with what came true."""
+    labels, votes = vote(model.network_, model.tree_, model._features(X), model.candidates, 1)
+    right, said = is_hit(labels, Rows.of(Y)), expit(logits(votes))
+
+    def surprise(curve: Any) -> float:
+        odds = logits(votes.astype(np.float64), *curve)
+        return float(np.logaddexp(0, np.where(right, -odds, odds)).mean())
+
+    slope, shift = minimize(surprise, (SLOPE, SHIFT), method="Nelder-Mead").x
+    likely = said > 0.5
+    shares = (
+        said[:, 0].mean(),
+        right[:, 0].mean(),
+        *(part[likely].mean() if likely.any() else 0 for part in (said, right)),
+    )
+    return {"slope": float(slope), "shift": float(shift), **dict(zip(SHARES, map(float, shares), strict=True))}
 
 
 def markdown(report: dict[str, Any]) -> str:

@@ -11,7 +11,15 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TreeClassifier, kernels
+from sparsenet import (
+    BinaryCrossEntropy,
+    BlendClassifier,
+    ExtremeClassifier,
+    ModelError,
+    RandomSampler,
+    TreeClassifier,
+    kernels,
+)
 from sparsenet.blend import voting
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.storage import load, save
@@ -45,8 +53,17 @@ def test_parts_are_parameters_too():
     assert search.best_estimator_.network_.n_iter_ == 60
 
 
+def test_parts_that_are_left_out_have_parameters_too():
+    model = BlendClassifier(n_jobs=1, random_state=0).set_params(tree__cost=2, network__epochs=3)
+    assert (model.tree.cost, model.network.epochs) == (2, 3)
+    search = GridSearchCV(BlendClassifier(n_jobs=1), {"tree__cost": [1, 2]}, cv=2, error_score="raise").fit(X, Y)
+    assert search.best_estimator_.tree_.cost in (1, 2)
+    with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
+        BlendClassifier().set_params(nothing__cost=2)
+
+
 def test_what_is_given_is_copied_and_takes_seed_and_threads_from_the_blend():
-    network, tree = ExtremeClassifier(**SMALL, normalize="columns"), TreeClassifier(cost=2, n_jobs=1)
+    network, tree = ExtremeClassifier(**SMALL), TreeClassifier(cost=2)
     model = blend(network=network, tree=tree, random_state=5, n_jobs=2).fit(X, Y)
     assert not hasattr(network, "network_")
     assert not hasattr(tree, "classes_")
@@ -56,6 +73,14 @@ def test_what_is_given_is_copied_and_takes_seed_and_threads_from_the_blend():
     assert clone(model).get_params()["tree__cost"] == 2
     again = blend(network=network, tree=tree, random_state=5, n_jobs=1).fit(X, Y)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("wrong", [{"random_state": 1}, {"normalize": "rows"}, {"n_jobs": 1}, {"verbose": True}])
+def test_what_the_blend_says_no_part_says(wrong):
+    (name,) = wrong
+    for part in ({"tree": TreeClassifier(**wrong)}, {"network": ExtremeClassifier(**wrong)}):
+        with pytest.raises(ValueError, match=f"has {name}=.*, which is for the blend to say"):
+            blend(**part).fit(X, Y)
 
 
 # --- deciding together ---
@@ -75,7 +100,7 @@ def test_both_learn_what_they_would_alone():
 @pytest.mark.parametrize("weight", [0, 1, 2.5])
 def test_a_vote_is_what_both_say(model, weight):
     points = model._features(NOISY[:50])
-    labels, votes = voting.vote(model.network_, model.tree_, weight, points, 20, 1)
+    labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, weight)
     z = model.network_.decision_function(as_matrix(points)).astype(np.float64)
     named, p = model.tree_.topk_numbers(as_matrix(points), 20)
     assert np.array_equal(np.sort(labels, axis=1), np.sort(named, axis=1))
@@ -87,34 +112,46 @@ def test_a_vote_is_what_both_say(model, weight):
 
 
 def test_all_labels_named_and_no_weight_is_the_network_alone(model):
-    alone = clone(model).set_params(candidates=600, tree_weight=0)
-    alone._adopt(model._fitted)
-    best, _ = model.network_.topk_numbers(as_matrix(model._features(NOISY)), 5)
-    np.testing.assert_array_equal(alone.topk_numbers(NOISY, 5)[0], best)
+    points = model._features(NOISY)
+    labels, _ = voting.vote(model.network_, model.tree_, points, 600, 1, 0)
+    best, _ = model.network_.topk_numbers(as_matrix(points), 5)
+    np.testing.assert_array_equal(labels[:, :5], best)
 
 
 def test_together_they_are_more_often_right():
-    """Features of which half are lost, and labels of which some are wrong: either alone errs elsewhere."""
-    rng = np.random.default_rng(0)
-    features, y = planted(n=6000, n_features=301, n_labels=300, seed=5)
-    features.data *= rng.random(features.nnz) < 0.8
-    wrong = rng.random(len(y)) < 0.5
-    y[wrong] = y[rng.permutation(np.flatnonzero(wrong))]
-    features = sparse.csr_array(features)
-    model = blend(network=ExtremeClassifier(hidden=16, epochs=20, batch_size=64)).fit(features[:4000], y[:4000])
-    test, truth = features[4000:], y[4000:]
-    scaled = as_matrix(model._features(test))
-    either = [part.score(scaled, truth) for part in (model.network_, model.tree_)]
-    assert model.score(test, truth) > max(either) - 0.002
-    assert model.score(test, truth) > np.mean(either)
+    """Features of which some are lost, and labels of which half are wrong: each errs elsewhere."""
+    found, better = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        features, y = planted(n=6000, n_features=301, n_labels=300, seed=5 + seed)
+        features.data *= rng.random(features.nnz) < 0.8
+        wrong = rng.random(len(y)) < 0.5
+        y[wrong] = y[rng.permutation(np.flatnonzero(wrong))]
+        features = sparse.csr_array(features)
+        model = blend(network=ExtremeClassifier(hidden=16, epochs=20, batch_size=64)).fit(features[:4000], y[:4000])
+        scaled = as_matrix(model._features(features[4000:]))
+        better.append(max(part.score(scaled, y[4000:]) for part in (model.network_, model.tree_)))
+        found.append(model.score(features[4000:], y[4000:]))
+    assert np.mean(found) > np.mean(better) + 0.001
 
 
-def test_under_softmax_the_named_labels_compete():
-    model = blend(network=ExtremeClassifier(**SMALL, loss="softmax")).fit(X, ONE_EACH)
+class Bent(BinaryCrossEntropy):
+    """A loss of one's own, whose probabilities are others."""
+
+    def probabilities(self, scores):
+        return super().probabilities(scores) ** 2
+
+
+@pytest.mark.parametrize("loss", ["softmax", Bent()], ids=["softmax", "own"])
+def test_probabilities_of_the_network_are_those_of_its_loss(loss):
+    model = blend(network=ExtremeClassifier(**SMALL, loss=loss)).fit(X, ONE_EACH)
     assert model.score(X, ONE_EACH) > 0.9
-    labels, votes = voting.vote(model.network_, model.tree_, 0, model._features(X[:9]), 20, 1)
-    np.testing.assert_allclose(np.exp(votes).sum(axis=1), 1, rtol=1e-4)
-    assert labels.shape == (9, 20)
+    labels, votes = voting.vote(model.network_, model.tree_, model._features(X[:9]), 20, 1, 0)
+    names, p = model.network_.topk_numbers(as_matrix(model._features(X[:9])), 38)
+    expected = np.empty_like(p)
+    np.put_along_axis(expected, names.astype(int), p, axis=1)
+    found = np.take_along_axis(expected, labels.astype(int), axis=1)
+    np.testing.assert_allclose(np.exp(votes), found, rtol=2e-3, atol=1e-6)
 
 
 # --- answers ---
@@ -147,7 +184,7 @@ def test_points_alone_are_answered_as_points_together(model):
 
 def test_blocks_of_points_change_nothing(model, monkeypatch):
     expected = model.topk_numbers(NOISY, 3)
-    monkeypatch.setattr("sparsenet.blend.classifier.POINTS_AT_A_TIME", 700)
+    monkeypatch.setattr("sparsenet.blend.classifier.VOTES_AT_A_TIME", 700)
     for found, before in zip(model.topk_numbers(NOISY, 3), expected, strict=True):
         np.testing.assert_allclose(found, before, rtol=1e-5)
 
@@ -161,11 +198,11 @@ def test_more_labels_than_are_named(model):
 def test_labels_of_no_point_come_last():
     wider = np.hstack((np.zeros((len(Y), 3), int), Y, np.zeros((len(Y), 2), int)))
     model = blend().fit(X, wider)
-    for weight in (0, 1):
-        labels, p = model.set_params(tree_weight=weight).topk_numbers(X, 45)
-        if weight:
-            np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
-            assert p[:, 40:].max() < 1e-6
+    labels, p = model.topk_numbers(X, 45)
+    np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
+    assert p[:, 40:].max() == 0
+    labels, _ = voting.vote(model.network_, model.tree_, model._features(X), 45, 1, 0)
+    np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
     assert (model.predict(X)[:, [0, 1, 2, 43, 44]] == 0).all()
 
 
@@ -189,6 +226,27 @@ def test_predict_has_the_form_of_y():
     np.testing.assert_array_equal(dense.predict(X), dense.predict_proba(X) > 0.5)
 
 
+def test_predict_and_predict_proba_name_the_same_labels():
+    """However many labels a point has, and however few are named."""
+    rng = np.random.default_rng(0)
+    y = (rng.random((300, 80)) < 0.02).astype(int)
+    y[:150, :70] = 1
+    features = sparse.csr_array(np.hstack((y[:, 70:], np.arange(300)[:, None] < 150)).astype(float))
+    model = blend().fit(features, y)
+    for candidates in (1, 16, 32, 80):
+        model.set_params(candidates=candidates)
+        np.testing.assert_array_equal(model.predict(features), model.predict_proba(features) > 0.5)
+    assert model.predict(features)[:150].sum(axis=1).min() == 70
+
+
+def test_improbable_rows_have_probabilities_too():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(500, 5))
+    model = BlendClassifier(random_state=0, n_jobs=1).fit(table, np.where(table[:, 0] > 0, "a", "b"))
+    for scale in (1, 200, 1e4, 1e8):
+        np.testing.assert_allclose(model.predict_proba(table * scale).sum(axis=1), 1, rtol=1e-5)
+
+
 def test_probabilities_of_one_label_a_row_sum_to_one(model):
     p = blend().fit(X, ONE_EACH).predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
@@ -208,9 +266,11 @@ def test_probabilities_can_be_believed():
     y = np.zeros((6000, 31), int)
     y[np.arange(6000), own] = rng.random(6000) < chance[own]
     y[:, 30] = 1
-    said = blend().fit(features, y).predict_proba(np.eye(30))[np.arange(30), np.arange(30)]
+    model = blend().fit(features, y)
+    said = model.predict_proba(np.eye(30))[np.arange(30), np.arange(30)]
     assert np.corrcoef(said, chance)[0, 1] > 0.95
     assert np.abs(said - chance).mean() < 0.15
+    assert model.predict_proba(np.eye(30))[:, 30].min() > 0.95, "what is always so"
 
 
 def test_few_rows_and_rows_of_nothing(model):
@@ -242,10 +302,9 @@ def test_columns_of_a_table_are_standardised():
     ("parameters", "message"),
     [
         ({"candidates": 0}, "candidates must be"),
-        ({"tree_weight": -1}, "tree_weight must be"),
-        ({"tree_weight": float("nan")}, "tree_weight must be"),
-        ({"network": TreeClassifier()}, "network must be a ExtremeClassifier or None, got TreeClassifier"),
-        ({"tree": "deep"}, "tree must be a TreeClassifier or None, got str"),
+        ({"network": TreeClassifier()}, r"network must be None or an instance such as ExtremeClassifier\(\), got Tree"),
+        ({"network": ExtremeClassifier}, r"an instance such as ExtremeClassifier\(\), got <class"),
+        ({"tree": "deep"}, r"tree must be None or an instance such as TreeClassifier\(\), got 'deep'"),
         ({"tree": TreeClassifier(beam=0)}, "beam must be"),
         ({"normalize": "unit"}, "normalize must be"),
         ({"n_jobs": -2}, "n_jobs must be"),
@@ -256,6 +315,13 @@ def test_columns_of_a_table_are_standardised():
 def test_wrong_parameters_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         blend(**parameters).fit(X, Y)
+
+
+@pytest.mark.parametrize("wrong", [{"epochs": -1}, {"loss": "nope"}, {"sampler": "best"}])
+def test_a_wrong_network_is_named_before_the_tree_is_trained(monkeypatch, wrong):
+    monkeypatch.setattr(TreeClassifier, "fit", None)
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        blend(network=ExtremeClassifier(**wrong)).fit(X, Y)
 
 
 def test_data_that_does_not_fit_is_named(model):
@@ -320,6 +386,28 @@ def test_save_load_and_pickle(tmp_path, y):
             assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
 
 
+@pytest.mark.parametrize("network", [None, ExtremeClassifier(**SMALL, validation_fraction=0.1, patience=9)])
+def test_whatever_the_network_was_like(tmp_path, network):
+    """Its points may be fewer than those of the tree."""
+    model = blend(network=network).fit(X, Y)
+    model.save(tmp_path / "model")
+    copy = BlendClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    assert str(copy.get_params()) == str(model.get_params())
+    assert copy.n_points_ == 400
+
+
+def test_what_cannot_be_saved_is_named(tmp_path):
+    model = blend(network=ExtremeClassifier(**SMALL, sampler=RandomSampler())).fit(X, Y)
+    with pytest.raises(
+        ValueError, match=r"network_, the network of this model: sampler=.*set_params\(sampler=...\) first"
+    ):
+        model.save(tmp_path / "model")
+    model.network_.set_params(sampler="random")
+    model.save(tmp_path / "model")
+    assert BlendClassifier.load(tmp_path / "model").network.sampler == "random"
+
+
 def test_compact_is_smaller_and_nearly_the_same(model, tmp_path):
     model.save(tmp_path / "whole")
     model.save(tmp_path / "small", compact=True)
@@ -335,11 +423,21 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
     counts = arrays["tree.counts"].copy()
     counts[0] += 1
     for changed, about, message in [
-        ({"tree.counts": counts}, {}, "did not learn from the same points"),
-        ({"classes": np.arange(601)}, {}, "not of the same features and labels"),
-        ({}, {"tree": {**metadata["tree"], "n_features": 700}}, "not of the same features and labels"),
+        ({"tree.counts": counts}, {}, "the TreeClassifier has learnt other labels than the model counts"),
+        ({"counts": counts}, {}, "counts must hold how often the tree has learnt each of 600 labels"),
+        ({"counts": counts[1:]}, {}, "has learnt other labels than the model counts"),
+        ({"classes": np.arange(601)}, {}, "each of 601 labels"),
+        ({"network.classes": np.arange(600)[::-1].copy()}, {}, "of the ExtremeClassifier are not those of the model"),
+        ({"tree.classes": np.arange(600) + 7}, {}, "of the TreeClassifier are not those of the model"),
+        ({}, {"tree": {**metadata["tree"], "n_features": 700}}, "of the TreeClassifier are not those of the model"),
+        ({}, {"network": {**metadata["network"], "scaling": "rows"}}, "ExtremeClassifier is none of scaled points"),
         ({}, {"parameters": {**metadata["parameters"], "candidates": 0}}, "candidates"),
-        ({}, {"parameters": {**metadata["parameters"], "network": {"unheard": 1}}}, "unheard"),
+        ({}, {"parameters": {**metadata["parameters"], "unheard": 1}}, "unheard"),
+        ({}, {"parameters": {**metadata["parameters"], "n_jobs": "x"}}, "n_jobs"),
+        ({}, {"parameters": {**metadata["parameters"], "normalize": 3}}, "normalize"),
+        ({}, {"parameters": {**metadata["parameters"], "verbose": "much"}}, "verbose"),
+        ({}, {"parameters": {**metadata["parameters"], "random_state": "x"}}, "random_state"),
+        ({}, {"n_points": -1}, "n_points"),
         ({}, {"named_features": True}, "features"),
     ]:
         save(tmp_path / "wrong", {**arrays, **changed}, {**metadata, **about})

@@ -11,7 +11,7 @@ import pytest
 from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
 from sparsenet import BlendClassifier, ExtremeClassifier, kernels
-from sparsenet.cli import once
+from sparsenet.cli import trees
 from sparsenet.data import read_xmc
 
 SMALL = ("--hidden", 16, "--epochs", 8)
@@ -52,7 +52,7 @@ def test_without_settings_both_are_by_their_defaults(folder: Path, tmp_path: Pat
     train(folder / "train.txt", tmp_path / "m")
     found = BlendClassifier.load(tmp_path / "m")
     assert (found.network, found.tree, found.random_state) == (None, None, 0)
-    assert "settings" not in [line.split()[0] for line in run("info", tmp_path / "m").stdout.splitlines()[:-1]]
+    assert run("info", tmp_path / "m").stdout.splitlines()[-1].split(maxsplit=1)[1] == "random_state=0"
 
 
 def test_valid_is_measured_as_evaluate_does(folder: Path, tmp_path: Path) -> None:
@@ -92,7 +92,9 @@ def test_info(model: Path) -> None:
     assert found["chosen"]["epochs"] == 8
     assert found["settings"]["network__hidden"] == 16
     lines = run("info", model).stdout.splitlines()
-    assert lines[-1].split(maxsplit=1)[1].startswith("network__batch_size=16, network__epochs=8, network__hidden=16")
+    assert lines[-1].split(maxsplit=1)[1] == (
+        "random_state=0, network__batch_size=16, network__epochs=8, network__hidden=16"
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_ctrl_c(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(*((kernels, "train_nodes") if where == "tree" else (once, "_measured")), interrupted)
+    monkeypatch.setattr(*((kernels, "train_nodes") if where == "tree" else (trees, "_measured")), interrupted)
     arguments = ("--method", "blend", *SMALL, "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr.endswith(f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n")
@@ -147,16 +149,20 @@ def test_ctrl_c(
     assert (files(tmp_path / "m") == before) == kept
 
 
-def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def interrupted_in(epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stop:
         def on_batch(self, progress: Any) -> None:
-            if progress.epoch == 5:
+            if progress.epoch == epoch:
                 raise KeyboardInterrupt
 
     fit = ExtremeClassifier.fit
     monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y: fit(self, X, y, callbacks=[Stop()]))
+
+
+def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_in(5, monkeypatch)
     arguments = (
         "--method",
         "blend",
@@ -176,3 +182,16 @@ def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
     held = read_xmc(folder / "test.txt")
     assert found.score(held.X, held.Y) > 0.8
     assert found.network_.n_iter_ == 5
+
+
+def test_ctrl_c_in_the_first_epoch_replaces_no_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_in(0, monkeypatch)
+    arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *SMALL)
+    done = run(*arguments, status=130)
+    assert "interrupted: saving what was learnt" in done.stderr, "where there is none, a tree is better than nothing"
+    before = files(tmp_path / "m")
+    done = run(*arguments, "--cost", 3, status=130)
+    assert f"interrupted before the first epoch was complete: the model {tmp_path / 'm'} stays as it was" in done.stderr
+    assert files(tmp_path / "m") == before

@@ -13,7 +13,7 @@ import pytest
 from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
 from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics
-from sparsenet.cli import once
+from sparsenet.cli import trees
 from sparsenet.data import read_xmc
 
 #: More than the nodes of one level take.
@@ -258,7 +258,7 @@ def test_ctrl_c(
     if where == "training":
         monkeypatch.setattr(kernels, "train_nodes", interrupted)
     else:
-        monkeypatch.setattr(once, "_measured", interrupted)
+        monkeypatch.setattr(trees, "_measured", interrupted)
     arguments = ("--method", "tree", "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr == f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n"

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
-from sparsenet._machine import default_threads
-from sparsenet._validation import boolean, check_features, choice, integer, n_jobs, optional, real, switch
-from sparsenet.batches import POINTS_AT_A_TIME, Rows
+from sparsenet._validation import boolean, check_features, choice, integer, n_jobs, optional, switch
+from sparsenet.batches import Rows
 from sparsenet.blend import persistence
 from sparsenet.blend.fitted import Fitted
-from sparsenet.blend.voting import log_odds, vote
+from sparsenet.blend.persistence import OF_THE_WHOLE, PARTS
+from sparsenet.blend.voting import logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
@@ -28,6 +29,8 @@ from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
+#: Labels of points that are voted on at a time, about 30 bytes each.
+VOTES_AT_A_TIME = 1 << 22
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
@@ -35,23 +38,21 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     """Classify into a few to millions of labels by a network and a tree together.
 
     A `TreeClassifier` names the labels that come into question for a point, an `ExtremeClassifier` scores these, and
-    what both make of a label decides. They err in different places, so that together they are more accurate than
-    either. Training takes as long as both of them; an answer takes little more than the tree's, since no point is
-    scored against all labels.
+    what both make of a label decides. They err in different places: on sparse points of many labels they are together
+    more accurate than either. Training takes as long as both of them. No point is scored against all labels, except
+    under ``loss="softmax"``: an answer takes two to four times as long as the tree's, however many labels there are.
 
     Parameters
     ----------
     network : ExtremeClassifier or None
-        What to train beside the tree, such as ``ExtremeClassifier(hidden=128)``; None: its defaults. Its ``normalize``,
-        ``n_jobs``, ``random_state`` and ``verbose`` are those given here. It is not changed: `network_` is.
+        What to train beside the tree, such as ``ExtremeClassifier(hidden=128)``; None: its defaults. It is copied, and
+        the copy, `network_`, trained. ``normalize``, ``n_jobs``, ``random_state`` and ``verbose`` are the blend's. Its
+        ``time_budget`` and ``memory_limit`` are for the network alone: the tree is trained before.
     tree : TreeClassifier or None
-        Likewise.
+        Likewise; the copy is `tree_`, of which ``model.tree_.set_params(beam=...)`` changes the beam of answers.
     candidates : int
-        How many labels the tree names for each point, at least as many as are asked for. It can be set on a fitted
-        classifier, as can the beam of `tree_`.
-    tree_weight : float
-        What the tree's vote counts beside the network's: 0 leaves the order of the labels that it named to the network.
-        It can be set on a fitted classifier.
+        How many labels the tree names for each point; as many as are asked for, if those are more. It can be set on a
+        fitted classifier.
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
@@ -95,8 +96,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         *,
         network: ExtremeClassifier | None = None,
         tree: TreeClassifier | None = None,
-        candidates: int = 50,
-        tree_weight: float = 1.0,
+        candidates: int = 32,
         normalize: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -105,11 +105,18 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self.network = network
         self.tree = tree
         self.candidates = candidates
-        self.tree_weight = tree_weight
         self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of the parts as ``network__hidden`` and ``tree__cost``; a part that is None is made."""
+        for name in {key.partition("__")[0] for key in params if "__" in key}:
+            if name in PARTS and name not in params and getattr(self, name) is None:
+                setattr(self, name, PARTS[name]())
+        model: Self = super().set_params(**params)
+        return model
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train the tree, then the network, on X and y from the start.
@@ -124,9 +131,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
             an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
         """
-        self._check()
-        normalize, seed = choice("normalize", self.normalize, CHOICES), run_seed(self.random_state)
+        normalize, seed = self._check(), run_seed(self.random_state)
         tree, network = self._part("tree", TreeClassifier, seed), self._part("network", ExtremeClassifier, seed)
+        network._settings()  # better now than when the tree is trained
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
@@ -152,11 +159,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """
         features = self._features(X)
         check_cells(len(features), len(self.classes_))
-        labels, votes = self._voted(features, self._check())
-        odds = np.exp(log_odds(votes))
-        p = odds / odds.sum(axis=1, keepdims=True) if self._fitted.target.kind == "single" else odds / (1 + odds)
         out = np.zeros((len(features), len(self.classes_)), np.float32)
-        np.put_along_axis(out, labels.astype(np.int64), p, axis=1)
+        for own, labels, odds in self._voted(features, self._candidates()):
+            exclusive = self._fitted.target.kind == "single"
+            np.put_along_axis(out[own], labels.astype(np.int64), softmax(odds, axis=1) if exclusive else expit(odds), 1)
         return out
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
@@ -174,41 +180,49 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         model: Self = persistence.unpack(cls, *storage.load(path))
         return model
 
-    def _check(self) -> int:
-        """Check parameters that are used in answers too; return how many labels the tree is to name."""
-        real("tree_weight", self.tree_weight, 0, 1e6)
-        return integer("candidates", self.candidates, 1)
+    def _check(self) -> str:
+        """Check the parameters that are not a part's; return how points are scaled."""
+        integer("candidates", self.candidates, 1)
+        optional(switch, "verbose", self.verbose)
+        n_jobs(self.n_jobs)
+        return choice("normalize", self.normalize, CHOICES)
 
-    def _threads(self) -> int:
-        asked_for = n_jobs(self.n_jobs)
-        return default_threads() if asked_for is None else asked_for
+    def _candidates(self) -> int:
+        return min(integer("candidates", self.candidates, 1), len(self.classes_))
 
     def _part(self, name: str, kind: type[Part], seed: int) -> Part:
         """Return a classifier like the one that was given, or one by defaults, to be trained on scaled points."""
         given = getattr(self, name)
         if given is not None and not isinstance(given, kind):
-            raise ValueError(f"{name} must be a {kind.__name__} or None, got {type(given).__name__}")
+            raise ValueError(f"{name} must be None or an instance such as {kind.__name__}(), got {given!r}")
         part: Part = kind() if given is None else clone(given)
-        verbose = optional(switch, "verbose", self.verbose)
-        part.set_params(normalize="none", n_jobs=self._threads(), random_state=seed, verbose=verbose)
+        usual = kind().get_params(deep=False)
+        for own, value in part.get_params(deep=False).items():
+            if own in OF_THE_WHOLE and value != usual[own]:
+                raise ValueError(f"{name} has {own}={value!r}, which is for the blend to say: set it there")
+        part.set_params(normalize="none", n_jobs=self._threads(), random_state=seed, verbose=self.verbose)
         return part
 
     def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""
-        n = max(self._check(), k)
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
-        done = 0
-        for block in features.blocks(POINTS_AT_A_TIME):
-            out = slice(done, done + len(block))
-            found, votes = self._voted(block, n)
-            labels[out], p[out] = found[:, :k], expit(log_odds(votes[:, :k]))
-            done = out.stop
+        for own, found, odds in self._voted(features, max(self._candidates(), k)):
+            labels[own], p[own] = found[:, :k], expit(odds[:, :k])
         return labels, p
 
-    def _voted(self, features: Rows, n: int) -> tuple[I32, F32]:
-        fitted = self._fitted
-        weight, n = float(self.tree_weight), min(n, len(self.classes_))
-        return vote(fitted.network, fitted.tree, weight, features, n, self._threads())
+    def _likely(self, features: Rows) -> list[I32]:
+        """Return the labels of each point that are more probable than not, best first: of those that are named."""
+        labels, p = self._best(features, self._candidates())
+        return [own[probable > 0.5] for own, probable in zip(labels, p, strict=True)]
+
+    def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
+        """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
+        done = 0
+        for block in features.blocks(max(1, VOTES_AT_A_TIME // n)):
+            own = slice(done, done + len(block))
+            labels, votes = vote(self._fitted.network, self._fitted.tree, block, n, self._threads())
+            yield own, labels, logits(votes)
+            done = own.stop
 
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted

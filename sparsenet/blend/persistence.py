@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
+from sparsenet._validation import integer
 from sparsenet.blend.fitted import Fitted
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as networks
+from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.persistence import (
     from_json,
     nothing_believed,
@@ -33,24 +35,32 @@ Model = TypeVar("Model", bound="BlendClassifier")
 KIND = "BlendClassifier"
 #: Parameters that are classifiers themselves.
 PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
+#: What parts are not asked for: the blend says it.
+OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 
 
 def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal, or if `small` nearly equal, classifier: arrays and JSON."""
-    network, about_network = networks.pack(fitted.network, fitted.network._fitted, small=small)
+    try:
+        network, about_network = networks.pack(fitted.network, fitted.network._fitted, small=small)
+    except ValueError as error:
+        raise ValueError(f"network_, the network of this model: {error}") from None
     tree, about_tree = trees.pack(fitted.tree, fitted.tree._fitted)
     labels, about_target = pack_labels(fitted.target)
     names = getattr(model, "feature_names_in_", None)
     arrays: Arrays = {
         **{f"network.{name}": array for name, array in network.items()},
         **{f"tree.{name}": array for name, array in tree.items()},
+        "counts": fitted.label_counts,
         **labels,
         **pack_scaling(fitted.scaling),
         **({} if names is None else pack_strings(names.tolist(), "features")),
     }
     return arrays, {
         "model": KIND,
-        "parameters": {name: _as_json(name, value) for name, value in model.get_params(deep=False).items()},
+        "parameters": {n: to_json(n, value) for n, value in model.get_params(deep=False).items() if n not in PARTS},
+        "given": [name for name in PARTS if getattr(model, name) is not None],
+        "n_points": fitted.n_points,
         "network": about_network,
         "tree": about_tree,
         "target": about_target,
@@ -68,36 +78,45 @@ def unpack(cls: type[Model], arrays: Mapping[str, NDArray[Any]], metadata: dict[
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
-    network = networks.unpack(ExtremeClassifier, those_of("network", arrays), metadata["network"])
-    tree = trees.unpack(TreeClassifier, those_of("tree", arrays), metadata["tree"])
+    network = networks.unpack(ExtremeClassifier, _those_of("network", arrays), metadata["network"])
+    tree = trees.unpack(TreeClassifier, _those_of("tree", arrays), metadata["tree"])
     target, n_features = unpack_target(arrays, metadata["target"]), network.n_features_in_
-    if tree.n_features_in_ != n_features or not len(network.classes_) == len(tree.classes_) == len(target.classes):
-        raise ModelError("the network and the tree are not of the same features and labels")
-    if not np.array_equal(network.label_counts_, tree.label_counts_) or network.n_points_ != tree.n_points_:
-        raise ModelError("the network and the tree did not learn from the same points")
-    model = cls(**{name: _of_json(name, value) for name, value in metadata["parameters"].items()})
+    counts, n_points = arrays["counts"], integer("n_points", metadata["n_points"], 0)
+    for part in (network, tree):
+        _check_part(part, n_features, counts)
+    if len(target.classes) != len(counts) or not np.array_equal(counts, tree.label_counts_):
+        raise ModelError(f"counts must hold how often the tree has learnt each of {len(target.classes)} labels")
+    parts = {"network": network, "tree": tree}
+    given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
+    model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()}, **given)
     model._check()
+    run_seed(model.random_state)
     model.n_features_in_ = n_features
     if metadata["named_features"]:
         model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
         if len(model.feature_names_in_) != n_features:
             raise ModelError(f"the model names {len(model.feature_names_in_)} of {n_features} features")
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    return model._adopt(Fitted(network, tree, target, scaling, tree.label_counts_, tree.n_points_))
+    return model._adopt(Fitted(network, tree, target, scaling, counts, n_points))
 
 
-def those_of(part: str, arrays: Arrays) -> Arrays:
+def _check_part(part: ExtremeClassifier | TreeClassifier, n_features: int, counts: NDArray[Any]) -> None:
+    """Refuse in words a part that is none of points as they are scaled, and labels as they are counted."""
+    fitted, name = part._fitted, type(part).__name__
+    if counts.dtype != np.int64 or part.label_counts_.shape != counts.shape or np.any(part.label_counts_ > counts):
+        raise ModelError(f"the {name} has learnt other labels than the model counts")
+    if part.n_features_in_ != n_features or not np.array_equal(part.classes_, np.arange(len(counts))):
+        raise ModelError(f"the features or labels of the {name} are not those of the model")
+    if fitted.scaling.kind != "none" or fitted.target.kind != "sparse":
+        raise ModelError(f"the {name} is none of scaled points and an indicator of labels")
+
+
+def _as_given(part: BaseEstimator) -> Any:
+    """Return a classifier like the one of which a part was made."""
+    usual = type(part)().get_params(deep=False)
+    return clone(part).set_params(**{name: usual[name] for name in OF_THE_WHOLE})
+
+
+def _those_of(part: str, arrays: Arrays) -> Arrays:
     """Return the arrays of the network or the tree under their own names."""
     return {name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")}
-
-
-def _as_json(name: str, value: Any) -> Any:
-    if name in PARTS and isinstance(value, BaseEstimator):
-        return {of: to_json(f"{name}__{of}", own) for of, own in value.get_params(deep=False).items()}
-    return to_json(name, value)
-
-
-def _of_json(name: str, value: Any) -> Any:
-    if name in PARTS and value is not None:
-        return PARTS[name](**{of: from_json(own) for of, own in value.items()})
-    return from_json(value)

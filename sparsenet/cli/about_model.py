@@ -29,7 +29,7 @@ def collect(path: Path) -> dict[str, Any]:
     with points.nothing_believed():
         _, collected = _kind(metadata.get("model"))
         found = collected(arrays, metadata)
-        settings = dict(_flat(metadata["parameters"]))
+        settings = metadata["parameters"] | dict(_of_parts(metadata))
     return {
         "model": str(path),
         "kind": metadata["model"],
@@ -39,18 +39,20 @@ def collect(path: Path) -> dict[str, Any]:
     }
 
 
-def _flat(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """List parameters, those of a classifier within a blend as scikit-learn calls them: network__hidden."""
-    for name, value in parameters.items():
-        if name in blends.PARTS and isinstance(value, Mapping):
-            own = blends.PARTS[name]().get_params()
-            yield from ((f"{name}__{of}", given) for of, given in value.items() if points.from_json(given) != own[of])
-        else:
-            yield name, value
+def _of_parts(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """List what differs from the defaults in the parts of a blend, as scikit-learn calls it: network__hidden."""
+    for part in metadata.get("given", []):
+        usual = blends.PARTS[part]().get_params()
+        for name, value in metadata[part]["parameters"].items():
+            if name not in blends.OF_THE_WHOLE and points.from_json(value) != usual[name]:
+                yield f"{part}__{name}", value
 
 
 def _of_points(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    model = points.unpack(ExtremeClassifier, arrays, metadata)
+    return _about_network(points.unpack(ExtremeClassifier, arrays, metadata), metadata)
+
+
+def _about_network(model: ExtremeClassifier, metadata: dict[str, Any]) -> dict[str, Any]:
     return {
         "labels": len(model.classes_),
         "label_kind": metadata["target"]["kind"],
@@ -69,7 +71,10 @@ def _of_points(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
 
 
 def _of_trees(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    model = trees.unpack(TreeClassifier, arrays, metadata)
+    return _about_tree(trees.unpack(TreeClassifier, arrays, metadata), metadata)
+
+
+def _about_tree(model: TreeClassifier, metadata: dict[str, Any]) -> dict[str, Any]:
     levels = model._fitted.levels
     return {
         "labels": len(model.classes_),
@@ -86,8 +91,8 @@ def _of_trees(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any
 
 def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
     whole = blends.unpack(BlendClassifier, arrays, metadata)
-    network = _of_points(blends.those_of("network", arrays), metadata["network"])
-    tree = _of_trees(blends.those_of("tree", arrays), metadata["tree"])
+    network = _about_network(whole.network_, metadata["network"])
+    tree = _about_tree(whole.tree_, metadata["tree"])
     return {
         **network,
         "label_kind": metadata["target"]["kind"],

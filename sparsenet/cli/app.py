@@ -109,7 +109,7 @@ def train(
     }
     given = {name: value for name, value in settings.items() if value is not None}
     with errors_reported():
-        from sparsenet.cli import commands, once, text_sources, texts
+        from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
 
         if text_sources.is_text_file(data, format, text, target, label_delimiter, header, quotes):
@@ -130,11 +130,11 @@ def train(
         source = Source(data, format=checks.of_points(format, "--format"), n_features=features, n_labels=labels)
         given["random_state"] = seed
         if kind == "tree":
-            checks.of_networks_alone(kind, checkpoint=checkpoint, resume=resume, compact=compact)
-            summary = once.train(once.tree(given), source, model, valid)
+            checks.not_of_trees(kind, checkpoint=checkpoint, resume=resume, compact=compact)
+            summary = trees.train(trees.tree(given), source, model, valid)
         elif kind == "blend":
-            checks.of_networks_alone(kind, checkpoint=checkpoint, resume=resume)
-            summary = once.train(once.blend(given), source, model, valid, compact=compact)
+            checks.not_of_trees(kind, checkpoint=checkpoint, resume=resume)
+            summary = trees.train(trees.blend(given), source, model, valid, compact=compact)
         else:
             how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "compact": compact}
             summary = commands.train(source, model, valid, given, **how)

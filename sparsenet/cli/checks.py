@@ -140,8 +140,8 @@ def not_of_texts(**given: int | None) -> None:
     _refuse(given, reasons)
 
 
-def of_networks_alone(kind: str, **given: int | None) -> None:
-    """Refuse options that a tree or a blend has not."""
+def not_of_trees(kind: str, **given: int | None) -> None:
+    """Refuse options that a tree has not, or a blend."""
     reasons = {
         "checkpoint": f"a {kind} has no checkpoints",
         "resume": f"a {kind} has no checkpoints to go on from",

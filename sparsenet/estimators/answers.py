@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet._validation import check_features, integer
+from sparsenet._machine import default_threads
+from sparsenet._validation import check_features, integer, n_jobs
 from sparsenet.batches import POINTS_AT_A_TIME, Rows
 from sparsenet.estimators.fitting import check_points
 from sparsenet.estimators.inference import FIRST_LOOK, is_hit
@@ -21,6 +22,7 @@ class AnswersMixin:
 
     classes_: NDArray[Any]
     n_features_in_: int
+    n_jobs: Any
     _fitted: Any
 
     def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -28,7 +30,10 @@ class AnswersMixin:
         raise NotImplementedError
 
     def predict(self, X: Any) -> Any:
-        """Return the best class of each row (n,), or its labels of a probability above one half in the form of y."""
+        """Return the best class of each row (n,), or its labels of a probability above one half in the form of y.
+
+        Where the probabilities of a row sum to one, as under ``loss="softmax"``, at most one of them exceeds a half.
+        """
         features, target = self._features(X), self._fitted.target
         if target.kind == "single":
             return target.classes[self._best_label(features)]
@@ -58,7 +63,10 @@ class AnswersMixin:
         return self._best(self._features(X), min(integer("k", k, 1), len(self.classes_)))
 
     def topk(self, X: Any, k: int = 5) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is cut to n_labels."""
+        """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is cut to n_labels.
+
+        Each label has a probability of its own, also with one label a row, where those of `predict_proba` sum to one.
+        """
         labels, probabilities = self.topk_numbers(X, k)
         return self.classes_[labels], probabilities
 
@@ -75,6 +83,10 @@ class AnswersMixin:
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
         hits = is_hit(self._best_label(features), truth)
         return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+    def _threads(self) -> int:
+        asked_for = n_jobs(self.n_jobs)
+        return default_threads() if asked_for is None else asked_for
 
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +15,7 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
-#: Labels that `above_half` looks at first; more where a point has them all.
+#: Labels that are looked at first for those more probable than not; more where a point has them all.
 FIRST_LOOK = 16
 MAX_CELLS = 10**9
 
@@ -31,23 +29,12 @@ def topk(network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F
     return labels, network.output.loss.probabilities(scores)
 
 
-def above_half(network: Network, features: Rows, threads: int) -> tuple[I32, I64]:
-    """Return the labels of a probability above one half, best first: labels and row pointers."""
-    blocks = list(_above_half(network, features, threads))
-    labels = np.concatenate([np.empty(0, np.int32), *(block for block, _ in blocks)])
-    counts = np.concatenate([np.zeros(1, np.int64), *(counts for _, counts in blocks)])
-    return labels, np.cumsum(counts)
-
-
-def _above_half(network: Network, features: Rows, threads: int) -> Iterator[tuple[I32, I64]]:
-    n_labels = network.output.n_labels
-    for block in network.blocks(features):
-        k = min(FIRST_LOOK, n_labels)
-        labels, p = topk(network, block, k, threads)
-        while k < n_labels and (p[:, -1] > 0.5).any():
-            k = min(4 * k, n_labels)
-            labels, p = topk(network, block, k, threads)
-        yield labels[p > 0.5], (p > 0.5).sum(axis=1)
+def log_probabilities(network: Network, features: Rows, labels: I32, threads: int) -> F32:
+    """Return logarithms of the probabilities of the labels that are named for each point, (n, c) as `labels` are."""
+    scores, loss = network.scores_of(features, labels, threads), network.output.loss
+    if isinstance(loss, SampledSoftmax):
+        return scores - network.log_totals(features, threads)[:, None]
+    return np.log(np.maximum(loss.probabilities(scores), np.finfo(np.float32).tiny))
 
 
 def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:

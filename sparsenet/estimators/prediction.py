@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet._machine import default_threads
 from sparsenet.batches import Rows
 from sparsenet.estimators import inference
 from sparsenet.estimators.answers import AnswersMixin
@@ -21,22 +20,7 @@ class PredictionMixin(AnswersMixin):
     """The methods of `ExtremeClassifier` that only read the model."""
 
     network_: Network
-    n_jobs: Any
     _fitted: Fitted
-
-    def _threads(self) -> int:
-        return default_threads() if self.n_jobs in (None, -1) else int(self.n_jobs)
-
-    def predict(self, X: Any) -> Any:
-        """Return the best class of each row (n,), or its labels of a probability above one half in the form of y.
-
-        With ``loss="softmax"`` the probabilities of a row sum to one, so at most one of them exceeds a half.
-        """
-        features = self._features(X)
-        target = self._fitted.target
-        if target.kind == "single":
-            return target.classes[self._best_label(features)]
-        return target.decode(*inference.above_half(self.network_, features, self._threads()))
 
     def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         return inference.topk(self.network_, features, k, self._threads())

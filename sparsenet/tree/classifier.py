@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
-from sparsenet._machine import default_threads
-from sparsenet._validation import MAX_WIDTH, check_features, choice, integer, n_jobs, optional, real, switch
+from sparsenet._validation import MAX_WIDTH, check_features, choice, integer, optional, real, switch
 from sparsenet.batches import Rows
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, check_points, run_seed
@@ -170,10 +169,6 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _beam(self) -> int:
         return integer("beam", self.beam, 1, MAX_WIDTH)
-
-    def _threads(self) -> int:
-        asked_for = n_jobs(self.n_jobs)
-        return default_threads() if asked_for is None else asked_for
 
     def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""

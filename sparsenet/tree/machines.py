@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.batches import Rows, squares
+from sparsenet.batches import POINTS_AT_A_TIME, Rows, squares
 from sparsenet.tree.growing import CHILDREN, Shape
 
 F32 = NDArray[np.float32]
@@ -22,8 +22,6 @@ Part = tuple[I64, I32, F32, I8, F32]
 #: Entries of points that a call of the kernel trains on at least, some tenths of a second, and nodes for each thread:
 #: between two calls progress is told, and Ctrl-C heard.
 LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
-#: Points that are searched for at a time, for the same reason.
-POINTS_AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True)

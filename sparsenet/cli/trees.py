@@ -1,4 +1,4 @@
-"""Training of what is measured once, when it is trained: trees, and blends of a tree and a network."""
+"""Training of trees, and of blends that have one: from a file of points to a model, measured once."""
 
 from __future__ import annotations
 
@@ -53,8 +53,11 @@ def train(
     except KeyboardInterrupt:
         if not hasattr(model, "classes_"):
             raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
-        say("interrupted: saving what was learnt")
         interrupted = True
+        if isinstance(model, BlendClassifier) and model.network_.n_iter_ == 0 and model_path.exists():
+            stays = f"interrupted before the first epoch was complete: the model {model_path} stays as it was"
+            raise KeyboardInterrupt(stays) from None
+        say("interrupted: saving what was learnt")
     model.save(model_path, **how)
     try:
         validation = None if held is None or interrupted else _measured(model, *held)
