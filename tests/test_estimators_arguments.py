@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from planted import X, Y, fast
+from scipy import sparse
 from test_estimators_failing import Failing
 
 
@@ -60,3 +61,11 @@ def test_a_callback_may_have_one_method():
 def test_what_is_no_list_of_callbacks(wrong):
     with pytest.raises(TypeError, match="callbacks must be a list of objects with a method on_batch"):
         fast().fit(X, Y, callbacks=wrong)
+
+
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
+def test_a_sparse_indicator_has_zeros_for_no(form):
+    with pytest.raises(
+        ValueError, match=r"y must be non-zero where a row has a label and zero elsewhere, not -1 for a no"
+    ):
+        fast().fit(X[:3], form([[1, -1], [-1, 1], [1, -1]]))

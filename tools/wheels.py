@@ -35,12 +35,14 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SMOKE = """
 import numpy as np, platform, sys, tempfile
 from pathlib import Path
-from sparsenet import ExtremeClassifier, TextClassifier, kernels
+from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, kernels
 assert kernels.backend() == "native", kernels.backend()
 X = np.eye(20, dtype=np.float32).repeat(5, axis=0)
 y = np.arange(20).repeat(5)
 model = ExtremeClassifier(hidden=8, epochs=30, n_jobs=2, random_state=0, verbose=False).fit(X, y)
 assert (model.predict(X) == y).mean() > 0.9, "learnt nothing"
+both = BlendClassifier(network=ExtremeClassifier(hidden=8, epochs=30), n_jobs=2, random_state=0).fit(X, y)
+assert (both.predict(X) == y).mean() > 0.9, "a tree and a network learnt nothing"
 texts, names = ["a lovely film", "lovely and short", "a dull film", "dull and long"], ["good", "good", "bad", "bad"]
 critic = TextClassifier(n_jobs=2, random_state=0).fit(texts, names)
 assert critic.predict(texts).tolist() == names, "texts were not learnt"

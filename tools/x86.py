@@ -35,7 +35,7 @@ PYTHON_MODELS = ("Nehalem", "SandyBridge", "Haswell")
 PYTHON_TESTS = (
     *(
         f"tests/test_{name}.py"
-        for name in ("golden", "kernels", "kernels_matmul", "lsh_kernels", "text_kernels", "dual")
+        for name in ("golden", "kernels", "kernels_matmul", "lsh_kernels", "text_kernels", "tree_kernels", "dual")
     ),
     "-k",
     "not numba and not threads and not many_blocks",
