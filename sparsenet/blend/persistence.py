@@ -17,13 +17,15 @@ from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.persistence import (
     from_json,
     nothing_believed,
+    pack_feature_names,
     pack_labels,
     pack_scaling,
     to_json,
+    unpack_feature_names,
     unpack_scaling,
     unpack_target,
 )
-from sparsenet.storage import ModelError, pack_strings, unpack_strings
+from sparsenet.storage import ModelError
 from sparsenet.tree import TreeClassifier
 from sparsenet.tree import persistence as trees
 
@@ -47,14 +49,13 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         raise ValueError(f"network_, the network of this model: {error}") from None
     tree, about_tree = trees.pack(fitted.tree, fitted.tree._fitted)
     labels, about_target = pack_labels(fitted.target)
-    names = getattr(model, "feature_names_in_", None)
     arrays: Arrays = {
         **{f"network.{name}": array for name, array in network.items()},
         **{f"tree.{name}": array for name, array in tree.items()},
         "counts": fitted.label_counts,
         **labels,
         **pack_scaling(fitted.scaling),
-        **({} if names is None else pack_strings(names.tolist(), "features")),
+        **pack_feature_names(model),
     }
     return arrays, {
         "model": KIND,
@@ -65,7 +66,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "tree": about_tree,
         "target": about_target,
         "scaling": fitted.scaling.kind,
-        "named_features": names is not None,
+        "named_features": hasattr(model, "feature_names_in_"),
     }
 
 
@@ -92,10 +93,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     model._check()
     run_seed(model.random_state)
     model.n_features_in_ = n_features
-    if metadata["named_features"]:
-        model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
-        if len(model.feature_names_in_) != n_features:
-            raise ModelError(f"the model names {len(model.feature_names_in_)} of {n_features} features")
+    unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     return model._adopt(Fitted(network, tree, target, scaling, counts, n_points))
 

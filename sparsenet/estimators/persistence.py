@@ -69,10 +69,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
     weights: Arrays = dict(fitted.network.weights())
     arrays: Arrays = {**(compact.shrink(weights) if small else weights), "counts": fitted.label_counts}
     labels, about_target = pack_labels(target)
-    arrays |= {**labels, **pack_scaling(scaling)}
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        arrays |= pack_strings(names.tolist(), "features")
+    arrays |= {**labels, **pack_scaling(scaling), **pack_feature_names(model)}
     return arrays, {
         "model": "ExtremeClassifier",
         "compact": small,
@@ -85,7 +82,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
         "target": about_target,
         "scaling": scaling.kind,
         "wide": _wide_start(fitted.network),
-        "named_features": names is not None,
+        "named_features": hasattr(model, "feature_names_in_"),
         "history": [_history_entry(record) for record in fitted.history],
     }
 
@@ -145,8 +142,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         arrays = compact.grow(arrays)
     model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})
     model.n_features_in_ = int(metadata["n_features"])
-    if metadata["named_features"]:
-        model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
+    unpack_feature_names(model, arrays, metadata)
     target, counts, n_points = unpack_target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
     if counts.ndim != 1 or counts.dtype != np.int64 or counts.min(initial=0) < 0:
         raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
@@ -201,6 +197,20 @@ def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     if centre.shape != (n_features,) or factor.shape != (n_features,):
         raise ModelError(f"the scaling is of {centre.shape} and {factor.shape} columns, the model has {n_features}")
     return Scaling(kind, centre, factor)
+
+
+def pack_feature_names(model: Any) -> Arrays:
+    """Return the names of columns, where X was a data frame."""
+    return pack_strings(model.feature_names_in_.tolist(), "features") if hasattr(model, "feature_names_in_") else {}
+
+
+def unpack_feature_names(model: Any, arrays: Arrays, metadata: Mapping[str, Any]) -> None:
+    """Give a model of any kind, which knows how many features it has, their names, if they have some."""
+    if not metadata["named_features"]:
+        return
+    model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
+    if len(model.feature_names_in_) != model.n_features_in_:
+        raise ModelError(f"the model names {len(model.feature_names_in_)} of {model.n_features_in_} features")
 
 
 def pack_labels(target: Target) -> tuple[Arrays, dict[str, Any]]:

@@ -13,13 +13,15 @@ from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.estimators.persistence import (
     from_json,
     nothing_believed,
+    pack_feature_names,
     pack_labels,
     pack_scaling,
     to_json,
+    unpack_feature_names,
     unpack_scaling,
     unpack_target,
 )
-from sparsenet.storage import ModelError, pack_strings, unpack_strings
+from sparsenet.storage import ModelError
 from sparsenet.tree import growing, machines
 from sparsenet.tree.fitted import Fitted
 from sparsenet.tree.growing import Shape
@@ -40,10 +42,7 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     for depth, level in enumerate(fitted.levels):
         arrays |= {f"level{depth}.{part}": getattr(level, part) for part in PARTS}
     own, about_target = pack_labels(fitted.target)
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        arrays |= pack_strings(names.tolist(), "features")
-    return arrays | own, {
+    return arrays | own | pack_feature_names(model), {
         "model": KIND,
         "parameters": {name: to_json(name, value) for name, value in model.get_params(deep=False).items()},
         "n_features": model.n_features_in_,
@@ -51,7 +50,7 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         "n_levels": len(fitted.levels),
         "target": about_target,
         "scaling": fitted.scaling.kind,
-        "named_features": names is not None,
+        "named_features": hasattr(model, "feature_names_in_"),
     }
 
 
@@ -81,9 +80,6 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})
     model._rules()
     model.n_features_in_ = n_features
-    if metadata["named_features"]:
-        model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
-        if len(model.feature_names_in_) != n_features:
-            raise ModelError(f"the model names {len(model.feature_names_in_)} of {n_features} features")
+    unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     return model._adopt(Fitted(shape, levels, target, scaling, counts, integer("n_points", metadata["n_points"], 0)))
