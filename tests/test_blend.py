@@ -102,7 +102,7 @@ def test_a_vote_is_what_both_say(model, weight):
     points = model._features(NOISY[:50])
     labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, weight)
     z = model.network_.decision_function(as_matrix(points)).astype(np.float64)
-    named, p = model.tree_.topk_numbers(as_matrix(points), 20)
+    named, p = clone(model.tree_).set_params(beam=20)._adopt(model.tree_._fitted)._best(points, 20)
     assert np.array_equal(np.sort(labels, axis=1), np.sort(named, axis=1))
     for i in range(50):
         of = dict(zip(named[i].tolist(), np.log(p[i].astype(np.float64)), strict=True))

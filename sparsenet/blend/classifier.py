@@ -49,7 +49,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         the copy, `network_`, trained. ``normalize``, ``n_jobs``, ``random_state`` and ``verbose`` are the blend's. Its
         ``time_budget`` and ``memory_limit`` are for the network alone: the tree is trained before.
     tree : TreeClassifier or None
-        Likewise; the copy is `tree_`, of which ``model.tree_.set_params(beam=...)`` changes the beam of answers.
+        Likewise; the copy is `tree_`. Labels are named in twice its beam, which ``model.tree_.set_params(beam=...)``
+        changes.
     candidates : int
         How many labels the tree names for each point; as many as are asked for, if those are more. It can be set on a
         fitted classifier.

@@ -172,14 +172,13 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""
-        labels, scores = self._ranked(features, k, self._threads())
+        labels, scores = self._ranked(features, k, self._beam(), self._threads())
         return labels, _probabilities(scores)
 
-    def _ranked(self, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
+    def _ranked(self, features: Rows, k: int, beam: int, threads: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and the logarithms of their probabilities."""
         shape, levels = self._fitted.shape, self._fitted.levels
         in_tree = min(k, len(shape.labels))
-        beam = self._beam()
         leaves, scores = search(levels, features, beam, in_tree, threads)
         while np.any(leaves < 0):  # some points met fewer than k
             beam, few = 2 * beam, np.flatnonzero(leaves[:, -1] < 0)
