@@ -12,8 +12,8 @@ from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
-#: From a vote to the logit of a probability: between the curves that fit held-out points of six unlike data sets best
-#: (bench/README.md).
+#: From a vote to the logit of a probability: between the curves that fit held-out points of six unlike data sets best.
+#: Where points have a dozen labels or more, it says too much (bench/README.md).
 SLOPE, SHIFT = np.float32(0.75), np.float32(1.75)
 #: The beam in which labels are named is so many times that in which the tree was trained: the third to fifth label of a
 #: point often hangs where the tree alone would not look.
