@@ -52,30 +52,28 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def _run(data: DataSet, weights: list[float], beams: list[int], seed: int, threads: int) -> dict[str, Any]:
     about: dict[str, Any] = {"data": data.name, "seed": seed, "load_average_before": load_average()}
-    X, Y = data.matrix("test.X"), data.matrix("test.Y")
     cpu = time.process_time()
     model = BlendClassifier(random_state=seed, n_jobs=threads, verbose=False)
     model.fit(data.matrix("train.X"), data.matrix("train.Y"))
     about["cpu_seconds"] = time.process_time() - cpu
-    scaled = as_matrix(model._features(X))
-    about["calibration"] = _calibration(model, X, Y)
+    Y, points = data.matrix("test.Y"), model._features(data.matrix("test.X"))
+    scaled = as_matrix(points)
+    both = (model.network_, model.tree_, points, model.candidates, threads)
+    about["calibration"] = _calibration(*vote(*both), Y)
     ways = {
         "tree alone": model.tree_.topk_numbers(scaled, max(KS)),
         "network alone": model.network_.topk_numbers(scaled),
     }
-    points, threads = model._features(X), model._threads()
     for weight in weights:
-        about_both = (model.network_, model.tree_, points, model.candidates, threads)
-        ways[f"weight {weight:g}"] = vote(*about_both, weight=weight)
+        ways[f"weight {weight:g}"] = vote(*both, weight=weight)
     for beam in beams:
         model.tree_.set_params(beam=beam)
-        ways[f"beam {beam}"] = model.topk_numbers(X, max(KS))
+        ways[f"beam {beam}"] = vote(*both)
     return about | {"scores": {way: metrics.evaluate(Y, labels, KS) for way, (labels, _) in ways.items()}}
 
 
-def _calibration(model: BlendClassifier, X: Any, Y: Any) -> dict[str, float]:
+def _calibration(labels: Any, votes: Any, Y: Any) -> dict[str, float]:
     """Fit a curve to votes on all labels that are named, and compare the one in use with what came true."""
-    labels, votes = vote(model.network_, model.tree_, model._features(X), model.candidates, 1)
     right, said = is_hit(labels, Rows.of(Y)), expit(logits(votes))
 
     def surprise(curve: Any) -> float:

@@ -140,10 +140,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, normalize)
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
-            counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
             given = as_matrix(points), as_matrix(labels)
             tree.fit(*given)
-            fitted = Fitted(network, tree, target, scaling, counts, len(points))
+            fitted = Fitted(network, tree, target, scaling, tree.label_counts_, tree.n_points_)
             try:
                 network.fit(*given)
             except KeyboardInterrupt:
@@ -197,9 +196,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         if given is not None and not isinstance(given, kind):
             raise ValueError(f"{name} must be None or an instance such as {kind.__name__}(), got {given!r}")
         part: Part = kind() if given is None else clone(given)
-        usual = kind().get_params(deep=False)
-        for own, value in part.get_params(deep=False).items():
-            if own in OF_THE_WHOLE and value != usual[own]:
+        usual = kind()
+        for own in OF_THE_WHOLE:
+            if (value := getattr(part, own)) != getattr(usual, own):
                 raise ValueError(f"{name} has {own}={value!r}, which is for the blend to say: set it there")
         part.set_params(normalize="none", n_jobs=self._threads(), random_state=seed, verbose=self.verbose)
         return part

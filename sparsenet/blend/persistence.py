@@ -19,9 +19,11 @@ from sparsenet.estimators.persistence import (
     nothing_believed,
     pack_feature_names,
     pack_labels,
+    pack_part,
     pack_scaling,
     to_json,
     unpack_feature_names,
+    unpack_part,
     unpack_scaling,
     unpack_target,
 )
@@ -50,8 +52,8 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     tree, about_tree = trees.pack(fitted.tree, fitted.tree._fitted)
     labels, about_target = pack_labels(fitted.target)
     arrays: Arrays = {
-        **{f"network.{name}": array for name, array in network.items()},
-        **{f"tree.{name}": array for name, array in tree.items()},
+        **pack_part("network", network),
+        **pack_part("tree", tree),
         "counts": fitted.label_counts,
         **labels,
         **pack_scaling(fitted.scaling),
@@ -79,8 +81,8 @@ def unpack(cls: type[Model], arrays: Mapping[str, NDArray[Any]], metadata: dict[
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
-    network = networks.unpack(ExtremeClassifier, _those_of("network", arrays), metadata["network"])
-    tree = trees.unpack(TreeClassifier, _those_of("tree", arrays), metadata["tree"])
+    network = networks.unpack(ExtremeClassifier, unpack_part("network", arrays), metadata["network"])
+    tree = trees.unpack(TreeClassifier, unpack_part("tree", arrays), metadata["tree"])
     target, n_features = unpack_target(arrays, metadata["target"]), network.n_features_in_
     counts, n_points = arrays["counts"], integer("n_points", metadata["n_points"], 0)
     for part in (network, tree):
@@ -113,8 +115,3 @@ def _as_given(part: BaseEstimator) -> Any:
     """Return a classifier like the one of which a part was made."""
     usual = type(part)().get_params(deep=False)
     return clone(part).set_params(**{name: usual[name] for name in OF_THE_WHOLE})
-
-
-def _those_of(part: str, arrays: Arrays) -> Arrays:
-    """Return the arrays of the network or the tree under their own names."""
-    return {name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")}

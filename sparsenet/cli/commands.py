@@ -86,7 +86,7 @@ def train(
     kept = state is not None and checkpoints.is_there(state)
     saved = not interrupted or model.n_iter_ > 0 or not checkpoints.is_there(model_path)
     if interrupted:
-        say(_after_interrupt(model_path, saved, kept))
+        say(after_interrupt(model_path, saved, kept))
     if saved:
         model.save(model_path, compact=compact)
     if state and kept and not interrupted:
@@ -146,7 +146,7 @@ def nothing_saved(model_path: Path) -> str:
     return f"nothing is saved, {model_path} stays as it was" if model_path.exists() else "nothing is saved"
 
 
-def _after_interrupt(model_path: Path, saved: bool, kept: bool) -> str:
+def after_interrupt(model_path: Path, saved: bool, kept: bool = False) -> str:
     """Say what becomes of what was learnt; a first epoch that is not complete replaces no model that is there."""
     if saved:
         return "interrupted: saving what was learnt" + (", --resume goes on from here" if kept else "")

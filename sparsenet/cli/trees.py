@@ -8,17 +8,17 @@ from typing import Any
 
 from sparsenet import metrics, storage
 from sparsenet.blend import BlendClassifier
+from sparsenet.blend.persistence import OF_THE_WHOLE
 from sparsenet.cli import commands
 from sparsenet.cli.reporting import say
 from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.fitting import as_matrix
+from sparsenet.training import checkpoints
 from sparsenet.tree import TreeClassifier
 
 #: Where P@k is measured on --valid, as after each epoch of a network.
 RANKS = (1, 3, 5)
-#: What classifiers of both kinds in a blend are given by the blend.
-SHARED = ("n_jobs", "random_state")
 
 
 def tree(parameters: Mapping[str, Any]) -> TreeClassifier:
@@ -28,8 +28,8 @@ def tree(parameters: Mapping[str, Any]) -> TreeClassifier:
 
 def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
     """Make a blend of the settings that were given: those of errors are the tree's, all others the network's."""
-    shared = {name: value for name, value in parameters.items() if name in SHARED}
-    own = {name: value for name, value in parameters.items() if name not in (*SHARED, "cost")}
+    shared = {name: value for name, value in parameters.items() if name in OF_THE_WHOLE}
+    own = {name: value for name, value in parameters.items() if name not in (*OF_THE_WHOLE, "cost")}
     trees = TreeClassifier(cost=parameters["cost"]) if "cost" in parameters else None
     return BlendClassifier(network=ExtremeClassifier(**own) if own else None, tree=trees, **shared)
 
@@ -46,24 +46,22 @@ def train(
     check_validation(source, valid)
     points = source.points()
     held = read_validation(source, valid, points)
-    interrupted = False
+    interrupted, saved = False, True
     try:
         with commands.advice_on_size():
             model.fit(points.X, labels_of(source, points))
     except KeyboardInterrupt:
-        if not hasattr(model, "classes_"):
+        if not isinstance(model, BlendClassifier) or not hasattr(model, "classes_"):
             raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
-        interrupted = True
-        if isinstance(model, BlendClassifier) and model.network_.n_iter_ == 0 and model_path.exists():
-            stays = f"interrupted before the first epoch was complete: the model {model_path} stays as it was"
-            raise KeyboardInterrupt(stays) from None
-        say("interrupted: saving what was learnt")
-    model.save(model_path, **how)
+        interrupted, saved = True, model.network_.n_iter_ > 0 or not checkpoints.is_there(model_path)
+        say(commands.after_interrupt(model_path, saved))
+    if saved:
+        model.save(model_path, **how)
     try:
         validation = None if held is None or interrupted else _measured(model, *held)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None
-    about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": True}
+    about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": saved}
     if isinstance(model, BlendClassifier):
         about["epochs"] = model.network_.n_iter_
     return commands.about_training(points, model, model_path, clock) | about

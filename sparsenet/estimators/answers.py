@@ -14,7 +14,10 @@ from sparsenet._machine import default_threads
 from sparsenet._validation import check_features, integer, n_jobs
 from sparsenet.batches import POINTS_AT_A_TIME, Rows
 from sparsenet.estimators.fitting import check_points
-from sparsenet.estimators.inference import FIRST_LOOK, is_hit
+from sparsenet.estimators.inference import is_hit
+
+#: Labels that are looked at first for those more probable than not; more where a point has them all.
+FIRST_LOOK = 16
 
 
 class AnswersMixin:

@@ -15,8 +15,6 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
-#: Labels that are looked at first for those more probable than not; more where a point has them all.
-FIRST_LOOK = 16
 MAX_CELLS = 10**9
 
 

@@ -180,6 +180,16 @@ def _wide_config(settings: Settings, start: dict[str, Any]) -> WideConfig:
     return replace(wide_config(settings), norm=norm, optimizer=replace(settings.wide_optimizer, rate=rate))
 
 
+def pack_part(name: str, arrays: Arrays) -> Arrays:
+    """Return the arrays of a model that is part of another one, under names that say of which part."""
+    return {f"{name}.{own}": array for own, array in arrays.items()}
+
+
+def unpack_part(name: str, arrays: Arrays) -> Arrays:
+    """Return the arrays of a part under their own names."""
+    return {of.removeprefix(f"{name}."): array for of, array in arrays.items() if of.startswith(f"{name}.")}
+
+
 def pack_scaling(scaling: Scaling) -> Arrays:
     """Return what `unpack_scaling` needs, beside the kind."""
     if scaling.centre is None or scaling.factor is None:

@@ -16,7 +16,7 @@ from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import TooLargeError
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.estimators.inference import check_cells, dense_scores, is_hit
-from sparsenet.estimators.persistence import pack, unpack
+from sparsenet.estimators.persistence import pack, pack_part, unpack, unpack_part
 from sparsenet.text import calibration
 from sparsenet.text.featuriser import extract
 from sparsenet.text.vocabulary import Vocabulary
@@ -107,13 +107,12 @@ class NetworkModel:
         """Return what `of_arrays` needs."""
         arrays, about = pack(self.network, self.network._fitted, small=self.compact)
         more = {"network": about, "compact": self.compact}
-        return {f"network.{name}": array for name, array in arrays.items()}, more
+        return pack_part("network", arrays), more
 
     @classmethod
     def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> NetworkModel:
         """Make the model that `to_arrays` took apart."""
-        own = {name.removeprefix("network."): a for name, a in arrays.items() if name.startswith("network.")}
-        network = unpack(ExtremeClassifier, own, metadata["network"])
+        network = unpack(ExtremeClassifier, unpack_part("network", arrays), metadata["network"])
         return cls(network, float(metadata["steepness"]), float(metadata["shift"]), bool(metadata["compact"]))
 
     def pruned(self, n: int) -> NetworkModel:
