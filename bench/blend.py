@@ -1,12 +1,13 @@
-"""What a network and a tree decide together, on held-out points: `BlendClassifier` and each of its parts.
+"""What the parts of a blend decide together, on held-out points: `BlendClassifier` and each of its parts.
 
-    python -m bench.blend --data DIR [DIR ...] [--weights 0.25,0.5,1,2] [--beams 10,20] [--repeats 1] [--threads 2]
-                          [--out bench/results/blend.json] [--show FILE]
+    python -m bench.blend --data DIR [DIR ...] [--weights 0.25,0.5,1,2] [--beams 10,20] [--neighbors 0,20,50,100]
+                          [--repeats 1] [--threads 2] [--out bench/results/blend.json] [--show FILE]
 
 A DIR is in the format of the extreme classification repository; its test set is not looked at: a tenth of the training
 points is held out. One blend is trained on the others for each data set and seed, and asked with each weight of the
-tree's vote, which is 1 in `BlendClassifier`, and with each beam. The last table has the curves that fit the votes best,
-of the form of which sparsenet/blend/voting.py has one for all data.
+tree's vote, which is 1 in `BlendClassifier`, with each beam, and with so many neighbours. The last tables have the
+curves that fit the votes best, without neighbours and with them, of the form of which sparsenet/blend/voting.py has two
+for all data.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
 from bench.running import head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, Rows, metrics
-from sparsenet.blend.voting import SHIFT, SLOPE, logits, vote
+from sparsenet.blend.voting import OF_THREE, OF_TWO, logits, vote
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.estimators.inference import is_hit
 
@@ -44,13 +45,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     report = head(threads=options.threads)
     for data in map(held_out, map(prepare, options.data)):
         for seed in range(options.repeats):
-            report["runs"].append(_run(data, options.weights, options.beams, seed, options.threads))
+            report["runs"].append(_run(data, options, seed))
             if options.out:
                 keep(report, options.out)
     return report
 
 
-def _run(data: DataSet, weights: list[float], beams: list[int], seed: int, threads: int) -> dict[str, Any]:
+def _run(data: DataSet, options: argparse.Namespace, seed: int) -> dict[str, Any]:
+    threads = options.threads
     about: dict[str, Any] = {"data": data.name, "seed": seed, "load_average_before": load_average()}
     cpu = time.process_time()
     model = BlendClassifier(random_state=seed, n_jobs=threads, verbose=False)
@@ -59,28 +61,33 @@ def _run(data: DataSet, weights: list[float], beams: list[int], seed: int, threa
     Y, points = data.matrix("test.Y"), model._features(data.matrix("test.X"))
     scaled = as_matrix(points)
     both = (model.network_, model.tree_, points, model.candidates, threads)
-    about["calibration"] = _calibration(*vote(*both), Y)
+    all_three = {"neighbors": model.neighbors_, "k": model.n_neighbors}
+    about["neighbors"] = {"rarity": model.neighbors_.rarity, "power": model.neighbors_.power}
+    about["calibration of two"] = _calibration(*vote(*both), Y, OF_TWO)
+    about["calibration"] = _calibration(*vote(*both, **all_three), Y, OF_THREE)
     ways = {
         "tree alone": model.tree_.topk_numbers(scaled, max(KS)),
         "network alone": model.network_.topk_numbers(scaled),
     }
-    for weight in weights:
-        ways[f"weight {weight:g}"] = vote(*both, weight=weight)
-    for beam in beams:
+    for k in options.neighbors:
+        ways[f"{k} neighbours"] = vote(*both, neighbors=model.neighbors_, k=k)
+    for weight in options.weights:
+        ways[f"weight {weight:g}"] = vote(*both, **all_three, weight=weight)
+    for beam in options.beams:
         model.tree_.set_params(beam=beam)
-        ways[f"beam {beam}"] = vote(*both)
+        ways[f"beam {beam}"] = vote(*both, **all_three)
     return about | {"scores": {way: metrics.evaluate(Y, labels, KS) for way, (labels, _) in ways.items()}}
 
 
-def _calibration(labels: Any, votes: Any, Y: Any) -> dict[str, float]:
+def _calibration(labels: Any, votes: Any, Y: Any, in_use: tuple[float, float]) -> dict[str, float]:
     """Fit a curve to votes on all labels that are named, and compare the one in use with what came true."""
-    right, said = is_hit(labels, Rows.of(Y)), expit(logits(votes))
+    right, said = is_hit(labels, Rows.of(Y)), expit(logits(votes, in_use))
 
     def surprise(curve: Any) -> float:
-        odds = logits(votes.astype(np.float64), *curve)
+        odds = logits(votes.astype(np.float64), tuple(curve))
         return float(np.logaddexp(0, np.where(right, -odds, odds)).mean())
 
-    slope, shift = minimize(surprise, (SLOPE, SHIFT), method="Nelder-Mead").x
+    slope, shift = minimize(surprise, in_use, method="Nelder-Mead").x
     likely = said > 0.5
     shares = (
         said[:, 0].mean(),
@@ -91,11 +98,12 @@ def _calibration(labels: Any, votes: Any, Y: Any) -> dict[str, float]:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Show a result as two tables, repeats as means.
+    """Show a result as tables, repeats as means.
 
     >>> curve = dict.fromkeys(("slope", "shift", *SHARES), 0.5)
     >>> scores = {"tree alone": {"P@1": 0.5, "P@3": 0.4, "P@5": 0.3}}
-    >>> print(markdown({"runs": [{"data": "a", "scores": scores, "calibration": curve}]}).splitlines()[2])
+    >>> curves = {"calibration of two": curve, "calibration": curve}
+    >>> print(markdown({"runs": [{"data": "a", "scores": scores, **curves}]}).splitlines()[2])
     | tree alone | 50.0 / 40.0 / 30.0 |
     """
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -108,11 +116,12 @@ def markdown(report: dict[str, Any]) -> str:
             for runs in groups.values()
         )
         lines.append(f"| {way} | {' | '.join(cells)} |")
-    lines += ["", f"| data | slope | shift | {' | '.join(SHARES)} |", f"|---|---|---|{'---|' * len(SHARES)}"]
-    for name, runs in groups.items():
-        of = {part: mean(run["calibration"][part] for run in runs) for part in runs[0]["calibration"]}
-        shares = " | ".join(f"{100 * of[part]:.1f} %" for part in SHARES)
-        lines.append(f"| {name} | {of['slope']:.2f} | {of['shift']:.2f} | {shares} |")
+    for curve, title in (("calibration of two", "without neighbours"), ("calibration", "with neighbours")):
+        lines += ["", f"| {title} | slope | shift | {' | '.join(SHARES)} |", f"|---|---|---|{'---|' * len(SHARES)}"]
+        for name, runs in groups.items():
+            of = {part: mean(run[curve][part] for run in runs) for part in runs[0][curve]}
+            shares = " | ".join(f"{100 * of[part]:.1f} %" for part in SHARES)
+            lines.append(f"| {name} | {of['slope']:.2f} | {of['shift']:.2f} | {shares} |")
     about = [setting(report), ""] if "machine" in report else []
     return "\n".join([*about, *lines])
 
@@ -126,6 +135,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, nargs="+", default=[])
     parser.add_argument("--weights", type=_numbers(float), default=[0.25, 0.5, 1, 2])
     parser.add_argument("--beams", type=_numbers(int), default=[10, 20])
+    parser.add_argument("--neighbors", type=_numbers(int), default=[0, 20, 50, 100])
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path)

@@ -63,6 +63,37 @@ void bind_wide_scores(const I64& indptr, const I32& indices, const F32& data, in
   wide_scores(points, wanted.rows(), n_features, wide, wanted.data(), wanted.cols(), scores.data(), threads);
 }
 
+void bind_nearest_points(const I64& indptr, const I32& indices, const F32& data, const I64& index_indptr,
+                         const I32& index_points, const F32& index_weights, int64_t n_others, I32& out_points,
+                         F32& out_products, int threads) {
+  const Matrix<int32_t> nearest(out_points, "out_points");
+  const Matrix<float> products(out_products, "out_products");
+  const Csr points = csr_argument(indptr, indices, data);
+  const Csr index = csr_view(pointers_argument(index_indptr, "index_indptr"), {index_points, "index_points"},
+                             {index_weights, "index_weights"});
+  nearest.require(0, indptr.size() - 1, "rows of the batch");
+  products.require(0, nearest.rows(), "rows of out_points").require(1, nearest.cols(), "columns of out_points");
+  if (nearest.cols() < 1) nearest.fail("must have a column");
+  checked_threads(threads);
+  Released released;
+  nearest_points(points, nearest.rows(), index, n_others, nearest.cols(), nearest.data(), products.data(), threads);
+}
+
+void bind_neighbor_votes(const I64& indptr, const I32& indices, const F32& data, const I64& label_indptr,
+                         const I32& label_ids, const F32& label_weights, int64_t n_labels, const I32& wanted, F32& out,
+                         int threads) {
+  const Matrix<const int32_t> labels(wanted, "wanted");
+  const Matrix<float> votes(out, "out");
+  const Csr neighbors = csr_argument(indptr, indices, data);
+  const Csr of_points = csr_view(pointers_argument(label_indptr, "label_indptr"), {label_ids, "label_ids"},
+                                 {label_weights, "label_weights"});
+  labels.require(0, indptr.size() - 1, "rows of the batch");
+  votes.require(0, labels.rows(), "rows of wanted").require(1, labels.cols(), "columns of wanted");
+  checked_threads(threads);
+  Released released;
+  neighbor_votes(neighbors, labels.rows(), of_points, n_labels, labels.data(), labels.cols(), votes.data(), threads);
+}
+
 }  // namespace
 
 void bind_inference(py::module_& core) {
@@ -75,6 +106,11 @@ void bind_inference(py::module_& core) {
            arg("out_scores"), arg("threads"));
   core.def("wide_scores", &bind_wide_scores, arg("indptr"), arg("indices"), arg("data"), arg("n_features"),
            arg("wide_indptr"), arg("wide_features"), arg("wide_weights"), arg("labels"), arg("out"), arg("threads"));
+  core.def("nearest_points", &bind_nearest_points, arg("indptr"), arg("indices"), arg("data"), arg("index_indptr"),
+           arg("index_points"), arg("index_weights"), arg("n_others"), arg("out_points"), arg("out_products"),
+           arg("threads"));
+  core.def("neighbor_votes", &bind_neighbor_votes, arg("indptr"), arg("indices"), arg("data"), arg("label_indptr"),
+           arg("label_ids"), arg("label_weights"), arg("n_labels"), arg("wanted"), arg("out"), arg("threads"));
 }
 
 }  // namespace sparsenet

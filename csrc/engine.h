@@ -75,4 +75,14 @@ void shortlist(const ShortlistIn& in, int64_t size, int32_t* out_labels, float* 
 void wide_scores(const Csr& points, int64_t n, int64_t n_features, const Csr& wide, const int32_t* labels, int64_t size,
                  float* out, int threads);
 
+// The k of `n_others` points, given by feature, that each point's products with are largest, best first, as far as they
+// are above zero; the rest are point 0, with a product of 0.
+void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t k, int32_t* out_points,
+                    float* out_products, int threads);
+
+// The entries of a product of sparse matrices, neighbors (n, n_others) times labels (n_others, n_labels), that are wanted:
+// `size` labels a row.
+void neighbor_votes(const Csr& neighbors, int64_t n, const Csr& labels, int64_t n_labels, const int32_t* wanted,
+                    int64_t size, float* out, int threads);
+
 }  // namespace sparsenet

@@ -269,6 +269,38 @@ def wide_scores(
 ) -> None:
     """Compute the wide scores (n, c) of chosen `labels` (n, c) for each point; the weights come by label, (L + 1,)."""
 
+def nearest_points(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    index_indptr: I64,
+    index_points: I32,
+    index_weights: F32,
+    n_others: int,
+    out_points: I32,
+    out_products: F32,
+    threads: int,
+) -> None:
+    """Find for each point the k of `n_others` points whose product with it is largest, of those above zero.
+
+    The index (d + 1,), by feature, names the others that hold it, below `n_others`. `out_points` and `out_products`
+    (n, k) are best first, ties to the smaller number; where there are fewer, the rest is point 0 with a product of 0.
+    """
+
+def neighbor_votes(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    label_indptr: I64,
+    label_ids: I32,
+    label_weights: F32,
+    n_labels: int,
+    wanted: I32,
+    out: F32,
+    threads: int,
+) -> None:
+    """Compute the `wanted` entries (n, c) of neighbours (n, m) times labels (m, n_labels), both sparse: `out`."""
+
 # --- hashing: see lsh/ -------------------------------------------------------------------------------------------
 # Symbols: t tables, with a power of two of buckets each; s slots. Codes are integers below the number of buckets.
 

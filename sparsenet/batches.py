@@ -114,6 +114,19 @@ class Rows:
         indptr = self.indptr[begin : end + 1] - first
         return Rows(indptr, self.indices[first:last], self.data[first:last], self.width)
 
+    def strongest(self, most: int, strength: F32) -> Rows:
+        """Cut the rows to their `most` entries of the largest `strength` (nnz,), in the order in which they stand."""
+        lengths = np.diff(self.indptr)
+        long = np.flatnonzero(lengths > most)
+        if not len(long):
+            return self
+        keep = np.ones(len(self.indices), bool)
+        for i in long:
+            row = slice(self.indptr[i], self.indptr[i + 1])
+            keep[row][np.argpartition(strength[row], lengths[i] - most)[: lengths[i] - most]] = False
+        indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, most))))
+        return Rows(indptr, self.indices[keep], self.data[keep], self.width)
+
     def blocks(self, n: int) -> Iterator[Rows]:
         """Yield consecutive blocks of up to `n` points."""
         for begin in range(0, len(self), n):

@@ -56,7 +56,7 @@ class Shortlist:
             raise ValueError("a shortlist is found by the wide path, and this network has none (wide=False)")
         size = min(size, output.n_labels)
         whole = output.wide.inverted()
-        index = _strongest(whole, n_postings)
+        index = whole.strongest(n_postings, whole.data)
         bias = output.bias.value.reshape(-1)
         fallback = np.argpartition(-bias, size - 1)[:size].astype(np.int32)
         return cls(size, index, fallback, len(index.indices) == len(whole.indices), n_postings)
@@ -107,18 +107,3 @@ class Shortlist:
         found, _ = self.topk(network, features, exact.shape[1], threads)
         hits = [np.isin(one, other, assume_unique=True).sum() for one, other in zip(exact, found, strict=True)]
         return float(np.sum(hits) / max(exact.size, 1))
-
-
-def _strongest(inverted: Rows, most: int) -> Rows:
-    """Cut the rows of an inverted index to their `most` largest weights, labels still ascending."""
-    lengths = np.diff(inverted.indptr)
-    long = np.flatnonzero(lengths > most)
-    if not len(long):
-        return inverted
-    keep = np.ones(len(inverted.indices), bool)
-    for feature in long:
-        row = slice(inverted.indptr[feature], inverted.indptr[feature + 1])
-        weakest = np.argpartition(inverted.data[row], lengths[feature] - most)[: lengths[feature] - most]
-        keep[row][weakest] = False
-    indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, most))))
-    return Rows(indptr, inverted.indices[keep], inverted.data[keep], inverted.width)

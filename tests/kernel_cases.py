@@ -207,6 +207,27 @@ def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     yield Call("wide_scores", arguments | {"out": normal(rng, shape.n, 7)}, ("out",))
 
 
+def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    # Whole numbers, as for predict_topk: products that tie, and many that are not above zero.
+    for k in (1, 5, shape.labels + 3):
+        points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, shape.labels, whole, most=60)
+        arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
+        arguments |= dict(zip(("index_indptr", "index_points", "index_weights"), index, strict=True))
+        arguments |= {"n_others": shape.labels}
+        arguments["out_points"] = np.full((shape.n, k), -1, np.int32)
+        arguments["out_products"] = np.full((shape.n, k), np.nan, np.float32)
+        yield Call("nearest_points", arguments, ("out_points", "out_products"))
+
+
+def neighbor_votes(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    n_labels = shape.labels + 1  # there is always one to want
+    neighbors, labels = csr(rng, shape.n, N_FEATURES), csr(rng, N_FEATURES, n_labels, most=60)
+    arguments = dict(zip(("indptr", "indices", "data"), neighbors, strict=True))
+    arguments |= dict(zip(("label_indptr", "label_ids", "label_weights"), labels, strict=True))
+    arguments |= {"n_labels": n_labels, "wanted": rng.integers(0, n_labels, (shape.n, 7)).astype(np.int32)}
+    yield Call("neighbor_votes", arguments | {"out": normal(rng, shape.n, 7)}, ("out",))
+
+
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
     maker.__name__: maker
     for maker in (
@@ -222,6 +243,8 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
         softmax_gradient,
         shortlist,
         wide_scores,
+        nearest_points,
+        neighbor_votes,
         sgd_rows,
         adagrad_rows,
         adam_rows,

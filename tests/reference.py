@@ -346,6 +346,43 @@ def wide_scores(
     return {"out": np.einsum("ncd,nd->nc", weights[labels], points)}
 
 
+def nearest_points(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    index_indptr: Array,
+    index_points: Array,
+    index_weights: Array,
+    n_others: int,
+    out_points: Array,
+) -> Outputs:
+    n_features = len(index_indptr) - 1
+    products = dense_rows(indptr, indices, data, n_features) @ dense_rows(
+        index_indptr, index_points, index_weights, n_others
+    )
+    points, best = np.zeros(out_points.shape, np.int64), np.zeros(out_points.shape)
+    for i, own in enumerate(products):
+        found = np.argsort(-own, kind="stable")
+        found = found[own[found] > 0][: out_points.shape[1]]
+        points[i, : len(found)], best[i, : len(found)] = found, own[found]
+    return {"out_points": points, "out_products": best}
+
+
+def neighbor_votes(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    label_indptr: Array,
+    label_ids: Array,
+    label_weights: Array,
+    n_labels: int,
+    wanted: Array,
+) -> Outputs:
+    neighbors = dense_rows(indptr, indices, data, len(label_indptr) - 1)
+    votes = neighbors @ dense_rows(label_indptr, label_ids, label_weights, n_labels)
+    return {"out": np.take_along_axis(votes, wanted.astype(np.int64), axis=1)}
+
+
 def dense_rows(indptr: Array, indices: Array, data: Array, width: int) -> Array:
     out = np.zeros((len(indptr) - 1, width))
     for row, entries in enumerate(ranges(indptr)):

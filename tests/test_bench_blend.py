@@ -17,15 +17,36 @@ def test_each_way_is_measured(tmp_path, monkeypatch, capsys):
     write_xmc(folder / "test.txt", data.X_test, data.Y_test)
     monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
     monkeypatch.setattr("bench.running.use_cpus", lambda threads: None)  # the tests keep their CPUs
-    arguments = ["--data", str(folder), "--weights", "0,1", "--beams", "10,1000", "--threads", "1"]
+    arguments = [
+        "--data",
+        str(folder),
+        "--weights",
+        "0,1",
+        "--beams",
+        "10,1000",
+        "--neighbors",
+        "0,50",
+        "--threads",
+        "1",
+    ]
     monkeypatch.setattr(sys, "argv", ["blend", *arguments, "--out", str(out)])
     blend.main()
     shown = capsys.readouterr().out
     (run,) = json.loads(out.read_text())["runs"]
-    assert [*run["scores"]] == ["tree alone", "network alone", "weight 0", "weight 1", "beam 10", "beam 1000"]
-    assert run["scores"]["weight 1"] == run["scores"]["beam 10"], "the default in both"
+    ways = [
+        "tree alone",
+        "network alone",
+        "0 neighbours",
+        "50 neighbours",
+        "weight 0",
+        "weight 1",
+        "beam 10",
+        "beam 1000",
+    ]
+    assert [*run["scores"]] == ways
+    assert run["scores"]["weight 1"] == run["scores"]["beam 10"] == run["scores"]["50 neighbours"], "the default in all"
     assert all(scores["P@1"] > 0.2 for scores in run["scores"].values())
-    assert run["calibration"]["slope"] > 0
+    assert run["calibration"]["slope"] > 0 < run["calibration of two"]["slope"]
     assert run["calibration"]["best: right"] == pytest.approx(run["scores"]["weight 1"]["P@1"])
     assert "| weight 1 | " in shown
 

@@ -20,7 +20,7 @@ from sparsenet import (
     TreeClassifier,
     kernels,
 )
-from sparsenet.blend import voting
+from sparsenet.blend import neighbors, voting
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.storage import load, save
 
@@ -100,7 +100,7 @@ def test_both_learn_what_they_would_alone():
 @pytest.mark.parametrize("weight", [0, 1, 2.5])
 def test_a_vote_is_what_both_say(model, weight):
     points = model._features(NOISY[:50])
-    labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, weight)
+    labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, weight=weight)
     z = model.network_.decision_function(as_matrix(points)).astype(np.float64)
     named, p = clone(model.tree_).set_params(beam=20)._adopt(model.tree_._fitted)._best(points, 20)
     assert np.array_equal(np.sort(labels, axis=1), np.sort(named, axis=1))
@@ -113,7 +113,7 @@ def test_a_vote_is_what_both_say(model, weight):
 
 def test_all_labels_named_and_no_weight_is_the_network_alone(model):
     points = model._features(NOISY)
-    labels, _ = voting.vote(model.network_, model.tree_, points, 600, 1, 0)
+    labels, _ = voting.vote(model.network_, model.tree_, points, 600, 1, weight=0)
     best, _ = model.network_.topk_numbers(as_matrix(points), 5)
     np.testing.assert_array_equal(labels[:, :5], best)
 
@@ -146,12 +146,141 @@ class Bent(BinaryCrossEntropy):
 def test_probabilities_of_the_network_are_those_of_its_loss(loss):
     model = blend(network=ExtremeClassifier(**SMALL, loss=loss)).fit(X, ONE_EACH)
     assert model.score(X, ONE_EACH) > 0.9
-    labels, votes = voting.vote(model.network_, model.tree_, model._features(X[:9]), 20, 1, 0)
+    labels, votes = voting.vote(model.network_, model.tree_, model._features(X[:9]), 20, 1, weight=0)
     names, p = model.network_.topk_numbers(as_matrix(model._features(X[:9])), 38)
     expected = np.empty_like(p)
     np.put_along_axis(expected, names.astype(int), p, axis=1)
     found = np.take_along_axis(expected, labels.astype(int), axis=1)
     np.testing.assert_allclose(np.exp(votes), found, rtol=2e-3, atol=1e-6)
+
+
+# --- neighbours ---
+
+
+def cosines(features, rows, rarity):
+    """Weigh features by the power of what is the inverse of their frequency, and compare rows with all points."""
+    features, rows = features.toarray().astype(float), rows.toarray().astype(float)
+    weights = np.log1p(len(features) / np.maximum((features != 0).sum(axis=0), 1)) ** rarity
+    features, rows = features * weights, rows * weights
+    lengths = np.linalg.norm(features, axis=1)
+    return rows @ features.T / np.maximum(lengths, 1e-30) / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_neighbours_vote_as_they_are_near(model):
+    neighbors, asked = model.neighbors_, NOISY[:40]
+    labels = np.random.default_rng(0).integers(0, 600, (40, 25)).astype(np.int32)
+    found = neighbors.shares(model._features(asked), labels, 10, 1)
+    near = cosines(NOISY, asked, neighbors.rarity)
+    for i, own in enumerate(near):
+        best = np.argsort(-own, kind="stable")[:10]
+        shares = np.maximum(own[best], 0) ** neighbors.power
+        of = shares @ NOISY_Y[best] / shares.sum()
+        np.testing.assert_allclose(found[i], of[labels[i]], atol=1e-5)
+    whole = neighbors.shares(model._features(asked), np.tile(np.arange(600, dtype=np.int32), (40, 1)), 10, 1)
+    np.testing.assert_allclose(whole.sum(axis=1), 2, rtol=1e-5, err_msg="all points have two labels")
+
+
+@pytest.mark.parametrize("k", [1, 20])
+def test_a_vote_with_neighbours_is_what_all_three_say(model, k):
+    points = model._features(NOISY[:50])
+    labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, neighbors=model.neighbors_, k=k)
+    of_two, own = voting.vote(model.network_, model.tree_, points, 20, 1)
+    of_network, logs = voting.vote(model.network_, model.tree_, points, 20, 1, weight=0)
+    shares = model.neighbors_.shares(points, labels, k, 1)
+    for i in range(50):
+        two = dict(zip(of_two[i].tolist(), own[i].tolist(), strict=True))
+        p = dict(zip(of_network[i].tolist(), np.exp(logs[i]).tolist(), strict=True))
+        for label, share, found in zip(labels[i].tolist(), shares[i], votes[i], strict=True):
+            expected = two[label] + 4 * (np.sqrt(share + 0.2 * p[label]) - np.sqrt(1.2))
+            assert found == pytest.approx(expected, rel=1e-3, abs=3e-3)
+    assert np.all(np.diff(votes, axis=1) <= 0)
+
+
+def test_neighbours_know_what_no_sum_of_features_tells():
+    """Six hundred kinds of points, each of which has any of eight labels: no line parts them."""
+    rng = np.random.default_rng(0)
+    kinds, of_kind = rng.random((600, 60)) < 0.15, rng.integers(0, 8, 600)
+
+    def some(n):
+        kind = rng.integers(0, 600, n)
+        points = kinds[kind] ^ (rng.random((n, 60)) < 0.02)
+        return sparse.csr_array(points.astype(np.float32)), of_kind[kind]
+
+    (points, labels), (asked, truth) = some(4000), some(1000)
+    network = ExtremeClassifier(hidden=8, epochs=5)
+    with_them = blend(network=network).fit(points, labels)
+    without = blend(network=network, n_neighbors=0).fit(points, labels)
+    assert with_them.score(asked, truth) > without.score(asked, truth) + 0.05
+
+
+def test_what_counts_is_learnt():
+    """What few points have tells all, or nothing: which of both, a sample of the points tells."""
+    rng = np.random.default_rng(0)
+    n, common = 1500, 20
+    rare = 100 + rng.integers(0, 300, n)
+    frequent = rng.integers(0, common, (n, 5))
+    X = sparse.csr_array((np.ones(6 * n), (np.repeat(np.arange(n), 6), np.column_stack((frequent, rare)).ravel())))
+    by_rare = blend(network=ExtremeClassifier(hidden=8, epochs=2)).fit(X, rare).neighbors_
+    assert by_rare.rarity == 1
+    by_most = blend(network=ExtremeClassifier(hidden=8, epochs=2)).fit(X, frequent.sum(axis=1) // 10).neighbors_
+    assert by_most.rarity == 0
+
+
+def test_a_sample_is_answered_by_others_alone(monkeypatch):
+    """Points of no neighbour but themselves would be answered right by any weights."""
+    alone = sparse.csr_array(np.eye(50, dtype=np.float32))
+    asked = []
+    ranked = neighbors._ranked
+    monkeypatch.setattr(neighbors, "_ranked", lambda voters, *rest: asked.append(voters) or ranked(voters, *rest))
+    blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(alone, np.arange(50))
+    assert asked
+    assert all(np.all(voters.data == 0) for voters in asked)
+
+
+def test_frequent_features_name_their_strongest_points(monkeypatch):
+    monkeypatch.setattr(neighbors, "MOST_POINTS", 30)
+    rng = np.random.default_rng(0)
+    features = rng.random((200, 5)) + 0.1
+    features[np.arange(100), 4] = 0
+    found = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(
+        sparse.csr_array(features), rng.integers(0, 4, 200)
+    )
+    index = found.neighbors_.index
+    assert np.diff(index.indptr).tolist() == [30] * 5
+    weighed = features * np.log1p(200 / (features != 0).sum(axis=0)) ** found.neighbors_.rarity
+    weighed /= np.linalg.norm(weighed, axis=1, keepdims=True)
+    for feature in range(5):
+        own = slice(index.indptr[feature], index.indptr[feature + 1])
+        assert set(index.indices[own]) == set(np.argsort(-weighed[:, feature])[:30])
+
+
+def test_no_neighbours_and_no_training_points_in_the_model(tmp_path):
+    model = blend(n_neighbors=0).fit(X, Y)
+    assert model.neighbors_ is None
+    model.save(tmp_path / "model")
+    arrays, _ = load(tmp_path / "model")
+    assert not [name for name in arrays if name.startswith("neighbors")]
+    copy = BlendClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match="n_neighbors is 5, and this model does not hold its training points"):
+        model.set_params(n_neighbors=5).topk(X, 3)
+
+
+def test_neighbours_can_be_set_on_a_fitted_model(model):
+    expected = voting.vote(model.network_, model.tree_, model._features(NOISY[:30]), 32, 1)[0]
+    try:
+        np.testing.assert_array_equal(model.set_params(n_neighbors=0).topk_numbers(NOISY[:30], 32)[0], expected)
+        assert not np.array_equal(model.set_params(n_neighbors=7).topk_numbers(NOISY[:30], 32)[0], expected)
+    finally:
+        model.set_params(n_neighbors=50)
+
+
+def test_enormous_values_have_neighbours_that_are_numbers():
+    table = np.random.default_rng(0).normal(size=(300, 4))
+    model = blend(network=ExtremeClassifier(hidden=8, epochs=2), normalize="none").fit(table, table[:, 0] > 0)
+    for scale in (1e-30, 1, 1e15):
+        shares = model.neighbors_.shares(model._features(table * scale), np.zeros((300, 1), np.int32), 9, 1)
+        assert np.isfinite(shares).all()
 
 
 # --- answers ---
@@ -201,7 +330,7 @@ def test_labels_of_no_point_come_last():
     labels, p = model.topk_numbers(X, 45)
     np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
     assert p[:, 40:].max() == 0
-    labels, _ = voting.vote(model.network_, model.tree_, model._features(X), 45, 1, 0)
+    labels, _ = voting.vote(model.network_, model.tree_, model._features(X), 45, 1, weight=0)
     np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
     assert (model.predict(X)[:, [0, 1, 2, 43, 44]] == 0).all()
 
@@ -302,6 +431,8 @@ def test_columns_of_a_table_are_standardised():
     ("parameters", "message"),
     [
         ({"candidates": 0}, "candidates must be"),
+        ({"n_neighbors": -1}, "n_neighbors must be"),
+        ({"n_neighbors": 2.5}, "n_neighbors must be"),
         ({"network": TreeClassifier()}, r"network must be None or an instance such as ExtremeClassifier\(\), got Tree"),
         ({"network": ExtremeClassifier}, r"an instance such as ExtremeClassifier\(\), got <class"),
         ({"tree": "deep"}, r"tree must be None or an instance such as TreeClassifier\(\), got 'deep'"),
@@ -422,6 +553,7 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
     arrays, metadata = load(tmp_path / "model")
     counts = arrays["tree.counts"].copy()
     counts[0] += 1
+    index = arrays["neighbors.index.indices"]
     for changed, about, message in [
         ({"tree.counts": counts}, {}, "the TreeClassifier has learnt other labels than the model counts"),
         ({"counts": counts}, {}, "counts must hold how often the tree has learnt each of 600 labels"),
@@ -437,6 +569,20 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
         ({}, {"parameters": {**metadata["parameters"], "normalize": 3}}, "normalize"),
         ({}, {"parameters": {**metadata["parameters"], "verbose": "much"}}, "verbose"),
         ({}, {"parameters": {**metadata["parameters"], "random_state": "x"}}, "random_state"),
+        ({"neighbors.index.indices": index + np.int32(5000)}, {}, "beyond the 3000 columns"),
+        (
+            {"neighbors.index.indices": index.astype(np.int64)},
+            {},
+            "row pointers of the points of the neighbours do not",
+        ),
+        ({"neighbors.labels.indices": np.full_like(arrays["neighbors.labels.indices"], 600)}, {}, "the 600 columns"),
+        (
+            {"neighbors.labels.indices": arrays["neighbors.labels.indices"][1:]},
+            {},
+            "labels of the neighbours do not fit",
+        ),
+        ({"neighbors.weights": arrays["neighbors.weights"][1:]}, {}, "none of points of 601 features"),
+        ({}, {"neighbors": {"rarity": 1, "power": -1}}, "power"),
         ({}, {"n_points": -1}, "n_points"),
         ({}, {"named_features": True}, "features"),
     ]:

@@ -38,6 +38,7 @@ def model(folder: Path) -> Path:
 
 def test_settings_go_to_whom_they_concern(folder: Path, tmp_path: Path) -> None:
     options = (*SMALL, "--cost", 2, "--seed", 7, "--threads", 1, "--negatives", 9)
+    options += ("--beam", 7, "--candidates", 20, "--neighbors", 11)
     summary = train(folder / "train.txt", tmp_path / "m", *options)
     assert (summary["points"], summary["features"], summary["labels"]) == (600, N_FEATURES, N_LABELS)
     assert (summary["epochs"], summary["threads"], summary["saved"], summary["interrupted"]) == (8, 1, True, False)
@@ -46,6 +47,7 @@ def test_settings_go_to_whom_they_concern(folder: Path, tmp_path: Path) -> None:
     assert (found.random_state, found.n_jobs, found.tree.cost) == (7, 1, 2.0)
     assert (found.network.hidden, found.network.epochs, found.network.n_negatives) == (16, 8, 9)
     assert (found.tree_.cost, found.network_.n_iter_) == (2.0, 8)
+    assert (found.tree.beam, found.candidates, found.n_neighbors) == (7, 20, 11)
 
 
 def test_without_settings_both_are_by_their_defaults(folder: Path, tmp_path: Path) -> None:
@@ -90,6 +92,7 @@ def test_info(model: Path) -> None:
     in_tree = sum(level.weights.size + level.bias.size for level in fitted.tree_._fitted.levels)
     assert found["weights"] == in_tree + sum(p.value.size for p in fitted.network_.network_.parameters())
     assert found["chosen"]["epochs"] == 8
+    assert found["chosen"]["neighbors"].keys() == {"rarity", "power"}
     assert found["settings"]["network__hidden"] == 16
     lines = run("info", model).stdout.splitlines()
     assert lines[-1].split(maxsplit=1)[1] == (

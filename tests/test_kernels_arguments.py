@@ -43,6 +43,8 @@ FREE_LENGTH = {
     "predict_topk": {"wide_indptr"},
     "shortlist": {"index_indptr", "bias", "fallback"},
     "wide_scores": {"wide_indptr"},
+    "nearest_points": {"index_indptr"},
+    "neighbor_votes": {"label_indptr"},
 }
 
 # The tiles whose number of columns no other argument tells.

@@ -69,9 +69,11 @@ class TestTrain:
         assert lines[3].startswith(f"{tmp_path / 'm'}: ")
 
     def test_settings_are_passed_on(self, folder: Path, tmp_path: Path) -> None:
-        train(folder / "train.txt", tmp_path / "m", "--cost", 2, "--epochs", 3, "--seed", 7, "--threads", 1)
+        train(
+            folder / "train.txt", tmp_path / "m", "--cost", 2, "--epochs", 3, "--beam", 4, "--seed", 7, "--threads", 1
+        )
         found = TreeClassifier.load(tmp_path / "m")
-        assert (found.cost, found.epochs, found.random_state, found.n_jobs) == (2.0, 3, 7, 1)
+        assert (found.cost, found.epochs, found.beam, found.random_state, found.n_jobs) == (2.0, 3, 4, 7, 1)
 
     def test_valid_is_measured_as_evaluate_does(self, folder: Path, tmp_path: Path) -> None:
         found = train(folder / "train.txt", tmp_path / "m", "--valid", folder / "test.txt")["validation"]
@@ -207,6 +209,12 @@ class TestRefused:
         (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
         said = refused("train", tmp_path / "texts.csv", *model, "tree")
         assert "--method: a tree is for sparse points, these are texts" in said
+
+    def test_what_only_blends_have(self, folder: Path, tmp_path: Path) -> None:
+        said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--neighbors", 1)
+        assert "--neighbors: a network has none: it is for --method blend" in said
+        said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", "--candidates", 1)
+        assert "--candidates: a tree has none: it is for --method blend" in said
 
     def test_a_cost_is_none_of_networks(self, folder: Path, tmp_path: Path) -> None:
         said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--cost", 1)

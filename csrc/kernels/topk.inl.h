@@ -1,8 +1,9 @@
 // Selection of the few best out of very many scores.
 
 int64_t above(const float* scores, int64_t n, float threshold, int32_t* positions) {
-  // Nearly every block of scores holds nothing of interest: look at 64 at a time, then at each. Whether any is above is
-  // an OR of flags, which the compiler makes vectors of; of a maximum it would not, for fear of NaN.
+  // Most blocks of scores hold nothing of interest, and most others little: look at 64 at a time, then gather a bit for
+  // each and go from one that is set to the next. Whether any is above is an OR of flags, which the compiler makes
+  // vectors of; of a maximum it would not, for fear of NaN.
   constexpr int64_t kBlock = 64;
   int64_t found = 0;
   int64_t i = 0;
@@ -10,8 +11,9 @@ int64_t above(const float* scores, int64_t n, float threshold, int32_t* position
     int32_t any = 0;
     for (int64_t j = 0; j < kBlock; ++j) any |= scores[i + j] > threshold;
     if (!any) continue;
-    for (int64_t j = i; j < i + kBlock; ++j)
-      if (scores[j] > threshold) positions[found++] = static_cast<int32_t>(j);
+    uint64_t flags = 0;
+    for (int64_t j = 0; j < kBlock; ++j) flags |= static_cast<uint64_t>(scores[i + j] > threshold) << j;
+    for (; flags != 0; flags &= flags - 1) positions[found++] = static_cast<int32_t>(i + __builtin_ctzll(flags));
   }
   for (; i < n; ++i)
     if (scores[i] > threshold) positions[found++] = static_cast<int32_t>(i);

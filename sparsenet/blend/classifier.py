@@ -1,4 +1,4 @@
-"""The scikit-learn face of a network and a tree that decide together: `BlendClassifier`."""
+"""The scikit-learn face of a network, a tree and neighbours that decide together: `BlendClassifier`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from sparsenet._validation import boolean, check_features, choice, integer, n_jo
 from sparsenet.batches import Rows
 from sparsenet.blend import persistence
 from sparsenet.blend.fitted import Fitted
+from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.persistence import OF_THE_WHOLE, PARTS
-from sparsenet.blend.voting import logits, vote
+from sparsenet.blend.voting import OF_THREE, OF_TWO, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
@@ -35,12 +36,13 @@ Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
 class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Classify into a few to millions of labels by a network and a tree together.
+    """Classify into a few to millions of labels by a network, a tree and the nearest training points together.
 
-    A `TreeClassifier` names the labels that come into question for a point, an `ExtremeClassifier` scores these, and
-    what both make of a label decides. They err in different places: on sparse points of many labels they are together
-    more accurate than either. Training takes as long as both of them. No point is scored against all labels, except
-    under ``loss="softmax"``: an answer takes two to four times as long as the tree's, however many labels there are.
+    A `TreeClassifier` names the labels that come into question for a point, an `ExtremeClassifier` scores these, the
+    training points most like it are looked up, and what all make of a label decides. They err in different places: on
+    sparse points of many labels they are together more accurate than any of them. Training takes as long as network
+    and tree do. No point is scored against all labels, except under ``loss="softmax"``: an answer takes four to six
+    times as long as the tree's, however many labels there are.
 
     Parameters
     ----------
@@ -54,6 +56,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     candidates : int
         How many labels the tree names for each point; as many as are asked for, if those are more. It can be set on a
         fitted classifier.
+    n_neighbors : int
+        How many of the training points that are most like a point have a vote. 0: none, and the model does not hold the
+        training points, as it does otherwise: those who may not see the data should not be given such a model either.
+        On a fitted classifier that holds them it can be set.
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
@@ -71,6 +77,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         Fitted; its labels are positions in `classes_`, and its points are scaled.
     tree_ : TreeClassifier
         Likewise.
+    neighbors_ : Neighbors or None
+        The training points and their labels, and how they are compared: features count by the power `rarity` of their
+        inverse frequency, and a point by the power `power` of its cosine. Both answer a sample of the training points
+        best, each by the others.
     classes_ : ndarray of shape (n_labels,)
         The labels, ascending; column numbers if y was an indicator.
     n_features_in_ : int
@@ -98,6 +108,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         network: ExtremeClassifier | None = None,
         tree: TreeClassifier | None = None,
         candidates: int = 32,
+        n_neighbors: int = 50,
         normalize: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -106,6 +117,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self.network = network
         self.tree = tree
         self.candidates = candidates
+        self.n_neighbors = n_neighbors
         self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -120,7 +132,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return model
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train the tree, then the network, on X and y from the start.
+        """Remember the points, train the tree, then the network, on X and y from the start.
 
         Ctrl-C while the network is trained stops within a second: the classifier is then fitted with what was learnt,
         and KeyboardInterrupt goes on. Sooner, it leaves the classifier as it was.
@@ -142,7 +154,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             given = as_matrix(points), as_matrix(labels)
             tree.fit(*given)
-            fitted = Fitted(network, tree, target, scaling, tree.label_counts_, tree.n_points_)
+            neighbors = None
+            if self.n_neighbors > 0:
+                neighbors = Neighbors.learn(points, labels, self.n_neighbors, seed=seed, threads=self._threads())
+            fitted = Fitted(network, tree, neighbors, target, scaling, tree.label_counts_, tree.n_points_)
             try:
                 network.fit(*given)
             except KeyboardInterrupt:
@@ -183,12 +198,22 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _check(self) -> str:
         """Check the parameters that are not a part's; return how points are scaled."""
         integer("candidates", self.candidates, 1)
+        integer("n_neighbors", self.n_neighbors, 0)
         optional(switch, "verbose", self.verbose)
         n_jobs(self.n_jobs)
         return choice("normalize", self.normalize, CHOICES)
 
     def _candidates(self) -> int:
         return min(integer("candidates", self.candidates, 1), len(self.classes_))
+
+    def _neighbors(self) -> tuple[Neighbors | None, int]:
+        """Return the points that are looked up, and how many of them have a vote."""
+        k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
+        if k > 0 and neighbors is None:
+            raise ValueError(
+                f"n_neighbors is {k}, and this model does not hold its training points: fit it so, or set 0"
+            )
+        return (neighbors if k > 0 else None), k
 
     def _part(self, name: str, kind: type[Part], seed: int) -> Part:
         """Return a classifier like the one that was given, or one by defaults, to be trained on scaled points."""
@@ -217,15 +242,18 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
 
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
         """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
-        done = 0
+        done, (neighbors, k) = 0, self._neighbors()
+        curve = OF_TWO if neighbors is None else OF_THREE
         for block in features.blocks(max(1, VOTES_AT_A_TIME // n)):
             own = slice(done, done + len(block))
-            labels, votes = vote(self._fitted.network, self._fitted.tree, block, n, self._threads())
-            yield own, labels, logits(votes)
+            parts = self._fitted.network, self._fitted.tree
+            labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k)
+            yield own, labels, logits(votes, curve)
             done = own.stop
 
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted
-        self.network_, self.tree_, self.classes_ = fitted.network, fitted.tree, fitted.target.classes
+        self.network_, self.tree_, self.neighbors_ = fitted.network, fitted.tree, fitted.neighbors
+        self.classes_ = fitted.target.classes
         self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
         return self

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.blend.neighbors import Neighbors
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.targets import Target
@@ -15,10 +16,11 @@ from sparsenet.tree import TreeClassifier
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Both classifiers, fitted on scaled points and an indicator of labels, and what makes these of X and y."""
+    """The parts, fitted on scaled points and an indicator of labels, and what makes these of X and y."""
 
     network: ExtremeClassifier
     tree: TreeClassifier
+    neighbors: Neighbors | None
     target: Target
     scaling: Scaling
     label_counts: NDArray[np.int64]

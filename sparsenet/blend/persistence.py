@@ -1,4 +1,4 @@
-"""A fitted blend as arrays and JSON, and back: those of its network and of its tree, side by side."""
+"""A fitted blend as arrays and JSON, and back: those of its parts, side by side."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 
-from sparsenet._validation import integer
+from sparsenet._validation import integer, real
+from sparsenet.batches import Rows
 from sparsenet.blend.fitted import Fitted
+from sparsenet.blend.neighbors import Neighbors
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as networks
 from sparsenet.estimators.fitting import run_seed
@@ -54,6 +57,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     arrays: Arrays = {
         **pack_part("network", network),
         **pack_part("tree", tree),
+        **pack_part("neighbors", _pack_neighbors(fitted.neighbors, small=small)),
         "counts": fitted.label_counts,
         **labels,
         **pack_scaling(fitted.scaling),
@@ -66,6 +70,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "n_points": fitted.n_points,
         "network": about_network,
         "tree": about_tree,
+        "neighbors": fitted.neighbors and {"rarity": fitted.neighbors.rarity, "power": fitted.neighbors.power},
         "target": about_target,
         "scaling": fitted.scaling.kind,
         "named_features": hasattr(model, "feature_names_in_"),
@@ -91,13 +96,54 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         raise ModelError(f"counts must hold how often the tree has learnt each of {len(target.classes)} labels")
     parts = {"network": network, "tree": tree}
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
+    neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], n_features, len(counts))
     model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()}, **given)
     model._check()
     run_seed(model.random_state)
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    return model._adopt(Fitted(network, tree, target, scaling, counts, n_points))
+    return model._adopt(Fitted(network, tree, neighbors, target, scaling, counts, n_points))
+
+
+def _pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:
+    """Return the points by feature and their labels; if `small`, by numbers of 16 bits where that is enough."""
+    if neighbors is None:
+        return {}
+    index, labels = neighbors.index, neighbors.labels
+    few = small and index.width <= np.iinfo(np.uint16).max + 1
+    return {
+        "index.indptr": index.indptr,
+        "index.indices": index.indices.astype(np.uint16) if few else index.indices,
+        "index.data": index.data.astype(np.float16) if small else index.data,
+        "labels.indptr": labels.indptr,
+        "labels.indices": labels.indices,
+        "weights": neighbors.weights,
+    }
+
+
+def _unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, n_features: int, n_labels: int) -> Neighbors | None:
+    if about is None:
+        return None
+    values, weights = arrays["index.data"].astype(np.float32), arrays["weights"]
+    n_points = len(arrays["labels.indptr"]) - 1
+    points = arrays["index.indices"]
+    points = points.astype(np.int32) if points.dtype == np.uint16 else points
+    index = _rows("points", arrays["index.indptr"], points, values, n_points)
+    ones = np.ones(len(arrays["labels.indices"]), np.float32)
+    labels = _rows("labels", arrays["labels.indptr"], arrays["labels.indices"], ones, n_labels)
+    if len(index) != n_features or weights.shape != (n_features,) or weights.dtype != np.float32 or weights.min() < 0:
+        raise ModelError(f"the neighbours are none of points of {n_features} features")
+    rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
+    return Neighbors(index, labels, weights, rarity, power)
+
+
+def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:
+    """Return rows whose every number has been looked at: kernels follow them unasked."""
+    fits = indptr.ndim == 1 and len(indptr) and indptr[-1] == len(indices) == len(data)
+    if not fits or indptr.dtype != np.int64 or indices.dtype != np.int32:
+        raise ModelError(f"the row pointers of the {what} of the neighbours do not fit")
+    return Rows.of(csr_array((data, indices, indptr), shape=(len(indptr) - 1, width)))
 
 
 def _check_part(part: ExtremeClassifier | TreeClassifier, n_features: int, counts: NDArray[Any]) -> None:

@@ -100,7 +100,7 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
         "weights": network["weights"] + tree["weights"],
         "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
         "points": whole.n_points_,
-        "chosen": network["chosen"] | {"normalize": metadata["scaling"]},
+        "chosen": network["chosen"] | {"normalize": metadata["scaling"], "neighbors": metadata["neighbors"]},
     }
 
 

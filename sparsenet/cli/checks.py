@@ -18,8 +18,8 @@ NETWORK = {
 }
 SETTINGS = {
     "network": NETWORK,
-    "blend": {*(NETWORK - {"patience"}), "cost"},
-    "tree": {"epochs", "cost", "n_jobs"},
+    "blend": {*(NETWORK - {"patience"}), "cost", "beam", "candidates", "n_neighbors"},
+    "tree": {"epochs", "cost", "beam", "n_jobs"},
     "texts": {
         *("epochs", "cost", "time_budget", "memory_limit", "n_jobs"),
         *("word_ngrams", "char_ngrams", "class_weight", "method", "validation_fraction"),
@@ -101,8 +101,11 @@ def _why_not(kind: str, name: str) -> str:
         return "a model of texts has none: leave it out"
     if name in SETTINGS["network"]:
         return f"a {kind} has none: leave it out"
+    others = [method for method in ("tree", "blend") if name in SETTINGS[method]]
+    if name not in SETTINGS["texts"]:
+        return f"a {kind} has none: it is for --method {' or '.join(others)}"
     why = "is for texts, these are sparse points"
-    return f"{why}, which have it with --method tree or blend" if name in SETTINGS["tree"] else why
+    return f"{why}, which have it with --method {' or '.join(others)}" if others else why
 
 
 def method_of_points(method: str | None) -> str:

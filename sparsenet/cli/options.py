@@ -173,7 +173,7 @@ Checkpoint = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")]
 Compact = Annotated[bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]
 
-# --- of train alone, for texts; two of them for trees and blends too ---
+# --- of train alone, for texts, trees and blends ---
 
 Cost = Annotated[
     float | None,
@@ -182,6 +182,23 @@ Cost = Annotated[
         max=1e6,
         help="Of texts and trees: of an error, lower for noisy labels.",
         show_default="1; of a tree, 0.5",
+    ),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(min=1, max=checks.MOST, help="Of trees and blends: nodes followed for a point.", show_default="10"),
+]
+Candidates = Annotated[
+    int | None,
+    typer.Option(min=1, max=checks.MOST, help="Of blends: labels the tree names for a point.", show_default="32"),
+]
+Neighbors = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=checks.MOST,
+        help="Of blends: training points that have a vote; 0, and the model does not hold them.",
+        show_default="50",
     ),
 ]
 WordNgrams = Annotated[
@@ -203,7 +220,7 @@ ClassWeight = Annotated[
 Method = Annotated[
     Literal["auto", "linear", "network", "tree", "blend"] | None,
     typer.Option(
-        help="What learns: texts, auto, linear or network; points, network, tree, or both in a blend.",
+        help="What learns: texts, auto, linear or network; points, network, tree, or both and neighbours in a blend.",
         show_default="of texts, by how many labels and texts there are; of points, network",
     ),
 ]

@@ -27,11 +27,14 @@ def tree(parameters: Mapping[str, Any]) -> TreeClassifier:
 
 
 def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
-    """Make a blend of the settings that were given: those of errors are the tree's, all others the network's."""
-    shared = {name: value for name, value in parameters.items() if name in OF_THE_WHOLE}
-    own = {name: value for name, value in parameters.items() if name not in (*OF_THE_WHOLE, "cost")}
-    trees = TreeClassifier(cost=parameters["cost"]) if "cost" in parameters else None
-    return BlendClassifier(network=ExtremeClassifier(**own) if own else None, tree=trees, **shared)
+    """Make a blend of the settings that were given: to the tree what only it has, to the network what is left."""
+    of_whole, of_tree = (*OF_THE_WHOLE, "candidates", "n_neighbors"), ("cost", "beam")
+    whole = {name: value for name, value in parameters.items() if name in of_whole}
+    trees = {name: value for name, value in parameters.items() if name in of_tree}
+    own = {name: value for name, value in parameters.items() if name not in (*of_whole, *of_tree)}
+    return BlendClassifier(
+        network=ExtremeClassifier(**own) if own else None, tree=TreeClassifier(**trees) if trees else None, **whole
+    )
 
 
 def train(

@@ -13,6 +13,7 @@ from sparsenet.kernels._numba_lsh import (
     lsh_query_shared,
 )
 from sparsenet.kernels._numba_matmul import matmul
+from sparsenet.kernels._numba_neighbors import nearest_points, neighbor_votes
 from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
 from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_xmc
 from sparsenet.kernels._numba_scorer import TextScorer, text_points
@@ -41,6 +42,8 @@ __all__ = [
     "lsh_query_each",
     "lsh_query_shared",
     "matmul",
+    "nearest_points",
+    "neighbor_votes",
     "pair_dot",
     "parse_svmlight",
     "parse_xmc",

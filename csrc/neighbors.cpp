@@ -1,0 +1,79 @@
+// The training points that are like a point, and what their labels say of it.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "engine.h"
+#include "running.h"
+#include "threads.h"
+
+namespace sparsenet {
+namespace {
+
+constexpr int64_t kBlock = 1024;  // products looked through at a time
+constexpr int64_t kGrain = 8;     // points of a task
+
+// Numbers that are zero between one point and the next.
+float* zeros(std::vector<float>& room, int64_t count) {
+  if (static_cast<int64_t>(room.size()) < count) room.resize(static_cast<size_t>(count));
+  return room.data();
+}
+
+void add_row(const Csr& rows, int64_t row, float x, float* sums) {
+  for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) sums[rows.indices[j]] += x * rows.data[j];
+}
+
+// Moves the best of the products above zero to `best`, and leaves zeros.
+void take_best(float* products, int64_t count, Running& best) {
+  int32_t positions[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t block = std::min(kBlock, count - begin);
+    const int64_t found = kernels().above(products + begin, block, std::max(best.threshold(), 0.0f), positions);
+    for (int64_t f = 0; f < found; ++f)
+      best.add({products[begin + positions[f]], static_cast<int32_t>(begin + positions[f])});
+    std::memset(products + begin, 0, static_cast<size_t>(block) * sizeof(float));
+  }
+  best.cut();
+}
+
+}  // namespace
+
+void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t k, int32_t* out_points,
+                    float* out_products, int threads) {
+  parallel_blocks(n, kGrain, threads, [&](int64_t first, int64_t last) {
+    static thread_local std::vector<float> room;
+    static thread_local Running running;
+    float* products = zeros(room, n_others);
+    Running& best = running;
+    for (int64_t i = first; i < last; ++i) {
+      for (int64_t j = points.indptr[i]; j < points.indptr[i + 1]; ++j)
+        add_row(index, points.indices[j], points.data[j], products);
+      best.reset(k);
+      take_best(products, n_others, best);
+      std::sort(best.entries().begin(), best.entries().end(), better);
+      best.entries().resize(static_cast<size_t>(k), Best{0.0f, 0});
+      for (int64_t c = 0; c < k; ++c) {
+        out_points[i * k + c] = best.entries()[static_cast<size_t>(c)].label;
+        out_products[i * k + c] = best.entries()[static_cast<size_t>(c)].score;
+      }
+    }
+  });
+}
+
+void neighbor_votes(const Csr& neighbors, int64_t n, const Csr& labels, int64_t n_labels, const int32_t* wanted,
+                    int64_t size, float* out, int threads) {
+  parallel_blocks(n, kGrain, threads, [&](int64_t first, int64_t last) {
+    static thread_local std::vector<float> room;
+    float* sums = zeros(room, n_labels);
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t from = neighbors.indptr[i], to = neighbors.indptr[i + 1];
+      for (int64_t j = from; j < to; ++j) add_row(labels, neighbors.indices[j], neighbors.data[j], sums);
+      for (int64_t c = i * size; c < (i + 1) * size; ++c) out[c] = sums[wanted[c]];
+      for (int64_t j = from; j < to; ++j)
+        for (int64_t l = labels.indptr[neighbors.indices[j]]; l < labels.indptr[neighbors.indices[j] + 1]; ++l)
+          sums[labels.indices[l]] = 0.0f;
+    }
+  });
+}
+
+}  // namespace sparsenet
