@@ -169,15 +169,19 @@ def cosines(features, rows, rarity):
 def test_neighbours_vote_as_they_are_near(model):
     neighbors, asked = model.neighbors_, NOISY[:40]
     labels = np.random.default_rng(0).integers(0, 600, (40, 25)).astype(np.int32)
-    found = neighbors.shares(model._features(asked), labels, 10, 1)
+    voters = neighbors.voters(model._features(asked), 10, 1)
+    found = neighbors.shares(voters, labels, 1)
     near = cosines(NOISY, asked, neighbors.rarity)
     for i, own in enumerate(near):
         best = np.argsort(-own, kind="stable")[:10]
         shares = np.maximum(own[best], 0) ** neighbors.power
         of = shares @ NOISY_Y[best] / shares.sum()
         np.testing.assert_allclose(found[i], of[labels[i]], atol=1e-5)
-    whole = neighbors.shares(model._features(asked), np.tile(np.arange(600, dtype=np.int32), (40, 1)), 10, 1)
+    whole = neighbors.shares(voters, np.tile(np.arange(600, dtype=np.int32), (40, 1)), 1)
     np.testing.assert_allclose(whole.sum(axis=1), 2, rtol=1e-5, err_msg="all points have two labels")
+    named, own = neighbors.name(voters, 4, 1)
+    np.testing.assert_allclose(own, np.take_along_axis(whole, named.astype(int), 1), atol=1e-6)
+    np.testing.assert_allclose(np.sort(own, axis=1), np.sort(whole, axis=1)[:, -4:], atol=1e-6)
 
 
 @pytest.mark.parametrize("k", [1, 20])
@@ -185,15 +189,37 @@ def test_a_vote_with_neighbours_is_what_all_three_say(model, k):
     points = model._features(NOISY[:50])
     labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, neighbors=model.neighbors_, k=k)
     of_two, own = voting.vote(model.network_, model.tree_, points, 20, 1)
-    of_network, logs = voting.vote(model.network_, model.tree_, points, 20, 1, weight=0)
-    shares = model.neighbors_.shares(points, labels, k, 1)
+    of_network, logs = voting.vote(model.network_, model.tree_, points, 600, 1, weight=0)
+    _, from_tree = model.tree_._ranked(points, 20, 20, 1)
+    shares = model.neighbors_.shares(model.neighbors_.voters(points, k, 1), labels, 1)
+    n_new = 0
     for i in range(50):
         two = dict(zip(of_two[i].tolist(), own[i].tolist(), strict=True))
-        p = dict(zip(of_network[i].tolist(), np.exp(logs[i]).tolist(), strict=True))
+        log = dict(zip(of_network[i].tolist(), logs[i].tolist(), strict=True))
         for label, share, found in zip(labels[i].tolist(), shares[i], votes[i], strict=True):
-            expected = two[label] + 4 * (np.sqrt(share + 0.2 * p[label]) - np.sqrt(1.2))
+            n_new += label not in two
+            assert label in two or share > 0
+            others = two.get(label, log[label] - np.sqrt(-from_tree[i, -1]))
+            expected = others + 4 * (np.sqrt(share + 0.2 * np.exp(log[label])) - np.sqrt(1.2))
             assert found == pytest.approx(expected, rel=1e-3, abs=3e-3)
+    assert k == 1 or n_new > 0
+    assert all(len(set(own)) == 20 for own in labels.tolist())
     assert np.all(np.diff(votes, axis=1) <= 0)
+
+
+def test_neighbours_name_what_the_tree_does_not(monkeypatch):
+    """A tree that leads all points astray."""
+    model = blend().fit(X, ONE_EACH)
+    ranked = model.tree_._ranked
+
+    def astray(points, n, *rest):
+        labels, scores = ranked(points, len(model.classes_), *rest)
+        order = np.argsort(scores, axis=1, kind="stable")[:, :n]
+        return np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)[:, ::-1]
+
+    monkeypatch.setattr(model.tree_, "_ranked", astray)
+    assert model.set_params(candidates=10).score(X, ONE_EACH) > 0.9
+    assert model.set_params(n_neighbors=0).score(X, ONE_EACH) < 0.1
 
 
 def test_neighbours_know_what_no_sum_of_features_tells():
@@ -230,8 +256,8 @@ def test_a_sample_is_answered_by_others_alone(monkeypatch):
     """Points of no neighbour but themselves would be answered right by any weights."""
     alone = sparse.csr_array(np.eye(50, dtype=np.float32))
     asked = []
-    ranked = neighbors._ranked
-    monkeypatch.setattr(neighbors, "_ranked", lambda voters, *rest: asked.append(voters) or ranked(voters, *rest))
+    voting = neighbors._voters
+    monkeypatch.setattr(neighbors, "_voters", lambda *near: asked.append(voting(*near)) or asked[-1])
     blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(alone, np.arange(50))
     assert asked
     assert all(np.all(voters.data == 0) for voters in asked)
@@ -279,8 +305,7 @@ def test_enormous_values_have_neighbours_that_are_numbers():
     table = np.random.default_rng(0).normal(size=(300, 4))
     model = blend(network=ExtremeClassifier(hidden=8, epochs=2), normalize="none").fit(table, table[:, 0] > 0)
     for scale in (1e-30, 1, 1e15):
-        shares = model.neighbors_.shares(model._features(table * scale), np.zeros((300, 1), np.int32), 9, 1)
-        assert np.isfinite(shares).all()
+        assert np.isfinite(model.neighbors_.voters(model._features(table * scale), 9, 1).data).all()
 
 
 # --- answers ---

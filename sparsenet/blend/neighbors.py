@@ -54,15 +54,16 @@ class Neighbors:
         by_feature = transpose(points)
         sample = np.sort(np.random.default_rng(seed).permutation(len(points))[:SAMPLE])
         asked, truth = points.take(sample), as_matrix(labels.take(sample))
-        best, most = None, -1.0
+        best, most, n_ranks = None, -1.0, min(RANKS, labels.width)
         for rarity in RARITIES:
             index, weights = _weighted(by_feature, rarity)
             found = cls(index, labels, weights, rarity, POWERS[0])
             near, products = found.nearest(asked, k + 1, threads)
             products[near == sample[:, None]] = 0  # nobody answers for himself
             for power in POWERS:
-                ranked = _ranked(_voters(near, products, power, len(points)), labels, threads)
-                right = metrics.ndcg_at_k(truth, ranked, RANKS)
+                named, shares = found.name(_voters(near, products, power, len(points)), n_ranks, threads)
+                ranked = np.take_along_axis(named, np.argsort(-shares, axis=1, kind="stable"), axis=1)
+                right = metrics.ndcg_at_k(truth, ranked, n_ranks)
                 if right > most:
                     best, most = cls(index, labels, weights, rarity, power), right
         assert best is not None
@@ -77,15 +78,29 @@ class Neighbors:
         kernels.nearest_points(points.indptr, points.indices, asked, *index, self.index.width, near, products, threads)
         return near, products
 
-    def shares(self, points: Rows, labels: I32, k: int, threads: int) -> F32:
-        """Return how much of the vote of the k nearest points is for each of the `labels` named for a point, (n, c)."""
-        near, products = self.nearest(points, k, threads)
-        voters = _voters(near, products, self.power, len(self.labels))
+    def voters(self, points: Rows, k: int, threads: int) -> Rows:
+        """Return the share that each training point has of the vote for each point: of k points at most, in sum one."""
+        return _voters(*self.nearest(points, k, threads), self.power, len(self.labels))
+
+    def shares(self, voters: Rows, labels: I32, threads: int) -> F32:
+        """Return how much of the vote is for each of the `labels` named for a point, (n, c)."""
         own = (self.labels.indptr, self.labels.indices, self.labels.data)
         shares = np.empty(labels.shape, np.float32)
         voting = (voters.indptr, voters.indices, voters.data)
         kernels.neighbor_votes(*voting, *own, self.labels.width, labels, shares, threads)
         return shares
+
+    def name(self, voters: Rows, n: int, threads: int) -> tuple[I32, F32]:
+        """Return the n labels of the largest shares for each point and these, (n_points, n), labels ascending.
+
+        Where fewer labels have any, others with a share of 0 fill the row.
+        """
+        found, shares = np.empty((len(voters), n), np.int32), np.empty((len(voters), n), np.float32)
+        voting = (voters.indptr, voters.indices, voters.data)
+        own = (self.labels.indptr, self.labels.indices, self.labels.data)
+        none = np.zeros(self.labels.width, np.float32)
+        kernels.shortlist(*voting, *own, none, np.arange(n, dtype=np.int32), found, shares, threads)
+        return found, shares
 
 
 def _weighted(by_feature: Rows, rarity: float) -> tuple[Rows, F32]:
@@ -107,13 +122,3 @@ def _voters(near: I32, products: F32, power: float, n_points: int) -> Rows:
     own **= np.float32(power)
     own /= np.maximum(own.sum(axis=1, keepdims=True), tiny)
     return Rows(np.arange(0, near.size + 1, near.shape[1]), near.reshape(-1), own.reshape(-1), n_points)
-
-
-def _ranked(voters: Rows, labels: Rows, threads: int) -> I32:
-    """Return the labels of the largest shares, best first, as many as are looked at."""
-    n, size = len(voters), min(RANKS, labels.width)
-    found, shares = np.empty((n, size), np.int32), np.empty((n, size), np.float32)
-    none = np.zeros(labels.width, np.float32)
-    voting, own = (voters.indptr, voters.indices, voters.data), (labels.indptr, labels.indices, labels.data)
-    kernels.shortlist(*voting, *own, none, np.arange(size, dtype=np.int32), found, shares, threads)
-    return np.take_along_axis(found, np.argsort(-shares, axis=1, kind="stable"), axis=1)

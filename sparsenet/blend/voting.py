@@ -23,6 +23,8 @@ WIDER = 2
 #: What neighbours say of a label is the first times the root of the share of them that have it. They know little of
 #: labels that few points have: the network counts among them, as if so many, by the second, were of its opinion.
 OF_NEIGHBORS, NETWORK_AMONG_NEIGHBORS = np.float32(4), np.float32(0.2)
+#: The tree names so many labels for each that the neighbours do.
+TREE_NAMES_MORE = 2
 #: The vote for a label that nothing speaks against, which leaves room for error, and for one that no point had.
 CERTAIN, UNHEARD_OF = np.float32(-1e-6), np.float32(-1e6)
 
@@ -38,22 +40,33 @@ def vote(
     k: int = 0,
     weight: float = 1.0,
 ) -> tuple[I32, F32]:
-    """Return the n labels that the tree puts first for each point, (n_points, n), in the order of their votes.
+    """Return the n labels of each point that come into question, (n_points, n), in the order of their votes.
+
+    The tree names as many, and neighbours, if there are any, half as many, of which most are the same; those of the
+    least votes are left out.
 
     A tree's logarithms of probabilities are sums of cubes, which count what is unlikely as next to impossible. Their
     roots are on the scale of the network's: so added, neither drowns the other. `weight` is what the tree's vote counts
-    beside the network's. With `neighbors` the `k` nearest have a vote as well.
+    beside the network's, and `k` how many `neighbors` have a vote.
     """
     labels, from_tree = tree._ranked(points, n, WIDER * tree._beam(), threads)
+    penalties = np.where(np.isneginf(from_tree), -UNHEARD_OF, np.sqrt(-from_tree))
+    voters = None if neighbors is None or k < 1 else neighbors.voters(points, k, threads)
+    if neighbors is not None and voters is not None:
+        more, shares = neighbors.name(voters, -(-n // TREE_NAMES_MORE), threads)
+        # What the tree has not named it finds at least as unlikely as all that it has.
+        is_new = (shares > 0) & ~(more[:, :, None] == labels[:, None, :]).any(axis=2)
+        labels = np.hstack([labels, more])
+        penalties = np.hstack([penalties, np.where(is_new, penalties[:, -1:], -UNHEARD_OF)])
     votes = log_probabilities(network.network_, points, labels, threads)
-    if neighbors is not None and k > 0:
-        shares = neighbors.shares(points, labels, k, threads)
+    if neighbors is not None and voters is not None:
+        shares = neighbors.shares(voters, labels, threads)
         shares += NETWORK_AMONG_NEIGHBORS * np.exp(votes)
         votes += OF_NEIGHBORS * (np.sqrt(shares) - np.sqrt(1 + NETWORK_AMONG_NEIGHBORS))
-    votes -= np.float32(weight) * np.sqrt(np.minimum(-from_tree, -UNHEARD_OF))
-    votes[np.isneginf(from_tree)] = UNHEARD_OF
+    votes -= np.float32(weight) * penalties
+    votes[penalties >= -UNHEARD_OF] = UNHEARD_OF
     np.clip(votes, UNHEARD_OF, CERTAIN, out=votes)
-    order = np.argsort(-votes, axis=1, kind="stable")
+    order = np.argsort(-votes, axis=1, kind="stable")[:, :n]
     return np.take_along_axis(labels, order, axis=1), np.take_along_axis(votes, order, axis=1)
 
 
