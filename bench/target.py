@@ -1,11 +1,12 @@
 """How soon sparsenet is as good as another system ends up: its defaults, given fewer epochs.
 
-    python -m bench.target --data DIR [DIR ...] [--systems pecos,...] [--epochs 1,2,3,5,8] [--repeats 5] [--threads 2]
-                           [--seeds 0,1,2,3,4] [--set NAME=JSON ...] [--mask-seen DATA,...]
+    python -m bench.target --data DIR [DIR ...] [--systems pecos,...] [--ours sparsenet-tree] [--epochs 1,2,3,5,8]
+                           [--repeats 5] [--threads 2] [--seeds 0,1,2,3,4] [--set NAME=JSON ...] [--mask-seen DATA,...]
                            [--out bench/results/target.json] [--plot FILE]
     python -m bench.target --show bench/results/target.json
 
 Each number of epochs is a training of its own, whose learning rate falls to the end: what a user has who asks for it.
+Those of a tree are passes over the points of a node at most.
 In each round every system and every number of epochs has its turn. The rules are those of `bench.quality`.
 """
 
@@ -22,7 +23,8 @@ from bench.peers import COMPARED, SYSTEMS
 from bench.runner import Runner, parser, scorers
 from bench.running import assignment, head, keep, numbers, present, setting
 
-OURS = "sparsenet"
+#: What of ours has epochs.
+OURS = ("sparsenet", "sparsenet-tree")
 
 
 def main() -> None:
@@ -35,7 +37,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     data_sets = [prepare(path) for path in options.data]
     facts = {data.name: data.facts for data in data_sets}
     report = head(
-        threads=options.threads, seeds=options.seeds[: options.repeats], mask_seen=options.mask_seen, data=facts
+        threads=options.threads,
+        seeds=options.seeds[: options.repeats],
+        mask_seen=options.mask_seen,
+        data=facts,
+        ours=options.ours,
     )
     for run in _runs(options, data_sets):
         report["runs"].append(run)
@@ -46,8 +52,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 def _runs(options: argparse.Namespace, data_sets: list[DataSet]) -> Iterator[dict[str, Any]]:
     judges = scorers(data_sets, options.mask_seen)
     runner = Runner(threads=options.threads, limit=options.limit)
-    turns: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in options.systems if name != OURS]
-    turns += [(OURS, {**dict(options.set), "epochs": epochs}) for epochs in options.epochs]
+    turns: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in options.systems if name not in OURS]
+    turns += [(options.ours, {**dict(options.set), "epochs": epochs}) for epochs in options.epochs]
     for repeat in range(options.repeats):
         shift, seed = repeat % len(turns), options.seeds[repeat % len(options.seeds)]
         for data in data_sets:
@@ -64,7 +70,7 @@ def curves(report: dict[str, Any], data: str) -> dict[str, list[dict[str, float]
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for run in report["runs"]:
         if run["data"] == data and run["status"] == "measured":
-            epochs = run["settings"]["epochs"] if run["system"] == OURS else 0
+            epochs = run["settings"]["epochs"] if run["system"] == report["ours"] else 0
             groups.setdefault((run["system"], epochs), []).append(run)
     found: dict[str, list[dict[str, float]]] = {}
     for (system, epochs), runs in groups.items():
@@ -89,9 +95,10 @@ def markdown(report: dict[str, Any]) -> str:
     lines.append("|---" * 7 + "|")
     for data in report["data"]:
         found = curves(report, data)
-        lines += [_row(data, name, points[0], found.get(OURS, [])) for name, points in found.items() if name != OURS]
+        ours = found.pop(report["ours"], [])
+        lines += [_row(data, name, points[0], ours) for name, points in found.items()]
     for data in report["data"]:
-        ours = curves(report, data).get(OURS, [])
+        ours = curves(report, data).get(report["ours"], [])
         steps = [f"{p['epochs']:.0f}: {100 * p['P@1']:.1f} in {p['cpu_seconds']:.1f} CPU s" for p in ours]
         lines += ["", f"{data}, epochs: {'; '.join(steps) or 'not measured'}"]
     return "\n".join(lines)
@@ -115,14 +122,15 @@ def plot(report: dict[str, Any], path: Path) -> None:
     for axes, data in zip(figure.subplots(1, len(report["data"]), squeeze=False)[0], report["data"], strict=True):
         for name, points in curves(report, data).items():
             seconds, scores = ([point[key] for point in points] for key in ("cpu_seconds", "P@1"))
-            axes.plot(seconds, [100 * score for score in scores], "o-" if name == OURS else "s", label=name)
+            axes.plot(seconds, [100 * score for score in scores], "o-" if name == report["ours"] else "s", label=name)
         axes.set(title=data, xlabel="training, CPU s", ylabel="P@1, %", xscale="log")
         axes.legend()
     figure.savefig(path)
 
 
 def _options() -> argparse.Namespace:
-    found = parser(__doc__, [name for name in COMPARED if name != OURS], needs_data=False)
+    found = parser(__doc__, [name for name in COMPARED if not name.startswith(OURS[0])], needs_data=False)
+    found.add_argument("--ours", choices=OURS, default=OURS[0], help="which of ours")
     found.add_argument("--epochs", type=numbers, default=[1, 2, 3, 5, 8])
     found.add_argument("--repeats", type=int, default=5)
     found.add_argument("--seeds", type=numbers, default=[0, 1, 2, 3, 4])

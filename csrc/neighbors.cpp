@@ -46,9 +46,9 @@ void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_ot
     float* products = zeros(room, n_others);
     Running& best = running;
     for (int64_t i = first; i < last; ++i) {
+      best.reset(k);  // which may find no memory, so before there is anything to leave behind
       for (int64_t j = points.indptr[i]; j < points.indptr[i + 1]; ++j)
         add_row(index, points.indices[j], points.data[j], products);
-      best.reset(k);
       take_best(products, n_others, best);
       std::sort(best.entries().begin(), best.entries().end(), better);
       best.entries().resize(static_cast<size_t>(k), Best{0.0f, 0});

@@ -59,7 +59,6 @@ float ordered(float score) { return score == score ? score : kLowest; }
 
 // The fallback fills the list; then each label that a feature names, and that is not of it, may take a place.
 void choose(const ShortlistIn& in, int64_t size, WideScores& wide, Running& best) {
-  best.reset(size);
   for (int64_t f = 0; f < size; ++f) {
     best.add({ordered(wide[in.fallback[f]] + in.bias[in.fallback[f]]), in.fallback[f]});
     wide.unname(in.fallback[f]);
@@ -89,6 +88,7 @@ void shortlist(const ShortlistIn& in, int64_t size, int32_t* out_labels, float* 
     static thread_local WideScores wide;
     static thread_local Running best;
     wide.resize(in.n_labels);
+    best.reset(size);  // which may find no memory, so before there is anything to leave behind
     for (int64_t j = in.points.indptr[i]; j < in.points.indptr[i + 1]; ++j) {
       const int64_t from = in.index.indptr[in.points.indices[j]], to = in.index.indptr[in.points.indices[j] + 1];
       wide.add(in.index.indices + from, in.index.data + from, to - from, in.points.data[j]);

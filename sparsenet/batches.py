@@ -115,7 +115,7 @@ class Rows:
         return Rows(indptr, self.indices[first:last], self.data[first:last], self.width)
 
     def strongest(self, most: int, strength: F32) -> Rows:
-        """Cut the rows to their `most` entries of the largest `strength` (nnz,), in the order in which they stand."""
+        """Cut the rows to their `most` entries of the largest `strength` (nnz,); of equal ones the first stay."""
         lengths = np.diff(self.indptr)
         long = np.flatnonzero(lengths > most)
         if not len(long):
@@ -123,7 +123,10 @@ class Rows:
         keep = np.ones(len(self.indices), bool)
         for i in long:
             row = slice(self.indptr[i], self.indptr[i + 1])
-            keep[row][np.argpartition(strength[row], lengths[i] - most)[: lengths[i] - most]] = False
+            least = np.partition(strength[row], lengths[i] - most)[lengths[i] - most]
+            keep[row] = strength[row] > least
+            places = most - np.count_nonzero(keep[row])
+            keep[row][np.flatnonzero(strength[row] == least)[:places]] = True  # of equal ones the first
         indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, most))))
         return Rows(indptr, self.indices[keep], self.data[keep], self.width)
 

@@ -209,11 +209,11 @@ def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     # Whole numbers, as for predict_topk: products that tie, and many that are not above zero.
-    for k in (1, 5, shape.labels + 3):
-        points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, shape.labels, whole, most=60)
+    for k, n_others in ((1, shape.labels), (5, shape.labels), (shape.labels + 3, shape.labels), (40, 3000)):
+        points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, n_others, whole, most=60)
         arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
         arguments |= dict(zip(("index_indptr", "index_points", "index_weights"), index, strict=True))
-        arguments |= {"n_others": shape.labels}
+        arguments |= {"n_others": n_others}
         arguments["out_points"] = np.full((shape.n, k), -1, np.int32)
         arguments["out_products"] = np.full((shape.n, k), np.nan, np.float32)
         yield Call("nearest_points", arguments, ("out_points", "out_products"))

@@ -21,10 +21,11 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys):
+@pytest.mark.parametrize(("ours", "setting"), [("sparsenet", "hidden=8"), ("sparsenet-tree", "beam=5")])
+def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys, ours, setting):
     out, picture = folder / "result.json", folder / "curves.svg"
     arguments = ["--data", str(folder / "small"), "--systems", "pecos", "--epochs", "1,4", "--repeats", "2"]
-    arguments += ["--threads", "1", "--set", "hidden=8", "--out", str(out), "--plot", str(picture)]
+    arguments += ["--threads", "1", "--ours", ours, "--set", setting, "--out", str(out), "--plot", str(picture)]
     monkeypatch.setattr(sys, "argv", ["target", *arguments])
     target.main()
     shown = capsys.readouterr().out
@@ -32,7 +33,7 @@ def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys):
     assert sorted((run["system"], run["settings"].get("epochs"), run["seed"]) for run in runs) == [
         ("pecos", None, 0),
         ("pecos", None, 1),
-        *(("sparsenet", epochs, seed) for epochs in (1, 4) for seed in (0, 1)),
+        *((ours, epochs, seed) for epochs in (1, 4) for seed in (0, 1)),
     ]
     assert {run["reason"] for run in runs if run["system"] == "pecos"} == {
         "there is no environment for pecos: make peers"
@@ -60,7 +61,7 @@ def run(system, score, seconds, epochs=None):
 def test_the_fastest_training_that_is_as_good_counts():
     runs = [run("pecos", 0.60, 10.0), run("pecos", 0.62, 30.0), run("omikuji-parabel", 0.7, 5.0)]
     runs += [run("sparsenet", 0.55, 1.0, 1), run("sparsenet", 0.61, 4.0, 3), run("sparsenet", 0.65, 9.0, 8)]
-    report = {"runs": runs, "data": {"d": {}}, "threads": 2, "started": "today"}
+    report = {"runs": runs, "data": {"d": {}}, "threads": 2, "started": "today", "ours": "sparsenet"}
     report["machine"] = {"cpu": "a CPU", "isa_used": "avx2", "commit": "0" * 40, "uncommitted_changes": False}
     rows = target.markdown(report).splitlines()
     assert "| d | pecos | 61.0 | 20 (10) | 3 epochs: 61.0 | 4 (2) | 20 % |" in rows

@@ -1,6 +1,7 @@
 """BlendClassifier: what a network and a tree decide together, and what the estimator makes of that."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from sparsenet import (
     ExtremeClassifier,
     ModelError,
     RandomSampler,
+    Rows,
     TreeClassifier,
     kernels,
 )
@@ -254,13 +256,116 @@ def test_what_counts_is_learnt():
 
 def test_a_sample_is_answered_by_others_alone(monkeypatch):
     """Points of no neighbour but themselves would be answered right by any weights."""
-    alone = sparse.csr_array(np.eye(50, dtype=np.float32))
     asked = []
-    voting = neighbors._voters
-    monkeypatch.setattr(neighbors, "_voters", lambda *near: asked.append(voting(*near)) or asked[-1])
-    blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(alone, np.arange(50))
+    voters = neighbors.Neighbors._voters
+    monkeypatch.setattr(neighbors.Neighbors, "_voters", lambda *near: asked.append(voters(*near)) or asked[-1])
+    blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(sparse.csr_array(np.eye(50)), np.arange(50))
     assert asked
-    assert all(np.all(voters.data == 0) for voters in asked)
+    assert all(np.all(found.data == 0) for found in asked)
+
+
+def test_one_neighbour_is_the_nearest_of_the_others():
+    """Each point twice: the one that answers is not the point itself."""
+    rows = sparse.random_array((300, 80), density=0.1, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    doubled, y = sparse.vstack([rows, rows], format="csr"), np.tile(np.arange(300), 2)
+    found = blend(network=ExtremeClassifier(hidden=8, epochs=1), n_neighbors=1).fit(doubled, y).neighbors_
+    points, labels = Rows.of(sparse.csr_array(doubled)), Rows.of(sparse.csr_array(np.eye(300, dtype=np.float32)[y]))
+    for _, right in found._tried(points, np.arange(600), 1, 1):
+        assert right > 0.95, "but for points of no feature"
+    assert neighbors.Neighbors.learn(points, labels, 1, seed=0, threads=1).power == found.power
+
+
+def test_how_much_nearness_counts_is_learnt(monkeypatch):
+    """Of thirty points that share five features of ten with a point, two share six, and only they are right."""
+    monkeypatch.setattr(neighbors, "RARITIES", (0.0,))
+    rng = np.random.default_rng(0)
+    n = 1200
+    group, kind, own = np.arange(n) // 30, np.arange(n) // 3, np.arange(n)
+    shared = [group + 40 * i for i in range(5)]
+    indices = np.column_stack([*shared, 200 + kind, *(600 + own + n * i for i in range(4))])
+    X = sparse.csr_array((np.ones(10 * n), (np.repeat(own, 10), indices.ravel())))
+    near = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(X, rng.integers(0, 12, 400)[kind]).neighbors_
+    far = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(X, group % 12).neighbors_
+    assert near.power > 2
+    assert far.power == 1
+
+
+def test_probabilities_follow_from_votes_by_the_curve_of_those_who_voted(model):
+    for k, curve in ((50, voting.OF_THREE), (0, voting.OF_TWO)):
+        points = model._features(NOISY[:30])
+        parts = {"neighbors": model.neighbors_, "k": k}
+        labels, votes = voting.vote(model.network_, model.tree_, points, 32, 1, **parts)
+        try:
+            best, p = model.set_params(n_neighbors=k).topk_numbers(NOISY[:30], 32)
+        finally:
+            model.set_params(n_neighbors=50)
+        np.testing.assert_array_equal(best, labels)
+        np.testing.assert_allclose(
+            p, 1 / (1 + np.exp(-voting.logits(votes, curve).astype(float))), rtol=1e-4, atol=1e-7
+        )
+
+
+def test_where_there_are_no_neighbours_the_network_has_their_vote(model):
+    nothing = model._features(sparse.csr_array((1, 601), dtype=np.float32))
+    labels, votes = voting.vote(model.network_, model.tree_, nothing, 32, 1, neighbors=model.neighbors_, k=50)
+    of_two, own = voting.vote(model.network_, model.tree_, nothing, 32, 1)
+    _, logs = voting.vote(model.network_, model.tree_, nothing, 32, 1, weight=0)
+    expected = own[0] + 4 * (np.sqrt(1.2 * np.exp(logs[0][np.argsort(np.argsort(-logs[0]))])) - np.sqrt(1.2))
+    assert set(labels[0]) == set(of_two[0])
+    assert votes.max() <= own.max()
+    assert votes.max() == pytest.approx(expected.max(), abs=1)
+
+
+def test_many_labels_asked_for_take_no_more_memory_than_they_need(model):
+    tracemalloc.start()
+    try:
+        model.topk_numbers(NOISY[:2000], 599)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 300 * 2000 * 599 / 4
+
+
+@pytest.mark.parametrize("k", [10**9, 3001])
+def test_more_neighbours_than_there_are_points(model, k):
+    expected = model.set_params(n_neighbors=3000).topk_numbers(NOISY[:5], 9)
+    try:
+        for found, other in zip(model.set_params(n_neighbors=k).topk_numbers(NOISY[:5], 9), expected, strict=True):
+            np.testing.assert_array_equal(found, other)
+    finally:
+        model.set_params(n_neighbors=50)
+    assert len(blend(n_neighbors=k).fit(X, Y).topk(X[:3], 2)[0]) == 3
+
+
+def test_tables_have_no_neighbours(tmp_path):
+    """Where columns are standardised, an angle says little of what is near."""
+    table = np.random.default_rng(0).normal(size=(200, 4))
+    model = blend().fit(table, table[:, 0] > 0)
+    assert model.neighbors_ is None
+    model.save(tmp_path / "model")
+    copy = BlendClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict_proba(table), model.predict_proba(table))
+    assert copy.n_neighbors == 50
+
+
+def test_points_that_have_no_vote_are_not_saved(tmp_path):
+    model = blend().fit(X, Y).set_params(n_neighbors=0)
+    model.save(tmp_path / "model")
+    assert not [name for name in load(tmp_path / "model")[0] if name.startswith("neighbors")]
+    np.testing.assert_array_equal(BlendClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+
+
+def test_parameters_that_would_not_be_loaded_are_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="n_neighbors must be"):
+        blend().fit(X, Y).set_params(n_neighbors="5").save(tmp_path / "model")
+
+
+def test_points_without_a_label_are_no_hindrance(tmp_path):
+    y = Y.copy()
+    y[::3] = 0
+    model = blend().fit(X, y)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(BlendClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
 
 
 def test_frequent_features_name_their_strongest_points(monkeypatch):
@@ -301,11 +406,17 @@ def test_neighbours_can_be_set_on_a_fitted_model(model):
         model.set_params(n_neighbors=50)
 
 
-def test_enormous_values_have_neighbours_that_are_numbers():
-    table = np.random.default_rng(0).normal(size=(300, 4))
-    model = blend(network=ExtremeClassifier(hidden=8, epochs=2), normalize="none").fit(table, table[:, 0] > 0)
-    for scale in (1e-30, 1, 1e15):
-        assert np.isfinite(model.neighbors_.voters(model._features(table * scale), 9, 1).data).all()
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e30])
+def test_how_large_values_are_says_nothing_of_neighbours(scale):
+    rows = sparse.random_array((300, 80), density=0.1, rng=np.random.default_rng(0), format="csr")
+    model = blend(network=ExtremeClassifier(hidden=8, epochs=2), normalize="none").fit(rows, np.arange(300) % 7)
+    expected = model.neighbors_.voters(model._features(rows), 9, 1)
+    found = model.neighbors_.voters(model._features(rows * scale), 9, 1)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_allclose(found.data, expected.data, rtol=1e-4, atol=1e-7)
+    labels = Rows.of(sparse.csr_array(np.eye(7, dtype=np.float32)[np.arange(300) % 7]))
+    scaled = neighbors.Neighbors.learn(model._features(rows * scale), labels, 50, seed=0, threads=1)
+    np.testing.assert_allclose(scaled.index.data, model.neighbors_.index.data, rtol=1e-4)
 
 
 # --- answers ---
@@ -578,7 +689,15 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
     arrays, metadata = load(tmp_path / "model")
     counts = arrays["tree.counts"].copy()
     counts[0] += 1
-    index = arrays["neighbors.index.indices"]
+    index, weights = arrays["neighbors.index.indices"], arrays["neighbors.weights"]
+    none = np.empty(0, np.int32)
+    no_points = {
+        "neighbors.index.indptr": np.zeros_like(arrays["neighbors.index.indptr"]),
+        "neighbors.index.indices": none,
+        "neighbors.index.data": none.astype(np.float32),
+        "neighbors.labels.indptr": np.zeros(1, np.int64),
+        "neighbors.labels.indices": none,
+    }
     for changed, about, message in [
         ({"tree.counts": counts}, {}, "the TreeClassifier has learnt other labels than the model counts"),
         ({"counts": counts}, {}, "counts must hold how often the tree has learnt each of 600 labels"),
@@ -606,7 +725,13 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
             {},
             "labels of the neighbours do not fit",
         ),
-        ({"neighbors.weights": arrays["neighbors.weights"][1:]}, {}, "none of points of 601 features"),
+        ({"neighbors.weights": weights[1:]}, {}, "none of points of 601 features"),
+        ({"neighbors.weights": np.where(weights > 0, np.nan, weights)}, {}, "must be finite and not negative"),
+        ({"neighbors.weights": weights * np.inf}, {}, "must be finite and not negative"),
+        ({"neighbors.weights": -weights}, {}, "must be finite and not negative"),
+        (no_points, {}, "the neighbours are 0 points, of a model of 3000"),
+        (no_points, {"n_points": 0}, "the neighbours are 0 points, of a model of 0"),
+        ({}, {"n_points": 7}, "beyond the 7 columns"),
         ({}, {"neighbors": {"rarity": 1, "power": -1}}, "power"),
         ({}, {"n_points": -1}, "n_points"),
         ({}, {"named_features": True}, "features"),

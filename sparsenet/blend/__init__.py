@@ -1,3 +1,3 @@
-"""A network and a tree that decide together: `BlendClassifier`."""
+"""A network, a tree and neighbours that decide together: `BlendClassifier`."""
 
 from sparsenet.blend.classifier import BlendClassifier as BlendClassifier

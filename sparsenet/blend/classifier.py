@@ -30,8 +30,8 @@ from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
-#: Labels of points that are voted on at a time, about 30 bytes each.
-VOTES_AT_A_TIME = 1 << 22
+#: Labels of points, or neighbours, that are voted on at a time: about 100 bytes each, and Ctrl-C waits for them.
+VOTES_AT_A_TIME = 1 << 18
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
@@ -41,7 +41,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     A `TreeClassifier` names the labels that come into question for a point, an `ExtremeClassifier` scores these, the
     training points most like it are looked up, and what all make of a label decides. They err in different places: on
     sparse points of many labels they are together more accurate than any of them. Training takes as long as network
-    and tree do. No point is scored against all labels, except under ``loss="softmax"``: an answer takes four to six
+    and tree do. No point is scored against all labels, except under ``loss="softmax"``: an answer takes three to ten
     times as long as the tree's, however many labels there are.
 
     Parameters
@@ -59,7 +59,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     n_neighbors : int
         How many of the training points that are most like a point have a vote. 0: none, and the model does not hold the
         training points, as it does otherwise: those who may not see the data should not be given such a model either.
-        On a fitted classifier that holds them it can be set.
+        On a fitted classifier that holds them it can be set. Where columns are standardised there are none: cosines
+        tell little there of what is near.
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
@@ -132,7 +133,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return model
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Remember the points, train the tree, then the network, on X and y from the start.
+        """Train the tree, look how neighbours answer, and train the network, on X and y from the start.
 
         Ctrl-C while the network is trained stops within a second: the classifier is then fitted with what was learnt,
         and KeyboardInterrupt goes on. Sooner, it leaves the classifier as it was.
@@ -155,7 +156,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             given = as_matrix(points), as_matrix(labels)
             tree.fit(*given)
             neighbors = None
-            if self.n_neighbors > 0:
+            if self.n_neighbors > 0 and scaling.kind != "columns":
                 neighbors = Neighbors.learn(points, labels, self.n_neighbors, seed=seed, threads=self._threads())
             fitted = Fitted(network, tree, neighbors, target, scaling, tree.label_counts_, tree.n_points_)
             try:
@@ -169,8 +170,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels that the tree does not name have none. With one label a row those of a row sum to one; else each label
-        has its own. Where that would be absurdly large, a ValueError points to `predict_topk`.
+        Labels that neither the tree nor neighbours name have none. With one label a row those of a row sum to one; else
+        each label has its own. Where that would be absurdly large, a ValueError points to `predict_topk`.
         """
         features = self._features(X)
         check_cells(len(features), len(self.classes_))
@@ -184,7 +185,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
 
         Predictions after `load` are equal bit for bit, unless `compact`: that saves the network in a quarter of the
-        room, by numbers of 8 and 16 bits. The tree has numbers of 8 bits as it is.
+        room and the training points in less, by numbers of 8 and 16 bits. The tree has numbers of 8 bits as it is.
+        Training points that have no vote (``n_neighbors=0``) are not saved.
         """
         check_is_fitted(self)
         storage.save(path, *persistence.pack(self, self._fitted, small=boolean("compact", compact)))
@@ -209,11 +211,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _neighbors(self) -> tuple[Neighbors | None, int]:
         """Return the points that are looked up, and how many of them have a vote."""
         k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
-        if k > 0 and neighbors is None:
+        if k > 0 and neighbors is None and self._fitted.scaling.kind != "columns":
             raise ValueError(
                 f"n_neighbors is {k}, and this model does not hold its training points: fit it so, or set 0"
             )
-        return (neighbors if k > 0 else None), k
+        return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
 
     def _part(self, name: str, kind: type[Part], seed: int) -> Part:
         """Return a classifier like the one that was given, or one by defaults, to be trained on scaled points."""
@@ -244,7 +246,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
         done, (neighbors, k) = 0, self._neighbors()
         curve = OF_TWO if neighbors is None else OF_THREE
-        for block in features.blocks(max(1, VOTES_AT_A_TIME // n)):
+        for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             parts = self._fitted.network, self._fitted.tree
             labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels, metrics
-from sparsenet.batches import Rows, squares
+from sparsenet.batches import POINTS_AT_A_TIME, Rows
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.wide import transpose
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
 #: A feature names so many points at most, those in which it is strongest: what nearly all points hold tells them apart
 #: least, and would take the most time.
 MOST_POINTS = 4096
@@ -53,41 +56,36 @@ class Neighbors:
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
         by_feature = transpose(points)
         sample = np.sort(np.random.default_rng(seed).permutation(len(points))[:SAMPLE])
-        asked, truth = points.take(sample), as_matrix(labels.take(sample))
-        best, most, n_ranks = None, -1.0, min(RANKS, labels.width)
+        best, right = (RARITIES[0], POWERS[0]), -1.0
         for rarity in RARITIES:
-            index, weights = _weighted(by_feature, rarity)
-            found = cls(index, labels, weights, rarity, POWERS[0])
-            near, products = found.nearest(asked, k + 1, threads)
-            products[near == sample[:, None]] = 0  # nobody answers for himself
-            for power in POWERS:
-                named, shares = found.name(_voters(near, products, power, len(points)), n_ranks, threads)
-                ranked = np.take_along_axis(named, np.argsort(-shares, axis=1, kind="stable"), axis=1)
-                right = metrics.ndcg_at_k(truth, ranked, n_ranks)
-                if right > most:
-                    best, most = cls(index, labels, weights, rarity, power), right
-        assert best is not None
-        return best
+            found = cls(*_weighted(points, by_feature, rarity, labels), rarity, POWERS[0])
+            for power, found_right in found._tried(points, sample, k, threads):
+                if found_right > right:
+                    best, right = (rarity, power), found_right
+            del found  # at a time there is one, which may be large
+        return cls(*_weighted(points, by_feature, best[0], labels), *best)
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k training points of the largest product with each point, best first, and the products."""
+        k = min(k, len(self.labels))
         near, products = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
         asked = points.data * self.weights[points.indices]
-        asked /= np.repeat(np.sqrt(squares(points)), np.diff(points.indptr))  # so that no product overflows
-        index = (self.index.indptr, self.index.indices, self.index.data)
-        kernels.nearest_points(points.indptr, points.indices, asked, *index, self.index.width, near, products, threads)
+        asked /= np.repeat(_largest(points), np.diff(points.indptr))  # so that no product overflows
+        question, width = (points.indptr, points.indices, asked), self.index.width
+        kernels.nearest_points(*question, *_arrays(self.index), width, near, products, threads)
         return near, products
 
     def voters(self, points: Rows, k: int, threads: int) -> Rows:
-        """Return the share that each training point has of the vote for each point: of k points at most, in sum one."""
-        return _voters(*self.nearest(points, k, threads), self.power, len(self.labels))
+        """Return the share that each training point has of the vote for each point: of k points at most, in sum one.
+
+        Where no training point has anything in common with a point, it is nothing.
+        """
+        return self._voters(*self.nearest(points, k, threads), self.power)
 
     def shares(self, voters: Rows, labels: I32, threads: int) -> F32:
         """Return how much of the vote is for each of the `labels` named for a point, (n, c)."""
-        own = (self.labels.indptr, self.labels.indices, self.labels.data)
         shares = np.empty(labels.shape, np.float32)
-        voting = (voters.indptr, voters.indices, voters.data)
-        kernels.neighbor_votes(*voting, *own, self.labels.width, labels, shares, threads)
+        kernels.neighbor_votes(*_arrays(voters), *_arrays(self.labels), self.labels.width, labels, shares, threads)
         return shares
 
     def name(self, voters: Rows, n: int, threads: int) -> tuple[I32, F32]:
@@ -96,29 +94,60 @@ class Neighbors:
         Where fewer labels have any, others with a share of 0 fill the row.
         """
         found, shares = np.empty((len(voters), n), np.int32), np.empty((len(voters), n), np.float32)
-        voting = (voters.indptr, voters.indices, voters.data)
-        own = (self.labels.indptr, self.labels.indices, self.labels.data)
-        none = np.zeros(self.labels.width, np.float32)
-        kernels.shortlist(*voting, *own, none, np.arange(n, dtype=np.int32), found, shares, threads)
+        none, others = np.zeros(self.labels.width, np.float32), np.arange(n, dtype=np.int32)
+        kernels.shortlist(*_arrays(voters), *_arrays(self.labels), none, others, found, shares, threads)
         return found, shares
 
+    def _tried(self, points: Rows, sample: I64, k: int, threads: int) -> Iterator[tuple[float, float]]:
+        """Yield each power, and how well points of a sample are then answered by the k nearest others."""
+        truth, n_ranks = as_matrix(self.labels.take(sample)), min(RANKS, self.labels.width)
+        near, products = self.nearest(points.take(sample), k + 1, threads)
+        products[near == sample[:, None]] = 0  # nobody answers for himself
+        for power in POWERS:
+            named, shares = self.name(self._voters(near, products, power), n_ranks, threads)
+            ranked = np.take_along_axis(named, np.argsort(-shares, axis=1, kind="stable"), axis=1)
+            yield power, metrics.ndcg_at_k(truth, ranked, n_ranks)
 
-def _weighted(by_feature: Rows, rarity: float) -> tuple[Rows, F32]:
-    """Return features by frequency times values, divided by the length of each point, and those weights of features."""
-    frequency = np.maximum(np.diff(by_feature.indptr), 1)
-    weights = (np.log1p(by_feature.width / frequency) ** rarity).astype(np.float32)
-    data = by_feature.data * np.repeat(weights, np.diff(by_feature.indptr))
-    squares = np.bincount(by_feature.indices, data.astype(np.float64) ** 2, by_feature.width)
-    lengths = np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny)).astype(np.float32)
-    data /= lengths[by_feature.indices]
+    def _voters(self, near: I32, products: F32, power: float) -> Rows:
+        tiny = np.finfo(np.float32).tiny
+        own = products / np.maximum(products.max(axis=1, keepdims=True), tiny)
+        own **= np.float32(power)
+        own /= np.maximum(own.sum(axis=1, keepdims=True), tiny)
+        indptr = np.arange(len(near) + 1) * near.shape[1]
+        return Rows(indptr, near.reshape(-1), own.reshape(-1), len(self.labels))
+
+
+def _arrays(rows: Rows) -> tuple[I64, I32, F32]:
+    return rows.indptr, rows.indices, rows.data
+
+
+def _weighted(points: Rows, by_feature: Rows, rarity: float, labels: Rows) -> tuple[Rows, Rows, F32]:
+    """Return points of unit length by feature, once features are weighed; their labels; and the weights of features."""
+    frequency = np.diff(by_feature.indptr)
+    weights = (np.log1p(len(points) / np.maximum(frequency, 1)) ** rarity).astype(np.float32)
+    data = by_feature.data * np.repeat(weights, frequency)
+    data /= _lengths(points, weights)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
-    return index.strongest(MOST_POINTS, np.abs(data)), weights
+    return index.strongest(MOST_POINTS, np.abs(data)), labels, weights
 
 
-def _voters(near: I32, products: F32, power: float, n_points: int) -> Rows:
-    """Return what each of the nearest points has of a vote, which is one for each point that asks."""
-    tiny = np.finfo(np.float32).tiny
-    own = products / np.maximum(products.max(axis=1, keepdims=True), tiny)  # so that no power overflows
-    own **= np.float32(power)
-    own /= np.maximum(own.sum(axis=1, keepdims=True), tiny)
-    return Rows(np.arange(0, near.size + 1, near.shape[1]), near.reshape(-1), own.reshape(-1), n_points)
+def _lengths(points: Rows, weights: F32) -> F32:
+    """Return the length of each point of so weighed features; 1 for a point of none."""
+    lengths, done = np.empty(len(points), np.float32), 0
+    for part in points.blocks(POINTS_AT_A_TIME):
+        squares = (part.data.astype(np.float64) * weights[part.indices]) ** 2
+        lengths[done : done + len(part)] = np.sqrt(_by_row(np.add, squares, part.indptr))
+        done += len(part)
+    return np.where(lengths > 0, lengths, np.float32(1))
+
+
+def _largest(points: Rows) -> F32:
+    """Return the largest absolute value of each point; 1 for a point of none."""
+    largest = _by_row(np.maximum, np.abs(points.data), points.indptr)
+    return np.where(largest > 0, largest, np.float32(1))
+
+
+def _by_row(reduce: np.ufunc, values: NDArray[Any], indptr: I64) -> NDArray[Any]:
+    """Reduce the values of each row; an empty one gives 0."""
+    ended = np.append(values, values.dtype.type(0))  # so that pointers of empty rows at the end name one
+    return np.where(np.diff(indptr) > 0, reduce.reduceat(ended, indptr[:-1]), values.dtype.type(0))

@@ -47,7 +47,12 @@ OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 
 
 def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
-    """Return what `unpack` needs to make an equal, or if `small` nearly equal, classifier: arrays and JSON."""
+    """Return what `unpack` needs to make an equal, or if `small` nearly equal, classifier: arrays and JSON.
+
+    Training points of which none has a vote are left out.
+    """
+    model._check()  # parameters that were set since would not be loaded
+    neighbors = fitted.neighbors if model.n_neighbors > 0 else None
     try:
         network, about_network = networks.pack(fitted.network, fitted.network._fitted, small=small)
     except ValueError as error:
@@ -57,7 +62,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     arrays: Arrays = {
         **pack_part("network", network),
         **pack_part("tree", tree),
-        **pack_part("neighbors", _pack_neighbors(fitted.neighbors, small=small)),
+        **pack_part("neighbors", _pack_neighbors(neighbors, small=small)),
         "counts": fitted.label_counts,
         **labels,
         **pack_scaling(fitted.scaling),
@@ -70,7 +75,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "n_points": fitted.n_points,
         "network": about_network,
         "tree": about_tree,
-        "neighbors": fitted.neighbors and {"rarity": fitted.neighbors.rarity, "power": fitted.neighbors.power},
+        "neighbors": None if neighbors is None else {"rarity": neighbors.rarity, "power": neighbors.power},
         "target": about_target,
         "scaling": fitted.scaling.kind,
         "named_features": hasattr(model, "feature_names_in_"),
@@ -96,7 +101,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         raise ModelError(f"counts must hold how often the tree has learnt each of {len(target.classes)} labels")
     parts = {"network": network, "tree": tree}
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
-    neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], n_features, len(counts))
+    shape = (n_points, n_features, len(counts))
+    neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
     model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()}, **given)
     model._check()
     run_seed(model.random_state)
@@ -122,24 +128,29 @@ def _pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:
     }
 
 
-def _unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, n_features: int, n_labels: int) -> Neighbors | None:
+def _unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
+    """Return the neighbours of a model of so many points, features and labels; kernels follow their numbers unasked."""
     if about is None:
         return None
+    n_points, n_features, n_labels = shape
     values, weights = arrays["index.data"].astype(np.float32), arrays["weights"]
-    n_points = len(arrays["labels.indptr"]) - 1
     points = arrays["index.indices"]
     points = points.astype(np.int32) if points.dtype == np.uint16 else points
     index = _rows("points", arrays["index.indptr"], points, values, n_points)
     ones = np.ones(len(arrays["labels.indices"]), np.float32)
     labels = _rows("labels", arrays["labels.indptr"], arrays["labels.indices"], ones, n_labels)
-    if len(index) != n_features or weights.shape != (n_features,) or weights.dtype != np.float32 or weights.min() < 0:
+    if not 0 < n_points == len(labels):
+        raise ModelError(f"the neighbours are {len(labels)} points, of a model of {n_points}")
+    if len(index) != n_features or weights.shape != (n_features,) or weights.dtype != np.float32:
         raise ModelError(f"the neighbours are none of points of {n_features} features")
+    if not (np.isfinite(weights).all() and weights.min() >= 0):
+        raise ModelError("the weights of features of the neighbours must be finite and not negative")
     rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
     return Neighbors(index, labels, weights, rarity, power)
 
 
 def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:
-    """Return rows whose every number has been looked at: kernels follow them unasked."""
+    """Return rows whose every number has been looked at."""
     fits = indptr.ndim == 1 and len(indptr) and indptr[-1] == len(indices) == len(data)
     if not fits or indptr.dtype != np.int64 or indices.dtype != np.int32:
         raise ModelError(f"the row pointers of the {what} of the neighbours do not fit")

@@ -1,4 +1,4 @@
-"""How the parts of a blend decide together: the tree names labels, and each part has a vote on all of them."""
+"""How the parts of a blend decide together: tree and neighbours name labels, and each part votes on all of them."""
 
 from __future__ import annotations
 
@@ -51,23 +51,38 @@ def vote(
     """
     labels, from_tree = tree._ranked(points, n, WIDER * tree._beam(), threads)
     penalties = np.where(np.isneginf(from_tree), -UNHEARD_OF, np.sqrt(-from_tree))
-    voters = None if neighbors is None or k < 1 else neighbors.voters(points, k, threads)
-    if neighbors is not None and voters is not None:
-        more, shares = neighbors.name(voters, -(-n // TREE_NAMES_MORE), threads)
-        # What the tree has not named it finds at least as unlikely as all that it has.
-        is_new = (shares > 0) & ~(more[:, :, None] == labels[:, None, :]).any(axis=2)
-        labels = np.hstack([labels, more])
-        penalties = np.hstack([penalties, np.where(is_new, penalties[:, -1:], -UNHEARD_OF)])
-    votes = log_probabilities(network.network_, points, labels, threads)
-    if neighbors is not None and voters is not None:
+    if neighbors is None or k < 1:
+        votes = log_probabilities(network.network_, points, labels, threads)
+    else:
+        voters = neighbors.voters(points, k, threads)
+        if n < neighbors.labels.width:
+            labels, penalties = _named_by_both(
+                labels, penalties, *neighbors.name(voters, -(-n // TREE_NAMES_MORE), threads)
+            )
+        votes = log_probabilities(network.network_, points, labels, threads)
         shares = neighbors.shares(voters, labels, threads)
-        shares += NETWORK_AMONG_NEIGHBORS * np.exp(votes)
+        # Where there are no neighbours at all the network has their vote.
+        found = voters.data.reshape(len(points), -1).any(axis=1, keepdims=True)
+        shares += np.where(found, NETWORK_AMONG_NEIGHBORS, 1 + NETWORK_AMONG_NEIGHBORS) * np.exp(votes)
         votes += OF_NEIGHBORS * (np.sqrt(shares) - np.sqrt(1 + NETWORK_AMONG_NEIGHBORS))
     votes -= np.float32(weight) * penalties
     votes[penalties >= -UNHEARD_OF] = UNHEARD_OF
     np.clip(votes, UNHEARD_OF, CERTAIN, out=votes)
     order = np.argsort(-votes, axis=1, kind="stable")[:, :n]
     return np.take_along_axis(labels, order, axis=1), np.take_along_axis(votes, order, axis=1)
+
+
+def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32) -> tuple[I32, F32]:
+    """Add the labels that neighbours name to those of the tree; those that are named already get the highest penalty.
+
+    What the tree has not named it finds at least as unlikely as all that it has.
+    """
+    rows, width = np.arange(len(labels), dtype=np.int64)[:, None], max(labels.max(initial=0), more.max(initial=0)) + 1
+    known = (rows * width + np.sort(labels, axis=1)).reshape(-1)
+    asked = rows * width + more
+    at = np.minimum(np.searchsorted(known, asked), max(len(known) - 1, 0))
+    is_new = (shares > 0) & (known[at] != asked) if len(known) else shares > 0
+    return np.hstack([labels, more]), np.hstack([penalties, np.where(is_new, penalties[:, -1:], -UNHEARD_OF)])
 
 
 def logits(votes: F32, curve: tuple[float, float]) -> F32:
