@@ -20,10 +20,10 @@ OF_TWO, OF_THREE = (0.75, 1.75), (0.55, 2.1)
 #: The beam in which labels are named is so many times that in which the tree was trained: the third to fifth label of a
 #: point often hangs where the tree alone would not look.
 WIDER = 2
-#: What neighbours say of a label is the first times the root of the share of them that have it. They know little of
-#: labels that few points have: the network counts among them, as if so many, by the second, were of its opinion.
+#: The vote of neighbours is the first times the root of the share of them that have a label. They know little of labels
+#: that few points have: the network counts among them, as if the second were the share of those of its opinion.
 OF_NEIGHBORS, NETWORK_AMONG_NEIGHBORS = np.float32(4), np.float32(0.2)
-#: The tree names so many labels for each that the neighbours do.
+#: For each label that neighbours name the tree names so many.
 TREE_NAMES_MORE = 2
 #: The vote for a label that nothing speaks against, which leaves room for error, and for one that no point had.
 CERTAIN, UNHEARD_OF = np.float32(-1e-6), np.float32(-1e6)
