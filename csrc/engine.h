@@ -80,8 +80,8 @@ void wide_scores(const Csr& points, int64_t n, int64_t n_features, const Csr& wi
 void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t k, int32_t* out_points,
                     float* out_products, int threads);
 
-// The entries of a product of sparse matrices, neighbors (n, n_others) times labels (n_others, n_labels), that are wanted:
-// `size` labels a row.
+// The entries of a product of sparse matrices, neighbors (n, n_others) times labels (n_others, n_labels), that are
+// wanted: `size` labels a row.
 void neighbor_votes(const Csr& neighbors, int64_t n, const Csr& labels, int64_t n_labels, const int32_t* wanted,
                     int64_t size, float* out, int threads);
 
