@@ -15,11 +15,12 @@ struct Best {
 
 // The order of results: the higher score first, then the smaller label. It is total, so how labels are split into
 // tiles and ranges cannot show in the result. An object, not a function: the library's algorithms inline it.
-inline constexpr struct {
+struct Better {
   bool operator()(const Best& a, const Best& b) const {
     return a.score != b.score ? a.score > b.score : a.label < b.label;
   }
-} better;
+};
+inline constexpr Better better{};
 
 // The k best seen so far. Candidates gather behind them and are cut back to k when there are as many again.
 class Running {
