@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -234,9 +234,13 @@ def squares(points: Rows) -> F32:
     """Return the squared length of each point with a constant 1."""
     found, done = np.ones(len(points), np.float32), 0
     for part in points.blocks(POINTS_AT_A_TIME):
-        squared = np.zeros(len(part.data) + 1, np.float32)  # one more, where rows at the end are empty
-        np.square(part.data, out=squared[:-1])
-        sums = np.add.reduceat(squared, part.indptr[:-1])
-        found[done : done + len(part)] += np.where(np.diff(part.indptr) > 0, sums, np.float32(0))
+        found[done : done + len(part)] += by_row(np.add, np.square(part.data), part.indptr)
         done += len(part)
     return found
+
+
+def by_row(reduce: np.ufunc, values: NDArray[Any], indptr: NDArray[Any]) -> NDArray[Any]:
+    """Reduce the values of each row by itself, so that nothing depends on other rows; an empty one gives 0."""
+    none = values.dtype.type(0)
+    # One more, which pointers of empty rows at the end name. What stands for an empty row is an entry of another.
+    return np.where(np.diff(indptr) > 0, reduce.reduceat(np.append(values, none), indptr[:-1]), none)

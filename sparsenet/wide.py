@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet import kernels
-from sparsenet.batches import DensePostings, Postings, Rows, Workspace
+from sparsenet.batches import DensePostings, Postings, Rows, Workspace, by_row
 from sparsenet.optim import Adagrad, Optimizer, Parameter
 
 #: Entries of points that are added up into centroids at a time: a fraction of a second, after which Ctrl-C is heard.
@@ -113,11 +113,7 @@ def centroids(features: Rows, label_points: Rows, budget: int, threads: int) -> 
 
 def lengths(rows: Rows) -> NDArray[np.float64]:
     """Return the Euclidean length of each row, 0 of an empty one."""
-    if not len(rows.data):
-        return np.zeros(len(rows))
-    # An empty row has no sum of its own: what stands there is one of a neighbour's entries.
-    squares = np.add.reduceat(np.square(rows.data, dtype=np.float64), np.minimum(rows.indptr[:-1], len(rows.data) - 1))
-    return np.where(np.diff(rows.indptr) > 0, np.sqrt(squares), 0.0)
+    return np.asarray(np.sqrt(by_row(np.add, np.square(rows.data, dtype=np.float64), rows.indptr)))
 
 
 def start_lengths(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:

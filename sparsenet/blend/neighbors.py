@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels, metrics
-from sparsenet.batches import POINTS_AT_A_TIME, Rows
+from sparsenet.batches import POINTS_AT_A_TIME, Rows, by_row
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.wide import transpose
 
@@ -58,12 +57,14 @@ class Neighbors:
         sample = np.sort(np.random.default_rng(seed).permutation(len(points))[:SAMPLE])
         best, right = (RARITIES[0], POWERS[0]), -1.0
         for rarity in RARITIES:
-            found = cls(*_weighted(points, by_feature, rarity, labels), rarity, POWERS[0])
+            index, weights = _weighted(points, by_feature, rarity)
+            found = cls(index, labels, weights, rarity, POWERS[0])
             for power, found_right in found._tried(points, sample, k, threads):
                 if found_right > right:
                     best, right = (rarity, power), found_right
-            del found  # at a time there is one, which may be large
-        return cls(*_weighted(points, by_feature, best[0], labels), *best)
+            del index, found  # at a time there is one, which may be large
+        index, weights = _weighted(points, by_feature, best[0])
+        return cls(index, labels, weights, *best)
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k training points of the largest product with each point, best first, and the products."""
@@ -121,14 +122,14 @@ def _arrays(rows: Rows) -> tuple[I64, I32, F32]:
     return rows.indptr, rows.indices, rows.data
 
 
-def _weighted(points: Rows, by_feature: Rows, rarity: float, labels: Rows) -> tuple[Rows, Rows, F32]:
-    """Return points of unit length by feature, once features are weighed; their labels; and the weights of features."""
+def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]:
+    """Return points of unit length by feature, once features are weighed, and the weights of features."""
     frequency = np.diff(by_feature.indptr)
     weights = (np.log1p(len(points) / np.maximum(frequency, 1)) ** rarity).astype(np.float32)
     data = by_feature.data * np.repeat(weights, frequency)
     data /= _lengths(points, weights)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
-    return index.strongest(MOST_POINTS, np.abs(data)), labels, weights
+    return index.strongest(MOST_POINTS, np.abs(data)), weights
 
 
 def _lengths(points: Rows, weights: F32) -> F32:
@@ -136,18 +137,12 @@ def _lengths(points: Rows, weights: F32) -> F32:
     lengths, done = np.empty(len(points), np.float32), 0
     for part in points.blocks(POINTS_AT_A_TIME):
         squares = (part.data.astype(np.float64) * weights[part.indices]) ** 2
-        lengths[done : done + len(part)] = np.sqrt(_by_row(np.add, squares, part.indptr))
+        lengths[done : done + len(part)] = np.sqrt(by_row(np.add, squares, part.indptr))
         done += len(part)
     return np.where(lengths > 0, lengths, np.float32(1))
 
 
 def _largest(points: Rows) -> F32:
     """Return the largest absolute value of each point; 1 for a point of none."""
-    largest = _by_row(np.maximum, np.abs(points.data), points.indptr)
+    largest = by_row(np.maximum, np.abs(points.data), points.indptr)
     return np.where(largest > 0, largest, np.float32(1))
-
-
-def _by_row(reduce: np.ufunc, values: NDArray[Any], indptr: I64) -> NDArray[Any]:
-    """Reduce the values of each row; an empty one gives 0."""
-    ended = np.append(values, values.dtype.type(0))  # so that pointers of empty rows at the end name one
-    return np.where(np.diff(indptr) > 0, reduce.reduceat(ended, indptr[:-1]), values.dtype.type(0))

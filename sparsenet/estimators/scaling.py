@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, by_row
 
 CHOICES = ("auto", "rows", "columns", "none")
 #: Far beyond any training point, and far from where float32 would overflow in a layer.
@@ -55,7 +55,7 @@ class Scaling:
         matrix = sparse.csr_array(X)
         if self.kind == "none":
             return Rows.of(matrix)
-        lengths = np.sqrt(_row_sums(np.square(matrix.data, dtype=np.float64), matrix.indptr))
+        lengths = np.sqrt(by_row(np.add, np.square(matrix.data, dtype=np.float64), matrix.indptr))
         inverse = 1 / np.where(lengths > 0, lengths, 1.0)
         data = matrix.data * np.repeat(inverse, np.diff(matrix.indptr))
         return Rows.of(sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
@@ -86,9 +86,3 @@ def _is_like_counts(X: Any) -> bool:
     if sparse.issparse(X):
         return True
     return bool(SPARSE_SHARE * np.count_nonzero(X) <= X.size and X.min(initial=0) >= 0)
-
-
-def _row_sums(values: NDArray[np.float64], indptr: NDArray[Any]) -> NDArray[np.float64]:
-    """Sum each row by itself, so that a row's sum does not depend on those around it."""
-    sums = np.add.reduceat(np.append(values, 0.0), indptr[:-1])
-    return np.where(np.diff(indptr) > 0, sums, 0.0)

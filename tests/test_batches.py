@@ -1,0 +1,23 @@
+"""Rows of sparse matrices: what is reduced row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from sparsenet.batches import Rows, by_row, squares
+from sparsenet.wide import lengths
+
+
+@pytest.mark.parametrize("empty", [(), (0,), (3, 4, 5), (0, 1, 5), (0, 1, 2, 3, 4, 5)])
+def test_rows_are_reduced_each_by_itself(empty: tuple[int, ...]) -> None:
+    """Wherever the empty ones stand: at the end, what is before them is whole."""
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((6, 4)).astype(np.float32)
+    dense[list(empty)] = 0
+    rows = Rows.of(csr_array(dense))
+    np.testing.assert_allclose(by_row(np.add, rows.data, rows.indptr), dense.sum(axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(by_row(np.maximum, np.abs(rows.data), rows.indptr), np.abs(dense).max(axis=1))
+    np.testing.assert_allclose(lengths(rows), np.linalg.norm(dense, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(squares(rows), 1 + np.square(dense).sum(axis=1), rtol=1e-5)
