@@ -56,9 +56,8 @@ def vote(
     else:
         voters = neighbors.voters(points, k, threads)
         if n < neighbors.labels.width:
-            labels, penalties = _named_by_both(
-                labels, penalties, *neighbors.name(voters, -(-n // TREE_NAMES_MORE), threads)
-            )
+            more = neighbors.name(voters, -(-n // TREE_NAMES_MORE), threads)
+            labels, penalties = _named_by_both(labels, penalties, *more, neighbors.labels.width)
         votes = log_probabilities(network.network_, points, labels, threads)
         shares = neighbors.shares(voters, labels, threads)
         # Where there are no neighbours at all the network has their vote.
@@ -72,16 +71,16 @@ def vote(
     return np.take_along_axis(labels, order, axis=1), np.take_along_axis(votes, order, axis=1)
 
 
-def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32) -> tuple[I32, F32]:
+def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32, width: int) -> tuple[I32, F32]:
     """Add the labels that neighbours name to those of the tree; those that are named already get the highest penalty.
 
     What the tree has not named it finds at least as unlikely as all that it has.
     """
-    rows, width = np.arange(len(labels), dtype=np.int64)[:, None], max(labels.max(initial=0), more.max(initial=0)) + 1
-    known = (rows * width + np.sort(labels, axis=1)).reshape(-1)
-    asked = rows * width + more
-    at = np.minimum(np.searchsorted(known, asked), max(len(known) - 1, 0))
-    is_new = (shares > 0) & (known[at] != asked) if len(known) else shares > 0
+    rows = np.arange(len(labels), dtype=np.int64)[:, None] * width
+    known, asked = (rows + np.sort(labels, axis=1)).reshape(-1), rows + more
+    # By rows, which are ascending as they are: `is_hit` sorts all labels of all points, and takes ten times as long.
+    at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    is_new = (shares > 0) & (known[at] != asked)
     return np.hstack([labels, more]), np.hstack([penalties, np.where(is_new, penalties[:, -1:], -UNHEARD_OF)])
 
 
