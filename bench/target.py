@@ -1,6 +1,6 @@
 """How soon sparsenet is as good as another system ends up: its defaults, given fewer epochs.
 
-    python -m bench.target --data DIR [DIR ...] [--systems pecos,...] [--ours sparsenet-tree] [--epochs 1,2,3,5,8]
+    python -m bench.target --data DIR [DIR ...] [--systems pecos,...] [--ours sparsenet-light] [--epochs 1,2,3,5,8]
                            [--repeats 5] [--threads 2] [--seeds 0,1,2,3,4] [--set NAME=JSON ...] [--mask-seen DATA,...]
                            [--out bench/results/target.json] [--plot FILE]
     python -m bench.target --show bench/results/target.json
@@ -23,8 +23,8 @@ from bench.peers import COMPARED, SYSTEMS
 from bench.runner import Runner, parser, scorers
 from bench.running import assignment, head, keep, numbers, present, setting
 
-#: What of ours has epochs.
-OURS = ("sparsenet", "sparsenet-tree")
+#: What of ours has epochs, and by which name.
+OURS = {"sparsenet": "epochs", "sparsenet-tree": "epochs", "sparsenet-light": "tree__epochs"}
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def _runs(options: argparse.Namespace, data_sets: list[DataSet]) -> Iterator[dic
     judges = scorers(data_sets, options.mask_seen)
     runner = Runner(threads=options.threads, limit=options.limit)
     turns: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in options.systems if name not in OURS]
-    turns += [(options.ours, {**dict(options.set), "epochs": epochs}) for epochs in options.epochs]
+    turns += [(options.ours, {**dict(options.set), OURS[options.ours]: epochs}) for epochs in options.epochs]
     for repeat in range(options.repeats):
         shift, seed = repeat % len(turns), options.seeds[repeat % len(options.seeds)]
         for data in data_sets:
@@ -70,7 +70,7 @@ def curves(report: dict[str, Any], data: str) -> dict[str, list[dict[str, float]
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for run in report["runs"]:
         if run["data"] == data and run["status"] == "measured":
-            epochs = run["settings"]["epochs"] if run["system"] == report["ours"] else 0
+            epochs = run["settings"][OURS[report["ours"]]] if run["system"] == report["ours"] else 0
             groups.setdefault((run["system"], epochs), []).append(run)
     found: dict[str, list[dict[str, float]]] = {}
     for (system, epochs), runs in groups.items():
@@ -129,8 +129,8 @@ def plot(report: dict[str, Any], path: Path) -> None:
 
 
 def _options() -> argparse.Namespace:
-    found = parser(__doc__, [name for name in COMPARED if not name.startswith(OURS[0])], needs_data=False)
-    found.add_argument("--ours", choices=OURS, default=OURS[0], help="which of ours")
+    found = parser(__doc__, [name for name in COMPARED if not name.startswith("sparsenet")], needs_data=False)
+    found.add_argument("--ours", choices=list(OURS), default="sparsenet", help="which of ours")
     found.add_argument("--epochs", type=numbers, default=[1, 2, 3, 5, 8])
     found.add_argument("--repeats", type=int, default=5)
     found.add_argument("--seeds", type=numbers, default=[0, 1, 2, 3, 4])

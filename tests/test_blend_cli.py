@@ -57,6 +57,40 @@ def test_without_settings_both_are_by_their_defaults(folder: Path, tmp_path: Pat
     assert run("info", tmp_path / "m").stdout.splitlines()[-1].split(maxsplit=1)[1] == "random_state=0"
 
 
+def test_without_a_network(folder: Path, tmp_path: Path) -> None:
+    options = ("--no-network", "--epochs", 3, "--cost", 2, "--valid", folder / "test.txt")
+    summary = train(folder / "train.txt", tmp_path / "m", *options)
+    assert "epochs" not in summary
+    found, held = BlendClassifier.load(tmp_path / "m"), read_xmc(folder / "test.txt")
+    assert (found.network, found.network_, found.tree.epochs, found.tree.cost) == ("drop", None, 3, 2.0)
+    assert summary["validation"]["P@1"] == pytest.approx(found.score(held.X, held.Y))
+    about = json.loads(run("info", tmp_path / "m", "--json").stdout)
+    assert about["chosen"]["neighbors"].keys() == {"rarity", "power"}
+    assert (about["precision"], about["settings"]["network"]) == ("8 bits", "drop")
+    assert "network=drop" in run("info", tmp_path / "m").stdout.splitlines()[-1]
+    measured = json.loads(run("evaluate", tmp_path / "m", folder / "test.txt", "--json").stdout)
+    assert measured["P@1"] == summary["validation"]["P@1"]
+    assert len(run("predict", tmp_path / "m", folder / "test.txt").stdout.splitlines()) == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--method", "blend", "--no-network", "--hidden", 8], "--hidden: is for the network, and --no-network leaves"),
+        (["--method", "blend", "--no-network", "--negatives", 8], "--negatives: is for the network, and --no-network"),
+        (["--method", "blend", "--no-network", "--neighbors", 0], "leave a tree alone: say --method tree"),
+        (["--method", "tree", "--no-network"], "--network: a tree has none: it is for --method blend"),
+        (["--no-network"], "--network: a network has none: it is for --method blend"),
+    ],
+)
+def test_what_a_network_that_is_left_out_has_not(
+    folder: Path, tmp_path: Path, options: list[object], said: str
+) -> None:
+    found = fails("train", folder / "train.txt", "--model", tmp_path / "m", *options, status=2)
+    assert said in " ".join(found.replace("│", " ").split())
+    assert not (tmp_path / "m").exists()
+
+
 def test_valid_is_measured_as_evaluate_does(folder: Path, tmp_path: Path) -> None:
     found = train(folder / "train.txt", tmp_path / "m", "--valid", folder / "test.txt")["validation"]
     scores = json.loads(run("evaluate", tmp_path / "m", folder / "test.txt", "--json").stdout)

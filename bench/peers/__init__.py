@@ -41,6 +41,8 @@ SYSTEMS: dict[str, System] = {
     "sparsenet": System(adapter="sparsenet"),
     "sparsenet-tree": System(adapter="sparsenet", settings={"estimator": "TreeClassifier"}),
     "sparsenet-blend": System(adapter="sparsenet", settings={"estimator": "BlendClassifier"}),
+    # A tree and neighbours without a network.
+    "sparsenet-light": System(adapter="sparsenet", settings={"estimator": "BlendClassifier", "network": "drop"}),
     "pecos": System(adapter="pecos"),
     "omikuji-parabel": System(adapter="omikuji"),
     # The two further tree types as Omikuji's own README sets them.

@@ -25,8 +25,8 @@ class Sparsenet:
         self.train_set = data.read_xmc(self.job.data / "train.txt")
 
     def train(self) -> None:
-        model = self.estimator(n_jobs=self.job.threads, random_state=self.job.seed, **self.settings)
-        self.model = model.fit(self.train_set.X, self.train_set.Y)
+        model = self.estimator(n_jobs=self.job.threads, random_state=self.job.seed)
+        self.model = model.set_params(**self.settings).fit(self.train_set.X, self.train_set.Y)
 
     def save(self, path: Path) -> None:
         self.model.save(path)

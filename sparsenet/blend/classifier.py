@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from sparsenet.batches import Rows
 from sparsenet.blend import persistence
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
-from sparsenet.blend.persistence import OF_THE_WHOLE, PARTS
-from sparsenet.blend.voting import OF_THREE, OF_TWO, logits, vote
+from sparsenet.blend.persistence import DROPPED, OF_THE_WHOLE, PARTS
+from sparsenet.blend.voting import OF_THREE, OF_TWO, WITHOUT_NETWORK, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
@@ -41,15 +41,17 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     A `TreeClassifier` names the labels that come into question for a point, an `ExtremeClassifier` scores these, the
     training points most like it are looked up, and what all make of a label decides. They err in different places: on
     sparse points of many labels they are together more accurate than any of them. Training takes as long as network
-    and tree do. No point is scored against all labels, except under ``loss="softmax"``: an answer takes three to ten
+    and tree do; without the network, ``network="drop"``, hardly longer than the tree, and tree and neighbours have most
+    of that accuracy. No point is scored against all labels, except under ``loss="softmax"``: an answer takes three to ten
     times as long as the tree's, however many labels there are.
 
     Parameters
     ----------
-    network : ExtremeClassifier or None
+    network : ExtremeClassifier, "drop" or None
         What to train beside the tree, such as ``ExtremeClassifier(hidden=128)``; None: its defaults. It is copied, and
         the copy, `network_`, trained. ``normalize``, ``n_jobs``, ``random_state`` and ``verbose`` are the blend's. Its
-        ``time_budget`` and ``memory_limit`` are for the network alone: the tree is trained before.
+        ``time_budget`` and ``memory_limit`` are for the network alone: the tree is trained before. ``"drop"``: no
+        network; tree and neighbours decide.
     tree : TreeClassifier or None
         Likewise; the copy is `tree_`. Labels are named in twice its beam, which ``model.tree_.set_params(beam=...)``
         changes.
@@ -74,7 +76,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
 
     Attributes
     ----------
-    network_ : ExtremeClassifier
+    network_ : ExtremeClassifier or None
         Fitted; its labels are positions in `classes_`, and its points are scaled.
     tree_ : TreeClassifier
         Likewise.
@@ -106,7 +108,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def __init__(
         self,
         *,
-        network: ExtremeClassifier | None = None,
+        network: ExtremeClassifier | Literal["drop"] | None = None,
         tree: TreeClassifier | None = None,
         candidates: int = 32,
         n_neighbors: int = 50,
@@ -129,11 +131,15 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         for name in {key.partition("__")[0] for key in params if "__" in key}:
             if name in PARTS and name not in params and getattr(self, name) is None:
                 setattr(self, name, PARTS[name]())
+        if _is_dropped(params.get("network", self.network)):
+            for key in params:
+                if key.startswith("network__"):
+                    raise ValueError(f"{key} cannot be set: network is {DROPPED!r}")
         model: Self = super().set_params(**params)
         return model
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train the tree, look how neighbours answer, and train the network, on X and y from the start.
+        """Train the tree, look how neighbours answer, and train the network if there is one, all from the start.
 
         Ctrl-C while the network is trained stops within a second: the classifier is then fitted with what was learnt,
         and KeyboardInterrupt goes on. Sooner, it leaves the classifier as it was.
@@ -146,12 +152,21 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
         """
         normalize, seed = self._check(), run_seed(self.random_state)
-        tree, network = self._part("tree", TreeClassifier, seed), self._part("network", ExtremeClassifier, seed)
-        network._settings()  # better now than when the tree is trained
+        tree, network = self._part("tree", TreeClassifier, seed), None
+        if not _is_dropped(self.network):
+            network = self._part("network", ExtremeClassifier, seed)
+            network._settings()  # better now than when the tree is trained
+        elif self.n_neighbors == 0:
+            raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, normalize)
+            if network is None and scaling.kind == "columns":
+                raise ValueError(
+                    f"network is {DROPPED!r}, and where columns are standardised there are no neighbours: "
+                    "that is a TreeClassifier"
+                )
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             given = as_matrix(points), as_matrix(labels)
             tree.fit(*given)
@@ -160,7 +175,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 neighbors = Neighbors.learn(points, labels, self.n_neighbors, seed=seed, threads=self._threads())
             fitted = Fitted(network, tree, neighbors, target, scaling, tree.label_counts_, tree.n_points_)
             try:
-                network.fit(*given)
+                if network is not None:
+                    network.fit(*given)
             except KeyboardInterrupt:
                 if hasattr(network, "network_"):
                     self._adopt(fitted)
@@ -211,6 +227,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _neighbors(self) -> tuple[Neighbors | None, int]:
         """Return the points that are looked up, and how many of them have a vote."""
         k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
+        if k == 0 and self._fitted.network is None:
+            raise ValueError("n_neighbors is 0, and this model has no network: of itself its tree_ answers")
         if k > 0 and neighbors is None and self._fitted.scaling.kind != "columns":
             raise ValueError(
                 f"n_neighbors is {k}, and this model does not hold its training points: fit it so, or set 0"
@@ -221,7 +239,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Return a classifier like the one that was given, or one by defaults, to be trained on scaled points."""
         given = getattr(self, name)
         if given is not None and not isinstance(given, kind):
-            raise ValueError(f"{name} must be None or an instance such as {kind.__name__}(), got {given!r}")
+            others = f"None, {DROPPED!r}" if name == "network" else "None"
+            raise ValueError(f"{name} must be {others} or an instance such as {kind.__name__}(), got {given!r}")
         part: Part = kind() if given is None else clone(given)
         usual = kind()
         for own in OF_THE_WHOLE:
@@ -245,7 +264,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
         """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
         done, (neighbors, k) = 0, self._neighbors()
-        curve = OF_TWO if neighbors is None else OF_THREE
+        curve = OF_TWO if neighbors is None else OF_THREE if self._fitted.network is not None else WITHOUT_NETWORK
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             parts = self._fitted.network, self._fitted.tree
@@ -259,3 +278,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self.classes_ = fitted.target.classes
         self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
         return self
+
+
+def _is_dropped(network: Any) -> bool:
+    return isinstance(network, str) and network == DROPPED

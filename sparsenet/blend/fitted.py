@@ -18,7 +18,7 @@ from sparsenet.tree import TreeClassifier
 class Fitted:
     """The parts, fitted on scaled points and an indicator of labels, and what makes these of X and y."""
 
-    network: ExtremeClassifier
+    network: ExtremeClassifier | None
     tree: TreeClassifier
     neighbors: Neighbors | None
     target: Target

@@ -42,6 +42,8 @@ Model = TypeVar("Model", bound="BlendClassifier")
 KIND = "BlendClassifier"
 #: Parameters that are classifiers themselves.
 PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
+#: A network that there is not to be, as scikit-learn's VotingClassifier calls it.
+DROPPED = "drop"
 #: What parts are not asked for: the blend says it.
 OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 
@@ -53,10 +55,9 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     """
     model._check()  # parameters that were set since would not be loaded
     neighbors = fitted.neighbors if model.n_neighbors > 0 else None
-    try:
-        network, about_network = networks.pack(fitted.network, fitted.network._fitted, small=small)
-    except ValueError as error:
-        raise ValueError(f"network_, the network of this model: {error}") from None
+    network, about_network = _pack_network(fitted.network, small=small)
+    if fitted.network is None and neighbors is None:
+        raise ValueError("n_neighbors is 0, and this model has no network: nothing but tree_ would be saved")
     tree, about_tree = trees.pack(fitted.tree, fitted.tree._fitted)
     labels, about_target = pack_labels(fitted.target)
     arrays: Arrays = {
@@ -71,7 +72,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     return arrays, {
         "model": KIND,
         "parameters": {n: to_json(n, value) for n, value in model.get_params(deep=False).items() if n not in PARTS},
-        "given": [name for name in PARTS if getattr(model, name) is not None],
+        "given": [name for name in PARTS if isinstance(getattr(model, name), BaseEstimator)],
         "n_points": fitted.n_points,
         "network": about_network,
         "tree": about_tree,
@@ -91,16 +92,22 @@ def unpack(cls: type[Model], arrays: Mapping[str, NDArray[Any]], metadata: dict[
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
-    network = networks.unpack(ExtremeClassifier, unpack_part("network", arrays), metadata["network"])
     tree = trees.unpack(TreeClassifier, unpack_part("tree", arrays), metadata["tree"])
-    target, n_features = unpack_target(arrays, metadata["target"]), network.n_features_in_
+    network = None
+    if metadata["network"] is not None:
+        network = networks.unpack(ExtremeClassifier, unpack_part("network", arrays), metadata["network"])
+    elif metadata["neighbors"] is None:
+        raise ModelError("there is neither a network nor neighbours beside the tree")
+    target, n_features = unpack_target(arrays, metadata["target"]), tree.n_features_in_
     counts, n_points = arrays["counts"], integer("n_points", metadata["n_points"], 0)
-    for part in (network, tree):
+    parts = {"tree": tree} | ({} if network is None else {"network": network})
+    for part in parts.values():
         _check_part(part, n_features, counts)
     if len(target.classes) != len(counts) or not np.array_equal(counts, tree.label_counts_):
         raise ModelError(f"counts must hold how often the tree has learnt each of {len(target.classes)} labels")
-    parts = {"network": network, "tree": tree}
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
+    if network is None:
+        given["network"] = DROPPED
     shape = (n_points, n_features, len(counts))
     neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
     model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()}, **given)
@@ -110,6 +117,16 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     return model._adopt(Fitted(network, tree, neighbors, target, scaling, counts, n_points))
+
+
+def _pack_network(network: ExtremeClassifier | None, *, small: bool) -> tuple[Arrays, dict[str, Any] | None]:
+    """Return the arrays of a network and what is said about it, of none nothing."""
+    if network is None:
+        return {}, None
+    try:
+        return networks.pack(network, network._fitted, small=small)
+    except ValueError as error:
+        raise ValueError(f"network_, the network of this model: {error}") from None
 
 
 def _pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:

@@ -13,16 +13,17 @@ from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
-#: From a vote to the logit of a probability, slope and shift, without neighbours and with them: between the curves that
-#: fit held-out points of six unlike data sets best. Where points have a dozen labels or more, it says too much
-#: (bench/README.md).
-OF_TWO, OF_THREE = (0.75, 1.75), (0.55, 2.1)
+#: From a vote to the logit of a probability, slope and shift: of network and tree, of all three, of tree and neighbours.
+#: They lie between the curves that fit held-out points of six unlike data sets best. Where points have a dozen labels
+#: or more, they say too much (bench/README.md).
+OF_TWO, OF_THREE, WITHOUT_NETWORK = (0.75, 1.75), (0.55, 2.1), (1.3, 3.1)
 #: The beam in which labels are named is so many times that in which the tree was trained: the third to fifth label of a
 #: point often hangs where the tree alone would not look.
 WIDER = 2
-#: The vote of neighbours is the first times the root of the share of them that have a label. They know little of labels
-#: that few points have: the network counts among them, as if the second were the share of those of its opinion.
-OF_NEIGHBORS, NETWORK_AMONG_NEIGHBORS = np.float32(4), np.float32(0.2)
+#: The vote of neighbours is so many times the root of the share of them that have a label, beside a network and beside
+#: the tree alone. They know little of labels that few points have: who votes beside them is one of them, as if the last
+#: were the share of those of that opinion.
+OF_NEIGHBORS, BESIDE_THE_TREE_ALONE, ONE_OF_THEM = np.float32(4), np.float32(2), np.float32(0.2)
 #: For each label that neighbours name the tree names so many.
 TREE_NAMES_MORE = 2
 #: The vote for a label that nothing speaks against, which leaves room for error, and for one that no point had.
@@ -30,7 +31,7 @@ CERTAIN, UNHEARD_OF = np.float32(-1e-6), np.float32(-1e6)
 
 
 def vote(
-    network: ExtremeClassifier,
+    network: ExtremeClassifier | None,
     tree: TreeClassifier,
     points: Rows,
     n: int,
@@ -47,23 +48,26 @@ def vote(
 
     A tree's logarithms of probabilities are sums of cubes, which count what is unlikely as next to impossible. Their
     roots are on the scale of the network's: so added, neither drowns the other. `weight` is what the tree's vote counts
-    beside the network's, and `k` how many `neighbors` have a vote.
+    beside the network's, and `k` how many `neighbors` have a vote. Without a network the tree's opinion stands for its.
     """
     labels, from_tree = tree._ranked(points, n, WIDER * tree._beam(), threads)
     penalties = np.where(np.isneginf(from_tree), -UNHEARD_OF, np.sqrt(-from_tree))
-    if neighbors is None or k < 1:
-        votes = log_probabilities(network.network_, points, labels, threads)
-    else:
+    if neighbors is not None and k > 0:
         voters = neighbors.voters(points, k, threads)
         if n < neighbors.labels.width:
             more = neighbors.name(voters, -(-n // TREE_NAMES_MORE), threads)
             labels, penalties = _named_by_both(labels, penalties, *more, neighbors.labels.width)
-        votes = log_probabilities(network.network_, points, labels, threads)
+    if network is None:
+        votes, opinion, strength = np.zeros_like(penalties), -np.square(penalties), BESIDE_THE_TREE_ALONE
+    else:
+        votes = opinion = log_probabilities(network.network_, points, labels, threads)
+        strength = OF_NEIGHBORS
+    if neighbors is not None and k > 0:
         shares = neighbors.shares(voters, labels, threads)
-        # Where there are no neighbours at all the network has their vote.
+        # Where there are no neighbours at all that opinion has their vote.
         found = voters.data.reshape(len(points), -1).any(axis=1, keepdims=True)
-        shares += np.where(found, NETWORK_AMONG_NEIGHBORS, 1 + NETWORK_AMONG_NEIGHBORS) * np.exp(votes)
-        votes += OF_NEIGHBORS * (np.sqrt(shares) - np.sqrt(1 + NETWORK_AMONG_NEIGHBORS))
+        shares += np.where(found, ONE_OF_THEM, 1 + ONE_OF_THEM) * np.exp(opinion)
+        votes += strength * (np.sqrt(shares) - np.sqrt(1 + ONE_OF_THEM))
     votes -= np.float32(weight) * penalties
     votes[penalties >= -UNHEARD_OF] = UNHEARD_OF
     np.clip(votes, UNHEARD_OF, CERTAIN, out=votes)

@@ -40,7 +40,9 @@ def collect(path: Path) -> dict[str, Any]:
 
 
 def _of_parts(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """List what differs from the defaults in the parts of a blend, as scikit-learn calls it: network__hidden."""
+    """List what is not as by default in the parts of a blend, as scikit-learn calls it: network__hidden."""
+    if metadata["model"] == blends.KIND and metadata["network"] is None:
+        yield "network", blends.DROPPED
     for part in metadata.get("given", []):
         usual = blends.PARTS[part]().get_params()
         for name, value in metadata[part]["parameters"].items():
@@ -91,16 +93,18 @@ def _about_tree(model: TreeClassifier, metadata: dict[str, Any]) -> dict[str, An
 
 def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
     whole = blends.unpack(BlendClassifier, arrays, metadata)
-    network = _about_network(whole.network_, metadata["network"])
-    tree = _about_tree(whole.tree_, metadata["tree"])
-    return {
-        **network,
+    found = tree = _about_tree(whole.tree_, metadata["tree"])
+    if whole.network_ is not None:
+        network = _about_network(whole.network_, metadata["network"])
+        found = network | {
+            "levels": tree["levels"],
+            "weights": network["weights"] + tree["weights"],
+            "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
+        }
+    return found | {
         "label_kind": metadata["target"]["kind"],
-        "levels": tree["levels"],
-        "weights": network["weights"] + tree["weights"],
-        "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
         "points": whole.n_points_,
-        "chosen": network["chosen"] | {"normalize": metadata["scaling"], "neighbors": metadata["neighbors"]},
+        "chosen": found["chosen"] | {"normalize": metadata["scaling"], "neighbors": metadata["neighbors"]},
     }
 
 

@@ -71,6 +71,7 @@ def train(
     beam: options.Beam = None,
     candidates: options.Candidates = None,
     neighbors: options.Neighbors = None,
+    network: options.Network = None,
     word_ngrams: options.WordNgrams = None,
     char_ngrams: options.CharNgrams = None,
     class_weight: options.ClassWeight = None,
@@ -107,6 +108,7 @@ def train(
         "beam": beam,
         "candidates": candidates,
         "n_neighbors": neighbors,
+        "network": network,
         "word_ngrams": word_ngrams,
         "char_ngrams": char_ngrams,
         "class_weight": class_weight,
@@ -139,6 +141,7 @@ def train(
             checks.not_of_trees(kind, checkpoint=checkpoint, resume=resume, compact=compact)
             summary = trees.train(trees.tree(given), source, model, valid)
         elif kind == "blend":
+            checks.without_network(given)
             checks.not_of_trees(kind, checkpoint=checkpoint, resume=resume)
             summary = trees.train(trees.blend(given), source, model, valid, compact=compact)
         else:

@@ -18,7 +18,7 @@ NETWORK = {
 }
 SETTINGS = {
     "network": NETWORK,
-    "blend": {*(NETWORK - {"patience"}), "cost", "beam", "candidates", "n_neighbors"},
+    "blend": {*(NETWORK - {"patience"}), "cost", "beam", "candidates", "n_neighbors", "network"},
     "tree": {"epochs", "cost", "beam", "n_jobs"},
     "texts": {
         *("epochs", "cost", "time_budget", "memory_limit", "n_jobs"),
@@ -93,7 +93,18 @@ def settings(kind: str, given: Mapping[str, object]) -> None:
     """Refuse settings that a model of texts, or one of those over sparse points, has not."""
     for name in given:
         if name not in SETTINGS[kind]:
-            raise typer.BadParameter(_why_not(kind, name), param_hint=_option(name.removeprefix("n_")))
+            raise typer.BadParameter(_why_not(kind, name), param_hint=_option_of(name))
+
+
+def without_network(given: Mapping[str, object]) -> None:
+    """Refuse settings that only the network of a blend has, where it is to have none."""
+    if given.get("network", True):
+        return
+    for name in given:
+        if name in SETTINGS["network"] - SETTINGS["tree"]:
+            raise typer.BadParameter("is for the network, and --no-network leaves it out", param_hint=_option_of(name))
+    if given.get("n_neighbors") == 0:
+        raise typer.BadParameter("and --no-network leave a tree alone: say --method tree", param_hint="--neighbors 0")
 
 
 def _why_not(kind: str, name: str) -> str:
@@ -157,6 +168,11 @@ def _refuse(given: Mapping[str, int | None], reasons: Mapping[str, str]) -> None
     for name, value in given.items():
         if value:
             raise typer.BadParameter(reasons[name], param_hint=_option(name))
+
+
+def _option_of(setting: str) -> str:
+    """Return the option of what classifiers call by this name."""
+    return _option(setting.removeprefix("n_"))
 
 
 def _option(name: str) -> str:

@@ -201,6 +201,14 @@ Neighbors = Annotated[
         show_default="50",
     ),
 ]
+Network = Annotated[
+    bool | None,
+    typer.Option(
+        "--network/--no-network",
+        help="Of blends: train a network beside the tree. Without it training takes a fraction of the time.",
+        show_default="--network",
+    ),
+]
 WordNgrams = Annotated[
     int | None, typer.Option(min=1, max=8, help="Of texts: runs of up to so many words.", show_default="2")
 ]

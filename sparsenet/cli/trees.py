@@ -8,7 +8,7 @@ from typing import Any
 
 from sparsenet import metrics, storage
 from sparsenet.blend import BlendClassifier
-from sparsenet.blend.persistence import OF_THE_WHOLE
+from sparsenet.blend.persistence import DROPPED, OF_THE_WHOLE
 from sparsenet.cli import commands
 from sparsenet.cli.reporting import say
 from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
@@ -27,14 +27,18 @@ def tree(parameters: Mapping[str, Any]) -> TreeClassifier:
 
 
 def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
-    """Make a blend of the settings that were given: to the tree what only it has, to the network what is left."""
-    of_whole, of_tree = (*OF_THE_WHOLE, "candidates", "n_neighbors"), ("cost", "beam")
+    """Make a blend of the settings that were given: to the tree what only it has, to the network what is left.
+
+    Without a network all that is left is the tree's.
+    """
+    alone = not parameters.get("network", True)
+    parameters = {name: value for name, value in parameters.items() if name != "network"}
+    of_whole, of_tree = (*OF_THE_WHOLE, "candidates", "n_neighbors"), ("cost", "beam", *(["epochs"] if alone else []))
     whole = {name: value for name, value in parameters.items() if name in of_whole}
     trees = {name: value for name, value in parameters.items() if name in of_tree}
     own = {name: value for name, value in parameters.items() if name not in (*of_whole, *of_tree)}
-    return BlendClassifier(
-        network=ExtremeClassifier(**own) if own else None, tree=TreeClassifier(**trees) if trees else None, **whole
-    )
+    network = DROPPED if alone else ExtremeClassifier(**own) if own else None
+    return BlendClassifier(network=network, tree=TreeClassifier(**trees) if trees else None, **whole)
 
 
 def train(
@@ -56,7 +60,8 @@ def train(
     except KeyboardInterrupt:
         if not isinstance(model, BlendClassifier) or not hasattr(model, "classes_"):
             raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
-        interrupted, saved = True, model.network_.n_iter_ > 0 or not checkpoints.is_there(model_path)
+        learnt = model.network_ is not None and model.network_.n_iter_ > 0
+        interrupted, saved = True, learnt or not checkpoints.is_there(model_path)
         say(commands.after_interrupt(model_path, saved))
     if saved:
         model.save(model_path, **how)
@@ -65,7 +70,7 @@ def train(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None
     about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": saved}
-    if isinstance(model, BlendClassifier):
+    if isinstance(model, BlendClassifier) and model.network_ is not None:
         about["epochs"] = model.network_.n_iter_
     return commands.about_training(points, model, model_path, clock) | about
 
