@@ -152,6 +152,8 @@ struct KernelTable {
   float (*sparse_dot)(const int32_t* ids, const float* values, int64_t count, const float* dense);
   // Positions i of scores[0 .. n) above `threshold`, ascending; returns how many.
   int64_t (*above)(const float* scores, int64_t n, float threshold, int32_t* positions);
+  // The highest score of each block of so many, the last of which may be shorter; what is not a number counts for none.
+  void (*maxima)(const float* scores, int64_t n, int64_t block, float* out);
 };
 
 const KernelTable& kernels();  // the level in use

@@ -10,8 +10,7 @@
 namespace sparsenet {
 namespace {
 
-constexpr int64_t kBlock = 1024;  // products looked through at a time
-constexpr int64_t kGrain = 8;     // points of a task
+constexpr int64_t kGrain = 8;  // points of a task
 
 // Numbers that are zero between one point and the next.
 float* zeros(std::vector<float>& room, int64_t count) {
@@ -24,16 +23,18 @@ void add_row(const Csr& rows, int64_t row, float x, float* sums) {
 }
 
 // Moves the best of the products above zero to `best`, and leaves zeros.
-void take_best(float* products, int64_t count, Running& best) {
-  int32_t positions[kBlock];
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int64_t block = std::min(kBlock, count - begin);
-    const int64_t found = kernels().above(products + begin, block, std::max(best.threshold(), 0.0f), positions);
+void take_best(float* products, int64_t count, int64_t k, Running& best) {
+  static thread_local std::vector<float> room;
+  int32_t positions[Maxima::kLargest];
+  const Maxima maxima(products, count, k, room);
+  best.start_above(std::max(maxima.bound(), 0.0f));
+  maxima.each([&](int64_t first, int64_t block) {
+    const int64_t found = kernels().above(products + first, block, best.threshold(), positions);
     for (int64_t f = 0; f < found; ++f)
-      best.add({products[begin + positions[f]], static_cast<int32_t>(begin + positions[f])});
-    std::memset(products + begin, 0, static_cast<size_t>(block) * sizeof(float));
-  }
+      best.add({products[first + positions[f]], static_cast<int32_t>(first + positions[f])});
+  });
   best.cut();
+  std::memset(products, 0, static_cast<size_t>(count) * sizeof(float));
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_ot
       best.reset(k);  // which may find no memory, so before there is anything to leave behind
       for (int64_t j = points.indptr[i]; j < points.indptr[i + 1]; ++j)
         add_row(index, points.indices[j], points.data[j], products);
-      take_best(products, n_others, best);
+      take_best(products, n_others, k, best);
       std::sort(best.entries().begin(), best.entries().end(), better);
       best.entries().resize(static_cast<size_t>(k), Best{0.0f, 0});
       for (int64_t c = 0; c < k; ++c) {

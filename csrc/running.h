@@ -32,6 +32,8 @@ class Running {
     entries_.reserve(2 * k_);
   }
   float threshold() const { return threshold_; }
+  // What does not exceed this is not asked for.
+  void start_above(float score) { threshold_ = score; }
   bool full() const { return entries_.size() >= k_; }
   void add(Best candidate) {
     entries_.push_back(candidate);
@@ -53,6 +55,28 @@ class Running {
   size_t k_ = 0;
   float threshold_ = 0;
   std::vector<Best> entries_;
+};
+
+// Tells of very many scores, before any is looked at, where the best of them are. The highest of each block is found
+// first. As many of those as there are best scores to find bound them from below; so few other scores exceed that bound
+// that they need no cutting back, and most blocks hold none.
+class Maxima {
+ public:
+  Maxima(const float* scores, int64_t n, int64_t k, std::vector<float>& room);
+  // The k best scores are all above this.
+  float bound() const { return bound_; }
+  // Calls visit(first, count) for each block that has a score above the bound, of at most kLargest scores.
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (int64_t b = 0; b < count_; ++b)
+      if (highest_[b] > bound_) visit(b * block_, std::min(block_, n_ - b * block_));
+  }
+  static constexpr int64_t kLargest = 1024;
+
+ private:
+  const float* highest_;
+  int64_t n_, block_, count_;
+  float bound_;
 };
 
 }  // namespace sparsenet

@@ -64,6 +64,7 @@ void choose(const ShortlistIn& in, int64_t size, WideScores& wide, Running& best
     wide.unname(in.fallback[f]);
   }
   best.cut();
+  static thread_local std::vector<float> room;
   float scores[kBlock];
   int32_t positions[kBlock];
   const auto count = static_cast<int64_t>(wide.named().size());
@@ -73,7 +74,9 @@ void choose(const ShortlistIn& in, int64_t size, WideScores& wide, Running& best
     for (int64_t i = 0; i < block; ++i)
       scores[i] = wide.is_named(labels[i]) ? wide[labels[i]] + in.bias[labels[i]] : kLowest;
     // Labels come in any order, so one that merely equals the threshold may yet win by its smaller number.
-    const int64_t found = kernels().above(scores, block, std::nextafter(best.threshold(), kLowest), positions);
+    const float threshold = std::nextafter(best.threshold(), kLowest);
+    const Maxima maxima(scores, block, size, room);
+    const int64_t found = kernels().above(scores, block, std::max(threshold, maxima.bound()), positions);
     for (int64_t f = 0; f < found; ++f) best.add({scores[positions[f]], labels[positions[f]]});
     best.cut();
   }

@@ -209,7 +209,8 @@ def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     # Whole numbers, as for predict_topk: products that tie, and many that are not above zero.
-    for k, n_others in ((1, shape.labels), (5, shape.labels), (shape.labels + 3, shape.labels), (40, 3000)):
+    others = ((1, shape.labels), (5, shape.labels), (shape.labels + 3, shape.labels), (40, 3000), (2, 20_000))
+    for k, n_others in others:
         points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, n_others, whole, most=60)
         arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
         arguments |= dict(zip(("index_indptr", "index_points", "index_weights"), index, strict=True))

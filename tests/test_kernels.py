@@ -158,3 +158,20 @@ def test_topk_survives_scores_that_are_not_numbers(backend: ModuleType) -> None:
     written = call.run(backend, 2)
     assert written["out_labels"].min() >= 0
     assert written["out_labels"].max() < 5000
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_shortlist_of_many_is_the_best_whatever_is_no_number(backend: ModuleType, size: int) -> None:
+    rng, n_labels = np.random.default_rng(size), 9000
+    weights = rng.normal(size=n_labels).astype(np.float32)
+    weights[rng.permutation(n_labels)[:4000]] = np.repeat(np.float32([np.nan, -np.inf, 0.5, -0.0]), 1000)
+    named = rng.permutation(n_labels).astype(np.int32)
+    one = np.zeros(1, np.int32)
+    labels, scores = np.empty((1, size), np.int32), np.empty((1, size), np.float32)
+    point = (np.arange(2, dtype=np.int64), one, np.ones(1, np.float32))
+    index = (np.array([0, n_labels], np.int64), named, weights[named])
+    bias, fallback = np.zeros(n_labels, np.float32), np.argsort(weights)[:size].astype(np.int32)
+    backend.shortlist(*point, *index, bias, fallback, labels, scores, 1)
+    best = np.lexsort((np.arange(n_labels), -np.where(np.isnan(weights), -np.inf, weights)))[:size]
+    np.testing.assert_array_equal(labels[0], np.sort(best))
+    np.testing.assert_array_equal(scores[0], weights[np.sort(best)])

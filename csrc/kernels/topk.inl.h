@@ -19,3 +19,32 @@ int64_t above(const float* scores, int64_t n, float threshold, int32_t* position
     if (scores[i] > threshold) positions[found++] = static_cast<int32_t>(i);
   return found;
 }
+
+// Floats as integers of the same order: of those the compiler makes vectors of a maximum. What is no number is lowest.
+inline int32_t ordinal(float x) {
+  int32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  const int32_t key = bits ^ ((bits >> 31) & INT32_MAX);
+  const int32_t is_none = -static_cast<int32_t>((bits & INT32_MAX) > 0x7f800000);
+  return (key & ~is_none) | (INT32_MIN & is_none);
+}
+
+inline float of_ordinal(int32_t key) {
+  if (key == INT32_MIN) return -__builtin_inff();
+  const int32_t bits = key ^ ((key >> 31) & INT32_MAX);
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+void maxima(const float* scores, int64_t n, int64_t block, float* out) {
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t end = begin + block < n ? begin + block : n;
+    int32_t highest = INT32_MIN;
+    for (int64_t i = begin; i < end; ++i) {
+      const int32_t key = ordinal(scores[i]);
+      highest = key > highest ? key : highest;
+    }
+    *out++ = of_ordinal(highest);
+  }
+}

@@ -41,9 +41,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     A `TreeClassifier` names the labels that come into question for a point, an `ExtremeClassifier` scores these, the
     training points most like it are looked up, and what all make of a label decides. They err in different places: on
     sparse points of many labels they are together more accurate than any of them. Training takes as long as network
-    and tree do; without the network, ``network="drop"``, hardly longer than the tree, and tree and neighbours have most
-    of that accuracy. No point is scored against all labels, except under ``loss="softmax"``: an answer takes three to ten
-    times as long as the tree's, however many labels there are.
+    and tree do. Without the network, ``network="drop"``, it takes hardly longer than the tree's, for most of that
+    accuracy. No point is scored against all labels, except under ``loss="softmax"``: an answer takes two to ten times
+    as long as the tree's, however many labels there are.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ KIND = "BlendClassifier"
 #: Parameters that are classifiers themselves.
 PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
 #: A network that there is not to be, as scikit-learn's VotingClassifier calls it.
-DROPPED = "drop"
+DROPPED: Literal["drop"] = "drop"
 #: What parts are not asked for: the blend says it.
 OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 

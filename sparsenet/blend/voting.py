@@ -13,7 +13,7 @@ from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
-#: From a vote to the logit of a probability, slope and shift: of network and tree, of all three, of tree and neighbours.
+#: From a vote to the logit of a probability, slope and shift: of network and tree, all three, tree and neighbours.
 #: They lie between the curves that fit held-out points of six unlike data sets best. Where points have a dozen labels
 #: or more, they say too much (bench/README.md).
 OF_TWO, OF_THREE, WITHOUT_NETWORK = (0.75, 1.75), (0.55, 2.1), (1.3, 3.1)

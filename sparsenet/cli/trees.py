@@ -37,8 +37,9 @@ def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
     whole = {name: value for name, value in parameters.items() if name in of_whole}
     trees = {name: value for name, value in parameters.items() if name in of_tree}
     own = {name: value for name, value in parameters.items() if name not in (*of_whole, *of_tree)}
-    network = DROPPED if alone else ExtremeClassifier(**own) if own else None
-    return BlendClassifier(network=network, tree=TreeClassifier(**trees) if trees else None, **whole)
+    network = ExtremeClassifier(**own) if own else None
+    tree = TreeClassifier(**trees) if trees else None
+    return BlendClassifier(network=DROPPED if alone else network, tree=tree, **whole)
 
 
 def train(
