@@ -23,12 +23,11 @@ void add_row(const Csr& rows, int64_t row, float x, float* sums) {
 }
 
 // Moves the best of the products above zero to `best`, and leaves zeros.
-void take_best(float* products, int64_t count, int64_t k, Running& best) {
-  static thread_local std::vector<float> room;
+void take_best(float* products, int64_t count, int64_t k, std::vector<float>& room, Running& best) {
   int32_t positions[Maxima::kLargest];
   const Maxima maxima(products, count, k, room);
   best.start_above(std::max(maxima.bound(), 0.0f));
-  maxima.each([&](int64_t first, int64_t block) {
+  maxima.each_above(best.threshold(), [&](int64_t first, int64_t block) {
     const int64_t found = kernels().above(products + first, block, best.threshold(), positions);
     for (int64_t f = 0; f < found; ++f)
       best.add({products[first + positions[f]], static_cast<int32_t>(first + positions[f])});
@@ -42,15 +41,15 @@ void take_best(float* products, int64_t count, int64_t k, Running& best) {
 void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t k, int32_t* out_points,
                     float* out_products, int threads) {
   parallel_blocks(n, kGrain, threads, [&](int64_t first, int64_t last) {
-    static thread_local std::vector<float> room;
-    static thread_local Running running;
-    float* products = zeros(room, n_others);
-    Running& best = running;
+    static thread_local std::vector<float> sums, room;
+    static thread_local Running best;
+    float* products = zeros(sums, n_others);
+    Maxima::prepare(n_others, room);
     for (int64_t i = first; i < last; ++i) {
-      best.reset(k);  // which may find no memory, so before there is anything to leave behind
+      best.reset(k);  // as what is prepared above, this may find no memory: before there is anything to leave behind
       for (int64_t j = points.indptr[i]; j < points.indptr[i + 1]; ++j)
         add_row(index, points.indices[j], points.data[j], products);
-      take_best(products, n_others, k, best);
+      take_best(products, n_others, k, room, best);
       std::sort(best.entries().begin(), best.entries().end(), better);
       best.entries().resize(static_cast<size_t>(k), Best{0.0f, 0});
       for (int64_t c = 0; c < k; ++c) {

@@ -10,12 +10,19 @@ namespace {
 constexpr int64_t kSmallest = 16;    // scores of a block
 constexpr int64_t kBlocksOfOne = 8;  // so many blocks for each score that is to be found
 
+int64_t blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }
+
 }  // namespace
+
+void Maxima::prepare(int64_t n, std::vector<float>& room) {
+  const auto needed = static_cast<size_t>(2 * blocks(n, kSmallest));
+  if (room.size() < needed) room.resize(needed);
+}
 
 Maxima::Maxima(const float* scores, int64_t n, int64_t k, std::vector<float>& room) : n_(n), block_(kSmallest) {
   while (block_ < kLargest && n > kBlocksOfOne * k * block_) block_ *= 2;
-  count_ = (n + block_ - 1) / block_;
-  room.resize(static_cast<size_t>(2 * count_));
+  count_ = blocks(n, block_);
+  prepare(n, room);
   float* highest = room.data();
   float* sorted = highest + count_;
   kernels().maxima(scores, n, block_, highest);

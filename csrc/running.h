@@ -62,14 +62,17 @@ class Running {
 // that they need no cutting back, and most blocks hold none.
 class Maxima {
  public:
+  // `room` is for one of these at a time; where it has not been prepared it grows.
   Maxima(const float* scores, int64_t n, int64_t k, std::vector<float>& room);
+  // Room that is enough for so many scores.
+  static void prepare(int64_t n, std::vector<float>& room);
   // The k best scores are all above this.
   float bound() const { return bound_; }
-  // Calls visit(first, count) for each block that has a score above the bound, of at most kLargest scores.
+  // Calls visit(first, count) for each block that has a score above the threshold, of at most kLargest scores.
   template <typename Visit>
-  void each(Visit visit) const {
+  void each_above(float threshold, Visit visit) const {
     for (int64_t b = 0; b < count_; ++b)
-      if (highest_[b] > bound_) visit(b * block_, std::min(block_, n_ - b * block_));
+      if (highest_[b] > threshold) visit(b * block_, std::min(block_, n_ - b * block_));
   }
   static constexpr int64_t kLargest = 1024;
 

@@ -58,13 +58,12 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 float ordered(float score) { return score == score ? score : kLowest; }
 
 // The fallback fills the list; then each label that a feature names, and that is not of it, may take a place.
-void choose(const ShortlistIn& in, int64_t size, WideScores& wide, Running& best) {
+void choose(const ShortlistIn& in, int64_t size, WideScores& wide, std::vector<float>& room, Running& best) {
   for (int64_t f = 0; f < size; ++f) {
     best.add({ordered(wide[in.fallback[f]] + in.bias[in.fallback[f]]), in.fallback[f]});
     wide.unname(in.fallback[f]);
   }
   best.cut();
-  static thread_local std::vector<float> room;
   float scores[kBlock];
   int32_t positions[kBlock];
   const auto count = static_cast<int64_t>(wide.named().size());
@@ -89,14 +88,16 @@ void choose(const ShortlistIn& in, int64_t size, WideScores& wide, Running& best
 void shortlist(const ShortlistIn& in, int64_t size, int32_t* out_labels, float* out_scores, int threads) {
   parallel_for(in.n, threads, [&](int64_t i) {
     static thread_local WideScores wide;
+    static thread_local std::vector<float> room;
     static thread_local Running best;
     wide.resize(in.n_labels);
-    best.reset(size);  // which may find no memory, so before there is anything to leave behind
+    Maxima::prepare(kBlock, room);
+    best.reset(size);  // as the others, this may find no memory: before there is anything to leave behind
     for (int64_t j = in.points.indptr[i]; j < in.points.indptr[i + 1]; ++j) {
       const int64_t from = in.index.indptr[in.points.indices[j]], to = in.index.indptr[in.points.indices[j] + 1];
       wide.add(in.index.indices + from, in.index.data + from, to - from, in.points.data[j]);
     }
-    choose(in, size, wide, best);
+    choose(in, size, wide, room, best);
     wide.clear();
     for (int64_t c = 0; c < size; ++c) {
       out_labels[i * size + c] = best.entries()[static_cast<size_t>(c)].label;

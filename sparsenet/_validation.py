@@ -110,15 +110,17 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
     """
     if sparse.issparse(X):
         _check_structure("X", X)
-    checked = validate_data(
-        estimator,
-        X,
-        reset=fitting,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,  # below, with the place and the value
-        ensure_min_samples=1 if fitting else 0,
-    )
+    checked = X
+    if fitting or not _is_plain(estimator, X):
+        checked = validate_data(
+            estimator,
+            X,
+            reset=fitting,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,  # below, with the place and the value
+            ensure_min_samples=1 if fitting else 0,
+        )
     if checked.shape[1] > MAX_WIDTH:
         raise ValueError(
             f"X has {checked.shape[1]} columns, at most 2**31 - 1 are possible; hash them into fewer, for example with "
@@ -128,6 +130,16 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
         checked = _canonical(checked)
     _check_finite("X", checked)
     return checked
+
+
+def _is_plain(estimator: BaseEstimator, X: Any) -> bool:
+    """Tell rows in which scikit-learn would find nothing to change or to say; its checks take longer than an answer."""
+    return (
+        isinstance(X, sparse.csr_array | sparse.csr_matrix)
+        and X.dtype in (np.float64, np.float32)
+        and X.shape[1] == estimator.n_features_in_
+        and not hasattr(estimator, "feature_names_in_")
+    )
 
 
 def check_names(known: NDArray[Any], labels: NDArray[Any], indptr: NDArray[np.int64]) -> None:
@@ -181,9 +193,8 @@ def _canonical(matrix: Any) -> Any:
 
     SciPy's own flag is not trusted: it is cached, and whoever changes the arrays by hand does not reset it.
     """
-    csr = sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
-    if len(csr.indices) > csr.indptr[-1]:  # room at the end, which SciPy allows
-        csr = sparse.csr_array((csr.data[: csr.indptr[-1]], csr.indices[: csr.indptr[-1]], csr.indptr), csr.shape)
+    used = slice(matrix.indptr[-1])  # SciPy allows for room at the end
+    csr = sparse.csr_array((matrix.data[used], matrix.indices[used], matrix.indptr), shape=matrix.shape)
     ascends = csr.indices[1:] > csr.indices[:-1]
     ends = csr.indptr[1:-1]
     ascends[ends[(ends > 0) & (ends < len(csr.indices))] - 1] = True  # from one row to the next, they need not

@@ -78,8 +78,8 @@ class Rows:
     width: int
 
     @classmethod
-    def of(cls, matrix: csr_array) -> Rows:
-        """View a CSR matrix in the types of the kernels; copies only what has another type.
+    def of(cls, matrix: csr_array, values: NDArray[Any] | None = None) -> Rows:
+        """View a CSR matrix, or one with other `values`, in the types of the kernels; copies what has another type.
 
         What would send a kernel out of its arrays, or spoil all it touches, is a ValueError.
         """
@@ -88,14 +88,15 @@ class Rows:
                 f"Rows.of takes a SciPy matrix in CSR format, got {type(matrix).__name__}: pass csr_array(X)"
             )
         indptr, indices = np.ascontiguousarray(matrix.indptr, np.int64), matrix.indices
-        if indptr[0] != 0 or indptr[-1] > min(len(indices), len(matrix.data)) or (indptr[1:] < indptr[:-1]).any():
+        values = matrix.data if values is None else values
+        if indptr[0] != 0 or indptr[-1] > min(len(indices), len(values)) or (indptr[1:] < indptr[:-1]).any():
             raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix anew")
         if len(indices) and not (indices.min() >= 0 and indices.max() < matrix.shape[1] <= MAX_WIDTH):
             raise ValueError(
                 f"indices go from {indices.min()} to {indices.max()}, beyond the {matrix.shape[1]} columns"
             )
         with np.errstate(over="ignore"):  # infinity is what the check finds
-            data = np.ascontiguousarray(matrix.data, np.float32)
+            data = np.ascontiguousarray(values, np.float32)
         if len(data) and not np.isfinite([data.min(), data.max()]).all():
             raise ValueError("the matrix holds NaN, infinity or numbers beyond float32: replace or rescale them")
         return cls(indptr, np.ascontiguousarray(indices, np.int32), data, int(matrix.shape[1]))
@@ -127,7 +128,11 @@ class Rows:
             keep[row] = strength[row] > least
             places = most - np.count_nonzero(keep[row])
             keep[row][np.flatnonzero(strength[row] == least)[:places]] = True  # of equal ones the first
-        indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, most))))
+        return self.where(keep)
+
+    def where(self, keep: NDArray[np.bool_]) -> Rows:
+        """Leave out all entries but those to keep (nnz,)."""
+        indptr = np.concatenate(([0], np.cumsum(keep)))[self.indptr]
         return Rows(indptr, self.indices[keep], self.data[keep], self.width)
 
     def blocks(self, n: int) -> Iterator[Rows]:

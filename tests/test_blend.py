@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -385,6 +386,26 @@ def test_frequent_features_name_their_strongest_points(monkeypatch):
     for feature in range(5):
         own = slice(index.indptr[feature], index.indptr[feature + 1])
         assert set(index.indices[own]) == set(np.argsort(-weighed[:, feature])[:30])
+
+
+def test_long_points_are_compared_by_their_strongest_features(monkeypatch):
+    """Of five features that twenty points hold each, sixty comparisons leave three; of equal ones the rarer stay."""
+    held = np.zeros((100, 6), np.float32)
+    held[np.arange(100), np.arange(100) // 20] = 1
+    held[:10, 5] = 1
+    labels = Rows.of(sparse.csr_array(np.eye(5, dtype=np.float32)[np.arange(100) // 20]))
+    found = neighbors.Neighbors.learn(Rows.of(sparse.csr_array(held)), labels, 3, seed=0, threads=1)
+    found = replace(found, weights=np.ones(6, np.float32))
+    asked = Rows.of(sparse.csr_array(np.float32([[5, 1, 4, 3, 2, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]])))
+    monkeypatch.setattr(neighbors, "MOST_COMPARISONS", 60)
+    near, products = found.nearest(asked, 100, 1)
+    assert [set(near[i][products[i] > 0].tolist()) for i in range(3)] == [
+        {*range(20), *range(40, 80)},
+        set(range(20, 40)),
+        set(range(40)),
+    ]
+    monkeypatch.setattr(neighbors, "MOST_COMPARISONS", 110)
+    assert (found.nearest(asked, 100, 1)[1] > 0).sum(axis=1).tolist() == [100, 20, 100]
 
 
 def test_no_neighbours_and_no_training_points_in_the_model(tmp_path):

@@ -19,6 +19,9 @@ I64 = NDArray[np.int64]
 #: A feature names so many points at most, those in which it is strongest: what nearly all points hold tells them apart
 #: least, and would take the most time.
 MOST_POINTS = 4096
+#: A point is compared by so many entries of the index at most, those of its strongest features: long texts among very
+#: many points would take milliseconds.
+MOST_COMPARISONS = 1 << 16
 #: What is tried out on a sample of the training points, each answered by the others: how much more a rare feature
 #: counts than a frequent one, which tf-idf has in the data, and how much more a near point than one further off.
 RARITIES, POWERS = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0)
@@ -72,8 +75,8 @@ class Neighbors:
         near, products = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
         asked = points.data * self.weights[points.indices]
         asked /= np.repeat(_largest(points), np.diff(points.indptr))  # so that no product overflows
-        question, width = (points.indptr, points.indices, asked), self.index.width
-        kernels.nearest_points(*question, *_arrays(self.index), width, near, products, threads)
+        question = _cut(Rows(points.indptr, points.indices, asked, points.width), np.diff(self.index.indptr))
+        kernels.nearest_points(*_arrays(question), *_arrays(self.index), self.index.width, near, products, threads)
         return near, products
 
     def voters(self, points: Rows, k: int, threads: int) -> Rows:
@@ -130,6 +133,20 @@ def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]
     data /= _lengths(points, weights)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
     return index.strongest(MOST_POINTS, np.abs(data)), weights
+
+
+def _cut(asked: Rows, frequency: I64) -> Rows:
+    """Leave out the weakest features of points that would be compared too often; of equal ones the most frequent."""
+    cost = frequency[asked.indices]
+    if by_row(np.add, cost, asked.indptr).max(initial=0) <= MOST_COMPARISONS:
+        return asked
+    n_features = np.diff(asked.indptr)
+    order = np.lexsort((cost, -np.abs(asked.data), np.repeat(np.arange(len(asked)), n_features)))
+    spent = np.cumsum(cost[order])
+    before = np.repeat(np.concatenate(([0], spent))[asked.indptr[:-1]], n_features)
+    keep = np.empty(len(order), bool)
+    keep[order] = spent - before <= MOST_COMPARISONS
+    return asked.where(keep)
 
 
 def _lengths(points: Rows, weights: F32) -> F32:

@@ -52,13 +52,12 @@ class Scaling:
         """Scale a checked X, sparse or dense, into rows for the kernels."""
         if self.kind == "columns":
             return self._standardised(X.toarray() if hasattr(X, "toarray") else X)
-        matrix = sparse.csr_array(X)
+        matrix = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
         if self.kind == "none":
             return Rows.of(matrix)
         lengths = np.sqrt(by_row(np.add, np.square(matrix.data, dtype=np.float64), matrix.indptr))
         inverse = 1 / np.where(lengths > 0, lengths, 1.0)
-        data = matrix.data * np.repeat(inverse, np.diff(matrix.indptr))
-        return Rows.of(sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
+        return Rows.of(matrix, matrix.data * np.repeat(inverse, np.diff(matrix.indptr)))
 
     def apply_one(self, indices: NDArray[np.int32], values: NDArray[np.float64], width: int) -> Rows:
         """Scale a single checked sparse point, with no more work than that takes."""
