@@ -5,9 +5,9 @@
 
 A DIR is in the format of the extreme classification repository; its test set is not looked at: a tenth of the training
 points is held out. One blend is trained on the others for each data set and seed, and asked with each weight of the
-tree's vote, which is 1 in `BlendClassifier`, with each beam, and with so many neighbours. The last tables have the
-curves that fit the votes best, without neighbours and with them, of the form of which sparsenet/blend/voting.py has two
-for all data.
+tree's vote, which is 1 in `BlendClassifier`, with each beam, with so many neighbours, and without its network. The last
+tables have the curves that fit the votes best, of the form of which sparsenet/blend/voting.py has one for each company
+of voters and all data.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
 from bench.running import head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, Rows, metrics
-from sparsenet.blend.voting import OF_THREE, OF_TWO, logits, vote
+from sparsenet.blend.voting import OF_THREE, OF_TWO, WITHOUT_NETWORK, logits, vote
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.estimators.inference import is_hit
 
 KS = (1, 3, 5)
 #: Mean probability, and share that is right, of each point's best label, and of all labels that are likelier than not.
 SHARES = ("best: said", "best: right", "likely: said", "likely: right")
+#: Who votes, and the curve in use of these.
+COMPANIES = {"without neighbours": OF_TWO, "with neighbours": OF_THREE, "without a network": WITHOUT_NETWORK}
 
 
 def main() -> None:
@@ -60,14 +62,18 @@ def _run(data: DataSet, options: argparse.Namespace, seed: int) -> dict[str, Any
     about["cpu_seconds"] = time.process_time() - cpu
     Y, points = data.matrix("test.Y"), model._features(data.matrix("test.X"))
     scaled = as_matrix(points)
-    both = (model.network_, model.tree_, points, model.candidates, threads)
+    of_tree = (model.tree_, points, model.candidates, threads)
+    both = (model.network_, *of_tree)
     all_three = {"neighbors": model.neighbors_, "k": model.n_neighbors}
     about["neighbors"] = {"rarity": model.neighbors_.rarity, "power": model.neighbors_.power}
-    about["calibration of two"] = _calibration(*vote(*both), Y, OF_TWO)
-    about["calibration"] = _calibration(*vote(*both, **all_three), Y, OF_THREE)
+    votes = (vote(*both), vote(*both, **all_three), vote(None, *of_tree, **all_three))
+    about["calibration"] = {
+        name: _calibration(*found, Y, curve) for (name, curve), found in zip(COMPANIES.items(), votes, strict=True)
+    }
     ways = {
         "tree alone": model.tree_.topk_numbers(scaled, max(KS)),
         "network alone": model.network_.topk_numbers(scaled),
+        "tree and neighbours": votes[2],
     }
     for k in options.neighbors:
         ways[f"{k} neighbours"] = vote(*both, neighbors=model.neighbors_, k=k)
@@ -100,10 +106,9 @@ def _calibration(labels: Any, votes: Any, Y: Any, in_use: tuple[float, float]) -
 def markdown(report: dict[str, Any]) -> str:
     """Show a result as tables, repeats as means.
 
-    >>> curve = dict.fromkeys(("slope", "shift", *SHARES), 0.5)
+    >>> curves = dict.fromkeys(COMPANIES, dict.fromkeys(("slope", "shift", *SHARES), 0.5))
     >>> scores = {"tree alone": {"P@1": 0.5, "P@3": 0.4, "P@5": 0.3}}
-    >>> curves = {"calibration of two": curve, "calibration": curve}
-    >>> print(markdown({"runs": [{"data": "a", "scores": scores, **curves}]}).splitlines()[2])
+    >>> print(markdown({"runs": [{"data": "a", "scores": scores, "calibration": curves}]}).splitlines()[2])
     | tree alone | 50.0 / 40.0 / 30.0 |
     """
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -116,10 +121,11 @@ def markdown(report: dict[str, Any]) -> str:
             for runs in groups.values()
         )
         lines.append(f"| {way} | {' | '.join(cells)} |")
-    for curve, title in (("calibration of two", "without neighbours"), ("calibration", "with neighbours")):
-        lines += ["", f"| {title} | slope | shift | {' | '.join(SHARES)} |", f"|---|---|---|{'---|' * len(SHARES)}"]
+    for company in COMPANIES:
+        lines += ["", f"| {company} | slope | shift | {' | '.join(SHARES)} |", f"|---|---|---|{'---|' * len(SHARES)}"]
         for name, runs in groups.items():
-            of = {part: mean(run[curve][part] for run in runs) for part in runs[0][curve]}
+            curves = [run["calibration"][company] for run in runs]
+            of = {part: mean(curve[part] for curve in curves) for part in curves[0]}
             shares = " | ".join(f"{100 * of[part]:.1f} %" for part in SHARES)
             lines.append(f"| {name} | {of['slope']:.2f} | {of['shift']:.2f} | {shares} |")
     about = [setting(report), ""] if "machine" in report else []
