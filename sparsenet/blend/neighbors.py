@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ class Neighbors:
         near, products = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
         asked = points.data * self.weights[points.indices]
         asked /= np.repeat(_largest(points), np.diff(points.indptr))  # so that no product overflows
-        question = _cut(Rows(points.indptr, points.indices, asked, points.width), np.diff(self.index.indptr))
+        question = _cut(Rows(points.indptr, points.indices, asked, points.width), self._costs)
         kernels.nearest_points(*_arrays(question), *_arrays(self.index), self.index.width, near, products, threads)
         return near, products
 
@@ -98,9 +99,19 @@ class Neighbors:
         Where fewer labels have any, others with a share of 0 fill the row.
         """
         found, shares = np.empty((len(voters), n), np.int32), np.empty((len(voters), n), np.float32)
-        none, others = np.zeros(self.labels.width, np.float32), np.arange(n, dtype=np.int32)
-        kernels.shortlist(*_arrays(voters), *_arrays(self.labels), none, others, found, shares, threads)
+        others = np.arange(n, dtype=np.int32)
+        kernels.shortlist(*_arrays(voters), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
+
+    @cached_property
+    def _costs(self) -> I64:
+        """Return how many points each feature names."""
+        return np.diff(self.index.indptr)
+
+    @cached_property
+    def _no_bias(self) -> F32:
+        """Return what labels have before anyone votes; making it anew would take longer than a point's answer."""
+        return np.zeros(self.labels.width, np.float32)
 
     def _tried(self, points: Rows, sample: I64, k: int, threads: int) -> Iterator[tuple[float, float]]:
         """Yield each power, and how well points of a sample are then answered by the k nearest others."""
@@ -135,9 +146,9 @@ def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]
     return index.strongest(MOST_POINTS, np.abs(data)), weights
 
 
-def _cut(asked: Rows, frequency: I64) -> Rows:
+def _cut(asked: Rows, costs: I64) -> Rows:
     """Leave out the weakest features of points that would be compared too often; of equal ones the most frequent."""
-    cost = frequency[asked.indices]
+    cost = costs[asked.indices]
     if by_row(np.add, cost, asked.indptr).max(initial=0) <= MOST_COMPARISONS:
         return asked
     n_features = np.diff(asked.indptr)
