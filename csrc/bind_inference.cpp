@@ -64,8 +64,8 @@ void bind_wide_scores(const I64& indptr, const I32& indices, const F32& data, in
 }
 
 void bind_nearest_points(const I64& indptr, const I32& indices, const F32& data, const I64& index_indptr,
-                         const I32& index_points, const F32& index_weights, int64_t n_others, I32& out_points,
-                         F32& out_products, int threads) {
+                         const I32& index_points, const F32& index_weights, int64_t n_others, int64_t most,
+                         I32& out_points, F32& out_products, int threads) {
   const Matrix<int32_t> nearest(out_points, "out_points");
   const Matrix<float> products(out_products, "out_products");
   const Csr points = csr_argument(indptr, indices, data);
@@ -76,7 +76,8 @@ void bind_nearest_points(const I64& indptr, const I32& indices, const F32& data,
   if (nearest.cols() < 1) nearest.fail("must have a column");
   checked_threads(threads);
   Released released;
-  nearest_points(points, nearest.rows(), index, n_others, nearest.cols(), nearest.data(), products.data(), threads);
+  nearest_points(points, nearest.rows(), index, n_others, most, nearest.cols(), nearest.data(), products.data(),
+                 threads);
 }
 
 void bind_neighbor_votes(const I64& indptr, const I32& indices, const F32& data, const I64& label_indptr,
@@ -107,8 +108,8 @@ void bind_inference(py::module_& core) {
   core.def("wide_scores", &bind_wide_scores, arg("indptr"), arg("indices"), arg("data"), arg("n_features"),
            arg("wide_indptr"), arg("wide_features"), arg("wide_weights"), arg("labels"), arg("out"), arg("threads"));
   core.def("nearest_points", &bind_nearest_points, arg("indptr"), arg("indices"), arg("data"), arg("index_indptr"),
-           arg("index_points"), arg("index_weights"), arg("n_others"), arg("out_points"), arg("out_products"),
-           arg("threads"));
+           arg("index_points"), arg("index_weights"), arg("n_others"), arg("most"), arg("out_points"),
+           arg("out_products"), arg("threads"));
   core.def("neighbor_votes", &bind_neighbor_votes, arg("indptr"), arg("indices"), arg("data"), arg("label_indptr"),
            arg("label_ids"), arg("label_weights"), arg("n_labels"), arg("wanted"), arg("out"), arg("threads"));
 }

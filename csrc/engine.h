@@ -76,9 +76,10 @@ void wide_scores(const Csr& points, int64_t n, int64_t n_features, const Csr& wi
                  float* out, int threads);
 
 // The k of `n_others` points, given by feature, that each point's products with are largest, best first, as far as they
-// are above zero; the rest are point 0, with a product of 0.
-void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t k, int32_t* out_points,
-                    float* out_products, int threads);
+// are above zero; the rest are point 0, with a product of 0. Where a point's features have more than `most` entries in
+// the index, its weakest are left out; of equal ones those that have most.
+void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t most, int64_t k,
+                    int32_t* out_points, float* out_products, int threads);
 
 // The entries of a product of sparse matrices, neighbors (n, n_others) times labels (n_others, n_labels), that are
 // wanted: `size` labels a row.

@@ -1,5 +1,6 @@
 // The training points that are like a point, and what their labels say of it.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -22,6 +23,44 @@ void add_row(const Csr& rows, int64_t row, float x, float* sums) {
   for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) sums[rows.indices[j]] += x * rows.data[j];
 }
 
+// Which features of a point are looked up, where they have too many entries for all.
+class Question {
+ public:
+  // Adds to the products with all others; returns before the first addition where there is no memory.
+  void add(const Csr& points, int64_t i, const Csr& index, int64_t most, float* products) {
+    const int64_t begin = points.indptr[i], end = points.indptr[i + 1];
+    int64_t total = 0;
+    for (int64_t j = begin; j < end; ++j) total += entries(index, points.indices[j]);
+    if (total <= most) {
+      for (int64_t j = begin; j < end; ++j) add_row(index, points.indices[j], points.data[j], products);
+      return;
+    }
+    asked_.clear();
+    for (int64_t j = begin; j < end; ++j) {
+      const float size = std::abs(points.data[j]);
+      asked_.push_back({size >= 0 ? size : 0, entries(index, points.indices[j]), j});
+    }
+    std::sort(asked_.begin(), asked_.end(), [](const Asked& a, const Asked& b) {
+      return a.size != b.size ? a.size > b.size : a.count != b.count ? a.count < b.count : a.at < b.at;
+    });
+    for (const Asked& own : asked_) {
+      most -= own.count;
+      if (most < 0) return;
+      add_row(index, points.indices[own.at], points.data[own.at], products);
+    }
+  }
+
+ private:
+  struct Asked {
+    float size;
+    int64_t count, at;
+  };
+  static int64_t entries(const Csr& index, int32_t feature) {
+    return index.indptr[feature + 1] - index.indptr[feature];
+  }
+  std::vector<Asked> asked_;
+};
+
 // Moves the best of the products above zero to `best`, and leaves zeros.
 void take_best(float* products, int64_t count, int64_t k, std::vector<float>& room, Running& best) {
   int32_t positions[Maxima::kLargest];
@@ -38,17 +77,17 @@ void take_best(float* products, int64_t count, int64_t k, std::vector<float>& ro
 
 }  // namespace
 
-void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t k, int32_t* out_points,
-                    float* out_products, int threads) {
+void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t most, int64_t k,
+                    int32_t* out_points, float* out_products, int threads) {
   parallel_blocks(n, kGrain, threads, [&](int64_t first, int64_t last) {
     static thread_local std::vector<float> sums, room;
     static thread_local Running best;
+    static thread_local Question question;
     float* products = zeros(sums, n_others);
     Maxima::prepare(n_others, room);
     for (int64_t i = first; i < last; ++i) {
       best.reset(k);  // as what is prepared above, this may find no memory: before there is anything to leave behind
-      for (int64_t j = points.indptr[i]; j < points.indptr[i + 1]; ++j)
-        add_row(index, points.indices[j], points.data[j], products);
+      question.add(points, i, index, most, products);
       take_best(products, n_others, k, room, best);
       std::sort(best.entries().begin(), best.entries().end(), better);
       best.entries().resize(static_cast<size_t>(k), Best{0.0f, 0});

@@ -277,6 +277,7 @@ def nearest_points(
     index_points: I32,
     index_weights: F32,
     n_others: int,
+    most: int,
     out_points: I32,
     out_products: F32,
     threads: int,
@@ -285,6 +286,8 @@ def nearest_points(
 
     The index (d + 1,), by feature, names the others that hold it, below `n_others`. `out_points` and `out_products`
     (n, k) are best first, ties to the smaller number; where there are fewer, the rest is point 0 with a product of 0.
+    Where the features of a point have more than `most` entries in the index, its weakest are left out; of equal ones
+    those that have more, or come later.
     """
 
 def neighbor_votes(

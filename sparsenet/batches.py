@@ -128,11 +128,7 @@ class Rows:
             keep[row] = strength[row] > least
             places = most - np.count_nonzero(keep[row])
             keep[row][np.flatnonzero(strength[row] == least)[:places]] = True  # of equal ones the first
-        return self.where(keep)
-
-    def where(self, keep: NDArray[np.bool_]) -> Rows:
-        """Leave out all entries but those to keep (nnz,)."""
-        indptr = np.concatenate(([0], np.cumsum(keep)))[self.indptr]
+        indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, most))))
         return Rows(indptr, self.indices[keep], self.data[keep], self.width)
 
     def blocks(self, n: int) -> Iterator[Rows]:

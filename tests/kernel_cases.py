@@ -209,12 +209,20 @@ def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     # Whole numbers, as for predict_topk: products that tie, and many that are not above zero.
-    others = ((1, shape.labels), (5, shape.labels), (shape.labels + 3, shape.labels), (40, 3000), (2, 20_000))
-    for k, n_others in others:
+    all_of_it = 2**40
+    for k, n_others, most in (
+        (1, shape.labels, all_of_it),
+        (5, shape.labels, all_of_it),
+        (shape.labels + 3, shape.labels, all_of_it),
+        (40, 3000, all_of_it),
+        (2, 20_000, all_of_it),
+        (20, 3000, 100),
+        (5, shape.labels, 0),
+    ):
         points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, n_others, whole, most=60)
         arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
         arguments |= dict(zip(("index_indptr", "index_points", "index_weights"), index, strict=True))
-        arguments |= {"n_others": n_others}
+        arguments |= {"n_others": n_others, "most": most}
         arguments["out_points"] = np.full((shape.n, k), -1, np.int32)
         arguments["out_products"] = np.full((shape.n, k), np.nan, np.float32)
         yield Call("nearest_points", arguments, ("out_points", "out_products"))

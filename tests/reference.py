@@ -354,8 +354,16 @@ def nearest_points(
     index_points: Array,
     index_weights: Array,
     n_others: int,
+    most: int,
     out_points: Array,
 ) -> Outputs:
+    counts, data = np.diff(index_indptr), data.copy()
+    for i in range(len(indptr) - 1):
+        own = range(indptr[i], indptr[i + 1])
+        strongest = sorted(own, key=lambda j: (-abs(data[j]), counts[indices[j]], j))
+        if counts[indices[own]].sum() > most:
+            left_out = np.cumsum(counts[indices[strongest]]) > most
+            data[np.array(strongest)[left_out]] = 0
     n_features = len(index_indptr) - 1
     products = dense_rows(indptr, indices, data, n_features) @ dense_rows(
         index_indptr, index_points, index_weights, n_others

@@ -76,8 +76,8 @@ class Neighbors:
         near, products = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
         asked = points.data * self.weights[points.indices]
         asked /= np.repeat(_largest(points), np.diff(points.indptr))  # so that no product overflows
-        question = _cut(Rows(points.indptr, points.indices, asked, points.width), self._costs)
-        kernels.nearest_points(*_arrays(question), *_arrays(self.index), self.index.width, near, products, threads)
+        question, size = (points.indptr, points.indices, asked), (self.index.width, MOST_COMPARISONS)
+        kernels.nearest_points(*question, *_arrays(self.index), *size, near, products, threads)
         return near, products
 
     def voters(self, points: Rows, k: int, threads: int) -> Rows:
@@ -102,11 +102,6 @@ class Neighbors:
         others = np.arange(n, dtype=np.int32)
         kernels.shortlist(*_arrays(voters), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
-
-    @cached_property
-    def _costs(self) -> I64:
-        """Return how many points each feature names."""
-        return np.diff(self.index.indptr)
 
     @cached_property
     def _no_bias(self) -> F32:
@@ -144,20 +139,6 @@ def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]
     data /= _lengths(points, weights)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
     return index.strongest(MOST_POINTS, np.abs(data)), weights
-
-
-def _cut(asked: Rows, costs: I64) -> Rows:
-    """Leave out the weakest features of points that would be compared too often; of equal ones the most frequent."""
-    cost = costs[asked.indices]
-    if by_row(np.add, cost, asked.indptr).max(initial=0) <= MOST_COMPARISONS:
-        return asked
-    n_features = np.diff(asked.indptr)
-    order = np.lexsort((cost, -np.abs(asked.data), np.repeat(np.arange(len(asked)), n_features)))
-    spent = np.cumsum(cost[order])
-    before = np.repeat(np.concatenate(([0], spent))[asked.indptr[:-1]], n_features)
-    keep = np.empty(len(order), bool)
-    keep[order] = spent - before <= MOST_COMPARISONS
-    return asked.where(keep)
 
 
 def _lengths(points: Rows, weights: F32) -> F32:

@@ -26,6 +26,7 @@ def nearest_points(
     index_points: I32,
     index_weights: F32,
     n_others: int,
+    most: int,
     out_points: I32,
     out_products: F32,
     threads: int,
@@ -34,7 +35,7 @@ def nearest_points(
     if out_points.shape[1] < 1:
         raise ValueError("out_points must have a column")
     points, index = (indptr, indices, data), (index_indptr, index_points, index_weights)
-    parallel_for(_nearest_points, len(out_points), threads, *points, *index, n_others, out_points, out_products)
+    parallel_for(_nearest_points, len(out_points), threads, *points, *index, n_others, most, out_points, out_products)
 
 
 @jit
@@ -48,12 +49,13 @@ def _nearest_points(
     index_points: I32,
     index_weights: F32,
     n_others: int,
+    most: int,
     out_points: I32,
     out_products: F32,
 ) -> None:
     products = np.zeros(n_others, np.float32)
     for i in range(first, last):
-        for j in range(indptr[i], indptr[i + 1]):
+        for j in _looked_up(indptr[i], indptr[i + 1], indices, data, index_indptr, most):
             for at in range(index_indptr[indices[j]], index_indptr[indices[j] + 1]):
                 products[index_points[at]] += data[j] * index_weights[at]
         # Zeros are a heap; others come in ascending order, so that one which merely equals the worst has lost.
@@ -64,6 +66,29 @@ def _nearest_points(
                 replace_worst(points, best, other, products[other])
             products[other] = 0
         sort_heap(points, best)
+
+
+@jit
+def _looked_up(begin: int, end: int, indices: I32, data: F32, index_indptr: I64, most: int) -> I64:
+    """Return the entries of a point that are looked up; where their features have too many entries, the strongest."""
+    entries = np.arange(begin, end)
+    counts = np.empty(end - begin, np.int64)
+    sizes = np.empty(end - begin, np.float32)
+    for j in entries:
+        counts[j - begin] = index_indptr[indices[j] + 1] - index_indptr[indices[j]]
+        size = abs(data[j])
+        sizes[j - begin] = size if size >= 0 else 0
+    if counts.sum() <= most:
+        return entries
+    order = np.argsort(counts, kind="mergesort")
+    order = order[np.argsort(-sizes[order], kind="mergesort")]
+    n = 0
+    for at in order:
+        most -= counts[at]
+        if most < 0:
+            break
+        n += 1
+    return begin + order[:n]
 
 
 @checked(
