@@ -77,7 +77,7 @@ void wide_scores(const Csr& points, int64_t n, int64_t n_features, const Csr& wi
 
 // The k of `n_others` points, given by feature, that each point's products with are largest, best first, as far as they
 // are above zero; the rest are point 0, with a product of 0. Where a point's features have more than `most` entries in
-// the index, its weakest are left out; of equal ones those that have most.
+// the index, those are left out that are weakest for the number of their entries; of equal ones the later.
 void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t most, int64_t k,
                     int32_t* out_points, float* out_products, int threads);
 

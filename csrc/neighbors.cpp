@@ -38,11 +38,11 @@ class Question {
     asked_.clear();
     for (int64_t j = begin; j < end; ++j) {
       const float size = std::abs(points.data[j]);
-      asked_.push_back({size >= 0 ? size : 0, entries(index, points.indices[j]), j});
+      const int64_t count = entries(index, points.indices[j]);
+      asked_.push_back({size >= 0 ? size / static_cast<float>(std::max<int64_t>(count, 1)) : 0, count, j});
     }
-    std::sort(asked_.begin(), asked_.end(), [](const Asked& a, const Asked& b) {
-      return a.size != b.size ? a.size > b.size : a.count != b.count ? a.count < b.count : a.at < b.at;
-    });
+    std::sort(asked_.begin(), asked_.end(),
+              [](const Asked& a, const Asked& b) { return a.worth != b.worth ? a.worth > b.worth : a.at < b.at; });
     for (const Asked& own : asked_) {
       most -= own.count;
       if (most < 0) return;
@@ -52,7 +52,7 @@ class Question {
 
  private:
   struct Asked {
-    float size;
+    float worth;  // an entry
     int64_t count, at;
   };
   static int64_t entries(const Csr& index, int32_t feature) {

@@ -19,6 +19,8 @@ void Maxima::prepare(int64_t n, std::vector<float>& room) {
   if (room.size() < needed) room.resize(needed);
 }
 
+bool Maxima::tell(int64_t n, int64_t k) { return k > 0 && blocks(n, kSmallest) >= k; }
+
 Maxima::Maxima(const float* scores, int64_t n, int64_t k, std::vector<float>& room) : n_(n), block_(kSmallest) {
   while (block_ < kLargest && n > kBlocksOfOne * k * block_) block_ *= 2;
   count_ = blocks(n, block_);
@@ -28,7 +30,7 @@ Maxima::Maxima(const float* scores, int64_t n, int64_t k, std::vector<float>& ro
   kernels().maxima(scores, n, block_, highest);
   highest_ = highest;
   bound_ = -std::numeric_limits<float>::infinity();
-  if (k < 1 || count_ < k) return;
+  if (!tell(n, k)) return;
   std::copy(highest, highest + count_, sorted);
   std::nth_element(sorted, sorted + (k - 1), sorted + count_, [](float a, float b) { return a > b; });
   bound_ = std::nextafter(sorted[k - 1], bound_);  // what equals it may be one of the best

@@ -66,6 +66,8 @@ class Maxima {
   Maxima(const float* scores, int64_t n, int64_t k, std::vector<float>& room);
   // Room that is enough for so many scores.
   static void prepare(int64_t n, std::vector<float>& room);
+  // Whether there are blocks enough for a bound.
+  static bool tell(int64_t n, int64_t k);
   // The k best scores are all above this.
   float bound() const { return bound_; }
   // Calls visit(first, count) for each block that has a score above the threshold, of at most kLargest scores.

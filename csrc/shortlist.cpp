@@ -73,9 +73,9 @@ void choose(const ShortlistIn& in, int64_t size, WideScores& wide, std::vector<f
     for (int64_t i = 0; i < block; ++i)
       scores[i] = wide.is_named(labels[i]) ? wide[labels[i]] + in.bias[labels[i]] : kLowest;
     // Labels come in any order, so one that merely equals the threshold may yet win by its smaller number.
-    const float threshold = std::nextafter(best.threshold(), kLowest);
-    const Maxima maxima(scores, block, size, room);
-    const int64_t found = kernels().above(scores, block, std::max(threshold, maxima.bound()), positions);
+    float threshold = std::nextafter(best.threshold(), kLowest);
+    if (Maxima::tell(block, size)) threshold = std::max(threshold, Maxima(scores, block, size, room).bound());
+    const int64_t found = kernels().above(scores, block, threshold, positions);
     for (int64_t f = 0; f < found; ++f) best.add({scores[positions[f]], labels[positions[f]]});
     best.cut();
   }

@@ -286,8 +286,8 @@ def nearest_points(
 
     The index (d + 1,), by feature, names the others that hold it, below `n_others`. `out_points` and `out_products`
     (n, k) are best first, ties to the smaller number; where there are fewer, the rest is point 0 with a product of 0.
-    Where the features of a point have more than `most` entries in the index, its weakest are left out; of equal ones
-    those that have more, or come later.
+    Where the features of a point have more than `most` entries in the index, those are left out that are weakest for
+    the number of their entries; of equal ones the later.
     """
 
 def neighbor_votes(

@@ -7,6 +7,7 @@ kernels require.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -110,6 +111,8 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
     """
     if sparse.issparse(X):
         _check_structure("X", X)
+    else:
+        _check_no_texts(estimator, X)
     checked = X
     if fitting or not _is_plain(estimator, X):
         checked = validate_data(
@@ -130,6 +133,16 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
         checked = _canonical(checked)
     _check_finite("X", checked)
     return checked
+
+
+def _check_no_texts(estimator: BaseEstimator, X: Any) -> None:
+    """Say of texts, and of a file's name, who takes them, before they are found to be no numbers."""
+    name = type(estimator).__name__
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(f"{name} takes a matrix, got {str(X)!r}: sparsenet.data.read(path) makes X and Y of a file")
+    first = next(iter(X), None) if isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1 else None
+    if isinstance(first, str):
+        raise ValueError(f"{name} takes a matrix of numbers, and X holds texts: TextClassifier takes those")
 
 
 def _is_plain(estimator: BaseEstimator, X: Any) -> bool:

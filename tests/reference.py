@@ -360,7 +360,7 @@ def nearest_points(
     counts, data = np.diff(index_indptr), data.copy()
     for i in range(len(indptr) - 1):
         own = range(indptr[i], indptr[i + 1])
-        strongest = sorted(own, key=lambda j: (-abs(data[j]), counts[indices[j]], j))
+        strongest = sorted(own, key=lambda j: (-np.float32(abs(data[j])) / np.float32(max(counts[indices[j]], 1)), j))
         if counts[indices[own]].sum() > most:
             left_out = np.cumsum(counts[indices[strongest]]) > most
             data[np.array(strongest)[left_out]] = 0

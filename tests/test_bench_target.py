@@ -21,7 +21,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(("ours", "setting"), [("sparsenet", "hidden=8"), ("sparsenet-tree", "beam=5")])
+@pytest.mark.parametrize(("ours", "setting"), [("sparsenet", "hidden=8"), ("sparsenet-light", "tree__beam=5")])
 def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys, ours, setting):
     out, picture = folder / "result.json", folder / "curves.svg"
     arguments = ["--data", str(folder / "small"), "--systems", "pecos", "--epochs", "1,4", "--repeats", "2"]
@@ -30,7 +30,8 @@ def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys, ours, 
     target.main()
     shown = capsys.readouterr().out
     runs = json.loads(out.read_text())["runs"]
-    assert sorted((run["system"], run["settings"].get("epochs"), run["seed"]) for run in runs) == [
+    epochs_of = target.OURS[ours]
+    assert sorted((run["system"], run["settings"].get(epochs_of), run["seed"]) for run in runs) == [
         ("pecos", None, 0),
         ("pecos", None, 1),
         *((ours, epochs, seed) for epochs in (1, 4) for seed in (0, 1)),

@@ -255,6 +255,28 @@ def test_what_counts_is_learnt():
     assert by_most.rarity == 0
 
 
+def test_zeros_that_are_stored_are_no_features():
+    rng = np.random.default_rng(0)
+    rows = sparse.random_array((300, 80), density=0.1, rng=rng, format="csr")
+    filled = rows.copy()
+    filled.data = np.where(rng.random(rows.nnz) < 0.3, 0, rows.data)
+    plain = filled.copy()
+    plain.eliminate_zeros()
+    labels = Rows.of(sparse.csr_array(np.eye(7, dtype=np.float32)[np.arange(300) % 7]))
+    found, expected = (neighbors.Neighbors.learn(Rows.of(x), labels, 9, seed=0, threads=1) for x in (filled, plain))
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    np.testing.assert_array_equal(found.index.data, expected.index.data)
+    asked = [found.nearest(Rows.of(x), 9, 1) for x in (filled, plain)]
+    np.testing.assert_array_equal(asked[0][1], asked[1][1])
+
+
+def test_a_pickle_holds_no_more_than_what_was_learnt(model):
+    before = len(pickle.dumps(blend().fit(X, Y)))
+    asked = blend().fit(X, Y)
+    asked.topk(X, 3)
+    assert len(pickle.dumps(asked)) == before
+
+
 def test_a_sample_is_answered_by_others_alone(monkeypatch):
     """Points of no neighbour but themselves would be answered right by any weights."""
     asked = []
@@ -389,7 +411,7 @@ def test_frequent_features_name_their_strongest_points(monkeypatch):
 
 
 def test_long_points_are_compared_by_their_strongest_features(monkeypatch):
-    """Of five features that twenty points hold each, sixty comparisons leave three; of equal ones the rarer stay."""
+    """Of five features that twenty points hold each, sixty comparisons leave three; a rare one counts for more."""
     held = np.zeros((100, 6), np.float32)
     held[np.arange(100), np.arange(100) // 20] = 1
     held[:10, 5] = 1
@@ -429,7 +451,7 @@ def test_neighbours_can_be_set_on_a_fitted_model(model):
         model.set_params(n_neighbors=50)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e30])
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e30, 3e38])
 def test_how_large_values_are_says_nothing_of_neighbours(scale):
     rows = sparse.random_array((300, 80), density=0.1, rng=np.random.default_rng(0), format="csr")
     model = blend(network=ExtremeClassifier(hidden=8, epochs=2), normalize="none").fit(rows, np.arange(300) % 7)
@@ -728,7 +750,11 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
         ({"classes": np.arange(601)}, {}, "each of 601 labels"),
         ({"network.classes": np.arange(600)[::-1].copy()}, {}, "of the ExtremeClassifier are not those of the model"),
         ({"tree.classes": np.arange(600) + 7}, {}, "of the TreeClassifier are not those of the model"),
-        ({}, {"tree": {**metadata["tree"], "n_features": 700}}, "of the ExtremeClassifier are not those of"),
+        (
+            {},
+            {"tree": {**metadata["tree"], "n_features": 700}},
+            "the tree is one of 700 features, and the network of 601",
+        ),
         ({}, {"network": {**metadata["network"], "scaling": "rows"}}, "ExtremeClassifier is none of scaled points"),
         ({}, {"parameters": {**metadata["parameters"], "candidates": 0}}, "candidates"),
         ({}, {"parameters": {**metadata["parameters"], "unheard": 1}}, "unheard"),

@@ -78,9 +78,12 @@ def test_without_a_network(folder: Path, tmp_path: Path) -> None:
     [
         (["--method", "blend", "--no-network", "--hidden", 8], "--hidden: is for the network, and --no-network leaves"),
         (["--method", "blend", "--no-network", "--negatives", 8], "--negatives: is for the network, and --no-network"),
-        (["--method", "blend", "--no-network", "--neighbors", 0], "leave a tree alone: say --method tree"),
-        (["--method", "tree", "--no-network"], "--network: a tree has none: it is for --method blend"),
-        (["--no-network"], "--network: a network has none: it is for --method blend"),
+        (
+            ["--method", "blend", "--no-network", "--neighbors", 0],
+            "--neighbors: 0 and --no-network leave a tree alone",
+        ),
+        (["--method", "tree", "--no-network"], "--network and --no-network are for --method blend"),
+        (["--no-network"], "--network and --no-network are for --method blend"),
     ],
 )
 def test_what_a_network_that_is_left_out_has_not(
@@ -88,6 +91,18 @@ def test_what_a_network_that_is_left_out_has_not(
 ) -> None:
     found = fails("train", folder / "train.txt", "--model", tmp_path / "m", *options, status=2)
     assert said in " ".join(found.replace("│", " ").split())
+    assert not (tmp_path / "m").exists()
+
+
+def test_ctrl_c_without_a_network_leaves_no_half_of_a_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernels, "nearest_points", interrupted)
+    arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", "--no-network")
+    assert run(*arguments, status=130).stderr.endswith("sparsenet: interrupted: nothing is saved\n")
     assert not (tmp_path / "m").exists()
 
 

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TreeClassifier, kernels
 from sparsenet.blend import voting
+from sparsenet.cli.about_model import collect
 from sparsenet.storage import load, save
 
 NOISY, NOISY_Y = planted(n=3000, n_features=601, n_labels=600, seed=1)
@@ -129,13 +130,18 @@ def test_parameters_of_a_network_that_is_dropped_are_refused():
         light().set_params(network__hidden=3)
     with pytest.raises(ValueError, match="network__hidden cannot be set"):
         BlendClassifier().set_params(network="drop", network__hidden=3)
-    assert light().set_params(tree__cost=3, network=None).set_params(network__epochs=2).network.epochs == 2
+    refused = light()
+    with pytest.raises(ValueError, match="network__hidden cannot be set"):
+        refused.set_params(tree__cost=3, candidates=5, network__hidden=3)
+    assert refused.get_params() == light().get_params()
+    assert light().set_params(tree__cost=3, network=None, network__epochs=2).network.epochs == 2
 
 
 def test_a_search_may_leave_it_out():
-    choices = {"network": ["drop", ExtremeClassifier(hidden=8, epochs=1)]}
+    choices = {"network": [ExtremeClassifier(hidden=8, epochs=1), "drop"]}
     search = GridSearchCV(light(), choices, cv=2, error_score="raise").fit(X, Y)
     assert search.best_params_ == {"network": "drop"}
+    assert np.ptp(search.cv_results_["mean_test_score"]) > 0
 
 
 def test_ctrl_c_leaves_the_model_as_it_was(monkeypatch):
@@ -164,6 +170,22 @@ def test_save_load_and_pickle(tmp_path, tree):
         assert copy.network_ is None
     found.save(tmp_path / "small", compact=True)
     assert BlendClassifier.load(tmp_path / "small").score(X, ONE_EACH) > 0.9
+
+
+def test_what_is_set_after_training_is_loaded_as_it_was_set(tmp_path):
+    with_network = BlendClassifier(network=ExtremeClassifier(hidden=4, epochs=1), n_jobs=1).fit(X, Y)
+    for model, network, loaded in (
+        (with_network, "drop", "drop"),
+        (light().fit(X, Y), None, None),
+        (light().fit(X, Y), ExtremeClassifier(hidden=4), None),
+    ):
+        model.set_params(network=network).save(tmp_path / "model")
+        copy = BlendClassifier.load(tmp_path / "model")
+        assert copy.network == loaded
+        np.testing.assert_array_equal(copy.topk_numbers(X)[0], model.topk_numbers(X)[0])
+        assert collect(tmp_path / "model")["settings"].get("network") == loaded
+    with pytest.raises(ValueError, match="network must be None, 'drop' or an instance"):
+        with_network.set_params(network="nonsense").save(tmp_path / "model")
 
 
 def test_a_tree_alone_is_not_saved_as_a_blend(tmp_path):

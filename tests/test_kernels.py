@@ -170,7 +170,9 @@ def test_shortlist_of_many_is_the_best_whatever_is_no_number(backend: ModuleType
     labels, scores = np.empty((1, size), np.int32), np.empty((1, size), np.float32)
     point = (np.arange(2, dtype=np.int64), one, np.ones(1, np.float32))
     index = (np.array([0, n_labels], np.int64), named, weights[named])
-    bias, fallback = np.zeros(n_labels, np.float32), np.argsort(weights)[:size].astype(np.int32)
+    bias, worst = np.zeros(n_labels, np.float32), np.where(np.isnan(weights), -np.inf, weights)
+    fallback = np.argsort(worst, kind="stable")[:size].astype(np.int32)
+    assert size == 1 or np.isnan(weights[fallback]).any()
     backend.shortlist(*point, *index, bias, fallback, labels, scores, 1)
     best = np.lexsort((np.arange(n_labels), -np.where(np.isnan(weights), -np.inf, weights)))[:size]
     np.testing.assert_array_equal(labels[0], np.sort(best))

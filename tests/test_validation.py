@@ -1,12 +1,14 @@
 """What bad input gets: an error that names the argument, what came, and what to do."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from sparsenet import ExtremeClassifier
+from sparsenet import ExtremeClassifier, TreeClassifier
 from sparsenet._validation import number_of_bytes
 
 X = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.2, 0.9]])
@@ -206,6 +208,49 @@ def test_unsorted_rows_and_room_at_the_end():
 def test_shapes_and_types(points, labels, message):
     with pytest.raises((ValueError, TypeError), match=message):
         small().fit(points, labels)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series, lambda texts: np.array(texts, object)])
+def test_texts_are_shown_to_the_classifier_that_takes_them(kind):
+    texts = kind(["a word", "two words"])
+    with pytest.raises(ValueError, match="takes a matrix of numbers, and X holds texts: TextClassifier takes those"):
+        TreeClassifier().fit(texts, [0, 1])
+    with pytest.raises(ValueError, match="ExtremeClassifier takes a matrix of numbers, and X holds texts"):
+        small().fit(X, Y).predict(texts)
+
+
+@pytest.mark.parametrize("path", ["train.txt", Path("train.txt")])
+def test_a_file_is_to_be_read_first(path):
+    with pytest.raises(ValueError, match=r"takes a matrix, got 'train.txt': sparsenet.data.read\(path\) makes X and Y"):
+        small().fit(path, Y)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
+def test_rows_are_answered_alike_in_every_type(kind, dtype):
+    """Some go through the checks of scikit-learn and some need not."""
+    rng = np.random.default_rng(0)
+    table = (rng.random((60, 9)) < 0.4).astype(float)
+    model = TreeClassifier(n_jobs=1, random_state=0, normalize="rows").fit(table, rng.integers(0, 4, 60))
+    rows = kind(table.astype(dtype))
+    before = rows.copy()
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(table))
+    np.testing.assert_array_equal(model.predict_proba(rows[:, ::-1][:, ::-1]), model.predict_proba(table))
+    assert (rows != before).nnz == 0
+    rows.indices = rows.indices.astype(np.int64)
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(table))
+    with pytest.raises(ValueError, match="X has 8 features, but TreeClassifier is expecting 9"):
+        model.predict(rows[:, :8])
+    if rows.dtype.kind == "f":
+        rows.data[3] = np.nan
+        with pytest.raises(ValueError, match="X holds NaN in row"):
+            model.predict(rows)
+
+
+def test_rows_without_names_for_a_model_that_has_some_are_remarked_on():
+    model = TreeClassifier(n_jobs=1).fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(sparse.csr_array(X))
 
 
 def test_too_many_columns():

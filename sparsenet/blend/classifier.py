@@ -128,13 +128,13 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the parts as ``network__hidden`` and ``tree__cost``; a part that is None is made."""
-        for name in {key.partition("__")[0] for key in params if "__" in key}:
-            if name in PARTS and name not in params and getattr(self, name) is None:
-                setattr(self, name, PARTS[name]())
-        if _is_dropped(params.get("network", self.network)):
-            for key in params:
-                if key.startswith("network__"):
-                    raise ValueError(f"{key} cannot be set: network is {DROPPED!r}")
+        for name, kind in PARTS.items():
+            part = params.get(name, getattr(self, name))
+            for key in [key for key in params if key.startswith(f"{name}__")]:
+                if _is_dropped(part):
+                    raise ValueError(f"{key} cannot be set: {name} is {DROPPED!r}")
+                if part is None:
+                    params[name] = part = kind()
         model: Self = super().set_params(**params)
         return model
 
@@ -164,8 +164,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             scaling = Scaling.learn(X, normalize)
             if network is None and scaling.kind == "columns":
                 raise ValueError(
-                    f"network is {DROPPED!r}, and where columns are standardised there are no neighbours: "
-                    "that is a TreeClassifier"
+                    f"network is {DROPPED!r}, and where columns are standardised there are no neighbours: that is a "
+                    "TreeClassifier; normalize='rows' has some"
                 )
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             given = as_matrix(points), as_matrix(labels)
@@ -217,6 +217,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Check the parameters that are not a part's; return how points are scaled."""
         integer("candidates", self.candidates, 1)
         integer("n_neighbors", self.n_neighbors, 0)
+        self._given("network", ExtremeClassifier)
+        self._given("tree", TreeClassifier)
         optional(switch, "verbose", self.verbose)
         n_jobs(self.n_jobs)
         return choice("normalize", self.normalize, CHOICES)
@@ -228,19 +230,27 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Return the points that are looked up, and how many of them have a vote."""
         k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
         if k == 0 and self._fitted.network is None:
-            raise ValueError("n_neighbors is 0, and this model has no network: of itself its tree_ answers")
+            raise ValueError("n_neighbors is 0, and this model has no network: set at least 1")
         if k > 0 and neighbors is None and self._fitted.scaling.kind != "columns":
             raise ValueError(
                 f"n_neighbors is {k}, and this model does not hold its training points: fit it so, or set 0"
             )
         return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
 
+    def _given(self, name: str, kind: type[Part]) -> Part | None:
+        """Return the classifier that was given for a part, if one was."""
+        given = getattr(self, name)
+        droppable = name == "network"
+        if given is None or (droppable and _is_dropped(given)):
+            return None
+        if not isinstance(given, kind):
+            others = f"None, {DROPPED!r}" if droppable else "None"
+            raise ValueError(f"{name} must be {others} or an instance such as {kind.__name__}(), got {given!r}")
+        return given
+
     def _part(self, name: str, kind: type[Part], seed: int) -> Part:
         """Return a classifier like the one that was given, or one by defaults, to be trained on scaled points."""
-        given = getattr(self, name)
-        if given is not None and not isinstance(given, kind):
-            others = f"None, {DROPPED!r}" if name == "network" else "None"
-            raise ValueError(f"{name} must be {others} or an instance such as {kind.__name__}(), got {given!r}")
+        given = self._given(name, kind)
         part: Part = kind() if given is None else clone(given)
         usual = kind()
         for own in OF_THE_WHOLE:
@@ -264,13 +274,19 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
         """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
         done, (neighbors, k) = 0, self._neighbors()
-        curve = OF_TWO if neighbors is None else OF_THREE if self._fitted.network is not None else WITHOUT_NETWORK
+        curve = self._curve(neighbors)
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             parts = self._fitted.network, self._fitted.tree
             labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k)
             yield own, labels, logits(votes, curve)
             done = own.stop
+
+    def _curve(self, neighbors: Neighbors | None) -> tuple[float, float]:
+        """Return the curve of those who vote."""
+        if self._fitted.network is None:
+            return WITHOUT_NETWORK
+        return OF_TWO if neighbors is None else OF_THREE
 
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,8 @@ I64 = NDArray[np.int64]
 #: A feature names so many points at most, those in which it is strongest: what nearly all points hold tells them apart
 #: least, and would take the most time.
 MOST_POINTS = 4096
-#: A point is compared by so many entries of the index at most, those of its strongest features: long texts among very
-#: many points would take milliseconds.
+#: A point is compared by so many entries of the index at most, those of its features that are strongest for the number
+#: of their entries: long texts among very many points would take milliseconds.
 MOST_COMPARISONS = 1 << 16
 #: What is tried out on a sample of the training points, each answered by the others: how much more a rare feature
 #: counts than a frequent one, which tf-idf has in the data, and how much more a near point than one further off.
@@ -57,6 +58,7 @@ class Neighbors:
     def learn(cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:
         """Remember points, and weigh features and nearness as answers a sample of them best by the k nearest others."""
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
+        points = _without_zeros(points)
         by_feature = transpose(points)
         sample = np.sort(np.random.default_rng(seed).permutation(len(points))[:SAMPLE])
         best, right = (RARITIES[0], POWERS[0]), -1.0
@@ -74,8 +76,9 @@ class Neighbors:
         """Return the k training points of the largest product with each point, best first, and the products."""
         k = min(k, len(self.labels))
         near, products = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
-        asked = points.data * self.weights[points.indices]
+        asked = points.data.copy()
         asked /= np.repeat(_largest(points), np.diff(points.indptr))  # so that no product overflows
+        asked *= self.weights[points.indices]
         question, size = (points.indptr, points.indices, asked), (self.index.width, MOST_COMPARISONS)
         kernels.nearest_points(*question, *_arrays(self.index), *size, near, products, threads)
         return near, products
@@ -102,6 +105,10 @@ class Neighbors:
         others = np.arange(n, dtype=np.int32)
         kernels.shortlist(*_arrays(voters), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle no more than what was given."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def _no_bias(self) -> F32:
@@ -131,24 +138,35 @@ def _arrays(rows: Rows) -> tuple[I64, I32, F32]:
     return rows.indptr, rows.indices, rows.data
 
 
+def _without_zeros(points: Rows) -> Rows:
+    """Leave out zeros that are stored: who has one does not have the feature."""
+    if points.data.all():
+        return points
+    matrix = as_matrix(points).copy()
+    matrix.eliminate_zeros()
+    return Rows.of(matrix)
+
+
 def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]:
     """Return points of unit length by feature, once features are weighed, and the weights of features."""
     frequency = np.diff(by_feature.indptr)
     weights = (np.log1p(len(points) / np.maximum(frequency, 1)) ** rarity).astype(np.float32)
-    data = by_feature.data * np.repeat(weights, frequency)
-    data /= _lengths(points, weights)[by_feature.indices]
+    unit = max(np.abs(by_feature.data).max(initial=0), np.finfo(np.float32).tiny)  # so that no product overflows
+    data = by_feature.data / unit
+    data *= np.repeat(weights, frequency)
+    data /= (_lengths(points, weights) / unit).astype(np.float32)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
     return index.strongest(MOST_POINTS, np.abs(data)), weights
 
 
-def _lengths(points: Rows, weights: F32) -> F32:
+def _lengths(points: Rows, weights: F32) -> NDArray[np.float64]:
     """Return the length of each point of so weighed features; 1 for a point of none."""
-    lengths, done = np.empty(len(points), np.float32), 0
+    lengths, done = np.empty(len(points)), 0
     for part in points.blocks(POINTS_AT_A_TIME):
         squares = (part.data.astype(np.float64) * weights[part.indices]) ** 2
         lengths[done : done + len(part)] = np.sqrt(by_row(np.add, squares, part.indptr))
         done += len(part)
-    return np.where(lengths > 0, lengths, np.float32(1))
+    return np.where(lengths > 0, lengths, 1.0)
 
 
 def _largest(points: Rows) -> F32:

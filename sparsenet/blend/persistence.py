@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 
-from sparsenet._validation import integer, real
+from sparsenet._validation import boolean, integer, real
 from sparsenet.batches import Rows
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
@@ -72,7 +72,8 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     return arrays, {
         "model": KIND,
         "parameters": {n: to_json(n, value) for n, value in model.get_params(deep=False).items() if n not in PARTS},
-        "given": [name for name in PARTS if isinstance(getattr(model, name), BaseEstimator)],
+        "given": [name for name in PARTS if isinstance(getattr(model, name), BaseEstimator) and getattr(fitted, name)],
+        "dropped": isinstance(model.network, str),
         "n_points": fitted.n_points,
         "network": about_network,
         "tree": about_tree,
@@ -98,15 +99,18 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         network = networks.unpack(ExtremeClassifier, unpack_part("network", arrays), metadata["network"])
     elif metadata["neighbors"] is None:
         raise ModelError("there is neither a network nor neighbours beside the tree")
+    if network is not None and network.n_features_in_ != tree.n_features_in_:
+        both = tree.n_features_in_, network.n_features_in_
+        raise ModelError(f"the tree is one of {both[0]} features, and the network of {both[1]}")
     target, n_features = unpack_target(arrays, metadata["target"]), tree.n_features_in_
     counts, n_points = arrays["counts"], integer("n_points", metadata["n_points"], 0)
     parts = {"tree": tree} | ({} if network is None else {"network": network})
     for part in parts.values():
-        _check_part(part, n_features, counts)
+        _check_part(part, counts)
     if len(target.classes) != len(counts) or not np.array_equal(counts, tree.label_counts_):
         raise ModelError(f"counts must hold how often the tree has learnt each of {len(target.classes)} labels")
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
-    if network is None:
+    if boolean("dropped", metadata.get("dropped", False)):  # which older models could not be
         given["network"] = DROPPED
     shape = (n_points, n_features, len(counts))
     neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
@@ -174,13 +178,13 @@ def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[
     return Rows.of(csr_array((data, indices, indptr), shape=(len(indptr) - 1, width)))
 
 
-def _check_part(part: ExtremeClassifier | TreeClassifier, n_features: int, counts: NDArray[Any]) -> None:
+def _check_part(part: ExtremeClassifier | TreeClassifier, counts: NDArray[Any]) -> None:
     """Refuse in words a part that is none of points as they are scaled, and labels as they are counted."""
     fitted, name = part._fitted, type(part).__name__
     if counts.dtype != np.int64 or part.label_counts_.shape != counts.shape or np.any(part.label_counts_ > counts):
         raise ModelError(f"the {name} has learnt other labels than the model counts")
-    if part.n_features_in_ != n_features or not np.array_equal(part.classes_, np.arange(len(counts))):
-        raise ModelError(f"the features or labels of the {name} are not those of the model")
+    if not np.array_equal(part.classes_, np.arange(len(counts))):
+        raise ModelError(f"the labels of the {name} are not those of the model")
     if fitted.scaling.kind != "none" or fitted.target.kind != "sparse":
         raise ModelError(f"the {name} is none of scaled points and an indicator of labels")
 

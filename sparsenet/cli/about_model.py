@@ -41,7 +41,7 @@ def collect(path: Path) -> dict[str, Any]:
 
 def _of_parts(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """List what is not as by default in the parts of a blend, as scikit-learn calls it: network__hidden."""
-    if metadata["model"] == blends.KIND and metadata["network"] is None:
+    if metadata.get("dropped"):
         yield "network", blends.DROPPED
     for part in metadata.get("given", []):
         usual = blends.PARTS[part]().get_params()

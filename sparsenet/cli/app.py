@@ -86,8 +86,8 @@ def train(
 ) -> None:
     """Train a model and save it.
 
-    Ctrl-C stops: of sparse points, what was learnt so far is saved; of texts nothing is, nor of a tree, and a model
-    that was there stays as it was.
+    Ctrl-C stops: of sparse points, what a network has learnt so far is saved; of texts nothing is, nor of a tree, and a
+    model that was there stays as it was.
     """
     if hidden == 0 and sampler == "lsh":
         raise typer.BadParameter("lsh hashes hidden units, and --hidden 0 has none", param_hint="--sampler")

@@ -104,7 +104,7 @@ def without_network(given: Mapping[str, object]) -> None:
         if name in SETTINGS["network"] - SETTINGS["tree"]:
             raise typer.BadParameter("is for the network, and --no-network leaves it out", param_hint=_option_of(name))
     if given.get("n_neighbors") == 0:
-        raise typer.BadParameter("and --no-network leave a tree alone: say --method tree", param_hint="--neighbors 0")
+        raise typer.BadParameter("0 and --no-network leave a tree alone: say --method tree", param_hint="--neighbors")
 
 
 def _why_not(kind: str, name: str) -> str:
@@ -113,6 +113,8 @@ def _why_not(kind: str, name: str) -> str:
     if name in SETTINGS["network"]:
         return f"a {kind} has none: leave it out"
     others = [method for method in ("tree", "blend") if name in SETTINGS[method]]
+    if name == "network":
+        return "--network and --no-network are for --method blend"
     if name not in SETTINGS["texts"]:
         return f"a {kind} has none: it is for --method {' or '.join(others)}"
     why = "is for texts, these are sparse points"

@@ -47,7 +47,7 @@ def train(
 ) -> dict[str, Any]:
     """Train, save (`how`), and return a summary for people and programs.
 
-    After Ctrl-C what was learnt is saved as well, of a blend: there is no half of a tree.
+    After Ctrl-C while the network of a blend is trained what was learnt is saved as well: there is no half of a tree.
     """
     storage.prepare(model_path)
     clock = commands.Clock()

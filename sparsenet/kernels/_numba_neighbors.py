@@ -70,18 +70,17 @@ def _nearest_points(
 
 @jit
 def _looked_up(begin: int, end: int, indices: I32, data: F32, index_indptr: I64, most: int) -> I64:
-    """Return the entries of a point that are looked up; where their features have too many entries, the strongest."""
+    """Return the entries of a point that are looked up; where that is not all, those of most worth for their cost."""
     entries = np.arange(begin, end)
     counts = np.empty(end - begin, np.int64)
-    sizes = np.empty(end - begin, np.float32)
+    worth = np.empty(end - begin, np.float32)
     for j in entries:
         counts[j - begin] = index_indptr[indices[j] + 1] - index_indptr[indices[j]]
         size = abs(data[j])
-        sizes[j - begin] = size if size >= 0 else 0
+        worth[j - begin] = size / np.float32(max(counts[j - begin], 1)) if size >= 0 else 0
     if counts.sum() <= most:
         return entries
-    order = np.argsort(counts, kind="mergesort")
-    order = order[np.argsort(-sizes[order], kind="mergesort")]
+    order = np.argsort(-worth, kind="mergesort")
     n = 0
     for at in order:
         most -= counts[at]

@@ -71,7 +71,8 @@ def _shortlist(
         # The fallback fills the list; then each label that a feature names and is not of it may take a place.
         labels, best = out_labels[i], out_scores[i]
         for c in range(size):
-            labels[c], best[c] = fallback[c], scores[fallback[c]] + bias[fallback[c]]
+            score = scores[fallback[c]] + bias[fallback[c]]
+            labels[c], best[c] = fallback[c], score if score == score else -np.inf
             is_named[fallback[c]] = False
         make_heap(labels, best)
         for c in range(count):
