@@ -305,7 +305,7 @@ def test_ctrl_c_says_what_is_saved(trained, tmp_path, monkeypatch, name, said):
 
 def test_help_says_what_ctrl_c_saves():
     said = " ".join(sparsenet("train", "--help").stdout.decode().split())
-    assert "of sparse points, what was learnt so far is saved; of texts nothing is" in said
+    assert "of sparse points, what a network has learnt so far is saved; of texts nothing is" in said
 
 
 def fails(*arguments, stdin: bytes | None = None, code: int = 1) -> str:
