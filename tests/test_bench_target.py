@@ -21,7 +21,10 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(("ours", "setting"), [("sparsenet", "hidden=8"), ("sparsenet-light", "tree__beam=5")])
+@pytest.mark.parametrize(
+    ("ours", "setting"),
+    [("sparsenet", "hidden=8"), ("sparsenet-tree", "beam=5"), ("sparsenet-light", "tree__beam=5")],
+)
 def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys, ours, setting):
     out, picture = folder / "result.json", folder / "curves.svg"
     arguments = ["--data", str(folder / "small"), "--systems", "pecos", "--epochs", "1,4", "--repeats", "2"]

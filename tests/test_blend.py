@@ -662,18 +662,19 @@ def test_ctrl_c_while_the_network_learns_keeps_what_was_learnt(monkeypatch):
     assert model.network_.n_iter_ < 60
 
 
-def test_ctrl_c_before_that_leaves_the_model_as_it_was(monkeypatch):
+@pytest.mark.parametrize("network", [ExtremeClassifier(**SMALL), "drop"], ids=["network", "drop"])
+def test_ctrl_c_before_that_leaves_the_model_as_it_was(monkeypatch, network):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    model = blend().fit(X, Y)
+    model = blend(network=network).fit(X, Y)
     before = model.topk_numbers(X, 3)[0]
     monkeypatch.setattr(kernels, "train_nodes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(NOISY, NOISY_Y)
     np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], before)
     with pytest.raises(KeyboardInterrupt):
-        blend().fit(X, Y)
+        blend(network=network).fit(X, Y)
 
 
 # --- on disk ---

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TreeClassifier, kernels
+from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TreeClassifier
 from sparsenet.blend import voting
 from sparsenet.cli.about_model import collect
 from sparsenet.storage import load, save
@@ -142,18 +142,6 @@ def test_a_search_may_leave_it_out():
     search = GridSearchCV(light(), choices, cv=2, error_score="raise").fit(X, Y)
     assert search.best_params_ == {"network": "drop"}
     assert np.ptp(search.cv_results_["mean_test_score"]) > 0
-
-
-def test_ctrl_c_leaves_the_model_as_it_was(monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    found = light().fit(X, Y)
-    before = found.topk_numbers(X, 3)[0]
-    monkeypatch.setattr(kernels, "train_nodes", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        found.fit(NOISY, NOISY_Y)
-    np.testing.assert_array_equal(found.topk_numbers(X, 3)[0], before)
 
 
 # --- on disk ---
