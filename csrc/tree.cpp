@@ -19,6 +19,7 @@ constexpr float kFading = 0.8f;
 constexpr int64_t kVisitsPerTask = 1 << 16;
 constexpr int64_t kWorthATable = 8;  // rows to write and wipe for each that would be searched for
 constexpr float kNoCost = 1e30f;     // of a child that is not there: no point moves its machine
+constexpr int32_t kNowhere = -1;     // what a feature has that is not among those of a node
 
 float inverse_length(const SparseSum& sum) {
   double squares = 0;
@@ -81,7 +82,6 @@ void split_set(const Csr& rows, Sides& sides, int32_t* order, int64_t n, int64_t
 // The points that reach a node, with features that are numbered from 0 in their order, and labels as `DualProblem` has
 // them.
 struct Gathered {
-  static constexpr int32_t kNowhere = -1;
   std::vector<int32_t> places;  // of each feature of all: its number among these
   std::vector<int32_t> features;
   std::vector<int64_t> indptr, label_indptr;
@@ -167,6 +167,18 @@ struct Visit {
   float score;
 };
 
+// Finds the place of each wanted feature among `n_rows` that ascend, or kNowhere. All searches take each step before
+// any takes the next, without a branch that could be foreseen wrongly: a model of many labels is in no cache, and so
+// their waits for memory are one.
+void find_rows(const int32_t* features, int64_t n_rows, const int32_t* wanted, int64_t n, int32_t* found) {
+  std::fill_n(found, n, 0);
+  for (int64_t left = n_rows; left > 1; left -= left / 2) {
+    const int32_t half = static_cast<int32_t>(left / 2);
+    for (int64_t j = 0; j < n; ++j) found[j] += half & -static_cast<int32_t>(features[found[j] + half - 1] < wanted[j]);
+  }
+  for (int64_t j = 0; j < n; ++j) found[j] = n_rows > 0 && features[found[j]] == wanted[j] ? found[j] : kNowhere;
+}
+
 // Points on their way down together. Of all visits to a level those to one node come one after another, so that its
 // weights are in cache for all but the first, and where they are many its features can be looked up in a table.
 class Descent {
@@ -205,8 +217,6 @@ class Descent {
   const std::vector<Visit>& visits() const { return visits_; }
 
  private:
-  static constexpr int32_t kNowhere = -1;
-
   void score_children(const Machines& level) {
     sums_.resize(visits_.size() * kChildren);
     order_.resize(visits_.size());
@@ -227,43 +237,59 @@ class Descent {
   const Visit& visit(size_t at) const { return visits_[order_[at] & 0xFFFFFFFFu]; }
 
   void score_visits(const Machines& level, int64_t node, size_t begin, size_t end, int64_t look_ups) {
-    const int64_t low = level.starts[node], high = level.starts[node + 1];
-    const int32_t* features = level.features;
-    if (end - begin == 1 || look_ups < (high - low) / kWorthATable) {
-      for (size_t v = begin; v < end; ++v)
-        score_visit(level, node, v, [&](int32_t feature) {
-          const int32_t* at = std::lower_bound(features + low, features + high, feature);
-          return at < features + high && *at == feature ? at - features : int64_t{kNowhere};
-        });
+    const int64_t low = level.starts[node], n_rows = level.starts[node + 1] - low;
+    const int32_t* features = level.features + low;
+    if (end - begin == 1 || look_ups < n_rows / kWorthATable) {
+      for (size_t v = begin; v < end; ++v) {
+        const Point point = point_of(v);
+        found_.resize(static_cast<size_t>(point.n));
+        find_rows(features, n_rows, point.features, point.n, found_.data());
+        score_visit(level, node, v, [&](int64_t j) { return found_[j]; });
+      }
       return;
     }
     places_.resize(static_cast<size_t>(n_features_), kNowhere);  // here, since a point alone has no use for it
-    for (int64_t row = low; row < high; ++row) places_[features[row]] = static_cast<int32_t>(row - low);
-    for (size_t v = begin; v < end; ++v)
-      score_visit(level, node, v, [&](int32_t feature) {
-        return places_[feature] == kNowhere ? int64_t{kNowhere} : low + places_[feature];
-      });
-    for (int64_t row = low; row < high; ++row) places_[features[row]] = kNowhere;
+    for (int64_t row = 0; row < n_rows; ++row) places_[features[row]] = static_cast<int32_t>(row);
+    for (size_t v = begin; v < end; ++v) {
+      const int32_t* asked = point_of(v).features;
+      score_visit(level, node, v, [&](int64_t j) { return places_[asked[j]]; });
+    }
+    for (int64_t row = 0; row < n_rows; ++row) places_[features[row]] = kNowhere;
   }
 
+  // `row_of` says which row of the node the j-th feature of the point has.
   template <typename RowOf>
   void score_visit(const Machines& level, int64_t node, size_t v, const RowOf& row_of) {
     float sums[kChildren];
     std::copy_n(level.bias + node * kChildren, kChildren, sums);
-    const int64_t i = first_ + visit(v).point;
-    for (int64_t j = points_.indptr[i]; j < points_.indptr[i + 1]; ++j) {
-      const int64_t row = row_of(points_.indices[j]);
+    const float* factors = level.factors + level.starts[node];
+    const int8_t* all_weights = level.weights + level.starts[node] * kChildren;
+    const Point point = point_of(v);
+    for (int64_t j = 0; j < point.n; ++j) {
+      const int64_t row = row_of(j);
       if (row == kNowhere) continue;
-      const float x = points_.data[j] * level.factors[row];
-      const int8_t* weights = level.weights + row * kChildren;
+      const float x = point.values[j] * factors[row];
+      const int8_t* weights = all_weights + row * kChildren;
       for (int64_t c = 0; c < kChildren; ++c) sums[c] += x * static_cast<float>(weights[c]);
     }
     std::copy_n(sums, kChildren, sums_.data() + (order_[v] & 0xFFFFFFFFu) * kChildren);
   }
 
+  struct Point {
+    const int32_t* features;
+    const float* values;
+    int64_t n;
+  };
+
+  Point point_of(size_t at) const {
+    const int64_t i = first_ + visit(at).point, begin = points_.indptr[i];
+    return {points_.indices + begin, points_.data + begin, points_.indptr[i + 1] - begin};
+  }
+
   Csr points_;
   int64_t n_features_, first_, n_;
   std::vector<int32_t> places_;  // of each feature: its row among those of the node at hand
+  std::vector<int32_t> found_;   // of each feature of a point likewise
   std::vector<Visit> visits_;    // by point
   std::vector<uint64_t> order_;  // of visits, by node
   std::vector<float> sums_;

@@ -1,6 +1,8 @@
 """BlendClassifier: what a network and a tree decide together, and what the estimator makes of that."""
 
+import itertools
 import pickle
+import time
 import tracemalloc
 from dataclasses import replace
 
@@ -18,6 +20,7 @@ from sparsenet import (
     BlendClassifier,
     ExtremeClassifier,
     ModelError,
+    Network,
     RandomSampler,
     Rows,
     TreeClassifier,
@@ -654,7 +657,7 @@ def test_ctrl_c_while_the_network_learns_keeps_what_was_learnt(monkeypatch):
                 raise KeyboardInterrupt
 
     fit = ExtremeClassifier.fit
-    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y: fit(self, X, y, callbacks=[Stop()]))
+    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y, **how: fit(self, X, y, **how, callbacks=[Stop()]))
     model = blend()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
@@ -796,3 +799,80 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
     TreeClassifier(n_jobs=1).fit(X, Y).save(tmp_path / "tree")
     with pytest.raises(ModelError, match="of the kind 'TreeClassifier', not a BlendClassifier"):
         BlendClassifier.load(tmp_path / "tree")
+
+
+class TestTimeBudget:
+    def test_the_network_has_what_tree_and_neighbours_leave(self, monkeypatch):
+        budgets = []
+        fit = ExtremeClassifier.fit
+
+        def spied(self, *args, **kwargs):
+            budgets.append(self.time_budget)
+            return fit(self, *args, **kwargs)
+
+        monkeypatch.setattr(ExtremeClassifier, "fit", spied)
+        started = time.perf_counter()
+        model = blend(time_budget=3600).fit(X, Y)
+        assert 3600 - (time.perf_counter() - started) < budgets[0] < 3600
+        assert model.network_.n_iter_ == SMALL["epochs"]
+
+    def test_no_network_where_too_little_is_left(self, capsys, tmp_path):
+        model = BlendClassifier(time_budget=1e-6, random_state=0, verbose=True).fit(X, Y)
+        assert model.network_ is None
+        assert "sparsenet: chose no network (tree and neighbours took " in capsys.readouterr().err
+        alone = BlendClassifier(network="drop", random_state=0).fit(X, Y)
+        for ours, theirs in zip(model.topk(X, 3), alone.topk(X, 3), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        model.save(tmp_path / "m")
+        loaded = BlendClassifier.load(tmp_path / "m")
+        assert (loaded.network, loaded.network_, loaded.time_budget) == (None, None, 1e-6)
+        np.testing.assert_array_equal(loaded.topk(X, 3)[1], model.topk(X, 3)[1])
+
+    def test_a_network_that_is_all_there_is_beside_the_tree_is_trained(self):
+        model = BlendClassifier(time_budget=1e-6, n_neighbors=0, random_state=0).fit(X, Y)
+        assert model.network_ is not None
+
+    def test_what_is_left_is_no_parameter_that_was_given(self, tmp_path):
+        model = BlendClassifier(time_budget=3600, network=ExtremeClassifier(hidden=4, epochs=1)).fit(X, Y)
+        model.save(tmp_path / "m")
+        loaded = BlendClassifier.load(tmp_path / "m")
+        assert (loaded.time_budget, loaded.network.time_budget, loaded.network.hidden) == (3600, None, 4)
+        own = BlendClassifier(network=ExtremeClassifier(hidden=4, epochs=1, time_budget=3600)).fit(X, Y)
+        own.save(tmp_path / "own")
+        assert BlendClassifier.load(tmp_path / "own").network.time_budget == 3600
+
+    def test_two_budgets_are_one_too_many(self):
+        both = BlendClassifier(time_budget=5, network=ExtremeClassifier(time_budget=4))
+        with pytest.raises(ValueError, match="time_budget is 5, and network has its own: set one of them"):
+            both.fit(X, Y)
+        with pytest.raises(ValueError, match="time_budget"):
+            BlendClassifier(time_budget=0).fit(X, Y)
+
+
+class TestCheckpoint:
+    def test_a_run_that_was_cut_short_goes_on_to_the_same_model(self, tmp_path, monkeypatch):
+        whole = blend(random_state=3).fit(X, Y)
+        step, steps = Network.train_step, itertools.count()
+
+        def interrupted(*args, **kwargs):
+            if next(steps) == 40:
+                raise KeyboardInterrupt
+            return step(*args, **kwargs)
+
+        monkeypatch.setattr(Network, "train_step", interrupted)
+        cut = blend(random_state=3)
+        with pytest.raises(KeyboardInterrupt):
+            cut.fit(X, Y, checkpoint=tmp_path / "state")
+        assert cut.network_.n_iter_ < SMALL["epochs"]
+        monkeypatch.setattr(Network, "train_step", step)
+        cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
+        for ours, theirs in zip(cut.topk(X, 3), whole.topk(X, 3), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+    def test_what_cannot_be_kept_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="checkpoint needs random_state to be an integer"):
+            BlendClassifier().fit(X, Y, checkpoint=tmp_path / "state")
+        with pytest.raises(ValueError, match="resume=True needs checkpoint"):
+            BlendClassifier(random_state=0).fit(X, Y, resume=True)
+        with pytest.raises(ValueError, match="network is 'drop', and of nothing else there are checkpoints"):
+            BlendClassifier(network="drop", random_state=0).fit(X, Y, checkpoint=tmp_path / "state")

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
-from sparsenet import BlendClassifier, ExtremeClassifier, kernels
-from sparsenet.cli import trees
+from sparsenet import BlendClassifier, ExtremeClassifier, kernels, metrics
 from sparsenet.data import read_xmc
 
 SMALL = ("--hidden", 16, "--epochs", 8)
@@ -83,7 +82,9 @@ def test_without_a_network(folder: Path, tmp_path: Path) -> None:
             "--neighbors: 0 and --no-network leave a tree alone",
         ),
         (["--method", "tree", "--no-network"], "--network and --no-network are for --method blend"),
-        (["--no-network"], "--network and --no-network are for --method blend"),
+        (["--method", "network", "--no-network"], "--network and --no-network are for --method blend"),
+        (["--no-network", "--resume"], "--resume: is for the network, and --no-network leaves it out"),
+        (["--no-network", "--checkpoint"], "--checkpoint: is for the network, and --no-network leaves it out"),
     ],
 )
 def test_what_a_network_that_is_left_out_has_not(
@@ -152,9 +153,7 @@ def test_info(model: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--resume"], "--resume: a blend has no checkpoints to go on from"),
-        (["--checkpoint"], "--checkpoint: a blend has no checkpoints"),
-        (["--patience", 3], "--patience: a blend has none"),
+        (["--patience", 3], "--patience: a blend has none: it is for --method network"),
         (["--word-ngrams", 3], "--word-ngrams: is for texts"),
     ],
 )
@@ -193,7 +192,7 @@ def test_ctrl_c(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(*((kernels, "train_nodes") if where == "tree" else (trees, "_measured")), interrupted)
+    monkeypatch.setattr(*((kernels, "train_nodes") if where == "tree" else (metrics, "precision_at_k")), interrupted)
     arguments = ("--method", "blend", *SMALL, "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr.endswith(f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n")
@@ -208,7 +207,7 @@ def interrupted_in(epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 raise KeyboardInterrupt
 
     fit = ExtremeClassifier.fit
-    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y: fit(self, X, y, callbacks=[Stop()]))
+    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y, **how: fit(self, X, y, callbacks=[Stop()], **how))
 
 
 def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
@@ -247,3 +246,15 @@ def test_ctrl_c_in_the_first_epoch_replaces_no_model(
     done = run(*arguments, "--cost", 3, status=130)
     assert f"interrupted before the first epoch was complete: the model {tmp_path / 'm'} stays as it was" in done.stderr
     assert files(tmp_path / "m") == before
+
+
+def test_a_time_budget_is_for_the_whole(folder: Path, tmp_path: Path) -> None:
+    summary = train(folder / "train.txt", tmp_path / "short", "--time-budget", 0.001)
+    assert "epochs" not in summary, "there is no network"
+    assert BlendClassifier.load(tmp_path / "short").network_ is None
+    assert json.loads(run("info", tmp_path / "short", "--json").stdout)["chosen"]["network"] == "none"
+    assert "200 points" in run("evaluate", tmp_path / "short", folder / "test.txt").stdout
+    summary = train(folder / "train.txt", tmp_path / "long", "--time-budget", 100, *SMALL)
+    assert summary["epochs"] == 8
+    assert BlendClassifier.load(tmp_path / "long").time_budget == 100
+    assert "network" not in json.loads(run("info", tmp_path / "long", "--json").stdout)["chosen"]

@@ -90,7 +90,7 @@ class TestTrain:
         assert not model.with_name("model.checkpoint").exists(), "a completed run needs none"
 
     def test_text_summary_and_validation(self, folder: Path, tmp_path: Path) -> None:
-        valid = ("--valid", folder / "test.txt", "--patience", 2)
+        valid = ("--valid", folder / "test.txt", "--patience", 2, "--method", "network")
         done = run("train", folder / "train.txt", "--model", tmp_path / "m", "--hidden", 0, "--epochs", 20, *valid)
         assert "600 points, 60 features, 20 labels" in done.stdout
         assert "P@1 " in done.stdout
@@ -133,22 +133,24 @@ def start_training(folder: Path, model: Path, *more: object) -> subprocess.Popen
     return process
 
 
-#: Of a run that takes long enough to be interrupted.
-LONG = ("--hidden", 8, "--epochs", 300)
+@pytest.fixture(scope="module", params=["blend", "network"])
+def long(request: pytest.FixtureRequest) -> tuple[object, ...]:
+    """Say how a run goes that takes long enough to be interrupted."""
+    return "--hidden", 8, "--epochs", 300, "--method", request.param
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(folder: Path) -> dict[str, bytes]:
-    run("train", folder / "train.txt", "--model", folder / "whole", *LONG)
+def uninterrupted(folder: Path, long: tuple[object, ...]) -> dict[str, bytes]:
+    run("train", folder / "train.txt", "--model", folder / "whole", *long)
     return files(folder / "whole")
 
 
 class TestInterruption:
     def test_ctrl_c_saves_a_model_and_resume_makes_it_whole(
-        self, folder: Path, tmp_path: Path, uninterrupted: dict[str, bytes]
+        self, folder: Path, tmp_path: Path, long: tuple[object, ...], uninterrupted: dict[str, bytes]
     ) -> None:
         model = tmp_path / "model"
-        process = start_training(folder, model, *LONG, "--json")
+        process = start_training(folder, model, *long, "--json")
         process.send_signal(signal.SIGINT)
         asked = time.monotonic()
         out, err = process.communicate(timeout=60 * PATIENCE)
@@ -157,24 +159,28 @@ class TestInterruption:
         assert json.loads(out)["interrupted"]
         assert "Traceback" not in err
         assert "200 points" in run("evaluate", model, folder / "test.txt").stdout
-        run("train", folder / "train.txt", "--model", model, *LONG, "--resume")
+        run("train", folder / "train.txt", "--model", model, *long, "--resume")
         assert files(model) == uninterrupted
         assert [*tmp_path.iterdir()] == [model]
 
-    def test_a_killed_run_is_resumed(self, folder: Path, tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
+    def test_a_killed_run_is_resumed(
+        self, folder: Path, tmp_path: Path, long: tuple[object, ...], uninterrupted: dict[str, bytes]
+    ) -> None:
         model = tmp_path / "model"
-        process = start_training(folder, model, *LONG)
+        process = start_training(folder, model, *long)
         process.kill()
         process.communicate()
-        run("train", folder / "train.txt", "--model", model, *LONG, "--resume")
+        run("train", folder / "train.txt", "--model", model, *long, "--resume")
         assert files(model) == uninterrupted
 
-    def test_a_checkpoint_of_another_run_is_refused(self, folder: Path, tmp_path: Path) -> None:
+    def test_a_checkpoint_of_another_run_is_refused(
+        self, folder: Path, tmp_path: Path, long: tuple[object, ...]
+    ) -> None:
         model = tmp_path / "model"
-        process = start_training(folder, model, *LONG)
+        process = start_training(folder, model, *long)
         process.kill()
         process.communicate()
-        other = ("train", folder / "test.txt", "--model", model, *LONG, "--resume")
+        other = ("train", folder / "test.txt", "--model", model, *long, "--resume")
         assert "other data or settings" in fails(*other)
 
     @pytest.fixture
@@ -489,7 +495,7 @@ class TestErrors:
             (("--learning-rate", "nan"), "--learning-rate expected a number above 0, at most 1000, got nan"),
             (("--learning-rate", "0"), "--learning-rate expected a number above 0, at most 1000, got 0"),
             (("--hidden", "0", "--sampler", "lsh"), "--sampler lsh hashes hidden units"),
-            (("--patience", "2"), "--patience needs --valid"),
+            (("--method", "network", "--patience", "2"), "--patience needs --valid"),
             (("--negatives", "99999999999999999999"), "--negatives 2147483647"),
             (("--epochs", "2147483648"), "--epochs 2147483647"),
             (("--wide-budget", "0"), "--wide-budget 1"),

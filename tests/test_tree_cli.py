@@ -13,7 +13,6 @@ import pytest
 from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
 from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics
-from sparsenet.cli import trees
 from sparsenet.data import read_xmc
 
 #: More than the nodes of one level take.
@@ -81,12 +80,13 @@ class TestTrain:
         assert found == {name: scores[name] for name in ("P@1", "P@3", "P@5")}
         assert found["P@1"] > 0.95
 
-    def test_a_network_is_what_points_have_else(self, folder: Path, tmp_path: Path) -> None:
+    def test_a_blend_is_what_points_have_else(self, folder: Path, tmp_path: Path) -> None:
         options = ("--hidden", 0, "--epochs", 1)
         run("train", folder / "train.txt", "--model", tmp_path / "a", *options)
-        run("train", folder / "train.txt", "--model", tmp_path / "b", *options, "--method", "network")
+        run("train", folder / "train.txt", "--model", tmp_path / "b", *options, "--method", "blend")
         assert files(tmp_path / "a") == files(tmp_path / "b")
-        assert ExtremeClassifier.load(tmp_path / "b").epochs == 1
+        run("train", folder / "train.txt", "--model", tmp_path / "c", *options, "--method", "network")
+        assert ExtremeClassifier.load(tmp_path / "c").epochs == 1
 
     def test_a_tree_takes_the_place_of_a_network_and_back(self, folder: Path, tmp_path: Path) -> None:
         options = (folder / "train.txt", "--model", tmp_path / "m")
@@ -178,16 +178,16 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("option", "said"),
         [
-            (["--hidden", 8], "--hidden: a tree has none: leave it out"),
-            (["--batch-size", 8], "--batch-size: a tree has none: leave it out"),
-            (["--learning-rate", 0.1], "--learning-rate: a tree has none: leave it out"),
-            (["--negatives", 8], "--negatives: a tree has none: leave it out"),
-            (["--wide-budget", 8], "--wide-budget: a tree has none: leave it out"),
-            (["--sampler", "random"], "--sampler: a tree has none: leave it out"),
-            (["--loss", "bce"], "--loss: a tree has none: leave it out"),
-            (["--patience", 3], "--patience: a tree has none: leave it out"),
-            (["--memory-limit", "1GB"], "--memory-limit: a tree has none: leave it out"),
-            (["--time-budget", 3], "--time-budget: a tree has none: leave it out"),
+            (["--hidden", 8], "--hidden: a tree has none: it is for --method blend or network"),
+            (["--batch-size", 8], "--batch-size: a tree has none: it is for --method blend or network"),
+            (["--learning-rate", 0.1], "--learning-rate: a tree has none: it is for --method blend or network"),
+            (["--negatives", 8], "--negatives: a tree has none: it is for --method blend or network"),
+            (["--wide-budget", 8], "--wide-budget: a tree has none: it is for --method blend or network"),
+            (["--sampler", "random"], "--sampler: a tree has none: it is for --method blend or network"),
+            (["--loss", "bce"], "--loss: a tree has none: it is for --method blend or network"),
+            (["--patience", 3], "--patience: a tree has none: it is for --method network"),
+            (["--memory-limit", "1GB"], "--memory-limit: a tree has none: it is for --method blend or network"),
+            (["--time-budget", 3], "--time-budget: a tree has none: it is for --method blend or network"),
             (["--checkpoint"], "--checkpoint: a tree has no checkpoints"),
             (["--resume"], "--resume: a tree has no checkpoints to go on from"),
             (["--compact"], "--compact: the weights of a tree have 8 bits as it is"),
@@ -205,20 +205,25 @@ class TestRefused:
         model = ("--model", tmp_path / "m", "--method")
         for method in ("linear", "auto"):
             said = refused("train", folder / "train.txt", *model, method)
-            assert f"is for texts, these are sparse points: network, tree or blend, not {method}" in said
+            assert f"is for texts, these are sparse points: blend, network or tree, not {method}" in said
         (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
         said = refused("train", tmp_path / "texts.csv", *model, "tree")
         assert "--method: a tree is for sparse points, these are texts" in said
 
     def test_what_only_blends_have(self, folder: Path, tmp_path: Path) -> None:
-        said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--neighbors", 1)
+        network = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "network")
+        said = refused(*network, "--neighbors", 1)
         assert "--neighbors: a network has none: it is for --method blend" in said
         said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", "--candidates", 1)
         assert "--candidates: a tree has none: it is for --method blend" in said
 
-    def test_a_cost_is_none_of_networks(self, folder: Path, tmp_path: Path) -> None:
-        said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--cost", 1)
-        assert "--cost: is for texts, these are sparse points, which have it with --method tree" in said
+    def test_what_one_method_has_and_another_has_not(self, folder: Path, tmp_path: Path) -> None:
+        points = ("train", folder / "train.txt", "--model", tmp_path / "m")
+        said = refused(*points, "--method", "network", "--cost", 1)
+        assert "--cost: a network has none: it is for --method blend or tree" in said
+        assert "--patience: a blend has none: it is for --method network" in refused(*points, "--patience", 1)
+        said = refused(*points, "--word-ngrams", 2)
+        assert "--word-ngrams: is for texts, these are sparse points" in said
 
     def test_a_checkpoint_that_is_not_wanted_is_none(self, folder: Path, tmp_path: Path) -> None:
         train(folder / "train.txt", tmp_path / "m", "--no-checkpoint")
@@ -266,7 +271,7 @@ def test_ctrl_c(
     if where == "training":
         monkeypatch.setattr(kernels, "train_nodes", interrupted)
     else:
-        monkeypatch.setattr(trees, "_measured", interrupted)
+        monkeypatch.setattr(metrics, "precision_at_k", interrupted)
     arguments = ("--method", "tree", "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr == f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n"

@@ -8,7 +8,8 @@ from typing import Any
 from scipy import sparse
 
 from bench.peers.measure import Job, Labels, main
-from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier, data
+from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+from sparsenet.data import read_xmc
 
 ESTIMATORS = {kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier)}
 
@@ -22,11 +23,16 @@ class Sparsenet:
         self.estimator = ESTIMATORS[self.settings.pop("estimator", "ExtremeClassifier")]
 
     def read(self) -> None:
-        self.train_set = data.read_xmc(self.job.data / "train.txt")
+        text = self.job.data / "train.txt"
+        if text.exists():
+            points = read_xmc(text)
+            self.given = points.X, points.Y
+        else:  # planted data: hundreds of megabytes, of which there are matrices alone
+            self.given = self.job.matrix("train.X"), self.job.matrix("train.Y")
 
     def train(self) -> None:
         model = self.estimator(n_jobs=self.job.threads, random_state=self.job.seed)
-        self.model = model.set_params(**self.settings).fit(self.train_set.X, self.train_set.Y)
+        self.model = model.set_params(**self.settings).fit(*self.given)
 
     def save(self, path: Path) -> None:
         self.model.save(path)

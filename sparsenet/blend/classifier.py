@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterator
 from typing import Any, Literal, Self, TypeVar
 
@@ -25,13 +27,20 @@ from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
+from sparsenet.estimators.settings import seconds
 from sparsenet.estimators.targets import Target
+from sparsenet.progress import is_wanted
 from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 #: Labels of points, or neighbours, that are voted on at a time: about 100 bytes each, and Ctrl-C waits for them.
 VOTES_AT_A_TIME = 1 << 18
+#: A network that has less time than so many times what tree and neighbours took is worth no more than none beside them
+#: (bench/README.md).
+WORTH_A_NETWORK = 2.0
+#: Seconds that a network has at least.
+A_MOMENT = 1e-3
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
@@ -63,6 +72,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         training points, as it does otherwise: those who may not see the data should not be given such a model either.
         On a fitted classifier that holds them it can be set. Where columns are standardised there are none: cosines
         tell little there of what is near.
+    time_budget : float or None
+        Seconds that `fit` may take. The network has what tree and neighbours leave it, and is made as large as that
+        allows; where that is less than twice what they took, there is none. A tree that takes longer is not cut off.
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
@@ -112,6 +124,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         tree: TreeClassifier | None = None,
         candidates: int = 32,
         n_neighbors: int = 50,
+        time_budget: float | None = None,
         normalize: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -121,6 +134,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self.tree = tree
         self.candidates = candidates
         self.n_neighbors = n_neighbors
+        self.time_budget = time_budget
         self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -138,7 +152,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         model: Self = super().set_params(**params)
         return model
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False) -> Self:
         """Train the tree, look how neighbours answer, and train the network if there is one, all from the start.
 
         Ctrl-C while the network is trained stops within a second: the classifier is then fitted with what was learnt,
@@ -150,12 +164,21 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         y : labels
             One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
             an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
+        checkpoint : directory, optional
+            Holds the state of the network's training after an epoch (every few seconds) and Ctrl-C; needs an integer
+            `random_state`.
+        resume : bool
+            Go on from `checkpoint`, if there is one; tree and neighbours are made anew. The result is that of an
+            uninterrupted run, bit for bit.
         """
-        normalize, seed = self._check(), run_seed(self.random_state)
+        started, normalize = time.perf_counter(), self._check()
+        seed = run_seed(self.random_state, checkpoint, resume=resume)
         tree, network = self._part("tree", TreeClassifier, seed), None
         if not _is_dropped(self.network):
             network = self._part("network", ExtremeClassifier, seed)
             network._settings()  # better now than when the tree is trained
+        elif checkpoint is not None:
+            raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints")
         elif self.n_neighbors == 0:
             raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
         with all_or_nothing(self):
@@ -173,10 +196,12 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             neighbors = None
             if self.n_neighbors > 0 and scaling.kind != "columns":
                 neighbors = Neighbors.learn(points, labels, self.n_neighbors, seed=seed, threads=self._threads())
+            if network is not None:
+                network = self._in_time(network, neighbors, time.perf_counter() - started)
             fitted = Fitted(network, tree, neighbors, target, scaling, tree.label_counts_, tree.n_points_)
             try:
                 if network is not None:
-                    network.fit(*given)
+                    network.fit(*given, checkpoint=checkpoint, resume=resume)
             except KeyboardInterrupt:
                 if hasattr(network, "network_"):
                     self._adopt(fitted)
@@ -219,6 +244,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         integer("n_neighbors", self.n_neighbors, 0)
         self._given("network", ExtremeClassifier)
         self._given("tree", TreeClassifier)
+        optional(seconds, "time_budget", self.time_budget)
         optional(switch, "verbose", self.verbose)
         n_jobs(self.n_jobs)
         return choice("normalize", self.normalize, CHOICES)
@@ -256,8 +282,25 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         for own in OF_THE_WHOLE:
             if (value := getattr(part, own)) != getattr(usual, own):
                 raise ValueError(f"{name} has {own}={value!r}, which is for the blend to say: set it there")
+        if self.time_budget is not None and getattr(part, "time_budget", None) is not None:
+            raise ValueError(f"time_budget is {self.time_budget:g}, and {name} has its own: set one of them")
         part.set_params(normalize="none", n_jobs=self._threads(), random_state=seed, verbose=self.verbose)
         return part
+
+    def _in_time(
+        self, network: ExtremeClassifier, neighbors: Neighbors | None, spent: float
+    ) -> ExtremeClassifier | None:
+        """Give the network the time that is left, or none back where that is too little to be worth it."""
+        if self.time_budget is None:
+            return network
+        left = self.time_budget - spent
+        if neighbors is None or left >= WORTH_A_NETWORK * spent:
+            network.set_params(time_budget=max(left, A_MOMENT))
+            return network
+        if is_wanted(optional(switch, "verbose", self.verbose)):
+            about = f"tree and neighbours took {spent:.1f} of {self.time_budget:g} s"
+            print(f"sparsenet: chose no network ({about}, which leaves too little for one)", file=sys.stderr)
+        return None
 
     def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""

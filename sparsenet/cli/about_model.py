@@ -101,11 +101,10 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
             "weights": network["weights"] + tree["weights"],
             "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
         }
-    return found | {
-        "label_kind": metadata["target"]["kind"],
-        "points": whole.n_points_,
-        "chosen": found["chosen"] | {"normalize": metadata["scaling"], "neighbors": metadata["neighbors"]},
-    }
+    chosen = found["chosen"] | {"normalize": metadata["scaling"], "neighbors": metadata["neighbors"]}
+    if whole.network_ is None and whole.network is None:
+        chosen["network"] = "none"  # for want of time
+    return found | {"label_kind": metadata["target"]["kind"], "points": whole.n_points_, "chosen": chosen}
 
 
 def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:

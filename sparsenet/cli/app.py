@@ -86,6 +86,9 @@ def train(
 ) -> None:
     """Train a model and save it.
 
+    Of sparse points a blend of tree, network and neighbours, of texts what suits their number and that of their labels:
+    --method says otherwise.
+
     Ctrl-C stops: of sparse points, what a network has learnt so far is saved; of texts nothing is, nor of a tree, and a
     model that was there stays as it was.
     """
@@ -137,15 +140,14 @@ def train(
             raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
         source = Source(data, format=checks.of_points(format, "--format"), n_features=features, n_labels=labels)
         given["random_state"] = seed
+        how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "compact": compact}
         if kind == "tree":
-            checks.not_of_trees(kind, checkpoint=checkpoint, resume=resume, compact=compact)
-            summary = trees.train(trees.tree(given), source, model, valid)
+            checks.not_of_trees(**how)
+            summary = trees.train_tree(trees.tree(given), source, model, valid)
         elif kind == "blend":
-            checks.without_network(given)
-            checks.not_of_trees(kind, checkpoint=checkpoint, resume=resume)
-            summary = trees.train(trees.blend(given), source, model, valid, compact=compact)
+            checks.without_network(given, checkpoint=checkpoint, resume=resume)
+            summary = trees.train_blend(trees.blend(given), source, model, valid, **how)
         else:
-            how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "compact": compact}
             summary = commands.train(source, model, valid, given, **how)
         show(summary, json, commands.describe_training(summary))
     if summary["interrupted"]:

@@ -25,8 +25,8 @@ SETTINGS = {
         *("word_ngrams", "char_ngrams", "class_weight", "method", "validation_fraction"),
     },
 }
-#: What learns sparse points, by --method.
-POINT_METHODS = ("network", "tree", "blend")
+#: What learns sparse points, by --method; the first if nothing is said.
+POINT_METHODS = ("blend", "network", "tree")
 #: Suffixes of pictures.
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -96,10 +96,11 @@ def settings(kind: str, given: Mapping[str, object]) -> None:
             raise typer.BadParameter(_why_not(kind, name), param_hint=_option_of(name))
 
 
-def without_network(given: Mapping[str, object]) -> None:
-    """Refuse settings that only the network of a blend has, where it is to have none."""
+def without_network(given: Mapping[str, object], **of_run: int | None) -> None:
+    """Refuse settings that only the network of a blend has, where it is to have none, and what is kept `of_run`."""
     if given.get("network", True):
         return
+    _refuse(of_run, dict.fromkeys(of_run, "is for the network, and --no-network leaves it out"))
     for name in given:
         if name in SETTINGS["network"] - SETTINGS["tree"]:
             raise typer.BadParameter("is for the network, and --no-network leaves it out", param_hint=_option_of(name))
@@ -110,15 +111,12 @@ def without_network(given: Mapping[str, object]) -> None:
 def _why_not(kind: str, name: str) -> str:
     if kind == "texts":
         return "a model of texts has none: leave it out"
-    if name in SETTINGS["network"]:
-        return f"a {kind} has none: leave it out"
-    others = [method for method in ("tree", "blend") if name in SETTINGS[method]]
     if name == "network":
         return "--network and --no-network are for --method blend"
-    if name not in SETTINGS["texts"]:
-        return f"a {kind} has none: it is for --method {' or '.join(others)}"
-    why = "is for texts, these are sparse points"
-    return f"{why}, which have it with --method {' or '.join(others)}" if others else why
+    others = [method for method in POINT_METHODS if name in SETTINGS[method]]
+    if not others:
+        return "is for texts, these are sparse points"
+    return f"a {kind} has none: it is for --method {' or '.join(others)}"
 
 
 def method_of_points(method: str | None) -> str:
@@ -156,11 +154,11 @@ def not_of_texts(**given: int | None) -> None:
     _refuse(given, reasons)
 
 
-def not_of_trees(kind: str, **given: int | None) -> None:
-    """Refuse options that a tree has not, or a blend."""
+def not_of_trees(**given: int | None) -> None:
+    """Refuse options that a tree has not."""
     reasons = {
-        "checkpoint": f"a {kind} has no checkpoints",
-        "resume": f"a {kind} has no checkpoints to go on from",
+        "checkpoint": "a tree has no checkpoints",
+        "resume": "a tree has no checkpoints to go on from",
         "compact": "the weights of a tree have 8 bits as it is",
     }
     _refuse(given, reasons)

@@ -71,14 +71,11 @@ def train(
     points = source.points()
     validation = read_validation(source, valid, points)
     model = ExtremeClassifier(**parameters)
-    state = _checkpoint_path(model_path) if checkpoint is not False or resume else None
-    place = checkpoints.Spare(state) if state and checkpoint is None else state
-    if state and checkpoints.is_there(state) and not resume:
-        say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
+    state, kept_in = state_of_run(model_path, checkpoint, resume=resume)
     interrupted = False
     try:
         with advice_on_size():
-            model.fit(points.X, labels_of(source, points), validation=validation, checkpoint=place, resume=resume)
+            model.fit(points.X, labels_of(source, points), validation=validation, **kept_in)
     except KeyboardInterrupt:
         if not hasattr(model, "network_"):
             raise KeyboardInterrupt(nothing_saved(model_path)) from None
@@ -154,9 +151,13 @@ def after_interrupt(model_path: Path, saved: bool, kept: bool = False) -> str:
     return f"{stays}; the checkpoint holds what was learnt, --resume goes on from here" if kept else stays
 
 
-def _checkpoint_path(model_path: Path) -> Path:
+def state_of_run(model_path: Path, checkpoint: bool | None, *, resume: bool) -> tuple[Path | None, dict[str, Any]]:
+    """Return where the state of a run is kept, if anywhere, and what `fit` is told of it."""
     absolute = Path(os.path.abspath(model_path))
-    return absolute.with_name(f"{absolute.name}.checkpoint")
+    state = absolute.with_name(f"{absolute.name}.checkpoint") if checkpoint is not False or resume else None
+    if state and checkpoints.is_there(state) and not resume:
+        say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
+    return state, {"checkpoint": checkpoints.Spare(state) if state and checkpoint is None else state, "resume": resume}
 
 
 def best_epoch(history: Sequence[Mapping[str, float]]) -> dict[str, float] | None:

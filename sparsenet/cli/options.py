@@ -87,7 +87,8 @@ Saved = Annotated[Path, typer.Option(help="Directory to save the model in.", sho
 Valid = Annotated[
     Path | None,
     typer.Option(
-        help="Points to measure each epoch on; the best epoch is kept. A tree or blend is measured once, when trained.",
+        help="Points to measure on: each epoch of a network, of which the best is kept; a tree or blend once, when "
+        "trained.",
         show_default=False,
     ),
 ]
@@ -130,7 +131,10 @@ LossName = Annotated[Literal["bce", "softmax"] | None, typer.Option(help="Loss."
 Patience = Annotated[
     int | None,
     typer.Option(
-        min=1, max=MOST, help="With --valid: stop after so many epochs without a better P@1.", show_default="never"
+        min=1,
+        max=MOST,
+        help="Of a network, with --valid: stop after so many epochs without a better P@1.",
+        show_default="never",
     ),
 ]
 MemoryLimit = Annotated[
@@ -166,7 +170,7 @@ Checkpoint = Annotated[
     bool | None,
     typer.Option(
         "--checkpoint/--no-checkpoint",
-        help="Keep the state of the run in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
+        help="Of a network: keep the state of the run in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
         show_default="if it can be written",
     ),
 ]
@@ -229,7 +233,7 @@ Method = Annotated[
     Literal["auto", "linear", "network", "tree", "blend"] | None,
     typer.Option(
         help="What learns: texts, auto, linear or network; points, network, tree, or both and neighbours in a blend.",
-        show_default="of texts, by how many labels and texts there are; of points, network",
+        show_default="of texts, by how many labels and texts there are; of points, blend",
     ),
 ]
 ValidationFraction = Annotated[

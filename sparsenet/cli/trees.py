@@ -33,7 +33,10 @@ def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
     """
     alone = not parameters.get("network", True)
     parameters = {name: value for name, value in parameters.items() if name != "network"}
-    of_whole, of_tree = (*OF_THE_WHOLE, "candidates", "n_neighbors"), ("cost", "beam", *(["epochs"] if alone else []))
+    of_whole, of_tree = (
+        (*OF_THE_WHOLE, "time_budget", "candidates", "n_neighbors"),
+        ("cost", "beam", *(["epochs"] if alone else [])),
+    )
     whole = {name: value for name, value in parameters.items() if name in of_whole}
     trees = {name: value for name, value in parameters.items() if name in of_tree}
     own = {name: value for name, value in parameters.items() if name not in (*of_whole, *of_tree)}
@@ -42,42 +45,73 @@ def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
     return BlendClassifier(network=DROPPED if alone else network, tree=tree, **whole)
 
 
-def train(
-    model: TreeClassifier | BlendClassifier, source: Source, model_path: Path, valid: Path | None, **how: Any
-) -> dict[str, Any]:
-    """Train, save (`how`), and return a summary for people and programs.
-
-    After Ctrl-C while the network of a blend is trained what was learnt is saved as well: there is no half of a tree.
-    """
+def train_tree(model: TreeClassifier, source: Source, model_path: Path, valid: Path | None) -> dict[str, Any]:
+    """Train, save, and return a summary for people and programs; after Ctrl-C there is no half of a tree."""
     storage.prepare(model_path)
     clock = commands.Clock()
     check_validation(source, valid)
     points = source.points()
     held = read_validation(source, valid, points)
-    interrupted, saved = False, True
     try:
-        with commands.advice_on_size():
-            model.fit(points.X, labels_of(source, points))
+        model.fit(points.X, labels_of(source, points))
     except KeyboardInterrupt:
-        if not isinstance(model, BlendClassifier) or not hasattr(model, "classes_"):
-            raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
-        learnt = model.network_ is not None and model.network_.n_iter_ > 0
-        interrupted, saved = True, learnt or not checkpoints.is_there(model_path)
-        say(commands.after_interrupt(model_path, saved))
-    if saved:
-        model.save(model_path, **how)
-    try:
-        validation = None if held is None or interrupted else _measured(model, *held)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None
-    about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": saved}
-    if isinstance(model, BlendClassifier) and model.network_ is not None:
-        about["epochs"] = model.network_.n_iter_
+        raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
+    model.save(model_path)
+    about = {"validation": _measured(model, held, model_path), "interrupted": False, "saved": True}
     return commands.about_training(points, model, model_path, clock) | about
 
 
-def _measured(model: TreeClassifier | BlendClassifier, X: Any, y: Any) -> dict[str, float]:
-    """Return P@k on points to measure on, whose labels may be others than those of training."""
-    truth = as_matrix(model._fitted.target.encode(y, drop_unknown=True))
-    ranked, _ = model.topk_numbers(X, max(RANKS))
-    return {f"P@{k}": metrics.precision_at_k(truth, ranked, k) for k in RANKS}
+def train_blend(
+    model: BlendClassifier,
+    source: Source,
+    model_path: Path,
+    valid: Path | None,
+    *,
+    checkpoint: bool | None,
+    resume: bool,
+    compact: bool,
+) -> dict[str, Any]:
+    """Do the same for a blend; after Ctrl-C while its network is trained what was learnt is saved as well."""
+    storage.prepare(model_path)
+    clock = commands.Clock()
+    check_validation(source, valid)
+    points = source.points()
+    held = read_validation(source, valid, points)
+    no_network = model.network == DROPPED
+    state, kept_in = (None, {}) if no_network else commands.state_of_run(model_path, checkpoint, resume=resume)
+    interrupted = False
+    try:
+        with commands.advice_on_size():
+            model.fit(points.X, labels_of(source, points), **kept_in)
+    except KeyboardInterrupt:
+        if not hasattr(model, "classes_"):
+            raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
+        interrupted = True
+    epochs = 0 if model.network_ is None else model.network_.n_iter_
+    kept = state is not None and checkpoints.is_there(state)
+    saved = not interrupted or epochs > 0 or not checkpoints.is_there(model_path)
+    if interrupted:
+        say(commands.after_interrupt(model_path, saved, kept))
+    if saved:
+        model.save(model_path, compact=compact)
+    if state and kept and not interrupted:
+        storage.remove(state)
+    validation = None if interrupted else _measured(model, held, model_path)
+    about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": saved}
+    if model.network_ is not None:
+        about["epochs"] = epochs
+    return commands.about_training(points, model, model_path, clock) | about
+
+
+def _measured(
+    model: TreeClassifier | BlendClassifier, held: tuple[Any, Any] | None, model_path: Path
+) -> dict[str, float] | None:
+    """Return P@k on points to measure on, if there are any; their labels may be others than those of training."""
+    if held is None:
+        return None
+    try:
+        truth = as_matrix(model._fitted.target.encode(held[1], drop_unknown=True))
+        ranked, _ = model.topk_numbers(held[0], max(RANKS))
+        return {f"P@{k}": metrics.precision_at_k(truth, ranked, k) for k in RANKS}
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None

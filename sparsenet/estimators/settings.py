@@ -101,7 +101,7 @@ class Settings:
             validation_fraction=real("validation_fraction", p["validation_fraction"], 0, 1, open_high=True),
             patience=optional(integer, "patience", p["patience"], 1, MAX_WIDTH),
             memory_limit=optional(number_of_bytes, "memory_limit", p["memory_limit"]),
-            time_budget=optional(_seconds, "time_budget", p["time_budget"]),
+            time_budget=optional(seconds, "time_budget", p["time_budget"]),
             n_jobs=n_jobs(p["n_jobs"]),
             verbose=optional(switch, "verbose", p["verbose"]),
             auto=frozenset(name for name, value in p.items() if _is_auto(value)),
@@ -204,7 +204,8 @@ def _rate(name: str, p: Mapping[str, Any]) -> float:
     return real(name, p[name], 0, 1e3, open_low=True)
 
 
-def _seconds(name: str, value: Any) -> float:
+def seconds(name: str, value: Any) -> float:
+    """Return a time that something may take."""
     return real(name, value, 0, 1e9, open_low=True)
 
 

@@ -1,0 +1,140 @@
+"""Two real data sets from the Python source that is installed here, which no default was chosen on.
+
+    python -m bench.source_sets [--source DIR ...] --out DIR [--seed 0]
+
+A point is a function. In ``calls`` its labels are the names of all that it calls, told by the words of its docstring
+and of its own name: many labels a point, with a long tail. In ``names`` its one label is its name, told by its
+docstring, its variables and what it calls: as many labels as a language has verbs, half of which no more than one
+function bears. Each set is a directory of a train.txt and a test.txt, a sixth of the functions, in the format of the
+extreme classification repository; values are tf-idf, vocabularies and idf those of the training functions.
+
+What is installed differs, and so do the sets: compare within a run only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import MultiLabelBinarizer
+
+from bench.planted import write_xmc
+
+#: The standard library and what is installed beside this.
+INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
+TEST_SHARE = 1 / 6
+#: Words that fewer functions hold say nothing about the others.
+FEWEST_FUNCTIONS = 2
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+
+
+@dataclass(frozen=True)
+class Function:
+    """What is known of a function."""
+
+    name: str
+    docstring: str
+    variables: tuple[str, ...]
+    calls: frozenset[str]
+
+
+def words(text: str) -> list[str]:
+    """Take identifiers and prose apart.
+
+    >>> words("read_csvFile of HTTPServer2")
+    ['read', 'csv', 'file', 'of', 'http', 'server', '2']
+    """
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def functions(sources: Iterable[Path]) -> Iterator[Function]:
+    """Find every function below some directories, each once: copies of a package would give the answers away."""
+    files = sorted({file.resolve() for source in sources for file in source.rglob("*.py")})
+    seen = set()
+    for file in files:
+        for node in _parsed(file):
+            found = _function(node)
+            if found not in seen:
+                seen.add(found)
+                yield found
+
+
+def _parsed(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the functions of a file; one that this Python cannot read, such as a template, has none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of others' escapes
+        try:
+            tree = ast.parse(file.read_bytes())
+        except (SyntaxError, ValueError, RecursionError):
+            return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
+    variables, calls = [], set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute | ast.Name):
+            calls.add(part.func.attr if isinstance(part.func, ast.Attribute) else part.func.id)
+        elif isinstance(part, ast.Name):
+            variables.append(part.id)
+        elif isinstance(part, ast.arg):
+            variables.append(part.arg)
+    return Function(node.name, ast.get_docstring(node) or "", tuple(variables), frozenset(calls))
+
+
+def calls_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
+    """Return words and labels of the functions that call something: what they call."""
+    calling = [function for function in found if function.calls]
+    return [words(f"{f.docstring} {f.name}") for f in calling], [sorted(f.calls) for f in calling]
+
+
+def names_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
+    """Return words and labels of all functions: their name, which the words do not hold but by chance."""
+    texts = [words(f.docstring) + words(" ".join(f.variables)) + [f"{name}()" for name in f.calls] for f in found]
+    return texts, [[f.name] for f in found]
+
+
+def write(folder: Path, texts: list[list[str]], labels: list[list[str]], seed: int) -> None:
+    """Write one set; functions of which no word is known are left out."""
+    order = np.random.default_rng(seed).permutation(len(texts))
+    cut = round(TEST_SHARE * len(texts))
+    parts = {"test": np.sort(order[:cut]), "train": np.sort(order[cut:])}
+    features = TfidfVectorizer(analyzer=lambda text: text, sublinear_tf=True, min_df=FEWEST_FUNCTIONS)
+    features.fit([texts[i] for i in parts["train"]])
+    indicator: Any = MultiLabelBinarizer(sparse_output=True).fit(labels)
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, rows in parts.items():
+        X, Y = (
+            made.tocsr()
+            for made in (features.transform([texts[i] for i in rows]), indicator.transform([labels[i] for i in rows]))
+        )
+        told = np.diff(X.indptr) > 0
+        write_xmc(folder / f"{part}.txt", X[told], Y[told])
+
+
+def main() -> None:
+    """Write both sets."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", type=Path, nargs="+", default=INSTALLED, metavar="DIR")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    options = parser.parse_args()
+    found = list(functions(options.source))
+    print(f"{len(found):,} functions")
+    for name, made in (("calls", calls_set), ("names", names_set)):
+        write(options.out / name, *made(found), options.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The data sets that are made of Python source: what a point is, and that an answer is not given away."""
+
+import textwrap
+
+import pytest
+
+from bench import source_sets
+from bench.source_sets import Function, calls_set, functions, names_set, write
+from sparsenet.data import read_xmc
+
+SOURCE = '''
+class Reader:
+    async def read_rows(self, path: str) -> list:
+        """Read the rows of a file."""
+        with open(path) as file:
+            return [parse(line.strip()) for line in file]
+
+
+def helpless(x): return x[0](1)
+'''
+
+
+@pytest.fixture
+def sources(tmp_path):
+    folder = tmp_path / "source" / "package"
+    folder.mkdir(parents=True)
+    (folder / "reader.py").write_text(SOURCE)
+    (folder / "copy.py").write_text(SOURCE)
+    (folder / "template.py").write_text("def {{ name }}(): pass")
+    (folder / "binary.py").write_bytes(b"\xff\x00\x81")
+    return folder.parent
+
+
+def test_functions_are_found_once_whatever_else_lies_there(sources):
+    found = {function.name: function for function in functions([sources, sources / "package"])}
+    assert set(found) == {"read_rows", "helpless"}
+    assert len(list(functions([sources, sources / "package"]))) == 2
+    read = found["read_rows"]
+    assert read.docstring == "Read the rows of a file."
+    assert read.calls == {"open", "parse", "strip"}
+    assert {"self", "path", "line", "file"} <= set(read.variables)
+    assert found["helpless"].calls == set()  # what a list holds has no name
+
+
+def test_words_tell_neither_what_is_called_nor_the_name():
+    found = [Function("read_rows", "Rows of a file.", ("path", "openFile"), frozenset({"parse", "open"}))]
+    (words,), (labels,) = calls_set(found)
+    assert words == ["rows", "of", "a", "file", "read", "rows"]
+    assert labels == ["open", "parse"]
+    (words,), (labels,) = names_set(found)
+    assert sorted(words) == sorted(["rows", "of", "a", "file", "path", "open", "file", "parse()", "open()"])
+    assert labels == ["read_rows"]
+    assert calls_set([Function("idle", "", (), frozenset())]) == ([], [])
+
+
+def test_sets_are_written_as_the_repository_has_them_and_anew_from_a_seed(tmp_path):
+    texts = [[f"w{i % 7}", f"w{i % 5}", "all", f"once{i}"] for i in range(60)]
+    labels = [[f"l{i % 7}", f"m{i % 5}"] for i in range(60)]
+    for name, seed in (("one", 0), ("again", 0), ("other", 1)):
+        write(tmp_path / name, texts, labels, seed)
+    train, test = (read_xmc(tmp_path / "one" / f"{part}.txt") for part in ("train", "test"))
+    assert (train.X.shape[0], test.X.shape[0]) == (50, 10)
+    assert train.X.shape[1] == test.X.shape[1] == 8  # what one function alone holds is left out
+    assert train.Y.shape[1] == test.Y.shape[1] == 12
+    assert train.X.power(2).sum(axis=1).tolist() == pytest.approx([1] * 50, rel=1e-4)
+    assert (tmp_path / "one" / "train.txt").read_bytes() == (tmp_path / "again" / "train.txt").read_bytes()
+    assert (tmp_path / "one" / "train.txt").read_bytes() != (tmp_path / "other" / "train.txt").read_bytes()
+
+
+def test_the_command_writes_both_sets(sources, tmp_path, monkeypatch, capsys):
+    for i in range(30):
+        body = (
+            f'def name_{i % 3}(value_{i}):\n    """Do thing {i % 4}."""\n    return helper_{i % 5}(value_{i}, common)\n'
+        )
+        (sources / f"module_{i}.py").write_text(textwrap.dedent(body))
+    monkeypatch.setattr("sys.argv", ["source_sets", "--source", str(sources), "--out", str(tmp_path / "out")])
+    source_sets.main()
+    assert capsys.readouterr().out == "32 functions\n"
+    for name, most_labels in (("calls", 8), ("names", 5)):
+        train = read_xmc(tmp_path / "out" / name / "train.txt")
+        assert train.X.shape[0] > 20
+        assert train.Y.shape[1] <= most_labels
