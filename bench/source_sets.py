@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import re
 import sysconfig
 import warnings
@@ -59,21 +60,25 @@ def words(text: str) -> list[str]:
 def functions(sources: Iterable[Path]) -> Iterator[Function]:
     """Find every function below some directories, each once: copies of a package would give the answers away."""
     files = sorted({file.resolve() for source in sources for file in source.rglob("*.py")})
-    seen = set()
+    seen_files, seen = set(), set()
     for file in files:
-        for node in _parsed(file):
+        source = file.read_bytes()
+        if (digest := hashlib.sha256(source).digest()) in seen_files:
+            continue
+        seen_files.add(digest)
+        for node in _parsed(source):
             found = _function(node)
             if found not in seen:
                 seen.add(found)
                 yield found
 
 
-def _parsed(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def _parsed(source: bytes) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield the functions of a file; one that this Python cannot read, such as a template, has none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of others' escapes
         try:
-            tree = ast.parse(file.read_bytes())
+            tree = ast.parse(source)
         except (SyntaxError, ValueError, RecursionError):
             return
     for node in ast.walk(tree):
