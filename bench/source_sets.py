@@ -4,9 +4,11 @@
 
 A point is a function. In ``calls`` its labels are the names of all that it calls, told by the words of its docstring
 and of its own name: many labels a point, with a long tail. In ``names`` its one label is its name, told by its
-docstring, its variables and what it calls: as many labels as a language has verbs, half of which no more than one
-function bears. Each set is a directory of a train.txt and a test.txt, a sixth of the functions, in the format of the
-extreme classification repository; values are tf-idf, vocabularies and idf those of the training functions.
+docstring, its variables and what it calls, which gives it away where that has the same name, as with constructors
+(about one in twelve). What lies within a function is part of it, and a function of its own.
+
+Each set is a directory of a train.txt and a test.txt, a sixth of the functions, in the format of the extreme
+classification repository; values are tf-idf, vocabularies and idf those of the training functions.
 
 What is installed differs, and so do the sets: compare within a run only.
 """
@@ -105,7 +107,7 @@ def calls_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def names_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and labels of all functions: their name, which the words do not hold but by chance."""
+    """Return words and labels of all functions: their name."""
     texts = [words(f.docstring) + words(" ".join(f.variables)) + [f"{name}()" for name in f.calls] for f in found]
     return texts, [[f.name] for f in found]
 

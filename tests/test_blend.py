@@ -29,6 +29,7 @@ from sparsenet import (
 from sparsenet.blend import neighbors, voting
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.storage import load, save
+from sparsenet.training import checkpoints
 
 ONE_EACH = NAMES[Y.argmax(axis=1)]
 SMALL = {name: value for name, value in FAST.items() if name not in ("n_jobs", "random_state")}
@@ -837,9 +838,45 @@ class TestTimeBudget:
         model.save(tmp_path / "m")
         loaded = BlendClassifier.load(tmp_path / "m")
         assert (loaded.time_budget, loaded.network.time_budget, loaded.network.hidden) == (3600, None, 4)
+        assert model.network_.time_budget is None
         own = BlendClassifier(network=ExtremeClassifier(hidden=4, epochs=1, time_budget=3600)).fit(X, Y)
         own.save(tmp_path / "own")
         assert BlendClassifier.load(tmp_path / "own").network.time_budget == 3600
+
+    def test_a_network_is_worth_a_third_of_its_passes(self):
+        model, network = BlendClassifier(time_budget=30, verbose=False), ExtremeClassifier
+        assert model._in_time(network(), 10.1, enough=2) is None
+        assert model._in_time(network(), 9.9, enough=2).time_budget == pytest.approx(20.1)
+        assert model._in_time(network(), 25, enough=0).time_budget == 25
+
+    @pytest.mark.parametrize(("epoch", "n_neighbors", "kept"), [(19, 50, False), (20, 50, True), (19, 0, True)])
+    def test_ctrl_c_keeps_a_network_that_is_worth_it(self, monkeypatch, epoch, n_neighbors, kept):
+        class Stop:
+            def on_batch(self, progress):
+                if progress.epoch == epoch:
+                    raise KeyboardInterrupt
+
+        fit = ExtremeClassifier.fit
+        monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y, **how: fit(self, X, y, callbacks=[Stop()]))
+        model = blend(n_neighbors=n_neighbors)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, Y)
+        assert (model.network_ is not None) == kept
+        assert model.score(X, Y) > 0.9
+
+    def test_what_was_learnt_is_not_thrown_away_for_want_of_time(self, tmp_path, monkeypatch):
+        step, steps = Network.train_step, itertools.count()
+
+        def interrupted(*args, **kwargs):
+            if next(steps) == 40:
+                raise KeyboardInterrupt
+            return step(*args, **kwargs)
+
+        monkeypatch.setattr(Network, "train_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            blend().fit(X, Y, checkpoint=tmp_path / "state")
+        model = blend(time_budget=1e-6).fit(X, Y, checkpoint=tmp_path / "state", resume=True)
+        assert model.network_.n_iter_ > 0
 
     def test_two_budgets_are_one_too_many(self):
         both = BlendClassifier(time_budget=5, network=ExtremeClassifier(time_budget=4))
@@ -859,13 +896,20 @@ class TestCheckpoint:
                 raise KeyboardInterrupt
             return step(*args, **kwargs)
 
+        def counted(*args, **kwargs):
+            next(steps)
+            return step(*args, **kwargs)
+
         monkeypatch.setattr(Network, "train_step", interrupted)
         cut = blend(random_state=3)
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
-        assert cut.network_.n_iter_ < SMALL["epochs"]
-        monkeypatch.setattr(Network, "train_step", step)
+        assert cut.network_ is None, "a tenth of its passes is worth nothing yet"
+        assert checkpoints.is_there(tmp_path / "state")
+        steps = itertools.count()
+        monkeypatch.setattr(Network, "train_step", counted)
         cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
+        assert 0 < next(steps) < SMALL["epochs"] * -(-len(Y) // SMALL["batch_size"])
         for ours, theirs in zip(cut.topk(X, 3), whole.topk(X, 3), strict=True):
             np.testing.assert_array_equal(ours, theirs)
 

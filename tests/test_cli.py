@@ -246,7 +246,8 @@ class TestInterruption:
         assert abs(full["P@1"] - small["P@1"]) < 0.02
 
     def test_a_time_budget_ends_the_training(self, folder: Path, tmp_path: Path) -> None:
-        train = ("train", folder / "train.txt", "--model", tmp_path / "m", "--epochs", 10**6, "--json")
+        network = ("--method", "network", "--epochs", 10**6)
+        train = ("train", folder / "train.txt", "--model", tmp_path / "m", *network, "--json")
         summary = json.loads(run(*train, "--time-budget", 1).stdout)
         assert 1 <= summary["epochs"] < 10**6
         assert "--time-budget" in fails(*train, "--time-budget", 0, status=2)

@@ -6,6 +6,8 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -27,20 +29,19 @@ from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
-from sparsenet.estimators.settings import seconds
+from sparsenet.estimators.settings import Settings, seconds
 from sparsenet.estimators.targets import Target
 from sparsenet.progress import is_wanted
+from sparsenet.training.checkpoints import is_there
 from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 #: Labels of points, or neighbours, that are voted on at a time: about 100 bytes each, and Ctrl-C waits for them.
 VOTES_AT_A_TIME = 1 << 18
-#: A network that has less time than so many times what tree and neighbours took is worth no more than none beside them
-#: (bench/README.md).
-WORTH_A_NETWORK = 2.0
-#: Seconds that a network has at least.
-A_MOMENT = 1e-3
+#: A network that has had less than this share of its passes is worth no more than none beside tree and neighbours,
+#: which take about as long as one of its passes (bench/README.md).
+WORTH_A_NETWORK = 1 / 3
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
@@ -65,8 +66,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         Likewise; the copy is `tree_`. Labels are named in twice its beam, which ``model.tree_.set_params(beam=...)``
         changes.
     candidates : int
-        How many labels the tree names for each point; as many as are asked for, if those are more. It can be set on a
-        fitted classifier.
+        How many labels the tree names for each point; as many as are asked for, if those are more, which may put others
+        first. It can be set on a fitted classifier.
     n_neighbors : int
         How many of the training points that are most like a point have a vote. 0: none, and the model does not hold the
         training points, as it does otherwise: those who may not see the data should not be given such a model either.
@@ -74,7 +75,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         tell little there of what is near.
     time_budget : float or None
         Seconds that `fit` may take. The network has what tree and neighbours leave it, and is made as large as that
-        allows; where that is less than twice what they took, there is none. A tree that takes longer is not cut off.
+        allows; where that would not be enough for a third of its passes, there is none. A tree is not cut off. Without
+        neighbours there is a network in any case, which has as long as the tree took at least.
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
@@ -156,7 +158,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Train the tree, look how neighbours answer, and train the network if there is one, all from the start.
 
         Ctrl-C while the network is trained stops within a second: the classifier is then fitted with what was learnt,
-        and KeyboardInterrupt goes on. Sooner, it leaves the classifier as it was.
+        without the network if that is less than a third of its passes, and KeyboardInterrupt goes on. Sooner, it leaves
+        the classifier as it was.
 
         Parameters
         ----------
@@ -168,17 +171,18 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             Holds the state of the network's training after an epoch (every few seconds) and Ctrl-C; needs an integer
             `random_state`.
         resume : bool
-            Go on from `checkpoint`, if there is one; tree and neighbours are made anew. The result is that of an
-            uninterrupted run, bit for bit.
+            Go on from `checkpoint`, if there is one; tree and neighbours are made anew. With the same settings, of
+            which only the network's are compared, the result is that of an uninterrupted run, bit for bit.
         """
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
-        tree, network = self._part("tree", TreeClassifier, seed), None
+        tree = self._part("tree", TreeClassifier, seed)
+        network: ExtremeClassifier | None = None
         if not _is_dropped(self.network):
             network = self._part("network", ExtremeClassifier, seed)
             network._settings()  # better now than when the tree is trained
         elif checkpoint is not None:
-            raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints")
+            raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints: leave checkpoint out")
         elif self.n_neighbors == 0:
             raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
         with all_or_nothing(self):
@@ -196,16 +200,21 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             neighbors = None
             if self.n_neighbors > 0 and scaling.kind != "columns":
                 neighbors = Neighbors.learn(points, labels, self.n_neighbors, seed=seed, threads=self._threads())
-            if network is not None:
-                network = self._in_time(network, neighbors, time.perf_counter() - started)
+            enough = 0.0 if network is None or neighbors is None else _enough(network._settings(), len(points))
+            if network is not None and self.time_budget is not None:
+                resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
+                network = self._in_time(network, time.perf_counter() - started, 0.0 if resumed else enough)
             fitted = Fitted(network, tree, neighbors, target, scaling, tree.label_counts_, tree.n_points_)
             try:
                 if network is not None:
                     network.fit(*given, checkpoint=checkpoint, resume=resume)
             except KeyboardInterrupt:
-                if hasattr(network, "network_"):
-                    self._adopt(fitted)
+                if network is not None and hasattr(network, "network_"):
+                    self._adopt(fitted if network.n_iter_ >= enough else replace(fitted, network=None))
                 raise
+            finally:
+                if network is not None and self.time_budget is not None:
+                    network.set_params(time_budget=None)  # as it was given
             return self._adopt(fitted)
 
     def predict_proba(self, X: Any) -> F32:
@@ -287,15 +296,12 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         part.set_params(normalize="none", n_jobs=self._threads(), random_state=seed, verbose=self.verbose)
         return part
 
-    def _in_time(
-        self, network: ExtremeClassifier, neighbors: Neighbors | None, spent: float
-    ) -> ExtremeClassifier | None:
-        """Give the network the time that is left, or none back where that is too little to be worth it."""
-        if self.time_budget is None:
-            return network
+    def _in_time(self, network: ExtremeClassifier, spent: float, enough: float) -> ExtremeClassifier | None:
+        """Give the network the time that is left, or none back where that is not `enough` times what was `spent`."""
+        assert self.time_budget is not None
         left = self.time_budget - spent
-        if neighbors is None or left >= WORTH_A_NETWORK * spent:
-            network.set_params(time_budget=max(left, A_MOMENT))
+        if enough == 0 or left >= enough * spent:
+            network.set_params(time_budget=max(left, spent))
             return network
         if is_wanted(optional(switch, "verbose", self.verbose)):
             about = f"tree and neighbours took {spent:.1f} of {self.time_budget:g} s"
@@ -337,6 +343,12 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self.classes_ = fitted.target.classes
         self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
         return self
+
+
+def _enough(settings: Settings, n_points: int) -> float:
+    """Return after how many passes a network is worth something: those that are asked for may be without end."""
+    usual = replace(settings, epochs=None).n_epochs(n_points)
+    return WORTH_A_NETWORK * min(settings.n_epochs(n_points), usual)
 
 
 def _is_dropped(network: Any) -> bool:

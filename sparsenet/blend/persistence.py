@@ -110,8 +110,6 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     if len(target.classes) != len(counts) or not np.array_equal(counts, tree.label_counts_):
         raise ModelError(f"counts must hold how often the tree has learnt each of {len(target.classes)} labels")
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
-    if "network" in given and metadata["parameters"].get("time_budget") is not None:
-        given["network"].set_params(time_budget=None)  # what the blend had left for it
     if boolean("dropped", metadata.get("dropped", False)):  # which older models could not be
         given["network"] = DROPPED
     shape = (n_points, n_features, len(counts))

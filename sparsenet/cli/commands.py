@@ -144,10 +144,10 @@ def nothing_saved(model_path: Path) -> str:
 
 
 def after_interrupt(model_path: Path, saved: bool, kept: bool = False) -> str:
-    """Say what becomes of what was learnt; a first epoch that is not complete replaces no model that is there."""
+    """Say what becomes of what was learnt; too little, such as half an epoch, replaces no model that is there."""
     if saved:
         return "interrupted: saving what was learnt" + (", --resume goes on from here" if kept else "")
-    stays = f"interrupted before the first epoch was complete: the model {model_path} stays as it was"
+    stays = f"interrupted before enough was learnt: the model {model_path} stays as it was"
     return f"{stays}; the checkpoint holds what was learnt, --resume goes on from here" if kept else stays
 
 
@@ -156,7 +156,7 @@ def state_of_run(model_path: Path, checkpoint: bool | None, *, resume: bool) -> 
     absolute = Path(os.path.abspath(model_path))
     state = absolute.with_name(f"{absolute.name}.checkpoint") if checkpoint is not False or resume else None
     if state and checkpoints.is_there(state) and not resume:
-        say(f"{state} of an interrupted run is replaced; --resume would have gone on with it")
+        say(f"{state} of an interrupted run will be replaced; --resume would have gone on with it")
     return state, {"checkpoint": checkpoints.Spare(state) if state and checkpoint is None else state, "resume": resume}
 
 

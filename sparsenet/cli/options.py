@@ -170,7 +170,8 @@ Checkpoint = Annotated[
     bool | None,
     typer.Option(
         "--checkpoint/--no-checkpoint",
-        help="Of a network: keep the state of the run in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
+        help="Keep the state of a network's training, or a blend's, in MODEL.checkpoint for --resume, after epochs and "
+        "on Ctrl-C.",
         show_default="if it can be written",
     ),
 ]

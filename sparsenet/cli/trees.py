@@ -71,7 +71,7 @@ def train_blend(
     resume: bool,
     compact: bool,
 ) -> dict[str, Any]:
-    """Do the same for a blend; after Ctrl-C while its network is trained what was learnt is saved as well."""
+    """Train and save a blend; after Ctrl-C while its network is trained what was learnt is saved as well."""
     storage.prepare(model_path)
     clock = commands.Clock()
     check_validation(source, valid)
@@ -94,11 +94,14 @@ def train_blend(
         say(commands.after_interrupt(model_path, saved, kept))
     if saved:
         model.save(model_path, compact=compact)
-    if state and kept and not interrupted:
+    if model.network_ is None and not (no_network or interrupted):
+        say("there is no network: tree and neighbours left too little of --time-budget for one")
+    elif state and kept and not interrupted:
         storage.remove(state)
     validation = None if interrupted else _measured(model, held, model_path)
     about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": saved}
-    if model.network_ is not None:
+    about["network"] = model.network_ is not None
+    if model.network_ is not None or interrupted:
         about["epochs"] = epochs
     return commands.about_training(points, model, model_path, clock) | about
 

@@ -129,7 +129,7 @@ def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
     arrays, position = storage.load(directory)
     if position.get("run") != run:
         raise CheckpointError(
-            f"{directory} is the checkpoint of a run with other data or settings; "
+            f"{directory} is the checkpoint of a run with other data or settings, or another kind of model; "
             "give the same ones, or remove it to start afresh"
         )
     network.set_weights({name: array for name, array in arrays.items() if "-" not in name})
