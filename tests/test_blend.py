@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from planted import FAST, NAMES, X, Y, fast, lists, planted
 from scipy import sparse
+from scipy.special import logit
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -30,6 +31,7 @@ from sparsenet.blend import neighbors, voting
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.storage import load, save
 from sparsenet.training import checkpoints
+from sparsenet.tree.classifier import SHIFT, SLOPE
 
 ONE_EACH = NAMES[Y.argmax(axis=1)]
 SMALL = {name: value for name, value in FAST.items() if name not in ("n_jobs", "random_state")}
@@ -112,8 +114,9 @@ def test_a_vote_is_what_both_say(model, weight):
     named, p = clone(model.tree_).set_params(beam=20)._adopt(model.tree_._fitted)._best(points, 20)
     assert np.array_equal(np.sort(labels, axis=1), np.sort(named, axis=1))
     for i in range(50):
-        of = dict(zip(named[i].tolist(), np.log(p[i].astype(np.float64)), strict=True))
-        sure = [np.log1p(np.exp(-z[i, label])) + weight * np.sqrt(-of[label]) for label in labels[i].tolist()]
+        root = (logit(p[i].astype(np.float64)) - SHIFT) / SLOPE  # of what speaks against a label
+        against = dict(zip(named[i].tolist(), root, strict=True))
+        sure = [np.log1p(np.exp(-z[i, label])) + weight * against[label] for label in labels[i].tolist()]
         np.testing.assert_allclose(votes[i], -np.array(sure), rtol=1e-3, atol=3e-3)
     assert np.all(np.diff(votes, axis=1) <= 0)
 

@@ -411,3 +411,21 @@ def test_a_model_of_another_kind_is_refused(tmp_path, deep):
     save(tmp_path / "model", arrays, {**metadata, "model": "TextClassifier"})
     with pytest.raises(ModelError, match="not a TreeClassifier"):
         TreeClassifier.load(tmp_path / "model")
+
+
+def test_a_probability_is_a_curve_of_what_speaks_against_a_label(deep):
+    labels, p = deep.topk_numbers(MANY[:50], 5)
+    ranked, scores = deep._ranked(deep._features(MANY[:50]), 5, deep.beam, 1)
+    np.testing.assert_array_equal(labels, ranked)
+    np.testing.assert_allclose(p, 1 / (1 + np.exp(2.3 * np.sqrt(-scores) - 3.0)), rtol=1e-5)
+    assert p.max() < 1
+    assert (np.diff(p, axis=1) <= 0).all()
+
+
+def test_as_many_labels_are_likely_as_points_have():
+    """What is said of labels is neither so little that points have none, nor so much that they have all."""
+    model = tree().fit(MANY[:5000], sparse.csr_array(MANY_Y[:5000]))
+    likely = model.predict_proba(MANY[5000:]) > 0.5
+    right = MANY_Y[5000:].astype(bool)
+    assert right[likely].mean() > 0.5
+    assert 0.6 * right.sum() < likely.sum() < 1.5 * right.sum()
