@@ -17,7 +17,7 @@ from sparsenet import ExtremeClassifier, TextClassifier
 def tagger(tmp_path: Path) -> Path:
     write_xmc(tmp_path / "train.txt", 60, seed=1)
     options = ("--hidden", 8, "--epochs", 3, "--valid", write_xmc(tmp_path / "valid.txt", 20, seed=2), "--seed", 5)
-    run("train", tmp_path / "train.txt", "--model", tmp_path / "tagger", *options)
+    run("train", tmp_path / "train.txt", "--model", tmp_path / "tagger", "--method", "network", *options)
     return tmp_path / "tagger"
 
 
