@@ -167,6 +167,12 @@ struct Visit {
   float score;
 };
 
+struct Point {
+  const int32_t* features;
+  const float* values;
+  int64_t n;
+};
+
 // Finds the place of each wanted feature among `n_rows` that ascend, or kNowhere. All searches take each step before
 // any takes the next, without a branch that could be foreseen wrongly: a model of many labels is in no cache, and so
 // their waits for memory are one.
@@ -244,27 +250,26 @@ class Descent {
         const Point point = point_of(v);
         found_.resize(static_cast<size_t>(point.n));
         find_rows(features, n_rows, point.features, point.n, found_.data());
-        score_visit(level, node, v, [&](int64_t j) { return found_[j]; });
+        score_visit(level, node, v, point, [&](int64_t j) { return found_[j]; });
       }
       return;
     }
     places_.resize(static_cast<size_t>(n_features_), kNowhere);  // here, since a point alone has no use for it
     for (int64_t row = 0; row < n_rows; ++row) places_[features[row]] = static_cast<int32_t>(row);
     for (size_t v = begin; v < end; ++v) {
-      const int32_t* asked = point_of(v).features;
-      score_visit(level, node, v, [&](int64_t j) { return places_[asked[j]]; });
+      const Point point = point_of(v);
+      score_visit(level, node, v, point, [&](int64_t j) { return places_[point.features[j]]; });
     }
     for (int64_t row = 0; row < n_rows; ++row) places_[features[row]] = kNowhere;
   }
 
   // `row_of` says which row of the node the j-th feature of the point has.
   template <typename RowOf>
-  void score_visit(const Machines& level, int64_t node, size_t v, const RowOf& row_of) {
+  void score_visit(const Machines& level, int64_t node, size_t v, const Point& point, const RowOf& row_of) {
     float sums[kChildren];
     std::copy_n(level.bias + node * kChildren, kChildren, sums);
     const float* factors = level.factors + level.starts[node];
     const int8_t* all_weights = level.weights + level.starts[node] * kChildren;
-    const Point point = point_of(v);
     for (int64_t j = 0; j < point.n; ++j) {
       const int64_t row = row_of(j);
       if (row == kNowhere) continue;
@@ -274,12 +279,6 @@ class Descent {
     }
     std::copy_n(sums, kChildren, sums_.data() + (order_[v] & 0xFFFFFFFFu) * kChildren);
   }
-
-  struct Point {
-    const int32_t* features;
-    const float* values;
-    int64_t n;
-  };
 
   Point point_of(size_t at) const {
     const int64_t i = first_ + visit(at).point, begin = points_.indptr[i];

@@ -1,6 +1,5 @@
 """BlendClassifier: what a network and a tree decide together, and what the estimator makes of that."""
 
-import itertools
 import pickle
 import time
 import tracemalloc
@@ -9,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from interrupting import interrupted_at, interrupted_in
 from planted import FAST, NAMES, X, Y, fast, lists, planted
 from scipy import sparse
 from scipy.special import logit
@@ -21,7 +21,6 @@ from sparsenet import (
     BlendClassifier,
     ExtremeClassifier,
     ModelError,
-    Network,
     RandomSampler,
     Rows,
     TreeClassifier,
@@ -655,13 +654,7 @@ def test_data_that_does_not_fit_is_named(model):
 
 
 def test_ctrl_c_while_the_network_learns_keeps_what_was_learnt(monkeypatch):
-    class Stop:
-        def on_batch(self, progress):
-            if progress.epoch == 30:
-                raise KeyboardInterrupt
-
-    fit = ExtremeClassifier.fit
-    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y, **how: fit(self, X, y, **how, callbacks=[Stop()]))
+    interrupted_in(monkeypatch, epoch=30)
     model = blend()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
@@ -854,13 +847,7 @@ class TestTimeBudget:
 
     @pytest.mark.parametrize(("epoch", "n_neighbors", "kept"), [(19, 50, False), (20, 50, True), (19, 0, True)])
     def test_ctrl_c_keeps_a_network_that_is_worth_it(self, monkeypatch, epoch, n_neighbors, kept):
-        class Stop:
-            def on_batch(self, progress):
-                if progress.epoch == epoch:
-                    raise KeyboardInterrupt
-
-        fit = ExtremeClassifier.fit
-        monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y, **how: fit(self, X, y, callbacks=[Stop()]))
+        interrupted_in(monkeypatch, epoch)
         model = blend(n_neighbors=n_neighbors)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
@@ -868,14 +855,7 @@ class TestTimeBudget:
         assert model.score(X, Y) > 0.9
 
     def test_what_was_learnt_is_not_thrown_away_for_want_of_time(self, tmp_path, monkeypatch):
-        step, steps = Network.train_step, itertools.count()
-
-        def interrupted(*args, **kwargs):
-            if next(steps) == 40:
-                raise KeyboardInterrupt
-            return step(*args, **kwargs)
-
-        monkeypatch.setattr(Network, "train_step", interrupted)
+        interrupted_at(monkeypatch, 40)
         with pytest.raises(KeyboardInterrupt):
             blend().fit(X, Y, checkpoint=tmp_path / "state")
         model = blend(time_budget=1e-6).fit(X, Y, checkpoint=tmp_path / "state", resume=True)
@@ -892,27 +872,15 @@ class TestTimeBudget:
 class TestCheckpoint:
     def test_a_run_that_was_cut_short_goes_on_to_the_same_model(self, tmp_path, monkeypatch):
         whole = blend(random_state=3).fit(X, Y)
-        step, steps = Network.train_step, itertools.count()
-
-        def interrupted(*args, **kwargs):
-            if next(steps) == 40:
-                raise KeyboardInterrupt
-            return step(*args, **kwargs)
-
-        def counted(*args, **kwargs):
-            next(steps)
-            return step(*args, **kwargs)
-
-        monkeypatch.setattr(Network, "train_step", interrupted)
+        steps = interrupted_at(monkeypatch, 40)
         cut = blend(random_state=3)
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
         assert cut.network_ is None, "a tenth of its passes is worth nothing yet"
         assert checkpoints.is_there(tmp_path / "state")
-        steps = itertools.count()
-        monkeypatch.setattr(Network, "train_step", counted)
+        before = next(steps)
         cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
-        assert 0 < next(steps) < SMALL["epochs"] * -(-len(Y) // SMALL["batch_size"])
+        assert 0 < next(steps) - before < SMALL["epochs"] * -(-len(Y) // SMALL["batch_size"])
         for ours, theirs in zip(cut.topk(X, 3), whole.topk(X, 3), strict=True):
             np.testing.assert_array_equal(ours, theirs)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interrupting import interrupted_in
 from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
-from sparsenet import BlendClassifier, ExtremeClassifier, kernels, metrics
+from sparsenet import BlendClassifier, kernels, metrics
 from sparsenet.data import read_xmc
 
 SMALL = ("--hidden", 16, "--epochs", 8)
@@ -200,20 +201,10 @@ def test_ctrl_c(
     assert (files(tmp_path / "m") == before) == kept
 
 
-def interrupted_in(epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stop:
-        def on_batch(self, progress: Any) -> None:
-            if progress.epoch == epoch:
-                raise KeyboardInterrupt
-
-    fit = ExtremeClassifier.fit
-    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y, **how: fit(self, X, y, callbacks=[Stop()], **how))
-
-
 def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted_in(20, monkeypatch)
+    interrupted_in(monkeypatch, epoch=20)
     arguments = (
         "--method",
         "blend",
@@ -238,7 +229,7 @@ def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
 def test_ctrl_c_in_the_first_epoch_replaces_no_model(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted_in(0, monkeypatch)
+    interrupted_in(monkeypatch, epoch=0)
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *SMALL)
     done = run(*arguments, status=130)
     assert "interrupted: saving what was learnt" in done.stderr, "where there is none, a tree is better than nothing"

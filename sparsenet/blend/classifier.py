@@ -299,8 +299,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _in_time(self, network: ExtremeClassifier, spent: float, enough: float) -> ExtremeClassifier | None:
         """Give the network the time that is left, or none back where that is not `enough` times what was `spent`."""
         assert self.time_budget is not None
-        left = self.time_budget - spent
-        if enough == 0 or left >= enough * spent:
+        left = max(self.time_budget - spent, 0.0)
+        if left >= enough * spent:
             network.set_params(time_budget=max(left, spent))
             return network
         if is_wanted(optional(switch, "verbose", self.verbose)):

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sparsenet import data, kernels, metrics, storage
+from sparsenet import data, kernels, metrics
 from sparsenet._machine import default_threads
 from sparsenet._printing import CONTROLS
+from sparsenet.cli import runs
 from sparsenet.cli.models import PointClassifier, load_of_points
 from sparsenet.cli.reporting import say
-from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
+from sparsenet.cli.sources import Source, labels_of
 from sparsenet.estimators import ExtremeClassifier
-from sparsenet.estimators.building import TooLargeError, in_words
-from sparsenet.training import checkpoints
+from sparsenet.estimators.building import in_words
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -37,18 +34,6 @@ ESCAPES = CONTROLS | str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\":
 
 
 # --- training ---
-
-
-@dataclass(frozen=True)
-class Clock:
-    """When a command began, by the wall and by the CPU."""
-
-    wall: float = field(default_factory=time.perf_counter)
-    cpu: float = field(default_factory=time.process_time)
-
-    def seconds(self) -> dict[str, float]:
-        """Return how long that is ago."""
-        return {"seconds": time.perf_counter() - self.wall, "cpu_seconds": time.process_time() - self.cpu}
 
 
 def train(
@@ -65,44 +50,23 @@ def train(
 
     Without a word on a `checkpoint` (None) there is one as long as it can be written.
     """
-    storage.prepare(model_path)  # better now than after an hour of training
-    clock = Clock()
-    check_validation(source, valid)
-    points = source.points()
-    validation = read_validation(source, valid, points)
+    clock, points, validation = runs.begin(source, model_path, valid)
     model = ExtremeClassifier(**parameters)
-    state, kept_in = state_of_run(model_path, checkpoint, resume=resume)
+    state, kept_in = runs.state_of(model_path, checkpoint, resume=resume)
     interrupted = False
     try:
-        with advice_on_size():
+        with runs.advice_on_size():
             model.fit(points.X, labels_of(source, points), validation=validation, **kept_in)
     except KeyboardInterrupt:
         if not hasattr(model, "network_"):
-            raise KeyboardInterrupt(nothing_saved(model_path)) from None
+            raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
         interrupted = True
-    kept = state is not None and checkpoints.is_there(state)
-    saved = not interrupted or model.n_iter_ > 0 or not checkpoints.is_there(model_path)
-    if interrupted:
-        say(after_interrupt(model_path, saved, kept))
-    if saved:
-        model.save(model_path, compact=compact)
-    if state and kept and not interrupted:
-        storage.remove(state)
+    saved = runs.end(model, model_path, state, model.n_iter_, interrupted=interrupted, compact=compact)
     about = {"epochs": model.n_iter_, "validation": best_epoch(model.history_)}
     return about_training(points, model, model_path, clock) | about | {"interrupted": interrupted, "saved": saved}
 
 
-@contextmanager
-def advice_on_size() -> Iterator[None]:
-    """Say by which options a network that does not fit into memory is made smaller."""
-    try:
-        yield
-    except TooLargeError as error:
-        advice = "lower --hidden (the deep weights), --wide-budget (the wide weights), --negatives or --batch-size"
-        raise MemoryError(f"{error.needs}: {advice}") from None
-
-
-def about_training(points: data.Dataset, model: PointClassifier, model_path: Path, clock: Clock) -> dict[str, Any]:
+def about_training(points: data.Dataset, model: PointClassifier, model_path: Path, clock: runs.Clock) -> dict[str, Any]:
     """Return what a summary says of every model of points."""
     return {
         "points": points.n_points,
@@ -136,28 +100,6 @@ def describe_training(summary: Mapping[str, Any]) -> str:
 def count(n: float, noun: str) -> str:
     """Say how many there are of what has a regular plural."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def nothing_saved(model_path: Path) -> str:
-    """Say what becomes of a model where nothing is learnt that could be saved."""
-    return f"nothing is saved, {model_path} stays as it was" if model_path.exists() else "nothing is saved"
-
-
-def after_interrupt(model_path: Path, saved: bool, kept: bool = False) -> str:
-    """Say what becomes of what was learnt; too little, such as half an epoch, replaces no model that is there."""
-    if saved:
-        return "interrupted: saving what was learnt" + (", --resume goes on from here" if kept else "")
-    stays = f"interrupted before enough was learnt: the model {model_path} stays as it was"
-    return f"{stays}; the checkpoint holds what was learnt, --resume goes on from here" if kept else stays
-
-
-def state_of_run(model_path: Path, checkpoint: bool | None, *, resume: bool) -> tuple[Path | None, dict[str, Any]]:
-    """Return where the state of a run is kept, if anywhere, and what `fit` is told of it."""
-    absolute = Path(os.path.abspath(model_path))
-    state = absolute.with_name(f"{absolute.name}.checkpoint") if checkpoint is not False or resume else None
-    if state and checkpoints.is_there(state) and not resume:
-        say(f"{state} of an interrupted run will be replaced; --resume would have gone on with it")
-    return state, {"checkpoint": checkpoints.Spare(state) if state and checkpoint is None else state, "resume": resume}
 
 
 def best_epoch(history: Sequence[Mapping[str, float]]) -> dict[str, float] | None:

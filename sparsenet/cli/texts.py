@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels, metrics, storage
-from sparsenet.cli import commands
+from sparsenet.cli import commands, runs
 from sparsenet.cli.reporting import say
 from sparsenet.cli.text_sources import TextSource, validation
 from sparsenet.estimators.building import in_words
@@ -33,7 +33,7 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     try:
         source.fit(model)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
+        raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
     model.save(model_path)
     n_alone = int(np.count_nonzero(model.label_counts_ == 1))
     if model.n_texts_ >= FEW_TEXTS and n_alone > model.n_texts_ // 2:

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparsenet import metrics, storage
+from sparsenet import metrics
 from sparsenet.blend import BlendClassifier
 from sparsenet.blend.persistence import DROPPED, OF_THE_WHOLE
-from sparsenet.cli import commands
+from sparsenet.cli import commands, runs
 from sparsenet.cli.reporting import say
-from sparsenet.cli.sources import Source, check_validation, labels_of, read_validation
+from sparsenet.cli.sources import Source, labels_of
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.fitting import as_matrix
-from sparsenet.training import checkpoints
 from sparsenet.tree import TreeClassifier
 
 #: Where P@k is measured on --valid, as after each epoch of a network.
@@ -33,10 +32,8 @@ def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
     """
     alone = not parameters.get("network", True)
     parameters = {name: value for name, value in parameters.items() if name != "network"}
-    of_whole, of_tree = (
-        (*OF_THE_WHOLE, "time_budget", "candidates", "n_neighbors"),
-        ("cost", "beam", *(["epochs"] if alone else [])),
-    )
+    of_whole = (*OF_THE_WHOLE, "time_budget", "candidates", "n_neighbors")
+    of_tree = ("cost", "beam", "epochs") if alone else ("cost", "beam")
     whole = {name: value for name, value in parameters.items() if name in of_whole}
     trees = {name: value for name, value in parameters.items() if name in of_tree}
     own = {name: value for name, value in parameters.items() if name not in (*of_whole, *of_tree)}
@@ -47,15 +44,11 @@ def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
 
 def train_tree(model: TreeClassifier, source: Source, model_path: Path, valid: Path | None) -> dict[str, Any]:
     """Train, save, and return a summary for people and programs; after Ctrl-C there is no half of a tree."""
-    storage.prepare(model_path)
-    clock = commands.Clock()
-    check_validation(source, valid)
-    points = source.points()
-    held = read_validation(source, valid, points)
+    clock, points, held = runs.begin(source, model_path, valid)
     try:
         model.fit(points.X, labels_of(source, points))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
+        raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
     model.save(model_path)
     about = {"validation": _measured(model, held, model_path), "interrupted": False, "saved": True}
     return commands.about_training(points, model, model_path, clock) | about
@@ -72,32 +65,22 @@ def train_blend(
     compact: bool,
 ) -> dict[str, Any]:
     """Train and save a blend; after Ctrl-C while its network is trained what was learnt is saved as well."""
-    storage.prepare(model_path)
-    clock = commands.Clock()
-    check_validation(source, valid)
-    points = source.points()
-    held = read_validation(source, valid, points)
+    clock, points, held = runs.begin(source, model_path, valid)
     no_network = model.network == DROPPED
-    state, kept_in = (None, {}) if no_network else commands.state_of_run(model_path, checkpoint, resume=resume)
+    state, kept_in = (None, {}) if no_network else runs.state_of(model_path, checkpoint, resume=resume)
     interrupted = False
     try:
-        with commands.advice_on_size():
+        with runs.advice_on_size():
             model.fit(points.X, labels_of(source, points), **kept_in)
     except KeyboardInterrupt:
         if not hasattr(model, "classes_"):
-            raise KeyboardInterrupt(commands.nothing_saved(model_path)) from None
+            raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
         interrupted = True
     epochs = 0 if model.network_ is None else model.network_.n_iter_
-    kept = state is not None and checkpoints.is_there(state)
-    saved = not interrupted or epochs > 0 or not checkpoints.is_there(model_path)
-    if interrupted:
-        say(commands.after_interrupt(model_path, saved, kept))
-    if saved:
-        model.save(model_path, compact=compact)
     if model.network_ is None and not (no_network or interrupted):
         say("there is no network: tree and neighbours left too little of --time-budget for one")
-    elif state and kept and not interrupted:
-        storage.remove(state)
+        state = None  # of a network that is not this one's
+    saved = runs.end(model, model_path, state, epochs, interrupted=interrupted, compact=compact)
     validation = None if interrupted else _measured(model, held, model_path)
     about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": saved}
     about["network"] = model.network_ is not None

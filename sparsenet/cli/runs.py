@@ -1,0 +1,96 @@
+"""A training run of the command line: what it begins with, where its state is kept, and what becomes of its model."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparsenet import data, storage
+from sparsenet.blend import BlendClassifier
+from sparsenet.cli.reporting import say
+from sparsenet.cli.sources import Source, check_validation, read_validation
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.building import TooLargeError
+from sparsenet.training import checkpoints
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When a command began, by the wall and by the CPU."""
+
+    wall: float = field(default_factory=time.perf_counter)
+    cpu: float = field(default_factory=time.process_time)
+
+    def seconds(self) -> dict[str, float]:
+        """Return how long that is ago."""
+        return {"seconds": time.perf_counter() - self.wall, "cpu_seconds": time.process_time() - self.cpu}
+
+
+def begin(source: Source, model_path: Path, valid: Path | None) -> tuple[Clock, data.Dataset, tuple[Any, Any] | None]:
+    """Look whether a model can be saved, start the clock, and read the points to train on, and those to measure on."""
+    storage.prepare(model_path)  # better now than after an hour of training
+    clock = Clock()
+    check_validation(source, valid)
+    points = source.points()
+    return clock, points, read_validation(source, valid, points)
+
+
+def state_of(model_path: Path, checkpoint: bool | None, *, resume: bool) -> tuple[Path | None, dict[str, Any]]:
+    """Return where the state of a run is kept, if anywhere, and what `fit` is told of it."""
+    absolute = Path(os.path.abspath(model_path))
+    state = absolute.with_name(f"{absolute.name}.checkpoint") if checkpoint is not False or resume else None
+    if state and checkpoints.is_there(state) and not resume:
+        say(f"{state} of an interrupted run will be replaced; --resume would have gone on with it")
+    return state, {"checkpoint": checkpoints.Spare(state) if state and checkpoint is None else state, "resume": resume}
+
+
+@contextmanager
+def advice_on_size() -> Iterator[None]:
+    """Say by which options a network that does not fit into memory is made smaller."""
+    try:
+        yield
+    except TooLargeError as error:
+        advice = "lower --hidden (the deep weights), --wide-budget (the wide weights), --negatives or --batch-size"
+        raise MemoryError(f"{error.needs}: {advice}") from None
+
+
+def end(
+    model: ExtremeClassifier | BlendClassifier,
+    model_path: Path,
+    state: Path | None,
+    epochs: int,
+    *,
+    interrupted: bool,
+    compact: bool,
+) -> bool:
+    """Save a model and remove the state of its run; return whether it was saved.
+
+    After Ctrl-C the state stays, and a model that has had no epoch replaces none that is there.
+    """
+    kept = state is not None and checkpoints.is_there(state)
+    saved = not interrupted or epochs > 0 or not checkpoints.is_there(model_path)
+    if interrupted:
+        say(_after_interrupt(model_path, saved=saved, kept=kept))
+    if saved:
+        model.save(model_path, compact=compact)
+    if state and kept and not interrupted:
+        storage.remove(state)
+    return saved
+
+
+def nothing_saved(model_path: Path) -> str:
+    """Say what becomes of a model where nothing is learnt that could be saved."""
+    return f"nothing is saved, {model_path} stays as it was" if model_path.exists() else "nothing is saved"
+
+
+def _after_interrupt(model_path: Path, *, saved: bool, kept: bool) -> str:
+    """Say what becomes of what was learnt; too little, such as half an epoch, replaces no model that is there."""
+    if saved:
+        return "interrupted: saving what was learnt" + (", --resume goes on from here" if kept else "")
+    stays = f"interrupted before enough was learnt: the model {model_path} stays as it was"
+    return f"{stays}; the checkpoint holds what was learnt, --resume goes on from here" if kept else stays
