@@ -1,20 +1,23 @@
 """TextClassifier against fastText, Vowpal Wabbit and scikit-learn on texts, defaults only.
 
-python -m bench.text --data DIR [--sets NAME,...] [--systems NAME,...] [--rounds N] [--threads N]
+python -m bench.text --data DIR [--sets NAME,...] [--systems NAME,...] [--rounds N | --folds N] [--threads N]
 
 DIR holds NAME.train.tsv and NAME.test.tsv, plain or compressed: a label, a tab and a text a line. Each run is a
 process of its own, confined to as many CPUs as there are threads; rounds are interleaved. fastText and Vowpal Wabbit
 live in .bench/envs (``make peers``); what is not there is not run. The result, every run by itself, goes to --json.
+With --folds the test texts are left alone, and each of so many rounds holds out another part of the training texts:
+where there are few test texts these tell systems apart that the others cannot.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import tempfile
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, median, stdev
 from typing import Any
 
 from bench.runner import names, python_of, use_cpus
@@ -24,6 +27,8 @@ from sparsenet.data import read_table
 
 #: Whose library is not there where sparsenet is.
 ENVIRONMENTS = {"fasttext": "fasttext", "fasttext-25": "fasttext", "vw": "vw"}
+#: Texts and the label of each.
+Labelled = tuple[list[str], list[str]]
 SHOWN = ("train_cpu", "train_wall", "single_us_p50", "single_us_p99", "bulk", "model_mb")
 
 
@@ -34,23 +39,25 @@ def main() -> None:
     report = head(threads=options.threads)
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
         for name in options.sets:
-            data = Path(folder) / name
-            data.write_text(json.dumps({part: _read(options.data, name, part) for part in ("train", "test")}))
-            _measure(options, data, report)
+            _measure(options, name, Path(folder) / name, report)
             print(_table(name, [run for run in report["runs"] if run["data"] == name]), flush=True)
     print(f"\n{setting(report)}")
 
 
-def _measure(options: argparse.Namespace, data: Path, report: dict[str, Any]) -> None:
+def _measure(options: argparse.Namespace, name: str, data: Path, report: dict[str, Any]) -> None:
     """Let each system have its turn in each round, in an order that moves on."""
-    for seed in range(options.rounds):
+    train = _read(options.data, name, "train")
+    test = None if options.folds else _read(options.data, name, "test")
+    for seed in range(options.folds or options.rounds):
+        parts = held_out(train, options.folds, seed) if test is None else (train, test)
+        data.write_text(json.dumps(dict(zip(("train", "test"), parts, strict=True))))
         turn = seed % len(options.systems)
         for system in options.systems[turn:] + options.systems[:turn]:
             python = python_of(ENVIRONMENTS.get(system, "sparsenet"))
             job = {"data": str(data), "system": system, "seed": seed}
             run = in_child("bench.text_peers", job, python=python, threads=options.threads, limit=options.limit)
-            report["runs"].append(run)
-            print(json.dumps(run), file=sys.stderr)
+            report["runs"].append(run | {"fold": f"{seed + 1} of {options.folds}"} if options.folds else run)
+            print(json.dumps(report["runs"][-1]), file=sys.stderr)
             if options.json:
                 keep(report, options.json)
 
@@ -61,14 +68,28 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", type=names, default=sets)
     parser.add_argument("--systems", type=names, default=list(SYSTEMS))
-    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.add_mutually_exclusive_group()
+    rounds.add_argument("--rounds", type=int, default=5)
+    rounds.add_argument("--folds", type=int, help="hold out one of so many parts of the training texts in each round")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=1800, help="seconds that a run may take")
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.folds is not None and options.folds < 2:
+        parser.error("--folds: at least 2")
+    return options
 
 
-def _read(folder: Path, name: str, part: str) -> tuple[list[str], list[str]]:
+def held_out(data: Labelled, folds: int, fold: int) -> tuple[Labelled, Labelled]:
+    """Return what is left for training and what is held out: each text once in so many folds, the same at any time."""
+    order = random.Random(0).sample(range(len(data[0])), len(data[0]))
+    texts, labels = data
+    parts = [position for at, position in enumerate(order) if at % folds != fold], order[fold::folds]
+    train, test = (([texts[i] for i in part], [labels[i] for i in part]) for part in parts)
+    return train, test
+
+
+def _read(folder: Path, name: str, part: str) -> Labelled:
     (path,) = folder.glob(f"{name}.{part}.tsv*")
     table = read_table(path, text=1, target=0, quotes=False)
     assert table.texts is not None
@@ -77,15 +98,26 @@ def _read(folder: Path, name: str, part: str) -> tuple[list[str], list[str]]:
 
 
 def _table(name: str, runs: list[dict[str, Any]]) -> str:
-    lines = [f"\n**{name}**\n", f"| system | accuracy | {' | '.join(SHOWN)} | |", f"|{'---|' * (len(SHOWN) + 3)}"]
+    head = f"| system | accuracy | behind sparsenet | {' | '.join(SHOWN)} | |"
+    lines = [f"\n**{name}**\n", head, f"|{'---|' * (len(SHOWN) + 4)}"]
+    measured = [run for run in runs if run["status"] == "measured"]
+    ours = {run["seed"]: run["accuracy"] for run in measured if run["system"] == "sparsenet"}
     for system in dict.fromkeys(run["system"] for run in runs):
-        own = [run for run in runs if run["system"] == system]
-        good = [run for run in own if run["status"] == "measured"]
+        own, good = ([run for run in some if run["system"] == system] for some in (runs, measured))
         states = dict.fromkeys(": ".join(filter(None, (run["status"], run.get("reason")))) for run in own)
+        behind = [ours[run["seed"]] - run["accuracy"] for run in good if run["seed"] in ours]
         cells = [f"{100 * mean(run['accuracy'] for run in good):.2f}"] if good else ["-"]
+        cells.append(_difference(behind) if system != "sparsenet" else "")
         cells += [f"{median(run[key] for run in good):.4g}" if good else "-" for key in SHOWN]
         lines.append(f"| {system} | {' | '.join(cells)} | {len(good)} runs; {'; '.join(states)} |")
     return "\n".join(lines)
+
+
+def _difference(paired: list[float]) -> str:
+    """Show the mean of differences within rounds, in points, and its standard error."""
+    if len(paired) < 2:
+        return f"{100 * paired[0]:.2f}" if paired else "-"
+    return f"{100 * mean(paired):.2f} ± {100 * stdev(paired) / len(paired) ** 0.5:.2f}"
 
 
 if __name__ == "__main__":

@@ -28,8 +28,40 @@ def test_systems_are_measured_or_said_not_to_be(tmp_path, monkeypatch, capsys):
     assert runs["sparsenet"]["accuracy"] > 0.9
     assert 0 < runs["sparsenet"]["single_us_p50"] <= runs["sparsenet"]["single_us_p99"]
     assert runs["vw"]["reason"] == "there is no environment vw: make peers"
-    assert "| vw | - | - | - | - | - | - | - | 0 runs; not run: there is no environment vw: make peers |" in shown
+    assert "| vw | - | - | - | - | - | - | - | - | 0 runs; not run: there is no environment vw: make peers |" in shown
     assert "| 1 runs; measured |" in shown
+
+
+def test_each_training_text_is_held_out_once(tmp_path, monkeypatch, capsys):
+    texts, labels = planted(203)
+    for fold in range(5):
+        train, test = text.held_out((texts, labels), 5, fold)
+        assert 40 <= len(test[0]) <= 41
+        both = [*zip(*train, strict=True), *zip(*test, strict=True)]
+        assert sorted(both) == sorted(zip(texts, labels, strict=True))
+    assert sorted(x for fold in range(5) for x in text.held_out((texts, labels), 5, fold)[1][0]) == sorted(texts)
+
+    write(tmp_path / "topics.train.tsv", texts, labels)  # there are no test texts, and none are asked for
+    monkeypatch.setattr(text, "use_cpus", lambda threads: None)
+    monkeypatch.setattr("bench.runner.ENVIRONMENTS", tmp_path / "nowhere")
+    arguments = ["--data", str(tmp_path), "--sets", "topics", "--systems", "sparsenet,vw", "--folds", "2"]
+    monkeypatch.setattr(sys, "argv", ["text", *arguments, "--threads", "1", "--json", str(tmp_path / "result.json")])
+    text.main()
+    runs = json.loads((tmp_path / "result.json").read_text())["runs"]
+    own = [run for run in runs if run["system"] == "sparsenet"]
+    assert [(run["fold"], run["seed"]) for run in own] == [("1 of 2", 0), ("2 of 2", 1)]
+    accuracy = 50 * sum(run["accuracy"] for run in own)
+    assert f"| sparsenet | {accuracy:.2f} |  |" in capsys.readouterr().out
+
+
+def test_differences_are_those_within_rounds():
+    figures = {**dict.fromkeys(text.SHOWN, 1.0), "status": "measured"}
+    scores = {("sparsenet", 0): 0.9, ("sparsenet", 1): 0.8, ("vw", 0): 0.87, ("vw", 1): 0.79}
+    runs = [{"system": system, "seed": seed, "accuracy": x, **figures} for (system, seed), x in scores.items()]
+    shown = text._table("topics", [*runs, {"system": "vw", "seed": 2, "status": "failed", "reason": "no more"}])
+    assert "| sparsenet | 85.00 |  |" in shown
+    assert "| vw | 83.00 | 2.00 ± 1.00 |" in shown
+    assert "2 runs; measured; failed: no more |" in shown
 
 
 def test_a_run_that_fails_or_never_ends_says_so(tmp_path):
