@@ -13,13 +13,15 @@ namespace {
 
 constexpr int64_t kPoints = 128;            // of a task
 constexpr int64_t kRangeLabels = 16 << 10;  // at least so many of a task, where labels are shared out
+constexpr int64_t kTasksPerThread = 8;      // or more, so that none waits long for the last
 constexpr int64_t kFewPoints = 4;           // packing a tile's operands does not pay for fewer
 
-// Labels of a tile of scores, which takes half of the second-level cache; the other half is for what it is made of.
-int64_t tile_labels() {
-  constexpr int64_t kBytes = kPoints * static_cast<int64_t>(sizeof(float)), kMultiple = 64;
-  static const int64_t found = std::max<int64_t>(1, second_level_cache() / 2 / kBytes / kMultiple) * kMultiple;
-  return found;
+// Labels of a tile of so many points' scores, which takes half of the second-level cache; the other half is for what it
+// is made of.
+int64_t tile_labels(int64_t points) {
+  constexpr int64_t kMultiple = 64, kMost = 4 << 10;
+  const int64_t most = second_level_cache() / 2 / (points * static_cast<int64_t>(sizeof(float)));
+  return std::clamp<int64_t>(most / kMultiple, 1, kMost / kMultiple) * kMultiple;
 }
 
 // One task: points [first, first + n) against labels [label_first, label_end).
@@ -44,31 +46,50 @@ void dense_scores(const Task& task, int64_t label, int64_t labels, float* tile) 
     for (int64_t l = 0; l < labels; ++l) tile[i * labels + l] += in.bias[label + l];
 }
 
-// Adds the wide scores of one tile. cursors[j] is how far the postings of the j-th entry of the task's points have
-// been read: labels ascend within a feature, so each posting is visited once.
-void wide_scores(const Task& task, int64_t label, int64_t labels, int64_t* cursors, float* tile) {
+// How far the labels of a feature have been read, for one entry of a point: they ascend, so each is visited once.
+struct Reading {
+  int64_t at, stop;
+};
+
+std::vector<Reading> start_reading(const Task& task) {
+  const Csr &points = task.in.points, &wide = task.in.wide;
+  const int64_t base = points.indptr[task.first], end = points.indptr[task.first + task.n];
+  std::vector<Reading> readings(static_cast<size_t>(end - base));
+  for (int64_t j = base; j < end; ++j) {
+    const int64_t begin = wide.indptr[points.indices[j]], stop = wide.indptr[points.indices[j] + 1];
+    const int32_t* found =
+        std::lower_bound(wide.indices + begin, wide.indices + stop, static_cast<int32_t>(task.label_first));
+    readings[j - base] = {found - wide.indices, stop};
+  }
+  return readings;
+}
+
+// Adds what a feature of value x says of the labels below `limit`. A function of its own, for the registers.
+[[gnu::noinline]] void add_labels(const Csr& wide, Reading& reading, int64_t limit, float x, float* scores) {
+  const int32_t* labels = wide.indices;
+  const float* weights = wide.data;
+  int64_t at = reading.at;
+  for (; at < reading.stop && labels[at] < limit; ++at) scores[labels[at]] += x * weights[at];
+  reading.at = at;
+}
+
+// Adds the wide scores of one tile. By its next tile a reading has left the caches, and few labels of it are in one: it
+// would wait for memory as often as it is gone on with.
+void wide_scores(const Task& task, int64_t label, int64_t labels, std::vector<Reading>& readings, float* tile) {
+  constexpr size_t kAhead = 16;
   const Csr &points = task.in.points, &wide = task.in.wide;
   const int64_t base = points.indptr[task.first];
   for (int64_t i = 0; i < task.n; ++i) {
     float* scores = tile + i * labels - label;
     for (int64_t j = points.indptr[task.first + i]; j < points.indptr[task.first + i + 1]; ++j) {
-      const int64_t stop = wide.indptr[points.indices[j] + 1];
-      const float x = points.data[j];
-      int64_t at = cursors[j - base];
-      for (; at < stop && wide.indices[at] < label + labels; ++at) scores[wide.indices[at]] += x * wide.data[at];
-      cursors[j - base] = at;
+      const size_t own = static_cast<size_t>(j - base);
+      const int64_t later = readings[std::min(own + kAhead, readings.size() - 1)].at;
+      for (int64_t ahead = 0; ahead < 32; ahead += 16) {
+        __builtin_prefetch(wide.indices + later + ahead);
+        __builtin_prefetch(wide.data + later + ahead);
+      }
+      add_labels(wide, readings[own], label + labels, points.data[j], scores);
     }
-  }
-}
-
-void start_cursors(const Task& task, std::vector<int64_t>& cursors) {
-  const Csr &points = task.in.points, &wide = task.in.wide;
-  const int64_t base = points.indptr[task.first], end = points.indptr[task.first + task.n];
-  cursors.resize(static_cast<size_t>(end - base));
-  for (int64_t j = base; j < end; ++j) {
-    const int32_t* begin = wide.indices + wide.indptr[points.indices[j]];
-    const int32_t* stop = wide.indices + wide.indptr[points.indices[j] + 1];
-    cursors[j - base] = std::lower_bound(begin, stop, static_cast<int32_t>(task.label_first)) - wide.indices;
   }
 }
 
@@ -86,16 +107,15 @@ void collect(const float* scores, int64_t labels, int64_t label, int32_t* positi
 
 void run_task(const Task& task, int64_t k, std::vector<Running>& best) {
   static thread_local Scratch tile_scratch;
-  std::vector<int64_t> cursors;
-  const int64_t most = tile_labels();
+  const int64_t most = tile_labels(task.n);
   std::vector<int32_t> positions(static_cast<size_t>(most));
   float* tile = tile_scratch.floats(task.n * most);
   for (int64_t i = 0; i < task.n; ++i) best[i].reset(std::min(k, task.label_end - task.label_first));
-  start_cursors(task, cursors);
+  std::vector<Reading> readings = start_reading(task);
   for (int64_t label = task.label_first; label < task.label_end; label += most) {
     const int64_t labels = std::min(most, task.label_end - label);
     dense_scores(task, label, labels, tile);
-    wide_scores(task, label, labels, cursors.data(), tile);
+    wide_scores(task, label, labels, readings, tile);
     for (int64_t i = 0; i < task.n; ++i) collect(tile + i * labels, labels, label, positions.data(), best[i]);
   }
 }
@@ -113,9 +133,10 @@ void write_result(std::vector<Best>& entries, int64_t k, int32_t* labels, float*
 void predict_topk(const TopkIn& in, int64_t k, int32_t* out_labels, float* out_scores, int threads) {
   if (in.n == 0 || k == 0) return;
   const int64_t blocks = (in.n + kPoints - 1) / kPoints;
-  // Few points are spread over the threads by ranges of labels as well; many have work enough without.
-  const int64_t wanted = std::min<int64_t>(64, (in.n_labels + kRangeLabels - 1) / kRangeLabels);
-  const int64_t ranges = blocks >= 64 ? 1 : wanted;
+  // Few points are spread over the threads by ranges of labels as well; many have work enough without. Each range has
+  // to find where it begins in the lists of all features.
+  const int64_t wanted = threads > 1 ? (kTasksPerThread * threads + blocks - 1) / blocks : 1;
+  const int64_t ranges = std::min(wanted, (in.n_labels + kRangeLabels - 1) / kRangeLabels);
   const int64_t range = (in.n_labels + ranges - 1) / ranges;
   std::vector<std::vector<Running>> found(static_cast<size_t>(blocks * ranges));
   parallel_for(blocks * ranges, threads, [&](int64_t t) {

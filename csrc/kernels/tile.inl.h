@@ -17,15 +17,17 @@ inline const float* row_of(Operand source, int64_t i) {
   return source.data + (source.gather != nullptr ? source.gather[i] : i) * source.stride;
 }
 
-// Panels along the operand's rows: its rows are read whole and strewn over their panel.
+// Panels along the operand's rows: its rows are read whole and strewn over their panel. Other panels follow up to
+// `end`.
 template <typename Precision, int64_t kPanel>
-void pack_rows(Operand source, int64_t first, int64_t count, int64_t depth_first, int64_t depth, float* out) {
+void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_t depth_first, int64_t depth,
+               float* out) {
   constexpr int64_t step = Precision::kDepthOfWord;
   const int64_t n_words = words_of<Precision>(depth);
-  constexpr int64_t kAhead = 2;  // gathered rows lie anywhere in a large table
+  constexpr int64_t kAhead = 8;  // of a table that is larger than the caches
   float words[kPackDepth];
   for (int64_t i = 0; i < count; ++i) {
-    if (source.gather != nullptr && i + kAhead < count) {
+    if (first + i + kAhead < end) {
       const float* later = row_of(source, first + i + kAhead) + depth_first;
       for (int64_t c = 0; c < depth; c += 16) __builtin_prefetch(later + c);
     }
@@ -72,7 +74,7 @@ void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t
   for (int64_t q = 0; q < count; q += kPanel, out += size) {
     const int64_t used = count - q < kPanel ? count - q : kPanel;
     if (used < kPanel) memset(out, 0, static_cast<size_t>(size) * sizeof(float));
-    pack_rows<Precision, kPanel>(source, first + q, used, depth_first, depth, out);
+    pack_rows<Precision, kPanel>(source, first + q, used, first + count, depth_first, depth, out);
   }
 }
 
@@ -160,15 +162,14 @@ inline float dot(const float* x, const float* y, int64_t width) {
   return total;
 }
 
+// Rows are fetched ahead even where they lie one behind the other: left to itself Zen 5 reads 17 of 35 GB/s.
 void dot_rows(const float* x, const float* weight, int64_t width, const int32_t* ids, int64_t first, int64_t count,
               float* out) {
-  constexpr int64_t kAhead = 8;
+  constexpr int64_t kAhead = 16;
+  const auto row = [=](int64_t j) { return weight + (ids != nullptr ? ids[j] : first + j) * width; };
   for (int64_t j = 0; j < count; ++j) {
-    if (ids != nullptr && j + kAhead < count) {
-      const float* next = weight + ids[j + kAhead] * width;
-      for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(next + c);
-    }
-    const float* row = weight + (ids != nullptr ? ids[j] : first + j) * width;
-    out[j] = dot(x, row, width);
+    if (j + kAhead < count)
+      for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(row(j + kAhead) + c);
+    out[j] = dot(x, row(j), width);
   }
 }
