@@ -53,7 +53,17 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
   const float rate = adam.rate / (1.0f - power(adam.beta1, adam.step));
   const float unbias = 1.0f / (1.0f - power(adam.beta2, adam.step));
   const float shrink = 1.0f - adam.rate * adam.decay;
+  constexpr int64_t kAhead = 4;  // rows lie anywhere in three large tables
   for (int64_t r = begin; r < end; ++r) {
+    if (r + kAhead < end) {
+      const int64_t later = rows[r + kAhead] * width;
+      for (int64_t c = 0; c < width; c += 16) {
+        __builtin_prefetch(first + later + c, 1);
+        __builtin_prefetch(second + later + c, 1);
+        __builtin_prefetch(value + later + c, 1);
+      }
+      __builtin_prefetch(last_step + rows[r + kAhead], 1);
+    }
     const int32_t skipped = adam.step - last_step[rows[r]] - 1;
     const float keep1 = adam.beta1 * power(adam.beta1, skipped), keep2 = adam.beta2 * power(adam.beta2, skipped);
     const auto update = [=](int64_t at, int64_t from) {

@@ -25,11 +25,11 @@ void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t 
   }
 }
 
-// The support of the next label, which lies anywhere in a large table: its first lines; the rest the CPU foresees.
+// The support of the next label, which lies anywhere in a large table.
 inline void prefetch_support(Support support, int64_t a, int64_t end) {
   if (a >= end) return;
-  const int32_t* features = support.features + support.indptr[support.active[a]];
-  for (int64_t line = 0; line < 4; ++line) __builtin_prefetch(features + 16 * line);
+  const int64_t stop = support.indptr[support.active[a] + 1];
+  for (int64_t j = support.indptr[support.active[a]]; j < stop; j += 16) __builtin_prefetch(support.features + j);
 }
 
 void wide_count(Support support, const int32_t* slots, int64_t* counts, int64_t begin, int64_t end) {
