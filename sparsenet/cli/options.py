@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,34 +11,43 @@ import typer
 from sparsenet.cli import checks
 from sparsenet.cli.checks import MOST
 
+#: Panels of the help: in those of `train` are the options of the methods that they name, and of no other unless the
+#: option's own words say so.
+DATA, TABLES = "Data", "Tables of texts"
+NETWORKS = "Networks (--method network, and the network of a blend)"
+TREES = "Trees (--method tree, and the tree of a blend)"
+BLENDS = "Blends (--method blend, which is what points get unless told otherwise)"
+TEXTS = "Texts (--method linear, network or auto)"
+_of_data, _of_tables, _of_networks, _of_trees, _of_blends, _of_texts = (
+    partial(typer.Option, rich_help_panel=panel) for panel in (DATA, TABLES, NETWORKS, TREES, BLENDS, TEXTS)
+)
+
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of a trained model.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to stdout.")]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads.", show_default="all CPUs")]
 BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="Points or texts that are read and scored at a time.")]
 Format = Annotated[
     Literal["auto", "xmc", "svmlight", "lines", "csv", "tsv", "jsonl"],
-    typer.Option(
+    _of_data(
         help="Format of the input: by default, what its name or its first line looks like; for a model of texts, lines."
     ),
 ]
 TextColumn = Annotated[
     str | None,
-    typer.Option(
-        "--text", help="Column of the texts in a table: its name, or its position from 0.", show_default="text"
-    ),
+    _of_tables("--text", help="Column of the texts in a table: its name, or its position from 0.", show_default="text"),
 ]
 TargetColumn = Annotated[
-    str | None, typer.Option("--target", help="Column of the labels in a table, likewise.", show_default="label")
+    str | None, _of_tables("--target", help="Column of the labels in a table, likewise.", show_default="label")
 ]
 LabelDelimiter = Annotated[
     str | None,
-    typer.Option(
+    _of_tables(
         callback=checks.delimiter, help="What separates several labels in a column.", show_default="one label a text"
     ),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option(
+    _of_tables(
         "--header/--no-header",
         help="Whether the first row of CSV or TSV holds the names of columns.",
         show_default="if columns are called by name",
@@ -45,7 +55,7 @@ Header = Annotated[
 ]
 Quotes = Annotated[
     bool | None,
-    typer.Option(
+    _of_tables(
         "--quotes/--no-quotes",
         help="Whether fields of CSV or TSV may be in double quotes.",
         show_default="yes; in TSV, if they end in their line",
@@ -95,19 +105,22 @@ Valid = Annotated[
 Epochs = Annotated[
     int | None,
     typer.Option(
-        min=1, max=MOST, help="Passes over the data; of a tree, at most.", show_default="5 to 8, more on small data"
+        min=1,
+        max=MOST,
+        help="Passes over the data; of a tree and of texts, at most.",
+        show_default="of a network 5 to 8, more on small data; of a tree 7, of texts 10",
     ),
 ]
 Hidden = Annotated[
     int | None,
-    typer.Option(
+    _of_networks(
         min=0, max=1 << 16, help="Units of the hidden layer; 0: wide path alone.", show_default="256, or what fits"
     ),
 ]
-BatchSize = Annotated[int | None, typer.Option(min=1, max=1 << 20, help="Points a step.", show_default="256")]
+BatchSize = Annotated[int | None, _of_networks(min=1, max=1 << 20, help="Points a step.", show_default="256")]
 LearningRate = Annotated[
     float | None,
-    typer.Option(
+    _of_networks(
         callback=checks.rate,
         help="Rate of the deep path's optimizer: above 0, at most 1000.",
         show_default="0.004",
@@ -115,25 +128,25 @@ LearningRate = Annotated[
 ]
 Negatives = Annotated[
     int | None,
-    typer.Option(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="1024 or 2048"),
+    _of_networks(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="1024 or 2048"),
 ]
 WideBudget = Annotated[
     int | None,
-    typer.Option(
+    _of_networks(
         min=1, max=MOST, help="Most features a label holds in the wide path.", show_default="1024, or what fits"
     ),
 ]
 SamplerName = Annotated[
     Literal["random", "frequency", "lsh", "none"] | None,
-    typer.Option(help="What chooses them; none computes all labels.", show_default="random"),
+    _of_networks(help="What chooses the negatives; none computes all labels.", show_default="random"),
 ]
-LossName = Annotated[Literal["bce", "softmax"] | None, typer.Option(help="Loss.", show_default="bce")]
+LossName = Annotated[Literal["bce", "softmax"] | None, _of_networks(help="Loss.", show_default="bce")]
 Patience = Annotated[
     int | None,
-    typer.Option(
+    _of_networks(
         min=1,
         max=MOST,
-        help="Of a network, with --valid: stop after so many epochs without a better P@1.",
+        help="With --valid, not in a blend: stop after so many epochs without a better P@1.",
         show_default="never",
     ),
 ]
@@ -153,82 +166,79 @@ TimeBudget = Annotated[
     typer.Option(
         min=0.001,
         max=1e9,
-        help="Seconds that training may take; for texts, the search for settings.",
+        help="Seconds that training may take, by all methods but tree; for texts, the search for settings.",
         show_default="what the epochs take",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides everything random.")]
 Features = Annotated[
     int | None,
-    typer.Option(min=1, max=MOST, help="Number of features, if svmlight files do not show all.", show_default=False),
+    _of_data(min=1, max=MOST, help="Number of features, if svmlight files do not show all.", show_default=False),
 ]
 Labels = Annotated[
     int | None,
-    typer.Option(min=1, max=MOST, help="Number of labels, if svmlight files do not show all.", show_default=False),
+    _of_data(min=1, max=MOST, help="Number of labels, if svmlight files do not show all.", show_default=False),
 ]
 Checkpoint = Annotated[
     bool | None,
-    typer.Option(
+    _of_networks(
         "--checkpoint/--no-checkpoint",
-        help="Keep the state of a network's training, or a blend's, in MODEL.checkpoint for --resume, after epochs and "
-        "on Ctrl-C.",
+        help="Keep the state of training in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
         show_default="if it can be written",
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run of the same kind was.")]
-Compact = Annotated[bool, typer.Option("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]
+Resume = Annotated[bool, _of_networks("--resume", help="Go on where an interrupted run of the same kind was.")]
+Compact = Annotated[bool, _of_networks("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]
 
 # --- of train alone, for texts, trees and blends ---
 
 Cost = Annotated[
     float | None,
-    typer.Option(
+    _of_trees(
         min=1e-6,
         max=1e6,
-        help="Of texts and trees: of an error, lower for noisy labels.",
+        help="Of an error, lower for noisy labels; of texts, too.",
         show_default="1; of a tree, 0.5",
     ),
 ]
 Beam = Annotated[
     int | None,
-    typer.Option(min=1, max=checks.MOST, help="Of trees and blends: nodes followed for a point.", show_default="10"),
+    _of_trees(min=1, max=checks.MOST, help="Nodes followed for a point.", show_default="10"),
 ]
 Candidates = Annotated[
     int | None,
-    typer.Option(min=1, max=checks.MOST, help="Of blends: labels the tree names for a point.", show_default="32"),
+    _of_blends(min=1, max=checks.MOST, help="Labels the tree names for a point.", show_default="32"),
 ]
 Neighbors = Annotated[
     int | None,
-    typer.Option(
+    _of_blends(
         min=0,
         max=checks.MOST,
-        help="Of blends: training points that have a vote; 0, and the model does not hold them.",
+        help="Training points that have a vote; 0, and the model does not hold them.",
         show_default="50",
     ),
 ]
 Network = Annotated[
     bool | None,
-    typer.Option(
+    _of_blends(
         "--network/--no-network",
-        help="Of blends: train a network beside the tree. Without it training takes a fraction of the time.",
+        help="Train a network beside the tree. Without it training takes a fraction of the time.",
         show_default="--network",
     ),
 ]
-WordNgrams = Annotated[
-    int | None, typer.Option(min=1, max=8, help="Of texts: runs of up to so many words.", show_default="2")
-]
+WordNgrams = Annotated[int | None, _of_texts(min=1, max=8, help="Runs of up to so many words.", show_default="2")]
 CharNgrams = Annotated[
     str | None,
-    typer.Option(
+    _of_texts(
         metavar="LOW-HIGH|auto|none",
         callback=checks.lengths,
-        help="Of texts: lengths of runs of characters in words.",
+        help="Lengths of runs of characters in words.",
         show_default="3-5; none of more than 8 MiB",
     ),
 ]
 ClassWeight = Annotated[
     Literal["balanced"] | None,
-    typer.Option(help="Of texts: rarer labels weigh more in training.", show_default="all texts weigh the same"),
+    _of_texts(help="Rarer labels weigh more in training.", show_default="all texts weigh the same"),
 ]
 Method = Annotated[
     Literal["auto", "linear", "network", "tree", "blend"] | None,
@@ -239,5 +249,5 @@ Method = Annotated[
 ]
 ValidationFraction = Annotated[
     float | None,
-    typer.Option(min=0, max=0.9, help="Of texts: the share held out to measure on.", show_default="a tenth or less"),
+    _of_texts(min=0, max=0.9, help="The share held out to measure on.", show_default="a tenth or less"),
 ]
