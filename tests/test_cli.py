@@ -182,6 +182,8 @@ class TestInterruption:
         process.communicate()
         other = ("train", folder / "test.txt", "--model", model, *long, "--resume")
         assert "other data or settings" in fails(*other)
+        said = fails("train", folder / "train.txt", "--model", model, *long, "--epochs", 7, "--resume")
+        assert "this one has --epochs 7; give the same ones" in said
 
     @pytest.fixture
     def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:

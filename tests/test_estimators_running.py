@@ -16,6 +16,7 @@ from patience import PATIENCE
 from planted import X, Y, fast
 from scipy import sparse
 
+from sparsenet import CheckpointError
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import memory_needed, outline
 from sparsenet.estimators.scaling import Scaling
@@ -59,6 +60,32 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match="is the checkpoint of a run with other data or settings"):
         fast(epochs=1, learning_rate=0.5).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("other", "there", "here"),
+    [
+        ({"learning_rate": 0.5}, r"optimizer=Adam\(rate=0.02, .*\)", r"optimizer=Adam\(rate=0.5, .*\)"),
+        ({"wide_learning_rate": 0.5}, "bias optimizer=.*, wide optimizer=.*", r".*wide optimizer=.*rate=0.5, .*"),
+        ({"dropout": 0.5}, "dropout=0.0", "dropout=0.5"),
+        ({"activation": "tanh"}, "activation=relu", "activation=tanh"),
+        ({"hidden": 8}, "hidden=16", "hidden=8"),
+        ({"hidden": 0}, "hidden=16", "hidden=0"),
+        ({"hidden": (16, 8)}, "hidden=16", r"hidden=\(16, 8\)"),
+        ({"wide": False}, "wide=True, wide_budget=1024, .*", "wide=False, wide_budget=none, .*"),
+        ({"n_negatives": 7}, "n_negatives=10", "n_negatives=7"),
+        ({"sampler": "frequency"}, r"sampler=RandomSampler\(\)", r"sampler=FrequencySampler\(power=.*\)"),
+        ({"loss": "softmax"}, "loss=BinaryCrossEntropy.*", "loss=SampledSoftmax.*"),
+        ({"epochs": 2, "batch_size": 9}, "epochs=1, batch_size=32", "epochs=2, batch_size=9"),
+        ({"random_state": 1}, r"seed \(by random_state\)=\d+", r"seed \(by random_state\)=\d+"),
+    ],
+    ids=str,
+)
+def test_settings_that_differ_from_those_of_a_checkpoint_are_named(tmp_path, other, there, here):
+    usual = {"epochs": 1, "n_negatives": 10, "dropout": 0.0, "hidden": 16, "batch_size": 32, "learning_rate": 0.02}
+    fast(**usual).fit(X, Y, checkpoint=tmp_path / "run")
+    with pytest.raises(CheckpointError, match=f"that had {there}; this one has {here}; give the same ones"):
+        fast(**{**usual, **other}).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
 
 
 def test_a_checkpoint_needs_a_seed(tmp_path):

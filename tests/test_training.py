@@ -25,6 +25,7 @@ from sparsenet import (
     Trainer,
     TrainingConfig,
     Validation,
+    storage,
 )
 
 # --- schedules ---
@@ -162,10 +163,23 @@ def test_resuming_equals_never_having_stopped(tmp_path, at, sampler):
 
 def test_a_checkpoint_of_other_data_is_refused(tmp_path):
     made = network(8)
-    train(made, run={"checkpoint": tmp_path / "run"})
-    other = Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=2), checkpoint=tmp_path / "run")
-    with pytest.raises(CheckpointError, match="is the checkpoint of a run with other data or settings"):
+    run = tmp_path / "run"
+    train(made, run={"checkpoint": run})
+    other = Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=2), checkpoint=run)
+    there, here = f"epochs=1, batch_size={len(FEATURES)}, decay=constant", "epochs=2, batch_size=256, decay=linear"
+    with pytest.raises(CheckpointError, match=f"other data or settings.*: that had {there}; this one has {here}; give"):
         other.resume()
+    fewer = Trainer(made, FEATURES.take(np.arange(9)), TRUTH.take(np.arange(9)), TrainingConfig(), checkpoint=run)
+    there, here = (rf"points={n} x {D} of checksum \w+, labels={n} x {L} of .*" for n in (len(FEATURES), 9))
+    with pytest.raises(CheckpointError, match=f"that had {there}; this one has {here}; give"):
+        fewer.resume()
+
+
+def test_a_directory_that_is_none_of_a_run_is_no_checkpoint(tmp_path):
+    storage.save(tmp_path / "model", {}, {"model": "ExtremeClassifier"})
+    trainer = Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "model")
+    with pytest.raises(CheckpointError, match="model is no checkpoint of a training: name the directory"):
+        trainer.resume()
 
 
 def test_without_a_checkpoint_resuming_starts_afresh(tmp_path):
@@ -180,7 +194,8 @@ def test_a_checkpoint_of_other_validation_data_is_refused(tmp_path):
     config = TrainingConfig(epochs=1, batch_size=len(FEATURES), schedule=Schedule(decay="constant"))
     for measured in (None, validation(slice(50, 100))):
         other = Trainer(network(8), FEATURES, TRUTH, config, checkpoint=tmp_path / "run", validation=measured)
-        with pytest.raises(CheckpointError, match="other data or settings"):
+        now = "none" if measured is None else "50 x"
+        with pytest.raises(CheckpointError, match=f"that had validation points=50 x .*; this one has .*points={now}"):
             other.resume()
 
 

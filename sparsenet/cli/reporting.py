@@ -23,6 +23,10 @@ _OPTIONS = {
     r"lower bits, for fewer features, or leave out rare labels": "leave out rare labels",
     r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s)",
     r"\bmax_bytes=": "--max-bytes ",
+    r"\bn_negatives=": "--negatives ",
+    r"\b(epochs|hidden|patience)=": r"--\1 ",
+    r"\b(batch|wide)_(size|budget)=": r"--\1-\2 ",
+    r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }
 
 

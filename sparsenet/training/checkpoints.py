@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import zlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import storage
-from sparsenet.batches import Rows
 from sparsenet.model import Network
 from sparsenet.optim import Parameter
-from sparsenet.training.config import TrainingConfig
+from sparsenet.training.fingerprint import differences
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -76,22 +73,6 @@ def check_resumable(network: Network) -> None:
             )
 
 
-def fingerprint(network: Network, config: TrainingConfig, data: Sequence[Rows]) -> dict[str, Any]:
-    """Say what makes a run the same as another: settings, shapes and data, but not the number of threads."""
-    checksum = 0
-    for rows in data:
-        for array in (rows.indptr, rows.indices, rows.data):
-            checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
-    return {
-        "config": asdict(replace(config, threads=1)),
-        "parameters": [[p.name, *p.shape, repr(p.optimizer)] for p in network.parameters()],
-        "sampling": [repr(network.output.sampler), repr(network.output.loss)],
-        "bf16": network.output.bf16,
-        "wide_budget": network.output.wide.config.budget if network.output.wide else None,
-        "data": checksum,
-    }
-
-
 def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]) -> None:
     """Write a checkpoint of the run that `run`, its fingerprint, describes."""
     arrays: Arrays = dict(network.weights())
@@ -127,10 +108,14 @@ def size(directory: Path) -> tuple[int, int | None]:
 def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
     """Put a network back to where the checkpoint was written, and return the state of the run there."""
     arrays, position = storage.load(directory)
-    if position.get("run") != run:
+    before = position.get("run")
+    if not isinstance(before, dict):
+        raise CheckpointError(f"{directory} is no checkpoint of a training: name the directory that a run kept one in")
+    if before != run:
+        there, here = differences(before, run)
         raise CheckpointError(
-            f"{directory} is the checkpoint of a run with other data or settings, or another kind of model; "
-            "give the same ones, or remove it to start afresh"
+            f"{directory} is the checkpoint of a run with other data or settings, or another kind of model: that had "
+            f"{there}; this one has {here}; give the same ones, or remove it to start afresh"
         )
     network.set_weights({name: array for name, array in arrays.items() if "-" not in name})
     for parameter in network.parameters():

@@ -22,6 +22,7 @@ from sparsenet.training import checkpoints
 from sparsenet.training.budget import TimeBudget
 from sparsenet.training.checkpoints import Best, RunState
 from sparsenet.training.config import TrainingConfig
+from sparsenet.training.fingerprint import fingerprint
 from sparsenet.training.interrupts import deferred_interrupt
 from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
 
@@ -282,4 +283,4 @@ class Trainer:
         data = [self._features, self._labels]
         if self._validation:  # it chooses the best epoch, and when to stop
             data += [self._validation.features, Rows.of(self._validation.truth)]
-        return checkpoints.fingerprint(self.network, self.config, data)
+        return fingerprint(self.network, self.config, data)
