@@ -125,6 +125,13 @@ def test_a_tree_alone_is_no_blend(model):
         model.set_params(n_neighbors=50)
 
 
+def test_a_time_budget_that_nothing_would_keep_is_refused():
+    """As the command line refuses it."""
+    said = "time_budget=30 is for the network, and network='drop' leaves it out: set time_budget=None"
+    with pytest.raises(ValueError, match=said):
+        light(time_budget=30).fit(X, Y)
+
+
 def test_parameters_of_a_network_that_is_dropped_are_refused():
     with pytest.raises(ValueError, match="network__hidden cannot be set: network is 'drop'"):
         light().set_params(network__hidden=3)

@@ -76,7 +76,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     time_budget : float or None
         Seconds that `fit` may take. The network has what tree and neighbours leave it, and is made as large as that
         allows; where that would not be enough for a third of its passes, there is none. A tree is not cut off. Without
-        neighbours there is a network in any case, which has as long as the tree took at least.
+        neighbours there is a network in any case, which has as long as the tree took at least. Where there is to be
+        none, ``network="drop"``, nothing could keep a budget: None.
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
@@ -183,6 +184,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             network._settings()  # better now than when the tree is trained
         elif checkpoint is not None:
             raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints: leave checkpoint out")
+        elif self.time_budget is not None:
+            raise ValueError(
+                f"time_budget={self.time_budget:g} is for the network, and network={DROPPED!r} leaves it out: set "
+                "time_budget=None"
+            )
         elif self.n_neighbors == 0:
             raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
         with all_or_nothing(self):
