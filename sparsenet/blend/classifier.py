@@ -100,7 +100,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         inverse frequency, and a point by the power `power` of its cosine. Both answer a sample of the training points
         best, each by the others.
     classes_ : ndarray of shape (n_labels,)
-        The labels, ascending; column numbers if y was an indicator.
+        The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
     label_counts_ : ndarray of shape (n_labels,)

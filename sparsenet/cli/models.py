@@ -51,5 +51,6 @@ def load_of_points(path: Path) -> PointClassifier:
 
 
 def has_named_labels(model: PointClassifier) -> bool:
-    """Tell whether the labels are anything but the numbers of columns."""
-    return not np.array_equal(model.classes_, np.arange(len(model.classes_)))
+    """Tell whether files call labels anything but the numbers of columns; those of an indicator they do not."""
+    by_column = model._fitted.target.kind in ("dense", "sparse")
+    return not by_column and not np.array_equal(model.classes_, np.arange(len(model.classes_)))

@@ -239,10 +239,11 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
         if arrays["classes"].ndim != 1:
             raise ModelError(f"classes must be one-dimensional, got shape {arrays['classes'].shape}")
         return Target(about["kind"], arrays["classes"], dtype)
-    if about["kind"] not in ("single", "lists") or dtype.kind not in "OU":
+    types = {"single": "OU", "lists": "OU", "dense": "biuf"}  # of names themselves, and of an indicator with names
+    if dtype.kind not in types.get(about["kind"], ""):
         raise ModelError(f"labels of the kind {about['kind']!r} and the type {dtype} cannot be the names in the model")
     # Not as wide as `dtype` says: that could be any amount of memory.
-    names = np.array(unpack_strings(arrays, "classes"), dtype=object if dtype.kind == "O" else str)
+    names = np.array(unpack_strings(arrays, "classes"), dtype=str if dtype.kind == "U" else object)
     return Target(about["kind"], names, dtype)
 
 

@@ -22,6 +22,7 @@ from sparsenet._machine import available_memory
 from sparsenet._validation import check_indicator, check_names, is_missing
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import in_words
+from sparsenet.estimators.frames import check_columns, column_names
 
 KINDS = ("single", "lists", "dense", "sparse")
 #: Numbers, counts and pointers that `fit` keeps or makes for each label, whatever the network.
@@ -87,7 +88,8 @@ class Target:
     Attributes
     ----------
     kind : one of `KINDS`.
-    classes : shape (n_labels,), ascending; the numbers of the columns for an indicator.
+    classes : shape (n_labels,), ascending; for an indicator the numbers of the columns, or, where it was a data frame,
+        their names, in the order of the columns.
     dtype : of a dense or sparse indicator, or of y where it is a single label.
     """
 
@@ -101,12 +103,12 @@ class Target:
 
         Where more y will follow, if `incremental`, only an indicator shows all labels there will be.
         """
-        y = _plain(y)
+        names, y = column_names(y), _plain(y)
         kind = kind_of(y)
         if kind in ("dense", "sparse"):
             indicator, dtype = _indicator(y)
             _check_room(indicator.shape[1])
-            target = cls(kind, np.arange(indicator.shape[1]), dtype)
+            target = cls(kind, np.arange(indicator.shape[1]) if names is None else names, dtype)
             target._check_same(classes)
             return target, Rows.of(indicator.astype(np.float32))
         if classes is None and incremental:
@@ -123,6 +125,8 @@ class Target:
         A label that is not among the classes is an error, or dropped where it can only be a miss: in validation.
         """
         self._check_same(classes)
+        if self.kind == "dense":
+            check_columns(y, self.classes)
         y = _plain(y)
         kind = kind_of(y)
         if (kind in ("dense", "sparse")) != (self.kind in ("dense", "sparse")):
@@ -153,8 +157,8 @@ class Target:
         given = _distinct(_labels(classes, "classes"))
         if len(given) != len(self.classes) or np.any(_positions(given, self.classes) < 0):
             raise ValueError(
-                f"classes must be the {len(self.classes)} that the classifier knows (0, 1, ... for an indicator), or "
-                f"None; got {len(given)} others: fit anew to change them"
+                f"classes must be the {len(self.classes)} that the classifier knows (for an indicator 0, 1, ... or "
+                f"the names of its columns), or None; got {len(given)} others: fit anew to change them"
             )
 
     def _rows(self, labels: NDArray[Any], indptr: NDArray[np.int64], drop_unknown: bool) -> Rows:

@@ -109,7 +109,9 @@ def refit(
     """Return the model after further texts, whose labels and words may be new."""
     new, labels = grown_target(fitted.target, y, classes)
     check_lengths(texts, labels)
-    where = np.searchsorted(new.classes, fitted.target.classes) if len(new.classes) else np.empty(0, np.int64)
+    # Columns of an indicator stay where they are; other labels are in order, and new ones may come between them.
+    stay = new.kind in ("dense", "sparse") or len(new.classes) == 0
+    where = np.arange(len(new.classes)) if stay else np.searchsorted(new.classes, fitted.target.classes)
     text, offsets = kernels.join_texts(texts)
     rows = extract(text, offsets, fitted.vocabulary.rules, threads)
     vocabulary, features = fitted.vocabulary.grown(rows, fitted.n_texts)

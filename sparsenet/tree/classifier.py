@@ -66,7 +66,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     Attributes
     ----------
     classes_ : ndarray of shape (n_labels,)
-        The labels, ascending; column numbers if y was an indicator.
+        The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
     label_counts_ : ndarray of shape (n_labels,)
