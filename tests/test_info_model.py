@@ -10,7 +10,7 @@ import pytest
 from test_cli import fails, files, run, write_xmc
 from test_text import planted
 
-from sparsenet import ExtremeClassifier, TextClassifier
+from sparsenet import ExtremeClassifier, TextClassifier, storage
 
 
 @pytest.fixture
@@ -78,3 +78,23 @@ def test_what_is_no_model(tagger: Path, tmp_path: Path) -> None:
 
 def test_without_a_model_it_is_about_the_machine() -> None:
     assert "kernels" in run("info").stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--method", "tree"), ("--no-network",), ("--hidden", 0, "--epochs", 1, "--compact")],
+    ids=["tree", "blend without a network", "blend"],
+)
+def test_what_valid_measured_of_trees_and_blends(tmp_path: Path, options: tuple[Any, ...]) -> None:
+    train, valid = write_xmc(tmp_path / "train.txt", 60, 0), write_xmc(tmp_path / "valid.txt", 40, 1)
+    arguments = ("train", train, "--model", tmp_path / "m", *options)
+    run(*arguments)
+    before = about(tmp_path / "m")
+    assert before["validation"] is None
+    assert "held out" not in run("info", tmp_path / "m").stdout
+    measured = json.loads(run(*arguments, "--valid", valid, "--json").stdout)["validation"]
+    assert about(tmp_path / "m") == before | {"validation": measured, "bytes": about(tmp_path / "m")["bytes"]}
+    assert f"held out    P@1 {100 * measured['P@1']:.2f}  P@3 " in run("info", tmp_path / "m").stdout
+    arrays, metadata = storage.load(tmp_path / "m")
+    storage.save(tmp_path / "m", arrays, metadata | {"validation": {"P@1": 1.5}})
+    assert "P@1 must be a number in [0, 1], got 1.5" in fails("info", tmp_path / "m")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,10 @@ from sparsenet.tree import TreeClassifier
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The parts, fitted on scaled points and an indicator of labels, and what makes these of X and y."""
+    """The parts, fitted on scaled points and an indicator of labels, and what makes these of X and y.
+
+    `validation` is what was measured of the whole on points kept from training, by its names, if anything was.
+    """
 
     network: ExtremeClassifier | None
     tree: TreeClassifier
@@ -25,3 +29,4 @@ class Fitted:
     scaling: Scaling
     label_counts: NDArray[np.int64]
     n_points: int
+    validation: Mapping[str, float] | None = None

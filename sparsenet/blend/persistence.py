@@ -81,6 +81,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "target": about_target,
         "scaling": fitted.scaling.kind,
         "named_features": hasattr(model, "feature_names_in_"),
+        **trees.pack_validation(fitted.validation),
     }
 
 
@@ -120,7 +121,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    return model._adopt(Fitted(network, tree, neighbors, target, scaling, counts, n_points))
+    about = scaling, counts, n_points, trees.unpack_validation(metadata)
+    return model._adopt(Fitted(network, tree, neighbors, target, *about))
 
 
 def _pack_network(network: ExtremeClassifier | None, *, small: bool) -> tuple[Arrays, dict[str, Any] | None]:

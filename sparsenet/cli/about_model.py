@@ -86,7 +86,7 @@ def _about_tree(model: TreeClassifier, metadata: dict[str, Any]) -> dict[str, An
         "weights": sum(int(level.weights.size + level.bias.size) for level in levels),
         "precision": "8 bits",
         "points": model.n_points_,
-        "validation": None,
+        "validation": model._fitted.validation,
         "chosen": {"normalize": metadata["scaling"]},
     }
 
@@ -104,7 +104,8 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
     chosen = found["chosen"] | {"normalize": metadata["scaling"], "neighbors": metadata["neighbors"]}
     if whole.network_ is None and whole.network is None:
         chosen["network"] = "none"  # for want of time
-    return found | {"label_kind": metadata["target"]["kind"], "points": whole.n_points_, "chosen": chosen}
+    about = {"label_kind": metadata["target"]["kind"], "points": whole.n_points_}
+    return found | about | {"validation": whole._fitted.validation, "chosen": chosen}
 
 
 def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:

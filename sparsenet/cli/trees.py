@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sparsenet import metrics
 from sparsenet.blend import BlendClassifier
@@ -16,6 +18,7 @@ from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.tree import TreeClassifier
 
+Model = TypeVar("Model", TreeClassifier, BlendClassifier)
 #: Where P@k is measured on --valid, as after each epoch of a network.
 RANKS = (1, 3, 5)
 
@@ -50,7 +53,8 @@ def train_tree(model: TreeClassifier, source: Source, model_path: Path, valid: P
     except KeyboardInterrupt:
         raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
     model.save(model_path)
-    about = {"validation": _measured(model, held, model_path), "interrupted": False, "saved": True}
+    validation = _measured(model, held, model_path, lambda measured: measured.save(model_path))
+    about = {"validation": validation, "interrupted": False, "saved": True}
     return commands.about_training(points, model, model_path, clock) | about
 
 
@@ -81,8 +85,10 @@ def train_blend(
         say("there is no network: tree and neighbours left too little of --time-budget for one")
         state = None  # of a network that is not this one's
     saved = runs.end(model, model_path, state, epochs, interrupted=interrupted, compact=compact)
-    validation = None if interrupted else _measured(model, held, model_path)
-    about: dict[str, Any] = {"validation": validation, "interrupted": interrupted, "saved": saved}
+    about: dict[str, Any] = {"validation": None, "interrupted": interrupted, "saved": saved}
+    if not interrupted:
+        save = partial(BlendClassifier.save, path=model_path, compact=compact)
+        about["validation"] = _measured(model, held, model_path, save)
     about["network"] = model.network_ is not None
     if model.network_ is not None or interrupted:
         about["epochs"] = epochs
@@ -90,14 +96,20 @@ def train_blend(
 
 
 def _measured(
-    model: TreeClassifier | BlendClassifier, held: tuple[Any, Any] | None, model_path: Path
+    model: Model, held: tuple[Any, Any] | None, model_path: Path, save: Callable[[Model], None]
 ) -> dict[str, float] | None:
-    """Return P@k on points to measure on, if there are any; their labels may be others than those of training."""
+    """Return P@k on points to measure on, if there are any; their labels may be others than those of training.
+
+    The model, which is on disk already, lest measuring be its end, is saved once more with what was measured.
+    """
     if held is None:
         return None
     try:
         truth = as_matrix(model._fitted.target.encode(held[1], drop_unknown=True))
         ranked, _ = model.topk_numbers(held[0], max(RANKS))
-        return {f"P@{k}": metrics.precision_at_k(truth, ranked, k) for k in RANKS}
+        found = {f"P@{k}": metrics.precision_at_k(truth, ranked, k) for k in RANKS}
+        model._fitted = replace(model._fitted, validation=found)
+        save(model)
+        return found
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,10 @@ from sparsenet.tree.machines import Level
 
 @dataclass(frozen=True)
 class Fitted:
-    """All that a fitted classifier is, beside its parameters; `label_counts` and `n_points` are those of training."""
+    """All that a fitted classifier is, beside its parameters; `label_counts` and `n_points` are those of training.
+
+    `validation` is what was measured on points kept from it, by its names, if anything was.
+    """
 
     shape: Shape
     levels: list[Level]
@@ -23,3 +27,4 @@ class Fitted:
     scaling: Scaling
     label_counts: NDArray[np.int64]
     n_points: int
+    validation: Mapping[str, float] | None = None

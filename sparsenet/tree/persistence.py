@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet._validation import MAX_WIDTH, integer
+from sparsenet._validation import MAX_WIDTH, integer, real
 from sparsenet.estimators.persistence import (
     from_json,
     nothing_believed,
@@ -51,6 +51,7 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         "target": about_target,
         "scaling": fitted.scaling.kind,
         "named_features": hasattr(model, "feature_names_in_"),
+        **pack_validation(fitted.validation),
     }
 
 
@@ -82,4 +83,16 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    return model._adopt(Fitted(shape, levels, target, scaling, counts, integer("n_points", metadata["n_points"], 0)))
+    about = integer("n_points", metadata["n_points"], 0), unpack_validation(metadata)
+    return model._adopt(Fitted(shape, levels, target, scaling, counts, *about))
+
+
+def pack_validation(validation: Mapping[str, float] | None) -> dict[str, Any]:
+    """Return what `unpack_validation` needs, which is nothing where nothing was measured."""
+    return {} if validation is None else {"validation": dict(validation)}
+
+
+def unpack_validation(metadata: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return what was measured of a saved model, if anything was."""
+    found = metadata.get("validation")
+    return None if found is None else {name: real(name, value, 0, 1) for name, value in found.items()}
