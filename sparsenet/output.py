@@ -21,7 +21,7 @@ from sparsenet.batches import Batch, Postings, Rows, Slots
 from sparsenet.layers import F32, I32, Pass, uniform
 from sparsenet.losses import Loss, Positives
 from sparsenet.optim import Adam, Optimizer, Parameter
-from sparsenet.samplers import LSHSampler, Sampler
+from sparsenet.samplers import LSHSampler, RandomSampler, Sampler
 from sparsenet.wide import Touched, WidePath
 
 #: Labels scored at a time where all of them are.
@@ -133,8 +133,11 @@ class SampledOutput:
             self.sampler.update(self.weight.value, self.bias.value.reshape(-1), self._latest.changed)
 
     def index_recall(self) -> float | None:
-        """Return the share of the deep path's top 5 that a sample holds, on a few points of the last batch."""
-        if self._latest is None or not self.n_inputs:
+        """Return the share of the deep path's top 5 that a sample holds, on a few points of the last batch.
+
+        None where the sampler does not look for them: what it then holds of them by chance says nothing of training.
+        """
+        if self._latest is None or not self.n_inputs or isinstance(self.sampler, RandomSampler):
             return None
         hidden = np.ascontiguousarray(self._latest.hidden[:32])
         weight, bias = self.weight.value, self.bias.value.reshape(-1)

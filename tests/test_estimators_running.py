@@ -195,6 +195,19 @@ def test_progress_is_shown_on_demand_only(capsys):
         assert part in err
 
 
+@pytest.mark.parametrize(
+    ("sampler", "is_told"), [("lsh", True), ("random", False), ("frequency", False), ("none", False)]
+)
+def test_recall_is_that_of_an_index(sampler, is_told):
+    class Follow:
+        def on_batch(self, progress):
+            told.add(progress.index_recall is not None)
+
+    told = set()
+    model = fast(sampler=sampler, n_negatives=10, epochs=10, batch_size=32).fit(X, Y, callbacks=[Follow()])
+    assert (True in told) == ("index_recall" in model.history_[-1]) == is_told
+
+
 def test_the_bar_shows_recall():
     from sparsenet.progress import ProgressBar
     from sparsenet.training import Progress
