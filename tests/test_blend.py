@@ -4,6 +4,7 @@ import pickle
 import time
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from sparsenet import (
     TreeClassifier,
     kernels,
 )
-from sparsenet.blend import neighbors, voting
+from sparsenet.blend import neighbors, parts, voting
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.storage import load, save
 from sparsenet.training import checkpoints
@@ -840,10 +841,10 @@ class TestTimeBudget:
         assert BlendClassifier.load(tmp_path / "own").network.time_budget == 3600
 
     def test_a_network_is_worth_a_third_of_its_passes(self):
-        model, network = BlendClassifier(time_budget=30, verbose=False), ExtremeClassifier
-        assert model._in_time(network(), 10.1, enough=2) is None
-        assert model._in_time(network(), 9.9, enough=2).time_budget == pytest.approx(20.1)
-        assert model._in_time(network(), 25, enough=0).time_budget == 25
+        in_time, network = partial(parts.in_time, told=False), ExtremeClassifier
+        assert in_time(network(), 30, 10.1, passes=2) is None
+        assert in_time(network(), 30, 9.9, passes=2).time_budget == pytest.approx(20.1)
+        assert in_time(network(), 30, 25, passes=0).time_budget == 25
 
     @pytest.mark.parametrize(("epoch", "n_neighbors", "kept"), [(19, 50, False), (20, 50, True), (19, 0, True)])
     def test_ctrl_c_keeps_a_network_that_is_worth_it(self, monkeypatch, epoch, n_neighbors, kept):

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._validation import boolean, check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.batches import Rows
-from sparsenet.blend import persistence
+from sparsenet.blend import parts, persistence
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
-from sparsenet.blend.persistence import DROPPED, OF_THE_WHOLE, PARTS
+from sparsenet.blend.parts import DROPPED, PARTS
 from sparsenet.blend.voting import OF_THREE, OF_TWO, WITHOUT_NETWORK, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
-from sparsenet.estimators.settings import Settings, seconds
+from sparsenet.estimators.settings import seconds
 from sparsenet.estimators.targets import Target
 from sparsenet.progress import is_wanted
 from sparsenet.training.checkpoints import is_there
@@ -39,10 +38,6 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 #: Labels of points, or neighbours, that are voted on at a time: about 100 bytes each, and Ctrl-C waits for them.
 VOTES_AT_A_TIME = 1 << 18
-#: A network that has had less than this share of its passes is worth no more than none beside tree and neighbours,
-#: which take about as long as one of its passes (bench/README.md).
-WORTH_A_NETWORK = 1 / 3
-Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
 class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -148,7 +143,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         for name, kind in PARTS.items():
             part = params.get(name, getattr(self, name))
             for key in [key for key in params if key.startswith(f"{name}__")]:
-                if _is_dropped(part):
+                if parts.is_dropped(part):
                     raise ValueError(f"{key} cannot be set: {name} is {DROPPED!r}")
                 if part is None:
                     params[name] = part = kind()
@@ -177,10 +172,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
-        tree = self._part("tree", TreeClassifier, seed)
+        own = {"n_jobs": self._threads(), "random_state": seed, "verbose": self.verbose}
+        tree = parts.copied("tree", self.tree, TreeClassifier, own, self.time_budget)
         network: ExtremeClassifier | None = None
-        if not _is_dropped(self.network):
-            network = self._part("network", ExtremeClassifier, seed)
+        if not parts.is_dropped(self.network):
+            network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
             network._settings()  # better now than when the tree is trained
         elif checkpoint is not None:
             raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints: leave checkpoint out")
@@ -206,10 +202,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             neighbors = None
             if self.n_neighbors > 0 and scaling.kind != "columns":
                 neighbors = Neighbors.learn(points, labels, self.n_neighbors, seed=seed, threads=self._threads())
-            enough = 0.0 if network is None or neighbors is None else _enough(network._settings(), len(points))
+            enough = 0.0 if network is None or neighbors is None else parts.enough(network._settings(), len(points))
             if network is not None and self.time_budget is not None:
                 resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
-                network = self._in_time(network, time.perf_counter() - started, 0.0 if resumed else enough)
+                spent, told = time.perf_counter() - started, is_wanted(optional(switch, "verbose", self.verbose))
+                network = parts.in_time(network, self.time_budget, spent, 0.0 if resumed else enough, told=told)
             fitted = Fitted(network, tree, neighbors, target, scaling, tree.label_counts_, tree.n_points_)
             try:
                 if network is not None:
@@ -257,8 +254,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Check the parameters that are not a part's; return how points are scaled."""
         integer("candidates", self.candidates, 1)
         integer("n_neighbors", self.n_neighbors, 0)
-        self._given("network", ExtremeClassifier)
-        self._given("tree", TreeClassifier)
+        parts.given("network", self.network, ExtremeClassifier)
+        parts.given("tree", self.tree, TreeClassifier)
         optional(seconds, "time_budget", self.time_budget)
         optional(switch, "verbose", self.verbose)
         n_jobs(self.n_jobs)
@@ -277,42 +274,6 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 f"n_neighbors is {k}, and this model does not hold its training points: fit it so, or set 0"
             )
         return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
-
-    def _given(self, name: str, kind: type[Part]) -> Part | None:
-        """Return the classifier that was given for a part, if one was."""
-        given = getattr(self, name)
-        droppable = name == "network"
-        if given is None or (droppable and _is_dropped(given)):
-            return None
-        if not isinstance(given, kind):
-            others = f"None, {DROPPED!r}" if droppable else "None"
-            raise ValueError(f"{name} must be {others} or an instance such as {kind.__name__}(), got {given!r}")
-        return given
-
-    def _part(self, name: str, kind: type[Part], seed: int) -> Part:
-        """Return a classifier like the one that was given, or one by defaults, to be trained on scaled points."""
-        given = self._given(name, kind)
-        part: Part = kind() if given is None else clone(given)
-        usual = kind()
-        for own in OF_THE_WHOLE:
-            if (value := getattr(part, own)) != getattr(usual, own):
-                raise ValueError(f"{name} has {own}={value!r}, which is for the blend to say: set it there")
-        if self.time_budget is not None and getattr(part, "time_budget", None) is not None:
-            raise ValueError(f"time_budget is {self.time_budget:g}, and {name} has its own: set one of them")
-        part.set_params(normalize="none", n_jobs=self._threads(), random_state=seed, verbose=self.verbose)
-        return part
-
-    def _in_time(self, network: ExtremeClassifier, spent: float, enough: float) -> ExtremeClassifier | None:
-        """Give the network the time that is left, or none back where that is not `enough` times what was `spent`."""
-        assert self.time_budget is not None
-        left = max(self.time_budget - spent, 0.0)
-        if left >= enough * spent:
-            network.set_params(time_budget=max(left, spent))
-            return network
-        if is_wanted(optional(switch, "verbose", self.verbose)):
-            about = f"tree and neighbours took {spent:.1f} of {self.time_budget:g} s"
-            print(f"sparsenet: chose no network ({about}, which leaves too little for one)", file=sys.stderr)
-        return None
 
     def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""
@@ -349,13 +310,3 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self.classes_ = fitted.target.classes
         self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
         return self
-
-
-def _enough(settings: Settings, n_points: int) -> float:
-    """Return after how many passes a network is worth something: those that are asked for may be without end."""
-    usual = replace(settings, epochs=None).n_epochs(n_points)
-    return WORTH_A_NETWORK * min(settings.n_epochs(n_points), usual)
-
-
-def _is_dropped(network: Any) -> bool:
-    return isinstance(network, str) and network == DROPPED

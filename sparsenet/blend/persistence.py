@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from sparsenet._validation import boolean, integer, real
 from sparsenet.batches import Rows
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
+from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as networks
 from sparsenet.estimators.fitting import run_seed
@@ -40,12 +41,6 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 Model = TypeVar("Model", bound="BlendClassifier")
 KIND = "BlendClassifier"
-#: Parameters that are classifiers themselves.
-PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
-#: A network that there is not to be, as scikit-learn's VotingClassifier calls it.
-DROPPED: Literal["drop"] = "drop"
-#: What parts are not asked for: the blend says it.
-OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 
 
 def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 from sparsenet import storage
 from sparsenet.blend import BlendClassifier
 from sparsenet.blend import persistence as blends
+from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.cli.commands import best_epoch, count
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as points
@@ -42,11 +43,11 @@ def collect(path: Path) -> dict[str, Any]:
 def _of_parts(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """List what is not as by default in the parts of a blend, as scikit-learn calls it: network__hidden."""
     if metadata.get("dropped"):
-        yield "network", blends.DROPPED
+        yield "network", DROPPED
     for part in metadata.get("given", []):
-        usual = blends.PARTS[part]().get_params()
+        usual = PARTS[part]().get_params()
         for name, value in metadata[part]["parameters"].items():
-            if name not in blends.OF_THE_WHOLE and points.from_json(value) != usual[name]:
+            if name not in OF_THE_WHOLE and points.from_json(value) != usual[name]:
                 yield f"{part}__{name}", value
 
 

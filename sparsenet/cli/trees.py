@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sparsenet import metrics
 from sparsenet.blend import BlendClassifier
-from sparsenet.blend.persistence import DROPPED, OF_THE_WHOLE
+from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE
 from sparsenet.cli import commands, runs
 from sparsenet.cli.reporting import say
 from sparsenet.cli.sources import Source, labels_of

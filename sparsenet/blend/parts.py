@@ -1,0 +1,74 @@
+"""What a blend trains: copies of the parts that it was given, and a network only where there is time for one."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from sklearn.base import clone
+
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.settings import Settings
+from sparsenet.tree import TreeClassifier
+
+#: Parameters that are classifiers themselves.
+PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
+#: A network that there is not to be, as scikit-learn's VotingClassifier calls it.
+DROPPED: Literal["drop"] = "drop"
+#: What parts are not asked for: the blend says it.
+OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
+#: A network that has had less than this share of its passes is worth no more than none beside tree and neighbours,
+#: which take about as long as one of its passes (bench/README.md).
+WORTH_A_NETWORK = 1 / 3
+Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
+
+
+def is_dropped(part: Any) -> bool:
+    """Tell whether this is what is given in place of a network where there is to be none."""
+    return isinstance(part, str) and part == DROPPED
+
+
+def given(name: str, value: Any, kind: type[Part]) -> Part | None:
+    """Return the classifier that was given for a part, if one was."""
+    droppable = name == "network"
+    if value is None or (droppable and is_dropped(value)):
+        return None
+    if not isinstance(value, kind):
+        others = f"None, {DROPPED!r}" if droppable else "None"
+        raise ValueError(f"{name} must be {others} or an instance such as {kind.__name__}(), got {value!r}")
+    return value
+
+
+def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any], time_budget: float | None) -> Part:
+    """Return a classifier like the one that was given, or one by defaults, to be trained on scaled points."""
+    own = given(name, value, kind)
+    part: Part = kind() if own is None else clone(own)
+    usual = kind()
+    for parameter in OF_THE_WHOLE:
+        if (other := getattr(part, parameter)) != getattr(usual, parameter):
+            raise ValueError(f"{name} has {parameter}={other!r}, which is for the blend to say: set it there")
+    if time_budget is not None and getattr(part, "time_budget", None) is not None:
+        raise ValueError(f"time_budget is {time_budget:g}, and {name} has its own: set one of them")
+    part.set_params(normalize="none", **of_the_whole)
+    return part
+
+
+def enough(settings: Settings, n_points: int) -> float:
+    """Return after how many passes a network is worth something: those that are asked for may be without end."""
+    usual = replace(settings, epochs=None).n_epochs(n_points)
+    return WORTH_A_NETWORK * min(settings.n_epochs(n_points), usual)
+
+
+def in_time(
+    network: ExtremeClassifier, budget: float, spent: float, passes: float, *, told: bool
+) -> ExtremeClassifier | None:
+    """Give the network the time that is left, or none back where that is not so many times what was `spent`."""
+    left = max(budget - spent, 0.0)
+    if left >= passes * spent:
+        network.set_params(time_budget=max(left, spent))
+        return network
+    if told:
+        about = f"tree and neighbours took {spent:.1f} of {budget:g} s"
+        print(f"sparsenet: chose no network ({about}, which leaves too little for one)", file=sys.stderr)
+    return None
