@@ -404,7 +404,7 @@ class TestPredict:
 class TestErrors:
     def test_bad_data(self, folder: Path, model: Path, tmp_path: Path) -> None:
         bad = tmp_path / "bad.txt"
-        bad.write_text("1 3 2\n0 0:1 7:1\n")
+        bad.write_text(f"1 {N_FEATURES} {N_LABELS}\n0 0:1 {N_FEATURES}:1\n")
         text = fails("train", bad, "--model", tmp_path / "m")
         assert f"{bad}, line 2: " in text
         assert f"{bad}, line 2: " in fails("evaluate", model, bad)
@@ -421,7 +421,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("0 3 2\n", "holds no points"),
+            (f"0 {N_FEATURES} {N_LABELS}\n", "holds no points"),
             ("2 3 2\n 0:1\n 1:1\n", "no point has a label"),
             ("2 -3 2\n", "the header '2 -3 2' announces a negative count"),
             ("\n0 0:1\n0,1.5 0:1\n", "label 1.5 of point 2 (counted from 1) is a fraction"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
+from sparsenet.cli.reporting import say
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import table_format
 
@@ -23,7 +24,8 @@ class Source:
     """A file of points, and how to read it.
 
     svmlight features are taken as they are numbered: a file that counts from 1 has a feature 0 that never occurs, and
-    further files cannot be misread.
+    further files cannot be misread. `beside` says in words whose numbers of features and labels these are, where a file
+    is to go with a model or with other points.
     """
 
     path: Path
@@ -31,6 +33,7 @@ class Source:
     n_features: int | None = None
     n_labels: int | None = None
     batch_rows: int = 4096
+    beside: str | None = None
 
     def read(self) -> data.Dataset:
         """Read all of it, with a bar on stderr if that is a terminal."""
@@ -38,6 +41,8 @@ class Source:
         options: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
         if self.format != "xmc":
             options["zero_based"] = True
+        if self.format != "svmlight" and self.beside is not None:
+            options["on_header"] = self._compare
         with self._progress() as on_bytes:
             found = data.read(str(self.path), self.format, on_bytes=on_bytes, **options)
         assert isinstance(found, data.Dataset)
@@ -54,14 +59,17 @@ class Source:
         """Read it a batch at a time, for a model."""
         self._refuse_tables()
         named = has_named_labels(model)
+        n_labels = len(model.classes_) if with_labels and not named else None
+        known = replace(self, n_features=model.n_features_in_, n_labels=n_labels, beside="the model has")
         return data.iter_batches(
             str(self.path),
             batch_rows=self.batch_rows,
             format=self.format,
-            n_features=model.n_features_in_,
-            n_labels=len(model.classes_) if with_labels and not named else None,
+            n_features=known.n_features,
+            n_labels=known.n_labels,
             classes=model.classes_ if with_labels and named else None,
             with_labels=with_labels,
+            on_header=known._compare,
         )
 
     def peek(self) -> None:
@@ -71,6 +79,19 @@ class Source:
             return
         widths: dict[str, Any] = {"n_features": MAX_IDS, "with_labels": False}
         next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
+
+    def _compare(self, name: str, n_features: int, n_labels: int) -> None:
+        """Point out a header that announces less than there is: files of one set mostly announce the same.
+
+        It is no error: who writes a file of a few points may count what is in them.
+        """
+        for kind, announced, known in (
+            ("features", n_features, self.n_features),
+            ("labels", n_labels, self.n_labels),
+        ):
+            if known is not None and announced < known:
+                found = f"the header announces {announced} {kind}, {self.beside} {known}"
+                say(f"warning: {name}, line 1: {found}: is this the right file?")
 
     def _refuse_tables(self) -> None:
         if self.format == "auto" and table_format(str(self.path)):
@@ -101,7 +122,8 @@ def read_validation(source: Source, valid: Path | None, points: data.Dataset) ->
     if valid is None:
         return None
     n_labels = points.n_labels if points.classes is None else None
-    held = Source(valid, format=source.format, n_features=points.n_features, n_labels=n_labels).points()
+    widths: dict[str, Any] = {"n_features": points.n_features, "n_labels": n_labels}
+    held = Source(valid, format=source.format, **widths, beside="the points to train on have").points()
     return held.X, held.Y if points.classes is None else _named_labels(held)
 
 

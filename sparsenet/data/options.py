@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -15,6 +16,8 @@ from sparsenet.data.explain import MAX_IDS
 
 SparseFormat: TypeAlias = Literal["auto", "xmc", "svmlight"]
 ZeroBased: TypeAlias = bool | Literal["auto"]
+#: Told the name of an XMC file, and how many features and labels its header announces.
+OnHeader: TypeAlias = Callable[[str, int, int], object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,7 @@ class Options:
     with_labels: bool = True
     zero_based: ZeroBased = "auto"
     threads: int | None = None
+    on_header: OnHeader | None = None
 
     def __post_init__(self) -> None:
         if self.format not in ("auto", "xmc", "svmlight"):

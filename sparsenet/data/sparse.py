@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparsenet.data.blocks import Block, line_blocks
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
-from sparsenet.data.options import Options, Reader, SparseFormat, ZeroBased
+from sparsenet.data.options import OnHeader, Options, Reader, SparseFormat, ZeroBased
 from sparsenet.data.sources import OnBytes, PathOrStream, Source, open_source
 from sparsenet.data.svmlight import SvmlightReader
 from sparsenet.data.xmc import XmcReader, is_xmc
@@ -23,6 +23,7 @@ def read_xmc(
     n_labels: int | None = None,
     threads: int | None = None,
     on_bytes: OnBytes | None = None,
+    on_header: OnHeader | None = None,
 ) -> Dataset:
     r"""Read a file in the format of the Extreme Classification Repository.
 
@@ -40,6 +41,8 @@ def read_xmc(
         How many threads parse; by default one for each CPU. The result is the same.
     on_bytes : callable, optional
         Called with the number of bytes read, before decompression, after each read: for a progress bar.
+    on_header : callable, optional
+        Called with the name of the file and the numbers of features and labels that its header announces, first of all.
 
     Returns
     -------
@@ -58,7 +61,7 @@ def read_xmc(
     array([[1., 0., 1.],
            [0., 1., 0.]], dtype=float32)
     """
-    options = Options(format="xmc", n_features=n_features, n_labels=n_labels, threads=threads)
+    options = Options(format="xmc", n_features=n_features, n_labels=n_labels, threads=threads, on_header=on_header)
     return read_sparse(path, options, on_bytes)
 
 
@@ -138,6 +141,7 @@ def iter_batches(
     zero_based: bool = True,
     threads: int | None = None,
     on_bytes: OnBytes | None = None,
+    on_header: OnHeader | None = None,
 ) -> Iterator[Dataset]:
     r"""Read XMC or svmlight a batch at a time, in memory that does not grow with the file.
 
@@ -158,7 +162,7 @@ def iter_batches(
         Whether labels are wanted. If not, `Y` has no columns, and labels may be any that the format allows.
     zero_based : bool
         Whether svmlight features count from 0; see ``Dataset.zero_based`` of the file trained on.
-    threads, on_bytes
+    threads, on_bytes, on_header
         As for `read_xmc`.
 
     Yields
@@ -188,6 +192,7 @@ def iter_batches(
         with_labels=with_labels,
         zero_based=zero_based,
         threads=threads,
+        on_header=on_header,
     )
     return _iter_batches(path, batch_rows, options, on_bytes)
 

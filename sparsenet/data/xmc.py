@@ -45,6 +45,8 @@ class XmcReader:
         if min(self.n_points, n_features, n_labels) < 0:
             found = quoted(line.decode().strip())
             raise DataError(path, 1, f"the header {found} announces a negative count; correct it")
+        if options.on_header is not None:
+            options.on_header(path, n_features, n_labels)
         self.n_features = self._width("features", n_features, options.n_features)
         self.n_labels = self._width("labels", n_labels, options.n_labels if options.with_labels else MAX_IDS)
         self._rules = RowRules(path=path, end_feature=n_features, n_labels=n_labels, announced=self.n_points)
