@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.kernels import KernelWarning as KernelWarning
     from sparsenet.layers import Dense as Dense
     from sparsenet.layers import SparseInput as SparseInput
+    from sparsenet.loading import load as load
     from sparsenet.losses import BinaryCrossEntropy as BinaryCrossEntropy
     from sparsenet.losses import SampledSoftmax as SampledSoftmax
     from sparsenet.lsh import LSHConfig as LSHConfig
@@ -80,6 +81,7 @@ _HOMES = {
     "Validation": "training",
     "WideConfig": "wide",
     "WidePath": "wide",
+    "load": "loading",
     "read": "data",
 }
 

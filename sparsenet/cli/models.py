@@ -9,19 +9,14 @@ import numpy as np
 
 from sparsenet import storage
 from sparsenet.blend import BlendClassifier
-from sparsenet.blend import persistence as blends
 from sparsenet.estimators import ExtremeClassifier
+from sparsenet.loading import load
+from sparsenet.text import TextClassifier
 from sparsenet.text import persistence as texts
 from sparsenet.tree import TreeClassifier
 from sparsenet.tree import persistence as trees
 
 PointClassifier = ExtremeClassifier | TreeClassifier | BlendClassifier
-#: Kinds of models of points; what is none of them is left to the loader of the first.
-POINT_KINDS: dict[str | None, type[PointClassifier]] = {
-    "ExtremeClassifier": ExtremeClassifier,
-    trees.KIND: TreeClassifier,
-    blends.KIND: BlendClassifier,
-}
 
 
 def kind_of(path: Path) -> str | None:
@@ -47,7 +42,10 @@ def why_not_compressed(path: Path) -> str:
 
 def load_of_points(path: Path) -> PointClassifier:
     """Load a model of sparse points, or raise a ModelError."""
-    return POINT_KINDS.get(kind_of(path), ExtremeClassifier).load(path)
+    model = load(path)
+    if isinstance(model, TextClassifier):
+        raise storage.ModelError(f"{path}: this is a model of texts, not of sparse points")
+    return model
 
 
 def has_named_labels(model: PointClassifier) -> bool:

@@ -1,0 +1,58 @@
+"""`sparsenet.load`: a model of any kind, as what it is."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import X, Y, fast
+
+import sparsenet
+from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TextClassifier, TreeClassifier, storage
+from sparsenet.cli.models import load_of_points
+
+MAKE = {
+    ExtremeClassifier: lambda: fast(epochs=1).fit(X, Y),
+    TreeClassifier: lambda: TreeClassifier(random_state=0).fit(X, Y),
+    BlendClassifier: lambda: BlendClassifier(network="drop", random_state=0).fit(X, Y),
+    TextClassifier: lambda: TextClassifier(random_state=0).fit(["red", "round", "red"], ["colour", "form", "colour"]),
+}
+
+
+@pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
+def test_each_is_loaded_as_what_it_is(kind: type, tmp_path: Path) -> None:
+    model = MAKE[kind]()
+    points = ["red and round"] if kind is TextClassifier else X
+    for directory in (tmp_path / "model", str(tmp_path / "text")):
+        model.save(directory)
+        again = sparsenet.load(directory)
+        assert type(again) is kind
+        np.testing.assert_array_equal(again.predict_proba(points), model.predict_proba(points))
+
+
+def test_errors_are_those_of_the_classes(tmp_path: Path) -> None:
+    MAKE[TreeClassifier]().save(tmp_path / "model")
+    data = next((tmp_path / "model").glob("arrays-*"))
+    whole = data.read_bytes()
+    (tmp_path / "file").write_text("no directory")
+    for path in ("none", "file", "model"):
+        data.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(ModelError) as expected:
+            TreeClassifier.load(tmp_path / path)
+        with pytest.raises(ModelError) as found:
+            sparsenet.load(tmp_path / path)
+        assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("kind", [None, "Network", ["TreeClassifier"]])
+def test_what_is_no_classifier_is_refused(kind: object, tmp_path: Path) -> None:
+    storage.save(tmp_path / "model", {}, {} if kind is None else {"model": kind})
+    with pytest.raises(ModelError) as error:
+        sparsenet.load(tmp_path / "model")
+    said = f"a model of the kind {kind!r}, not ExtremeClassifier, TreeClassifier, BlendClassifier or TextClassifier"
+    assert str(error.value) == f"{tmp_path / 'model'}: this is {said}"
+
+
+def test_commands_for_points_leave_texts_alone(tmp_path: Path) -> None:
+    MAKE[TextClassifier]().save(tmp_path / "model")
+    with pytest.raises(ModelError, match="this is a model of texts, not of sparse points"):
+        load_of_points(tmp_path / "model")
