@@ -188,7 +188,8 @@ def evaluate(
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-            table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
+            columns |= {"header": header, "quotes": quotes, "model": model}
+            table = text_sources.texts_of(data, format, "--format", **columns)
             scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
         else:
             source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
@@ -228,7 +229,7 @@ def predict(
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             rules: dict[str, Any] = {"text": text, "header": header, "quotes": quotes, "batch_rows": batch_size}
-            table = text_sources.texts_of(data, input_format, "--input-format", **rules)
+            table = text_sources.texts_of(data, input_format, "--input-format", **rules, model=model)
             answers = texts.predict(model, table, k, format, threads=threads, threshold=threshold)
         else:
             source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
@@ -270,7 +271,8 @@ def compress(
         source = None
         if valid is not None:
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-            source = text_sources.texts_of(valid, format, "--format", **columns, header=header, quotes=quotes)
+            columns |= {"header": header, "quotes": quotes, "model": model}
+            source = text_sources.texts_of(valid, format, "--format", **columns)
         report = texts.compress(model, max_bytes, source, output or model, threads=threads)
         show(asdict(report), json, f"{report}\n{output or model}")
 

@@ -10,8 +10,9 @@ import numpy as np
 from sparsenet import storage
 from sparsenet.blend import BlendClassifier
 from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.persistence import nothing_believed
 from sparsenet.loading import load
-from sparsenet.text import TextClassifier
+from sparsenet.text import TextClassifier, columns
 from sparsenet.text import persistence as texts
 from sparsenet.tree import TreeClassifier
 from sparsenet.tree import persistence as trees
@@ -38,6 +39,12 @@ def why_not_compressed(path: Path) -> str:
     if kind_of(path) == trees.KIND:
         return f"{path} is no model of texts but a tree, whose weights have 8 bits as it is"
     return f"{path} is no model of texts: train --compact saves others in less room"
+
+
+def columns_of(path: Path) -> columns.Columns | None:
+    """Return the columns that a model of texts learnt from, if it knows some; a ModelError where it is none."""
+    with nothing_believed():
+        return columns.unpack(storage.metadata(path))
 
 
 def load_of_points(path: Path) -> PointClassifier:

@@ -34,10 +34,15 @@ Format = Annotated[
 ]
 TextColumn = Annotated[
     str | None,
-    _of_tables("--text", help="Column of the texts in a table: its name, or its position from 0.", show_default="text"),
+    _of_tables(
+        "--text",
+        help="Column of the texts in a table: its name, or its position from 0.",
+        show_default="that which a trained model knows, or text",
+    ),
 ]
 TargetColumn = Annotated[
-    str | None, _of_tables("--target", help="Column of the labels in a table, likewise.", show_default="label")
+    str | None,
+    _of_tables("--target", help="Column of the labels in a table, likewise.", show_default="likewise; label"),
 ]
 LabelDelimiter = Annotated[
     str | None,

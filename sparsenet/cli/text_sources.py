@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sparsenet import data
 from sparsenet.cli import checks
+from sparsenet.cli.models import columns_of
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
-from sparsenet.data.formats import table_format
+from sparsenet.data.formats import TableFormat, table_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import open_source
 from sparsenet.text import TextClassifier
+from sparsenet.text.columns import Columns, learnt_from, names_in
 from sparsenet.text.files import (
     FileRules,
     TextFile,
@@ -75,8 +77,23 @@ class TextSource:
     def fit(self, model: TextClassifier) -> TextClassifier:
         """Train a model: from a file piece by piece, from a pipe all at once, which a search reads more than once."""
         if str(self.path) == "-":
-            return model.fit(*self.labelled())
+            model.fit(*self.labelled()).columns_ = learnt_from(self.path, FileRules(**self._rules()))
+            return model
         return model.fit(self.path, **self._rules())
+
+    def as_learnt(self, known: Columns, given: Mapping[str, object]) -> TextSource:
+        """Return the file read by the columns that a model learnt from, where it has them and no others are `given`."""
+        table = self._table()
+        names = [] if self.header is False else names_in(self.path, cast(TableFormat | None, table), self.quotes)
+        names = [name for name in names if self._column(name) == name]  # what else a number is, is a position
+        found: dict[str, Any] = {
+            column: known[column]
+            for column in ("text", "target")
+            if given.get(column) is None and known[column] in names
+        }
+        if "target" in found and given.get("label_delimiter") is None:
+            found["label_delimiter"] = known["label_delimiter"]
+        return replace(self, **found)
 
     def batches(self) -> Iterator[list[str]]:
         """Yield texts alone, as they come, in memory that does not grow with the file."""
@@ -145,13 +162,21 @@ def texts_of(
     header: bool | None = None,
     quotes: bool | None = None,
     batch_rows: int = 4096,
+    model: Path | None = None,
 ) -> TextSource:
-    """Return the file that a command reads, by its options; `hint` is what it calls that of the format."""
-    columns = {"text": text, "target": target, "label-delimiter": label_delimiter}
+    """Return the file that a command reads, by its options; `hint` is what it calls that of the format.
+
+    A saved `model` knows the columns that it learnt from: they are those of the file, too, if it has such and the
+    options name no others.
+    """
+    columns_given = {"text": text, "target": target, "label_delimiter": label_delimiter}
+    columns = {name.replace("_", "-"): value for name, value in columns_given.items()}
     is_table = table_format(str(data)) is not None or is_parquet(data)
     found = checks.of_texts(format, hint, data, is_table=is_table, **columns, header=header, quotes=quotes)
     about: dict[str, Any] = {"label_delimiter": label_delimiter, "header": header, "quotes": quotes}
-    return TextSource(data, text or "text", target or "label", format=found, batch_rows=batch_rows, **about)
+    source = TextSource(data, text or "text", target or "label", format=found, batch_rows=batch_rows, **about)
+    known = None if model is None else columns_of(model)
+    return source if known is None else source.as_learnt(known, columns_given)
 
 
 def is_text_file(path: Path, format: str = "auto", *columns: str | bool | None) -> bool:

@@ -51,7 +51,7 @@ def table_rows(
     if table == "jsonl":
         for line in lines:
             if line.text.strip():
-                yield _Cells(_json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
+                yield _Cells(json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
         return
     if table == "csv" and quotes is None:
         quotes = True
@@ -109,7 +109,8 @@ def _other_delimiter(fields: list[str]) -> str:
     return ""
 
 
-def _json_object(text: str, path: str, number: int) -> dict[Column, Any]:
+def json_object(text: str, path: str, number: int) -> dict[Column, Any]:
+    """Return the object of a line; an error says what else it is."""
     array = f"; {JSON_LINES}" if text.lstrip().startswith("[") else ""
     try:
         found = json.loads(text)

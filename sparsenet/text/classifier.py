@@ -22,7 +22,7 @@ from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import listed
-from sparsenet.text import persistence
+from sparsenet.text import columns, persistence
 from sparsenet.text.compression import Compression, compress
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.explain import Explanation, explain
@@ -94,6 +94,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         How many training texts there were.
     multilabel_ : bool
         Whether a text may have several labels, or none.
+    columns_ : dict or None
+        What the columns of texts and labels were called, and their `label_delimiter`, where they were called by name:
+        the command line reads further files alike.
 
     Examples
     --------
@@ -179,10 +182,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             if y is not None:
                 raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
             choice("format", format, ("auto", *get_args(TableFormat), "lines"))
-            read = partial(iter_texts, X, FileRules(text=text, target=target, format=format, **about))
-            return self._adopt(*fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads))
+            rules = FileRules(text=text, target=target, format=format, **about)
+            read, known = partial(iter_texts, X, rules), columns.learnt_from(X, rules)
+            found = fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads)
+            return self._adopt(*found, known)
+        known = columns.named(text, target) if y is None else None
         X, y = labelled_columns(X, y, text, target, about | {"format": None if format == "auto" else format})
-        return self._adopt(*fit(Corpus.of_texts(check_texts(X), y, settings, threads), settings, seed, threads))
+        return self._adopt(*fit(Corpus.of_texts(check_texts(X), y, settings, threads), settings, seed, threads), known)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn from further texts, from where the model stands; labels and words may be new.
@@ -197,7 +203,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return self._adopt(*fit(corpus, settings, run_seed(self.random_state), self._threads()))
         seed = run_seed(self.random_state, call=self._fitted.calls + 1)
         grown = refit(self._fitted, texts, y, classes, settings, seed, self._threads())
-        return self._adopt(grown, self.validation_score_, [])
+        return self._adopt(grown, self.validation_score_, [], self.columns_)
 
     # --- answers ---
 
@@ -298,10 +304,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self)
         return self._fitted
 
-    def _adopt(self, fitted: Fitted, score: float | None, search: list[dict[str, Any]]) -> Self:
+    def _adopt(
+        self, fitted: Fitted, score: float | None, search: list[dict[str, Any]], known: columns.Columns | None = None
+    ) -> Self:
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, score, search
-        self.multilabel_ = not fitted.exclusive
+        self.multilabel_, self.columns_ = not fitted.exclusive, known
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

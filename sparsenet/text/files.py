@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, NamedTuple, get_args
@@ -206,14 +207,8 @@ def parted(line: str) -> tuple[str, list[str]]:
 
 
 def _iter_parquet(path: str, text: Column, target: Column | None, label_delimiter: str | None) -> Iterator[Batch]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
     row = 0
-    try:
-        file = parquet.ParquetFile(path)
+    with _opened_parquet(path) as file:
         wanted = _parquet_columns(path, file.schema_arrow.names, text, target)
         for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
             texts = _parquet_texts(path, batch.column(wanted[0]).to_pylist(), wanted[0], row)
@@ -221,6 +216,23 @@ def _iter_parquet(path: str, text: Column, target: Column | None, label_delimite
             labels = _parquet_labels(path, cells, wanted[-1], label_delimiter, row)
             row += len(texts)
             yield Batch(texts, labels, [None] * len(texts))
+
+
+def parquet_names(path: str) -> list[str]:
+    """Return what the columns of a Parquet file are called."""
+    with _opened_parquet(path) as file:
+        return list(file.schema_arrow.names)
+
+
+@contextmanager
+def _opened_parquet(path: str) -> Iterator[Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
+    try:
+        yield parquet.ParquetFile(path)
     except FileNotFoundError:
         raise
     except (pyarrow.ArrowException, OSError) as error:

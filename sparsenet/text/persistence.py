@@ -11,7 +11,7 @@ from sparsenet._validation import integer, optional, real
 from sparsenet.estimators.persistence import from_json, nothing_believed, pack_labels, to_json, unpack_target
 from sparsenet.estimators.targets import Target
 from sparsenet.storage import ModelError, size
-from sparsenet.text import packing
+from sparsenet.text import columns, packing
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.linear import LinearModel
@@ -49,6 +49,7 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         "calls": fitted.calls,
         "validation_score": model.validation_score_,
         "search": model.search_,
+        **({} if model.columns_ is None else {"columns": model.columns_}),
         **about,
     }
 
@@ -80,7 +81,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
     if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
         raise ModelError(f"search must be a list of what was tried, got {search!r}")
-    return model._adopt(Fitted(target, words, weights, counts, n_texts, calls), score, search)
+    fitted = Fitted(target, words, weights, counts, n_texts, calls)
+    return model._adopt(fitted, score, search, columns.unpack(metadata))
 
 
 def _check(target: Target, words: Vocabulary, weights: LinearModel | NetworkModel, arrays: Arrays) -> None:
