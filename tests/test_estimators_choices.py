@@ -5,7 +5,7 @@ import pytest
 from planted import X, Y, fast
 from scipy import sparse
 
-from sparsenet import ExtremeClassifier
+from sparsenet import ExtremeClassifier, LSHConfig
 from sparsenet.batches import Rows
 from sparsenet.estimators import building, choices
 from sparsenet.estimators.settings import Settings
@@ -40,6 +40,18 @@ def test_there_is_room_for_all(capsys):
 def test_what_is_given_is_not_chosen():
     given = {"hidden": 8, "wide_budget": 50, "n_negatives": 7, "precision": "float32", "normalize": "rows"}
     assert fast(**given, wide_learning_rate=0.1, epochs=1).fit(X, Y).choices_ == {}
+
+
+def test_it_says_how_labels_were_hashed_in_the_end(capsys, tmp_path):
+    parameters = {"sampler": "lsh", "n_negatives": 9, "epochs": 6, "hidden": 16}
+    model = fast(**parameters, verbose=1).fit(X, Y)
+    how, why = model.choices_["sampler"]
+    assert how.startswith(("lsh: simhash, ", "lsh: dwta, ", "lsh: minhash, "))
+    assert "what 50 tables found of the best five labels: simhash " in why
+    assert f"sparsenet: chose sampler={how} ({why})" in capsys.readouterr().err
+    model.save(tmp_path / "model")
+    assert ExtremeClassifier.load(tmp_path / "model").choices_["sampler"][0] == how
+    assert "sampler" not in fast(**parameters | {"sampler": LSHConfig()}).fit(X, Y).choices_
 
 
 def needs(hidden, wide_budget=1024):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sparsenet.lsh import LSHConfig
+from sparsenet.lsh import LSHConfig, best_index
+from sparsenet.lsh.choosing import FEWER_TABLES, MORE_TABLES, TABLES
 from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
 
 N_LABELS, WIDTH = 120, 16
@@ -22,8 +23,12 @@ def hashed() -> LSHSampler:
     return LSHSampler(LSHConfig(family="dwta", n_tables=20, n_bits=3), hashed=0.5, check_every=2)
 
 
-SAMPLERS = [RandomSampler, FrequencySampler, lambda: FrequencySampler(1.0), hashed, AllSampler]
-NAMES = ["random", "frequency", "proportional", "hashed", "all"]
+def choosing() -> LSHSampler:
+    return LSHSampler(check_every=2, seed=3)
+
+
+SAMPLERS = [RandomSampler, FrequencySampler, lambda: FrequencySampler(1.0), hashed, choosing, AllSampler]
+NAMES = ["random", "frequency", "proportional", "hashed", "choosing", "all"]
 
 
 @pytest.fixture(params=SAMPLERS, ids=NAMES)
@@ -129,6 +134,9 @@ def test_resumed_equals_uninterrupted(make):
     if isinstance(whole, LSHSampler):
         assert whole.n_rehashes >= 2
         assert resumed.n_rehashes == whole.n_rehashes
+        assert resumed.in_use == whole.in_use
+        assert resumed.found == whole.found
+        assert set(whole.found) == (set() if whole.config else {"simhash", "dwta", "minhash"})
 
 
 def test_hashed_labels_score_higher_than_random_ones():
@@ -168,6 +176,65 @@ def test_stale_codes_are_hashed_anew_once_recall_has_fallen():
     assert sampler.measure_recall(points(), -weight, bias, 40) == pytest.approx(
         fresh.measure_recall(points(), -weight, bias, 40), abs=0.1
     )
+
+
+def test_the_family_that_finds_the_most_is_taken_at_ever_rarer_rehashes(monkeypatch):
+    tried = []
+
+    def best(weight, bias, queries, recall, *, seed, threads):
+        tried.append(sampler.n_rehashes)
+        return best_index(weight, bias, queries, recall, seed=seed, threads=threads)
+
+    monkeypatch.setattr("sparsenet.samplers.hashed.best_index", best)
+    sampler = choosing()
+    sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+    assert sampler.in_use is None
+    run(sampler, np.random.default_rng(3), 0, 60)
+    assert sampler.n_rehashes > 4
+    assert tried == [1, 2, 4, 8, 16, 32][: len(tried)]
+    assert len(tried) >= 3
+    assert sampler.in_use.family in sampler.found
+    assert sampler.in_use.seed == 3
+
+
+def test_hidden_vectors_that_may_be_negative_are_left_to_simhash():
+    weight, bias = output_layer()
+    index, found = best_index(weight, bias, weight[:8], lambda index: 0.5, seed=0, threads=1)
+    assert (index.config.family, list(found)) == ("simhash", ["simhash"])
+
+
+@pytest.mark.parametrize(
+    ("shares", "more", "expected"),
+    [
+        ({"simhash": 0.4, "dwta": 0.5, "minhash": 0.3}, 0.56, ("dwta", MORE_TABLES)),
+        ({"simhash": 0.4, "dwta": 0.5, "minhash": 0.3}, 0.54, ("dwta", TABLES)),  # twice the tables do not pay
+        ({"simhash": 0.4, "dwta": 0.5, "minhash": 0.95}, 0.91, ("minhash", FEWER_TABLES)),
+        ({"simhash": 0.4, "dwta": 0.5, "minhash": 0.95}, 0.89, ("minhash", TABLES)),
+        ({"simhash": 0.5, "dwta": 0.5, "minhash": 0.5}, 0.5, ("simhash", TABLES)),  # the first of equals
+    ],
+)
+def test_there_are_as_many_tables_as_pay(shares, more, expected):
+    def recall(index):
+        return shares[index.config.family] if index.config.n_tables == TABLES else more
+
+    index, found = best_index(*output_layer(), points(), recall, seed=0, threads=1)
+    assert (index.config.family, index.config.n_tables) == expected
+    assert found == shares
+
+
+def test_choosing_takes_no_more_memory_than_announced(monkeypatch):
+    """At each moment: the best so far and the one that is tried."""
+    sizes, most = [], 0
+
+    def recall(index):
+        nonlocal most
+        index.query_each(points(), 5)  # which takes its counts
+        sizes.append(index.nbytes)
+        most = max(most, max(sizes[:-1], default=0) + sizes[-1])
+        return len(sizes) / 10
+
+    best_index(*output_layer(), points(), recall, seed=0, threads=1)
+    assert 0.8 * choosing().memory(N_LABELS, WIDTH) < most + N_LABELS <= choosing().memory(N_LABELS, WIDTH)
 
 
 def test_recall_of_a_sample_is_what_is_measured(sampler):

@@ -130,7 +130,7 @@ def _sampler(settings: Settings, n_labels: int, seed: int, threads: int) -> Samp
     if isinstance(choice, LSHConfig):
         return LSHSampler(choice, threads=threads)
     if choice == "lsh":
-        return LSHSampler(LSHConfig.for_size(n_labels, "dwta", seed=seed), threads=threads)
+        return LSHSampler(threads=threads, seed=seed)
     return FrequencySampler() if choice == "frequency" else RandomSampler()
 
 

@@ -16,10 +16,11 @@ import numpy as np
 from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.estimators.settings import BUDGETS, FEWEST_EPOCHS, WIDTHS, Settings
 from sparsenet.layers import Pass
+from sparsenet.lsh import TABLES
 from sparsenet.model import Network
 from sparsenet.optim import Adagrad
 from sparsenet.progress import is_wanted
-from sparsenet.samplers import AllSampler
+from sparsenet.samplers import AllSampler, LSHSampler
 from sparsenet.training import checkpoints
 
 #: By the name of a parameter, what it came to and why.
@@ -137,6 +138,18 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
     if wide is not None and isinstance(wide.config.optimizer, Adagrad):
         found["wide_learning_rate"] = (wide.config.optimizer.rate, "in proportion to the starting weights")
     return {name: choice for name, choice in found.items() if name in settings.auto and (wide or "wide" not in name)}
+
+
+def hashed(network: Network) -> Choices:
+    """Return how labels were hashed in the end, where that was found out in training."""
+    sampler = network.output.sampler
+    config = sampler.in_use if isinstance(sampler, LSHSampler) and sampler.found else None
+    if config is None:
+        return {}
+    assert isinstance(sampler, LSHSampler)
+    shares = ", ".join(f"{family} {100 * share:.0f} %" for family, share in sampler.found.items())
+    how = f"lsh: {config.family}, {config.n_tables} tables of {config.n_bits} bits"
+    return {"sampler": (how, f"what {TABLES} tables found of the best five labels: {shares}")}
 
 
 def _why(settings: Settings, name: str) -> str:

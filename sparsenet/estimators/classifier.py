@@ -58,7 +58,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     loss : {"bce", "softmax"} or Loss
         ``"bce"``: each label is a yes-or-no question. ``"softmax"``: labels compete, corrected for the sampling.
     sampler : {"random", "frequency", "lsh", "none"}, LSHConfig or Sampler
-        What chooses the negatives; ``"none"`` computes all labels at each step.
+        What chooses the negatives; ``"none"`` computes all labels at each step. ``"lsh"`` hashes labels by the family,
+        and into as many tables, as find the most of the best labels while it trains.
     n_negatives : int or "auto"
         Negatives asked for at each step. If there are no more labels than that, all are computed. ``"auto"``: 1,024 for
         more than 2,048 labels, 2,048 for more than 65,536.
@@ -120,7 +121,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     n_iter_ : int
         Epochs trained.
     choices_ : dict
-        What parameters that are ``"auto"`` came to, and why: ``{"hidden": (256, "there is memory ..."), ...}``.
+        What parameters that are ``"auto"`` came to, and why: ``{"hidden": (256, "there is memory ..."), ...}``; with
+        ``sampler="lsh"`` also how labels were hashed in the end.
     label_counts_ : ndarray of shape (n_labels,)
         How many of the training points had each label.
     n_points_ : int
@@ -264,7 +266,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 )
                 if resume:
                     trainer.resume()
-                return self._train(trainer, fitted, keep_state=False)
+                self._train(trainer, fitted, keep_state=False)
+            choices.tell({name: self.choices_[name] for name in self.choices_.keys() - made.keys()}, settings.verbose)
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Take one pass over X and y, from where the classifier stands, at a constant learning rate.

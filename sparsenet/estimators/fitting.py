@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 
 from sparsenet._validation import check_features
 from sparsenet.batches import Rows
+from sparsenet.estimators import choices
 from sparsenet.estimators.building import check_memory, memory_limit
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
@@ -59,10 +60,11 @@ class Fitted:
 
     def after(self, trainer: Trainer, keep_state: bool) -> Fitted:
         """Take note of a training; without its state, further training is the same before `save` and after `load`."""
+        made = {**self.choices, **choices.hashed(self.network)}
         if not keep_state:
             self.network.drop_state()
-        steps = trainer.steps if keep_state else 0
-        return replace(self, history=[*self.history, *trainer.history], steps=steps, calls=self.calls + 1)
+        steps, history = trainer.steps if keep_state else 0, [*self.history, *trainer.history]
+        return replace(self, history=history, steps=steps, calls=self.calls + 1, choices=made)
 
 
 @contextmanager

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.lsh import LSHConfig, LSHIndex
+from sparsenet.lsh import LSHConfig, LSHIndex, best_index, first_guess, most_memory
+from sparsenet.lsh.config import Family
 from sparsenet.samplers.base import F32, I32, I64, Samples, State, uniform
+
+FAMILIES = get_args(Family)
 
 
 class LSHSampler:
@@ -23,7 +27,8 @@ class LSHSampler:
     Parameters
     ----------
     config : LSHConfig, optional
-        Settings of the index; by default chosen from the number of labels.
+        Settings of the index. By default the family and the number of tables are those that find the most, tried on
+        the labels and points at hand when the index is hashed anew for the first, second, fourth, eighth ... time.
     hashed : float
         Share of the sample that comes from the index.
     n_queries : int
@@ -33,6 +38,15 @@ class LSHSampler:
         See above.
     threads : int
         Threads for the index.
+    seed : int
+        Of the hash functions, where there is no `config`.
+
+    Attributes
+    ----------
+    in_use : LSHConfig or None
+        How labels are hashed now.
+    found : dict
+        By the families that were tried, the recall of each; empty with a `config`.
 
     Examples
     --------
@@ -56,6 +70,7 @@ class LSHSampler:
         recall_target: float = 0.9,
         check_every: int = 8,
         threads: int = 1,
+        seed: int = 0,
     ) -> None:
         for name, value in (("hashed", hashed), ("recall_target", recall_target)):
             if not 0 <= value <= 1:
@@ -64,9 +79,10 @@ class LSHSampler:
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value!r}")
         self.config, self.hashed, self.n_queries = config, hashed, n_queries
-        self.recall_target, self.check_every, self.threads = recall_target, check_every, threads
+        self.recall_target, self.check_every, self.threads, self.seed = recall_target, check_every, threads, seed
         self.n_rehashes = 0
         self.recall = float("nan")
+        self.found: dict[str, float] = {}
         self._index: LSHIndex | None = None
         self._queries: F32 | None = None
         self._latest = np.empty(0, np.int32)
@@ -74,7 +90,7 @@ class LSHSampler:
     def prepare(self, n_labels: int, label_counts: I64) -> None:
         """See `Sampler`."""
         self.n_labels = n_labels
-        self._index = None
+        self._index, self.found = None, {}
         self._stale = np.zeros(n_labels, bool)
         self._fresh_recall = float("nan")
         self._interval = self._countdown = self.check_every
@@ -122,7 +138,7 @@ class LSHSampler:
 
     def __repr__(self) -> str:
         """Name the sampler and its settings, but not the threads, which change nothing."""
-        names = ("config", "hashed", "n_queries", "recall_target", "check_every")
+        names = ("config", "hashed", "n_queries", "recall_target", "check_every", "seed")
         return f"LSHSampler({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def expected(self, ids: I32, n_negatives: int) -> F32:
@@ -139,7 +155,7 @@ class LSHSampler:
     def update(self, weight: F32, bias: F32, changed_rows: I32 | I64) -> None:
         """See `Sampler`; hashes anew when the rule above says so, and everything at the first call."""
         if self._index is None:
-            self._index = self._make_index(weight.shape[1])
+            self._index = LSHIndex(self._first_config(), *weight.shape, self.threads)
             self._index.rebuild(weight, bias)
             self._remember_fresh(weight, bias)
             return
@@ -149,9 +165,12 @@ class LSHSampler:
             return
         self.recall = self._measure(weight, bias)
         if self.recall < self.recall_target * self._fresh_recall or np.isnan(self._fresh_recall):
-            self._index.update(weight, bias, np.flatnonzero(self._stale))
-            self._stale[:] = False
             self.n_rehashes += 1
+            if self.config is None and self.n_rehashes.bit_count() == 1:  # ever more rarely: trying takes five re-hashes
+                self._choose(weight, bias, self._queries)
+            else:
+                self._index.update(weight, bias, np.flatnonzero(self._stale))
+            self._stale[:] = False
             self._interval = max(self._interval // 2, self.check_every)
             self._remember_fresh(weight, bias)
         else:
@@ -171,8 +190,8 @@ class LSHSampler:
 
     def memory(self, n_labels: int, width: int) -> int:
         """See `Sampler`."""
-        config = self.config or LSHConfig.for_size(n_labels, "dwta")
-        return config.memory(n_labels, width, self.threads) + n_labels
+        tried = most_memory(n_labels, width, self.threads)
+        return n_labels + (self.config.memory(n_labels, width, self.threads) if self.config else tried)
 
     def state(self) -> State:
         """See `Sampler`."""
@@ -183,6 +202,10 @@ class LSHSampler:
         }
         if self._index is None:
             return own
+        if self.config is None:
+            shares = [self.found.get(family, np.nan) for family in FAMILIES]
+            now = self._index.config
+            own |= {"chosen": np.array([FAMILIES.index(now.family), now.n_tables]), "found": np.array(shares)}
         return {**own, **{f"index.{name}": array for name, array in self._index.state().items()}}
 
     def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
@@ -192,14 +215,34 @@ class LSHSampler:
         self._interval, self._countdown, self.n_rehashes = np.asarray(state["counters"], np.int64).tolist()
         prefix = "index."
         saved = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-        self._index = None
-        if saved:
-            self._index = self._make_index(saved["center"].size - 1)
-            self._index.restore(saved)
+        self._index, self.found = None, {}
+        if not saved:
+            return
+        config = self._first_config()
+        if self.config is None:
+            family, n_tables = np.asarray(state["chosen"], np.int64).tolist()
+            config = LSHConfig.for_size(self.n_labels, FAMILIES[family], n_tables=n_tables, seed=self.seed)
+            shares = zip(FAMILIES, np.asarray(state["found"], np.float64).tolist(), strict=True)
+            self.found = {name: share for name, share in shares if not np.isnan(share)}
+        self._index = LSHIndex(config, self.n_labels, saved["center"].size - 1, self.threads)
+        self._index.restore(saved)
 
-    def _make_index(self, width: int) -> LSHIndex:
-        config = self.config or LSHConfig.for_size(self.n_labels, "dwta")
-        return LSHIndex(config, self.n_labels, width, self.threads)
+    @property
+    def in_use(self) -> LSHConfig | None:
+        """How labels are hashed now, if there is an index."""
+        return None if self._index is None else self._index.config
+
+    def _first_config(self) -> LSHConfig:
+        return self.config or first_guess(self.n_labels, self.seed)
+
+    def _choose(self, weight: F32, bias: F32, queries: F32) -> None:
+        """Hash all labels by the family that now finds the most."""
+        self._index = None  # room for those that are tried
+
+        def recall(index: LSHIndex) -> float:
+            return self._recall_of(index, queries, weight, bias)
+
+        self._index, self.found = best_index(weight, bias, queries, recall, seed=self.seed, threads=self.threads)
 
     def _remember_fresh(self, weight: F32, bias: F32) -> None:
         if self._queries is not None:
@@ -208,5 +251,8 @@ class LSHSampler:
     def _measure(self, weight: F32, bias: F32) -> float:
         assert self._index is not None
         assert self._queries is not None
-        queries = np.ascontiguousarray(self._queries[:16])
-        return self._index.recall(queries, weight, bias, k=5, limit=max(self.n_labels // 100, 5))
+        return self._recall_of(self._index, self._queries, weight, bias)
+
+    def _recall_of(self, index: LSHIndex, queries: F32, weight: F32, bias: F32) -> float:
+        few = np.ascontiguousarray(queries[:16])
+        return index.recall(few, weight, bias, k=5, limit=max(self.n_labels // 100, 5))
