@@ -166,7 +166,7 @@ class LSHSampler:
         self.recall = self._measure(weight, bias)
         if self.recall < self.recall_target * self._fresh_recall or np.isnan(self._fresh_recall):
             self.n_rehashes += 1
-            if self.config is None and self.n_rehashes.bit_count() == 1:  # ever more rarely: trying takes five re-hashes
+            if self.config is None and self.n_rehashes.bit_count() == 1:  # rarely: a choice costs five re-hashes
                 self._choose(weight, bias, self._queries)
             else:
                 self._index.update(weight, bias, np.flatnonzero(self._stale))
