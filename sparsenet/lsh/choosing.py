@@ -38,7 +38,7 @@ def best_index(
 
     def made(family: Family, n_tables: int) -> tuple[float, LSHIndex]:
         config = LSHConfig.for_size(len(weight), family, n_tables=n_tables, seed=seed)
-        index = LSHIndex(config, *weight.shape, threads)
+        index = LSHIndex(config, len(weight), weight.shape[1], threads)
         index.rebuild(weight, bias)
         return recall(index), index
 

@@ -155,7 +155,7 @@ class LSHSampler:
     def update(self, weight: F32, bias: F32, changed_rows: I32 | I64) -> None:
         """See `Sampler`; hashes anew when the rule above says so, and everything at the first call."""
         if self._index is None:
-            self._index = LSHIndex(self._first_config(), *weight.shape, self.threads)
+            self._index = LSHIndex(self._first_config(), len(weight), weight.shape[1], self.threads)
             self._index.rebuild(weight, bias)
             self._remember_fresh(weight, bias)
             return
