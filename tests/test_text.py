@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
 
-from sparsenet import ModelError, TextClassifier
+from sparsenet import ModelError, TextClassifier, kernels
 from sparsenet.text import linear, persistence
+from sparsenet.text.featuriser import FeatureRules, extract
+from sparsenet.text.linear import LinearModel
 
 TOPICS = {
     "sport": ["match", "goal", "team", "score", "player", "league", "win", "coach", "referee", "stadium"],
@@ -155,8 +158,31 @@ def test_many_labels_keep_the_weights_that_matter(monkeypatch, tmp_path):
     model.save(tmp_path / "model")
     copy = TextClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(copy.predict_proba(test), model.predict_proba(test))
-    with pytest.raises(ValueError, match="cannot learn on"):
-        model.partial_fit(test, truth)
+
+
+def test_a_model_that_keeps_only_what_matters_learns_on(monkeypatch, tmp_path):
+    monkeypatch.setattr(linear, "MOST_DENSE", 50)
+    monkeypatch.setattr(linear, "ROWS_AT_A_TIME", 7)
+    texts, labels = planted(300, topics=2)
+    model = TextClassifier(random_state=0).fit(texts, labels)
+    for seed in (7, 9):
+        model.partial_fit(*planted(300, seed=seed))
+        assert model._fitted.model.indptr is not None
+    assert model.classes_.tolist() == ["food", "money", "sport"]
+    test, truth = planted(200, seed=8)
+    assert model.score(test, truth) > 0.9
+    whole = LinearModel.rounded(model._fitted.weight).scores(model._fitted.vocabulary.points(counted(test), 1), 1)
+    np.testing.assert_allclose(model.decision_function(test), whole, atol=0.1)
+    model.save(tmp_path / "model")
+    copy = TextClassifier.load(tmp_path / "model").partial_fit(["a yacht", "my yacht"], ["boat", "boat"])
+    assert copy.predict(["the yacht"]).tolist() == ["boat"]
+    assert copy.score(test, truth) > 0.9
+    with pytest.raises(MemoryError, match=r"to learn on, a model of 4 labels .* needs .* kB, and there are 1.0 kB"):
+        copy.set_params(memory_limit="1kB").partial_fit(["a yacht"], ["boat"])
+
+
+def counted(texts):
+    return extract(*kernels.join_texts(texts), FeatureRules(), 1)
 
 
 # --- learning on ---
@@ -204,6 +230,20 @@ def test_rare_labels_count_for_more_if_asked():
     scores = [-model.decision_function(food).mean() for model in (plain, balanced, by_hand)]  # positive for sport
     assert scores[1] > scores[0] + 0.01
     assert scores[2] > scores[0] + 0.01
+
+
+def test_what_a_rare_label_has_by_chance_does_not_drown_what_tells_it():
+    """One text in a hundred has the label; a word tells it in most of these, all else is noise."""
+    rng = np.random.default_rng(0)
+    rare = rng.random(12000) < 0.01
+    told = np.where(rare, rng.random(12000) < 0.8, rng.random(12000) < 0.005)
+    noise = rng.integers(300, size=(12000, 10))
+    texts = [" ".join([*(f"w{i}" for i in row), *["clue"] * int(clue)]) for row, clue in zip(noise, told, strict=True)]
+    model = TextClassifier(random_state=0, class_weight="balanced").fit(texts[:8000], rare[:8000].astype(int))
+    truth, scores, found = rare[8000:], model.decision_function(texts[8000:]), model.predict(texts[8000:])
+    assert roc_auc_score(truth, scores) > 0.85
+    assert found[truth].mean() > 0.6
+    assert found[~truth].mean() < 0.02
 
 
 def test_a_time_budget_buys_a_search():

@@ -46,6 +46,18 @@ def test_planted_labels_are_learnt(model):
     assert model.n_texts_ == 2500
 
 
+def test_passes_that_make_it_no_better_end_training(monkeypatch):
+    texts, labels = planted(2500)
+    wrong = np.random.default_rng(0).permutation(labels).tolist()  # nothing can be learnt but by heart
+    monkeypatch.setattr("sparsenet.text.network.PATIENCE", 1)
+    network = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, wrong)._fitted.model.network
+    found = [epoch["P@1"] for epoch in network.history_]
+    whole = network.choices_["epochs"][0]
+    assert len(found) == found.index(max(found)) + 2 < whole
+    unmeasured = TextClassifier(method="network", random_state=0, n_jobs=1, validation_fraction=0).fit(texts, wrong)
+    assert unmeasured._fitted.model.network.n_iter_ == whole
+
+
 def test_many_labels_take_this_road_by_themselves(monkeypatch):
     texts, labels = planted(600)
     assert not isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)

@@ -90,9 +90,10 @@ def fit_network(
         "memory_limit": settings.memory_limit,
         "verbose": settings.verbose,
     }
-    model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
-    if held is not None:
-        others, truth = part(held[1])
+    measured_on = None if held is None else part(held[1])
+    model = NetworkModel.train(*kept, problem.seed, threads, validation=measured_on, **parameters)
+    if measured_on is not None:
+        others, truth = measured_on
         model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
         score = float(is_hit(model.best(others, 1, threads)[0][:, 0], truth).mean())
     return Fitted(target, vocabulary, model, counts, len(labels)), score, []
@@ -122,6 +123,8 @@ def refit(
         _check_unweighed(settings)
         network = fitted.model.learn_on(vocabulary.points(rows, threads), labels, (features, where), threads)
         return Fitted(new, vocabulary, network, *about)
+    if len(vocabulary) * len(new.classes) > linear.MOST_DENSE:
+        linear.check_learning_on(len(vocabulary), len(new.classes), settings.memory_limit)
     before = fitted.model.weights() if fitted.weight is None else fitted.weight
     exclusive = new.kind == "single"
     if exclusive and before.shape[1] == 1 and len(new.classes) > 2:
@@ -140,7 +143,7 @@ def refit(
     points = vocabulary.points(rows, threads)
     stiffness = (fitted.n_texts + len(labels)) / max(len(labels), 1)
     weight = linear.train_on(points, columns, rules, seed, threads, start, stiffness, costs)
-    model = LinearModel.rounded(weight).calibrated(fitted.model.steepness, fitted.model.shift)
+    model = LinearModel.kept(weight).calibrated(fitted.model.steepness, fitted.model.shift)
     return Fitted(new, vocabulary, model, *about, weight)
 
 

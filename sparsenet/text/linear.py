@@ -24,6 +24,10 @@ Arrays = dict[str, NDArray[Any]]
 #: have length 1, so what is left out moves a score by little.
 MOST_DENSE = 1 << 26
 SMALLEST = 0.05
+#: That training takes a weight which learns on: before and after, with its neighbours in blocks, and copies of these.
+BYTES_TO_LEARN_ON = 24
+#: Rows of weights that are looked through at a time.
+ROWS_AT_A_TIME = 4096
 #: Features of points times labels that a call of the kernel takes on at least, some tenths of a second, and blocks for
 #: each thread: between two calls progress is told, and Ctrl-C heard.
 LEAST_WORK = 1 << 28
@@ -177,6 +181,14 @@ class LinearModel:
         return cls(matrix, factors, weight[-1].copy())
 
     @classmethod
+    def kept(cls, weight: F32) -> LinearModel:
+        """Round weights with biases in the last row to 8 bits: all of them, or of very many those that matter."""
+        if weight.size <= MOST_DENSE:
+            return cls.rounded(weight)
+        rows = (_mattering(weight[i : i + ROWS_AT_A_TIME]) for i in range(0, len(weight) - 1, ROWS_AT_A_TIME))
+        return cls.of_sparse(sparse.vstack(list(rows), format="csr")[: len(weight) - 1], weight[-1].copy())
+
+    @classmethod
     def of_sparse(cls, weight: Any, bias: F32) -> LinearModel:
         """Round the entries of a CSR matrix (n_features, n_columns) to 8 bits."""
         d = weight.shape[0]
@@ -189,12 +201,15 @@ class LinearModel:
         return cls(matrix, factors, bias, indptr=indptr, columns=columns)
 
     def weights(self) -> F32:
-        """Return the weights as they were before they were rounded, nearly, with the biases in the last row."""
+        """Return the weights as they were before they were rounded, nearly, with the biases in the last row.
+
+        Those that were too small to be kept are 0.
+        """
         if self.indptr is not None:
-            raise ValueError(
-                f"a model of {len(self.bias)} labels and {len(self.factors)} features keeps only the weights that "
-                "matter, and cannot learn on: fit it anew with all texts"
-            )
+            shape = (len(self.factors), len(self.bias))
+            data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
+            kept: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=shape)
+            return np.concatenate([kept.toarray(), self.bias[None]]).astype(np.float32)
         return np.concatenate([self.matrix * self.factors[:, None], self.bias[None]]).astype(np.float32)
 
     def column(self, number: int) -> NDArray[np.float64]:
@@ -251,10 +266,24 @@ def train_model(
         own = costs[group.start : group.stop] if costs is not None else None
         weight = train(points, labels, rules, seed, threads, costs=own, group=group, told=told)
         biases.append(weight[-1].copy())
-        weight = weight[:-1]
-        weight[np.abs(weight) < SMALLEST] = 0
-        kept.append(sparse.csr_array(weight))
+        kept.append(_mattering(weight[:-1]))
     return LinearModel.of_sparse(sparse.hstack(kept, format="csr"), np.concatenate(biases))
+
+
+def _mattering(weight: F32) -> Any:
+    """Return the weights that are not too small to be kept, as a CSR matrix."""
+    return sparse.csr_array(np.where(np.abs(weight) < SMALLEST, np.float32(0), weight))
+
+
+def check_learning_on(n_features: int, n_labels: int, memory_limit: int | None) -> None:
+    """Raise MemoryError where all weights of a model, which learning on needs, do not fit into memory."""
+    needed = BYTES_TO_LEARN_ON * (n_features + 1) * n_labels
+    limit = available_memory() if memory_limit is None else memory_limit
+    if needed > limit:
+        raise MemoryError(
+            f"to learn on, a model of {n_labels:,} labels and {n_features:,} features needs {in_words(needed)}, and there "
+            f"are {in_words(limit)}: fit it anew with all texts, or with method='network'"
+        )
 
 
 def _threads_that_fit(n: int, d: int, width: int, threads: int, memory_limit: int | None) -> int:
