@@ -99,13 +99,24 @@ def test_a_pipe_is_looked_into_and_read_from_its_beginning(model, tmp_path):
         arguments = [str(model) if word == "MODEL" else word for word in arguments]
         done = subprocess.run(arguments, input=content, capture_output=True, text=True, timeout=300 * PATIENCE)
         assert done.returncode == 0, done.stderr
+        said.append(done.stderr)
         return done.stdout
+
+    said: list[str] = []
 
     content = write(tmp_path / "test.csv").read_text()
     found = answers("predict MODEL --input-format csv", content).splitlines()
     assert [answer.split(":")[0] for answer in found] == LABELS
     assert '"accuracy": 1.0' in answers("evaluate MODEL - --format csv --json", content)
+    assert said == ["", ""]
     assert len(answers("predict MODEL", content).splitlines()) == len(TEXTS) + 1, "lines have no columns"
+    assert "warning: line 1 of the texts" in said[-1]
+    assert "if this is a table, say so by --input-format csv" in said[-1]
+    answers("predict MODEL", '{"topic": "a", "review": "b"}\n')
+    assert "--input-format" in said[-1]
+    for innocent in ("review\n", "a review, of sorts\n", "{review}\n"):
+        answers("predict MODEL", innocent)
+        assert said[-1] == ""
 
 
 def test_several_labels_are_separated_as_they_were(tmp_path):

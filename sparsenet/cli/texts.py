@@ -15,8 +15,9 @@ from sparsenet import kernels, metrics, storage
 from sparsenet.cli import commands, runs
 from sparsenet.cli.reporting import say
 from sparsenet.cli.text_sources import TextSource, validation
+from sparsenet.data.errors import quoted
 from sparsenet.estimators.building import in_words
-from sparsenet.text import TextClassifier
+from sparsenet.text import TextClassifier, columns
 from sparsenet.text.compression import Compression
 from sparsenet.text.files import TextFile
 
@@ -137,7 +138,12 @@ def predict(
     """Yield the lines of a batch of texts after the other, without labels less probable than a threshold."""
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
     line = commands.as_jsonl if format == "jsonl" else commands.as_tsv
-    for texts in source.batches():
+    for number, texts in enumerate(source.batches()):
+        if number == 0 and texts and model.columns_ is not None and columns.is_row_of(texts[0], model.columns_):
+            say(
+                f"warning: line 1 of the texts, {quoted(texts[0])}, names the column that the model learnt from: if "
+                "this is a table, say so by --input-format csv, tsv or jsonl"
+            )
         names, probabilities = model.topk(texts, k)
         counts = (probabilities >= threshold).sum(axis=1)  # best first, so these are the first ones
         rows = zip(names.tolist(), probabilities.tolist(), counts.tolist(), strict=True)

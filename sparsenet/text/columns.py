@@ -44,6 +44,12 @@ def unpack(metadata: Mapping[str, Any]) -> Columns | None:
     return columns
 
 
+def is_row_of(line: str, known: Columns) -> bool:
+    """Tell whether a line that was taken for a text is the header, or the first object, of a table with a column."""
+    fields = {field.strip().strip('"') for separator in ",\t" for field in line.split(separator)}
+    return known["text"] in fields - {line} or (line.startswith("{") and f'"{known["text"]}"' in line)
+
+
 def names_in(path: str | os.PathLike[str], table: TableFormat | None, quotes: bool | None) -> list[str]:
     """Return what the columns of a file are called, which is read on from its beginning afterwards.
 

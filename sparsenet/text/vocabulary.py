@@ -88,8 +88,8 @@ class Vocabulary:
 
     A label that is rarer than labels are on average lends less of its texts to that, as if nearly one of them were not
     there. Where 2 % of the reviews of imdb are good, pairs of words that one of these has by chance otherwise count for
-    as much as what makes reviews good: the area under the curve was 0.86, with this 0.89. It costs trec6, of whose labels
-    one has 1.6 % of the texts, 0.15 points, and sets of equally frequent labels nothing.
+    as much as what makes reviews good: the area under the curve was 0.86, with this 0.89. It costs trec6, of whose
+    labels one has 1.6 % of the texts, 0.15 points, and sets of equally frequent labels nothing.
     """
 
     rules: FeatureRules
