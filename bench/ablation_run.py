@@ -85,7 +85,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
     model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
     budget = Budget(job["seconds"], job["clock"], job["threads"])
-    settings = Settings.of(model.get_params(deep=False))
+    settings = Settings.of(model.get_params(deep=False)).for_points(X.shape[0])
     scaling = Scaling.learn(X, settings.normalize)
     points = scaling.apply(X), Rows.of(Y)
     network, settings = build(settings, *points, seed=job["seed"], threads=job["threads"], keep_best=False)

@@ -44,7 +44,9 @@ def training(data: Any, **settings: Any) -> tuple[float, ExtremeClassifier]:
     with suppress(TimeIsUp):
         model.fit(data.X, data.Y, callbacks=[clock])
     steps = np.diff(clock.cpu)[WARM_UP:]
-    return model.get_params()["batch_size"] / float(np.quantile(steps, 0.25)), model
+    given = model.get_params()["batch_size"]
+    size = model.choices_["batch_size"][0] if given == "auto" else given
+    return size / float(np.quantile(steps, 0.25)), model
 
 
 def main() -> None:

@@ -7,8 +7,9 @@ from scipy import sparse
 
 from sparsenet import ExtremeClassifier, LSHConfig
 from sparsenet.batches import Rows
-from sparsenet.estimators import building, choices
+from sparsenet.estimators import building, choices, settings
 from sparsenet.estimators.settings import Settings
+from sparsenet.optim import SGD
 from sparsenet.samplers import RandomSampler
 
 
@@ -39,7 +40,32 @@ def test_there_is_room_for_all(capsys):
 
 def test_what_is_given_is_not_chosen():
     given = {"hidden": 8, "wide_budget": 50, "n_negatives": 7, "precision": "float32", "normalize": "rows"}
-    assert fast(**given, wide_learning_rate=0.1, epochs=1).fit(X, Y).choices_ == {}
+    assert fast(**given, learning_rate=1e-3, wide_learning_rate=0.1, epochs=1).fit(X, Y).choices_ == {}
+
+
+@pytest.mark.parametrize(
+    ("n_points", "batch", "rate"),
+    [(1, 256, 4e-3), (65535, 256, 4e-3), (65536, 512, 4e-3 * 2**0.5), (131072, 1024, 8e-3), (10**7, 1024, 8e-3)],
+)
+def test_batches_grow_with_the_data_and_the_rate_with_batches(n_points, batch, rate):
+    found = Settings.of(ExtremeClassifier().get_params()).for_points(n_points)
+    assert (found.batch_size, found.optimizer.rate) == (batch, pytest.approx(rate))
+    given = Settings.of(ExtremeClassifier(batch_size=4096, optimizer="sgd", weight_decay=0.1).get_params())
+    assert given.for_points(n_points).batch_size == 4096
+    assert given.for_points(n_points).optimizer == SGD(rate=16e-3, decay=0.1)
+    given = Settings.of(ExtremeClassifier(learning_rate=1e-3).get_params()).for_points(n_points)
+    assert (given.batch_size, given.optimizer.rate) == (batch, 1e-3)
+
+
+def test_many_points_come_in_larger_batches(monkeypatch):
+    monkeypatch.setattr(settings, "STEPS_OF_A_PASS", 1)
+    monkeypatch.setattr(settings, "BATCHES", (10, 20, 1000))
+    model = fast(batch_size="auto", epochs=1).fit(X, Y)
+    assert model.choices_["batch_size"] == (20, f"a pass over {len(Y)} points has {-(-len(Y) // 20)} steps")
+    assert model.choices_["learning_rate"] == (pytest.approx(4e-3 * 2**0.5), "for batches of 20")
+    own = fast(batch_size="auto", optimizer=SGD(rate=0.125), epochs=1).fit(X, Y)
+    assert "learning_rate" not in own.choices_
+    assert own.network_.output.weight.optimizer.rate == 0.125
 
 
 def test_it_says_how_labels_were_hashed_in_the_end(capsys, tmp_path):

@@ -122,13 +122,13 @@ Hidden = Annotated[
         min=0, max=1 << 16, help="Units of the hidden layer; 0: wide path alone.", show_default="256, or what fits"
     ),
 ]
-BatchSize = Annotated[int | None, _of_networks(min=1, max=1 << 20, help="Points a step.", show_default="256")]
+BatchSize = Annotated[int | None, _of_networks(min=1, max=1 << 20, help="Points a step.", show_default="256 to 1024")]
 LearningRate = Annotated[
     float | None,
     _of_networks(
         callback=checks.rate,
         help="Rate of the deep path's optimizer: above 0, at most 1000.",
-        show_default="0.004",
+        show_default="0.004 to 0.008",
     ),
 ]
 Negatives = Annotated[

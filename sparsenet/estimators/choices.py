@@ -18,7 +18,7 @@ from sparsenet.estimators.settings import BUDGETS, FEWEST_EPOCHS, WIDTHS, Settin
 from sparsenet.layers import Pass
 from sparsenet.lsh import TABLES
 from sparsenet.model import Network
-from sparsenet.optim import Adagrad
+from sparsenet.optim import SGD, Adagrad, Adam
 from sparsenet.progress import is_wanted
 from sparsenet.samplers import AllSampler, LSHSampler
 from sparsenet.training import checkpoints
@@ -129,12 +129,17 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
     negatives = (output.n_labels, "all labels") if every else (output.n_negatives, f"of {output.n_labels:,} labels")
     size = {"hidden": sum(settings.hidden), "wide_budget": settings.wide_budget}
     found: Choices = {name: (value, _why(settings, name)) for name, value in size.items()}
+    steps = -(-n_points // settings.batch_size)
     found |= {
         "n_negatives": negatives,
+        "batch_size": (settings.batch_size, f"a pass over {n_points:,} points has {steps:,} steps"),
         "precision": ("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
         "epochs": (settings.n_epochs(n_points), f"for {n_points:,} points in batches of {settings.batch_size:,}"),
         "normalize": (scaling, "as the values of X suggest"),
     }
+    optimizer = settings.optimizer
+    if isinstance(optimizer, Adam | Adagrad | SGD):
+        found["learning_rate"] = (optimizer.rate, f"for batches of {settings.batch_size:,}")
     if wide is not None and isinstance(wide.config.optimizer, Adagrad):
         found["wide_learning_rate"] = (wide.config.optimizer.rate, "in proportion to the starting weights")
     return {name: choice for name, choice in found.items() if name in settings.auto and (wide or "wide" not in name)}

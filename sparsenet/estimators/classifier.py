@@ -69,11 +69,13 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         Give each point of a batch active labels of its own, for comparison; needs ``wide=False``.
     epochs : int or "auto"
         Passes over the data. ``"auto"``: 8; fewer, down to 5, on large data; on small data as many as give 400 steps.
-    batch_size : int
-        Points of a step.
+    batch_size : int or "auto"
+        Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
         Of the deep weights.
-    learning_rate, weight_decay : float
+    learning_rate : float or "auto"
+        Of the deep weights. ``"auto"``: 0.004 for batches up to 256, and in proportion to their root beyond.
+    weight_decay : float
         Of the deep weights.
     wide_learning_rate : float or "auto"
         Of the wide weights, which Adagrad moves; ``"auto"``: in proportion to the weights that they start from.
@@ -155,9 +157,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         precision: str = "auto",
         per_sample: bool = False,
         epochs: int | str = "auto",
-        batch_size: int = 256,
+        batch_size: int | str = "auto",
         optimizer: str | Optimizer = "adam",
-        learning_rate: float = 4e-3,
+        learning_rate: float | str = "auto",
         weight_decay: float = 0.0,
         wide_learning_rate: float | str = "auto",
         wide_weight_decay: float = 1e-5,
@@ -242,6 +244,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             points = check_points(scaling.apply(X), labels, some_label=True)
             given = given_validation(self, validation, scaling, target)
             points, measured = held_out(settings, points, given, seed)
+            settings = settings.for_points(len(points[0]))
             if resume and checkpoint is not None:
                 settings = choices.as_before(settings, checkpoint)
             network, settings = build(

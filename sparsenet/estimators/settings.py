@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparsenet import kernels
@@ -31,6 +32,12 @@ LEAST_STEPS, ENOUGH_STEPS = 400, 2500
 FEW_NEGATIVES, MORE_NEGATIVES, MANY_LABELS = 1024, 2048, 1 << 16
 #: How fast biases move where ``wide_learning_rate="auto"`` leaves it to the data how the weights do.
 WIDE_RATE = 0.6
+#: ``batch_size="auto"`` is the largest of these of which a pass has STEPS_OF_A_PASS. Held out, with ``epochs="auto"``, 256,
+#: 512 and 1,024 points had P@1 of 40.7, 41.5 and 41.9 on 457 thousand points of reddit-l, 24.3, 25.4 and 26.1 on 189
+#: thousand with one label each; 512 for 256 had +0.3 on 67 thousand of wordnet, and -0.6 on 19 thousand of citeulike-t.
+BATCHES, STEPS_OF_A_PASS = (256, 512, 1024), 128
+#: ``learning_rate="auto"`` for the smallest of these; it grows with the root of the batch.
+RATE = 4e-3
 MAX_UNITS = 1 << 16
 #: What ``hidden="auto"`` and ``wide_budget="auto"`` may be: the first, unless that needs too much memory or time.
 WIDTHS, BUDGETS = (256, 128, 64), (1024, 512, 256, 128)
@@ -87,7 +94,9 @@ class Settings:
             bf16=_bf16(p["precision"]),
             per_sample=boolean("per_sample", p["per_sample"]),
             epochs=None if _is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1, MAX_WIDTH),
-            batch_size=integer("batch_size", p["batch_size"], 1, 1 << 20),
+            batch_size=BATCHES[0]
+            if _is_auto(p["batch_size"])
+            else integer("batch_size", p["batch_size"], 1, 1 << 20),
             optimizer=_optimizer(p),
             wide_rate=wide_rate,
             wide_optimizer=Adagrad(rate=WIDE_RATE if wide_rate is None else wide_rate, decay=wide_decay),
@@ -104,7 +113,7 @@ class Settings:
             time_budget=optional(seconds, "time_budget", p["time_budget"]),
             n_jobs=n_jobs(p["n_jobs"]),
             verbose=optional(switch, "verbose", p["verbose"]),
-            auto=frozenset(name for name, value in p.items() if _is_auto(value)),
+            auto=_left_to_us(p),
         )
         settings._check_together()
         return settings
@@ -127,6 +136,17 @@ class Settings:
         """Whether nothing asks for hidden units; a sampler of the user's might."""
         own = (RandomSampler, FrequencySampler, AllSampler)
         return self.wide and not self.hashes and isinstance(self.sampler, (str, *own))
+
+    def for_points(self, n_points: int) -> Settings:
+        """Return the settings with the batch, and the rate that goes with it, for so many points, where left to us."""
+        settings = self
+        if "batch_size" in self.auto:
+            fitting = [size for size in BATCHES if n_points >= size * STEPS_OF_A_PASS]
+            settings = replace(settings, batch_size=max(fitting, default=BATCHES[0]))
+        if "learning_rate" in self.auto:
+            rate = RATE * math.sqrt(max(settings.batch_size / BATCHES[0], 1.0))
+            settings = replace(settings, optimizer=replace(self.optimizer, rate=rate))  # type: ignore[type-var]
+        return settings
 
     def training(self, n_points: int, *, seed: int, threads: int) -> TrainingConfig:
         """Say how `fit` trains on `n_points`."""
@@ -167,6 +187,12 @@ class Settings:
 
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
+
+
+def _left_to_us(p: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of what is to be chosen; an optimizer that is an object has a rate of its own."""
+    own = set() if isinstance(p["optimizer"], str) else {"learning_rate"}
+    return frozenset(name for name, value in p.items() if _is_auto(value)) - own
 
 
 def _widths(value: Any) -> tuple[int, ...]:
@@ -211,7 +237,8 @@ def seconds(name: str, value: Any) -> float:
 
 def _optimizer(p: Mapping[str, Any]) -> Optimizer:
     value = p["optimizer"]
-    rate, decay = _rate("learning_rate", p), real("weight_decay", p["weight_decay"], 0, 1)
+    rate = RATE if _is_auto(p["learning_rate"]) else _rate("learning_rate", p)
+    decay = real("weight_decay", p["weight_decay"], 0, 1)
     if hasattr(value, "state_shapes"):
         optimizer: Optimizer = value
         return optimizer
