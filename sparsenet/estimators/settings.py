@@ -94,9 +94,7 @@ class Settings:
             bf16=_bf16(p["precision"]),
             per_sample=boolean("per_sample", p["per_sample"]),
             epochs=None if _is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1, MAX_WIDTH),
-            batch_size=BATCHES[0]
-            if _is_auto(p["batch_size"])
-            else integer("batch_size", p["batch_size"], 1, 1 << 20),
+            batch_size=BATCHES[0] if _is_auto(p["batch_size"]) else integer("batch_size", p["batch_size"], 1, 1 << 20),
             optimizer=_optimizer(p),
             wide_rate=wide_rate,
             wide_optimizer=Adagrad(rate=WIDE_RATE if wide_rate is None else wide_rate, decay=wide_decay),
