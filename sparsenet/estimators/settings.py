@@ -32,9 +32,9 @@ LEAST_STEPS, ENOUGH_STEPS = 400, 2500
 FEW_NEGATIVES, MORE_NEGATIVES, MANY_LABELS = 1024, 2048, 1 << 16
 #: How fast biases move where ``wide_learning_rate="auto"`` leaves it to the data how the weights do.
 WIDE_RATE = 0.6
-#: ``batch_size="auto"`` is the largest of these of which a pass has STEPS_OF_A_PASS. Held out, with ``epochs="auto"``, 256,
-#: 512 and 1,024 points had P@1 of 40.7, 41.5 and 41.9 on 457 thousand points of reddit-l, 24.3, 25.4 and 26.1 on 189
-#: thousand with one label each; 512 for 256 had +0.3 on 67 thousand of wordnet, and -0.6 on 19 thousand of citeulike-t.
+#: ``batch_size="auto"`` is the largest of these of which a pass has STEPS_OF_A_PASS. Held out, with ``epochs="auto"``,
+#: 256, 512 and 1,024 points had P@1 of 40.7, 41.5 and 41.9 on 457 thousand points of reddit-l, 24.3, 25.4 and 26.1 on
+#: 189 thousand with one label each; 512 for 256 had +0.3 on 67 thousand of wordnet, -0.6 on 19 thousand of citeulike-t.
 BATCHES, STEPS_OF_A_PASS = (256, 512, 1024), 128
 #: ``learning_rate="auto"`` for the smallest of these; it grows with the root of the batch.
 RATE = 4e-3
