@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from sparsenet import ModelError, TextClassifier, kernels
-from sparsenet.text import linear, persistence
+from sparsenet.text import fitting, linear, measuring, persistence
 from sparsenet.text.featuriser import FeatureRules, extract
 from sparsenet.text.linear import LinearModel
 
@@ -244,6 +244,24 @@ def test_what_a_rare_label_has_by_chance_does_not_drown_what_tells_it():
     assert roc_auc_score(truth, scores) > 0.85
     assert found[truth].mean() > 0.6
     assert found[~truth].mean() < 0.02
+
+
+def test_a_search_leaves_time_for_the_training_that_follows(monkeypatch):
+    """Each measurement takes ten seconds, and so twice that is left for what is kept: 31 seconds are for one."""
+    clock = [0.0]
+    measure = fitting.measure
+
+    def slow(*arguments):
+        clock[0] += 10.0
+        return measure(*arguments)
+
+    monkeypatch.setattr(fitting, "measure", slow)
+    monkeypatch.setattr(measuring, "measure", slow)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    for seconds, trials in ((0, 1), (31, 1), (41, 2), (51, 3), (1000, 5)):
+        clock[0] = 0.0
+        model = TextClassifier(random_state=0, n_jobs=1, time_budget=seconds).fit(*planted(400))
+        assert len(model.search_) == trials
 
 
 def test_a_time_budget_buys_a_search():

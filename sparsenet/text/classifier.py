@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -62,7 +63,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Where a second training would take minutes (of more than 1,000 labels, and 20 million pairs of a label and a
         text), and for a network, a twentieth, 2,000 at most, is not learnt at all. 0: probabilities are a guess.
     time_budget : float or None
-        Seconds that may be spent on choosing `cost` and `word_ngrams` on the texts held out; on training a network.
+        Seconds in which `cost` and `word_ngrams` are chosen on the texts held out, and the model is trained, which is
+        done in any case; or a network is trained.
         Where texts come from a pipe, which can be read once, `word_ngrams` stays.
     bits : int
         Features are hashed into ``2**bits`` slots.
@@ -176,7 +178,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         quotes : bool, optional
             Whether fields of CSV or TSV may be in double quotes; by default in TSV too, if they end in their line.
         """
-        settings, seed, threads = self._settings(), run_seed(self.random_state), self._threads()
+        started, settings = time.monotonic(), self._settings()
+        seed, threads = run_seed(self.random_state), self._threads()
         about: dict[str, Any] = {"label_delimiter": label_delimiter, "header": header, "quotes": quotes}
         if isinstance(X, str | Path):
             if y is not None:
@@ -184,11 +187,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             choice("format", format, ("auto", *get_args(TableFormat), "lines"))
             rules = FileRules(text=text, target=target, format=format, **about)
             read, known = partial(iter_texts, X, rules), columns.learnt_from(X, rules)
-            found = fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads)
+            found = fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads, started)
             return self._adopt(*found, known)
         known = columns.named(text, target) if y is None else None
         X, y = labelled_columns(X, y, text, target, about | {"format": None if format == "auto" else format})
-        return self._adopt(*fit(Corpus.of_texts(check_texts(X), y, settings, threads), settings, seed, threads), known)
+        corpus = Corpus.of_texts(check_texts(X), y, settings, threads)
+        return self._adopt(*fit(corpus, settings, seed, threads, started), known)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn from further texts, from where the model stands; labels and words may be new.
@@ -196,11 +200,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Each call moves the weights no further than the new texts ask for. `classes` may name labels that are to come;
         on later calls they are added to those that the model knows.
         """
-        settings, texts, y = self._settings(), check_texts(X), listed(y)  # y is gone through twice
+        started, settings = time.monotonic(), self._settings()
+        texts, y = check_texts(X), listed(y)  # y is gone through twice
         check_any(texts)
         if not self.__sklearn_is_fitted__():
             corpus = Corpus.of_texts(texts, y, settings, self._threads(), classes)
-            return self._adopt(*fit(corpus, settings, run_seed(self.random_state), self._threads()))
+            return self._adopt(*fit(corpus, settings, run_seed(self.random_state), self._threads(), started))
         seed = run_seed(self.random_state, call=self._fitted.calls + 1)
         grown = refit(self._fitted, texts, y, classes, settings, seed, self._threads())
         return self._adopt(grown, self.validation_score_, [], self.columns_)

@@ -33,10 +33,13 @@ LEAST_SECONDS = 1e-3
 
 
 def fit(
-    corpus: Corpus, settings: TextSettings, seed: int, threads: int
+    corpus: Corpus, settings: TextSettings, seed: int, threads: int, started: float
 ) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
-    """Return a fitted model, the share of held-out texts that it got right, and what a search tried."""
-    deadline = time.monotonic() + (settings.time_budget or 0)
+    """Return a fitted model, the share of held-out texts that it got right, and what a search tried.
+
+    A time budget counts from when it `started`, the reading of texts included.
+    """
+    deadline = started + (settings.time_budget or 0)
     features, rules, labels, target = corpus.rules, settings.linear, corpus.labels, corpus.target
     counts = np.bincount(labels.indices, minlength=labels.width)
     costs = class_costs(settings.class_weight, target, counts)
@@ -47,8 +50,10 @@ def fit(
     held = held_out(labels, settings, seed)
     trial, search = None, []
     if held is not None and settings.time_budget is not None:
+        begun = time.monotonic()
         trial = measure(problem, features, rules, held)
-        search = [trial, *further_trials(problem, corpus, features, rules, held, trial, deadline)]
+        pace = time.monotonic() - begun
+        search = [trial, *further_trials(problem, corpus, features, rules, held, trial, pace, deadline)]
         trial = max(search, key=lambda tried: tried["score"])
         if trial["features"] != features and corpus.features is not None:
             features = trial["features"]

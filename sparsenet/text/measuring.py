@@ -26,6 +26,8 @@ F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 #: Passes that are enough to measure and calibrate on held-out texts.
 QUICK_EPOCHS = 5
+#: Trials that the training of the model that is kept may take the time of.
+TRIALS_AFTER = 2
 COSTS = (1.0, 0.3, 3.0)
 #: Bytes of features that two trainings may share the machine on: some seconds of training.
 MOST_SIDE_BY_SIDE = 1 << 26
@@ -137,13 +139,18 @@ def further_trials(
     rules: LinearRules,
     held: Held,
     first: dict[str, Any],
+    slowest: float,
     deadline: float,
 ) -> Iterator[dict[str, Any]]:
-    """Try other costs, then, with the best of these, other lengths of n-grams, while there is time."""
-    started, slowest, best = time.monotonic(), 0.0, first
+    """Try other costs, then, with the best of these, other lengths of n-grams, while there is time.
+
+    `slowest` is what the `first` trial took.
+    """
+    started, best = time.monotonic(), first
 
     def time_left() -> bool:
-        return time.monotonic() + 2 * slowest < deadline  # one more, and what follows
+        # One more, and the training that follows, on all texts and with up to twice the passes.
+        return time.monotonic() + (1 + TRIALS_AFTER) * slowest < deadline
 
     for cost in COSTS:
         if cost != rules.cost and time_left():
