@@ -187,6 +187,18 @@ def test_columns_that_seem_to_be_swapped_are_said(tmp_path):
     assert said.endswith(" of 60 texts have a label of their own: is --target the right column?")
 
 
+@pytest.mark.parametrize(("compound", "warned"), [("a;b", True), ("a | b", True), ("a,b", True), ("a;c", False)])
+def test_labels_that_are_made_of_others_ask_for_a_delimiter(tmp_path, compound, warned):
+    path = tmp_path / "t.csv"
+    rows = [f'"text {i} of {label}","{label}"' for i in range(10) for label in ("a", "b", compound)]
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    code, _, said = run("train", path, "--model", tmp_path / "model")
+    assert code == 0
+    assert (f"warning: 1 labels, such as '{compound}', are made of others" in said) == warned
+    assert ("say --label-delimiter '" in said) == warned
+    assert run("train", path, "--model", tmp_path / "model", "--label-delimiter", ";")[2] == ""
+
+
 # --- from a pipe ---
 
 

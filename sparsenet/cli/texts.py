@@ -23,6 +23,8 @@ from sparsenet.text.files import TextFile
 
 #: Of fewer texts, labels of their own say nothing about the columns.
 FEW_TEXTS = 20
+#: What may separate several labels of a text in a column.
+DELIMITERS = ";|,"
 
 
 def train(source: TextSource, model_path: Path, valid: Path | None, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,9 +38,7 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     except KeyboardInterrupt:
         raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
     model.save(model_path)
-    n_alone = int(np.count_nonzero(model.label_counts_ == 1))
-    if model.n_texts_ >= FEW_TEXTS and n_alone > model.n_texts_ // 2:
-        say(f"warning: {n_alone} of {model.n_texts_} texts have a label of their own: is --target the right column?")
+    _warn_of_labels(model, source.label_delimiter)
     summary: dict[str, Any] = {
         "points": model.n_texts_,
         "labels": len(model.classes_),
@@ -57,6 +57,24 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None
     return summary
+
+
+def _warn_of_labels(model: TextClassifier, delimiter_given: str | None) -> None:
+    """Say what looks as if the labels were read in another way than was meant."""
+    n_alone = int(np.count_nonzero(model.label_counts_ == 1))
+    if model.n_texts_ >= FEW_TEXTS and n_alone > model.n_texts_ // 2:
+        say(f"warning: {n_alone} of {model.n_texts_} texts have a label of their own: is --target the right column?")
+    if model.multilabel_ or delimiter_given is not None:
+        return
+    known = set(model.classes_.tolist())
+    for delimiter in DELIMITERS:
+        parts = {label: {part.strip() for part in label.split(delimiter)} for label in known if delimiter in label}
+        several = [label for label, own in sorted(parts.items()) if own <= known]
+        if several:
+            say(
+                f"warning: {len(several)} labels, such as {quoted(several[0])}, are made of others: if these are "
+                f"several labels of a text, say --label-delimiter '{delimiter}'"
+            )
 
 
 def describe_training(summary: Mapping[str, Any]) -> str:
