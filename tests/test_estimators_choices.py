@@ -1,12 +1,14 @@
 """What a classifier decides for itself: its size, by memory and time, and that it says so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import X, Y, fast
 from scipy import sparse
 
 from sparsenet import ExtremeClassifier, LSHConfig
-from sparsenet.batches import Rows
+from sparsenet.batches import Batcher, Rows
 from sparsenet.estimators import building, choices, settings
 from sparsenet.estimators.settings import Settings
 from sparsenet.optim import SGD
@@ -73,11 +75,49 @@ def test_it_says_how_labels_were_hashed_in_the_end(capsys, tmp_path):
     model = fast(**parameters, verbose=1).fit(X, Y)
     how, why = model.choices_["sampler"]
     assert how.startswith(("lsh: simhash, ", "lsh: dwta, ", "lsh: minhash, "))
-    assert "what 50 tables found of the best five labels: simhash " in why
+    assert "what samples held of the best five labels by 50 tables: simhash " in why
     assert f"sparsenet: chose sampler={how} ({why})" in capsys.readouterr().err
     model.save(tmp_path / "model")
     assert ExtremeClassifier.load(tmp_path / "model").choices_["sampler"][0] == how
     assert "sampler" not in fast(**parameters | {"sampler": LSHConfig()}).fit(X, Y).choices_
+    short = fast(**parameters | {"batch_size": len(Y), "epochs": 1}).fit(X, Y)
+    assert short.choices_["sampler"][0].startswith("lsh: simhash, 50 tables")
+    assert "a guess" in short.choices_["sampler"][1]
+
+
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_learning_on_takes_the_same_steps_before_and_after_saving(monkeypatch, tmp_path, first):
+    monkeypatch.setattr(settings, "STEPS_OF_A_PASS", 1)
+    monkeypatch.setattr(settings, "BATCHES", (10, 20, 1000))
+    model = fast(batch_size="auto", epochs=1)
+    if first == "fit":
+        model.fit(X, Y)
+    else:
+        model.partial_fit(X, Y, classes=range(40))
+    assert model.choices_["batch_size"][0] == 20
+    model.save(tmp_path / "model")
+    copy = ExtremeClassifier.load(tmp_path / "model")
+    for each in (model, copy):
+        assert each.network_.output.weight.optimizer.rate == pytest.approx(4e-3 * 2**0.5)
+        if first == "partial_fit":
+            each.network_.drop_state()
+            each._fitted = replace(each._fitted, steps=0)
+    sizes = []
+
+    def noted(*points, batch_size, **more):
+        sizes.append(batch_size)
+        return Batcher(*points, batch_size=batch_size, **more)
+
+    monkeypatch.setattr("sparsenet.training.trainer.Batcher", noted)
+    weights = [each.partial_fit(X[:50], Y[:50]).network_.weights() for each in (model, copy)]
+    assert sizes == [20, 20]
+    for name, array in weights[0].items():
+        np.testing.assert_array_equal(array, weights[1][name])
+
+
+def test_a_rate_of_the_deep_weights_is_chosen_where_there_are_some():
+    assert "learning_rate" not in fast(hidden=0).fit(X, Y).choices_
+    assert "learning_rate" in fast().fit(X, Y).choices_
 
 
 def needs(hidden, wide_budget=1024):

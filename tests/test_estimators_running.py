@@ -150,7 +150,9 @@ def sparse_points(n=3000, n_features=20_000, n_labels=4000):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"hidden": 0}, {"wide": False}, {"optimizer": "sgd", "sampler": "lsh"}], ids=str
+    "parameters",
+    [{}, {"hidden": 0}, {"wide": False}, {"sampler": "none"}, {"optimizer": "sgd", "sampler": "lsh"}],
+    ids=str,
 )
 def test_memory_is_foretold(parameters):
     features, labels, points, y = sparse_points()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsenet.lsh import LSHConfig, best_index
+from sparsenet.lsh import LSHConfig, LSHIndex, best_index
 from sparsenet.lsh.choosing import FEWER_TABLES, MORE_TABLES, TABLES
 from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
 
@@ -15,7 +15,7 @@ def output_layer(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((N_LABELS, WIDTH)).astype(np.float32), np.zeros(N_LABELS, np.float32)
 
 
-def points(n: int = 8, seed: int = 1) -> np.ndarray:
+def points(n: int = 16, seed: int = 1) -> np.ndarray:
     return np.maximum(np.random.default_rng(seed).standard_normal((n, WIDTH)), 0).astype(np.float32)
 
 
@@ -195,6 +195,57 @@ def test_the_family_that_finds_the_most_is_taken_at_ever_rarer_rehashes(monkeypa
     assert len(tried) >= 3
     assert sampler.in_use.family in sampler.found
     assert sampler.in_use.seed == 3
+
+
+def test_a_choice_waits_neither_for_staleness_nor_on_too_few_points():
+    weight, bias = output_layer()
+    rng = np.random.default_rng(0)
+    for n_points, expected in ((16, {"simhash", "dwta", "minhash"}), (15, set())):
+        sampler = choosing()
+        sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+        for _ in range(20):
+            sampler.sample(points(n_points), 30, rng)
+            sampler.update(weight, bias, np.arange(0))
+        assert set(sampler.found) == expected
+
+
+def test_a_choice_goes_by_what_samples_hold(monkeypatch):
+    asked = []
+
+    def recall(index, hidden, weight, bias, *, k, limit, shared=False):
+        asked.append((len(hidden), limit, shared))
+        return 0.5
+
+    monkeypatch.setattr(LSHIndex, "recall", recall)
+    weight, bias = output_layer()
+    for each, draw in ((True, "sample_each"), (False, "sample")):
+        sampler = choosing()
+        sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+        sampler.update(weight, bias, np.arange(N_LABELS))
+        getattr(sampler, draw)(points(40), 30, np.random.default_rng(0))
+        for _ in range(sampler.check_every):
+            sampler.update(weight, bias, np.arange(0))
+        assert asked.count((40, 15, not each)) == 4  # three families, and more tables
+        asked.clear()
+
+
+def test_an_index_that_finds_nothing_is_hashed_anew(monkeypatch):
+    monkeypatch.setattr(LSHIndex, "recall", lambda *arguments, **more: 0.0)
+    sampler = hashed()
+    sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+    run(sampler, np.random.default_rng(3), 0, 20)
+    assert sampler.n_rehashes >= 9
+
+
+def test_prepare_forgets_an_earlier_training():
+    sampler = choosing()
+    runs = []
+    for _ in range(2):
+        sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
+        assert (sampler.n_rehashes, sampler.found, sampler.in_use) == (0, {}, None)
+        runs.append(np.concatenate(run(sampler, np.random.default_rng(3), 0, 60)))
+    np.testing.assert_array_equal(*runs)
+    assert sampler.n_rehashes > 4
 
 
 def test_hidden_vectors_that_may_be_negative_are_left_to_simhash():

@@ -16,6 +16,7 @@ from sparsenet import ModelError, TextClassifier, kernels
 from sparsenet.text import fitting, linear, measuring, persistence
 from sparsenet.text.featuriser import FeatureRules, extract
 from sparsenet.text.linear import LinearModel
+from sparsenet.text.vocabulary import _own_share
 
 TOPICS = {
     "sport": ["match", "goal", "team", "score", "player", "league", "win", "coach", "referee", "stadium"],
@@ -167,7 +168,8 @@ def test_a_model_that_keeps_only_what_matters_learns_on(monkeypatch, tmp_path):
     model = TextClassifier(random_state=0).fit(texts, labels)
     for seed in (7, 9):
         model.partial_fit(*planted(300, seed=seed))
-        assert model._fitted.model.indptr is not None
+        kept = model._fitted.model
+        assert len(kept.matrix) == kept.indptr[-1] < 0.9 * model._fitted.weight[:-1].size
     assert model.classes_.tolist() == ["food", "money", "sport"]
     test, truth = planted(200, seed=8)
     assert model.score(test, truth) > 0.9
@@ -244,6 +246,14 @@ def test_what_a_rare_label_has_by_chance_does_not_drown_what_tells_it():
     assert roc_auc_score(truth, scores) > 0.85
     assert found[truth].mean() > 0.6
     assert found[~truth].mean() < 0.02
+
+
+def test_only_labels_that_are_rarer_than_others_go_without_a_share_of_their_texts():
+    np.testing.assert_array_equal(_own_share(np.full(4, 0.25)), 0)
+    share = _own_share(np.array([0.98, 0.02]))
+    assert share[0] == 0
+    assert 0.9 < share[1] < 1
+    np.testing.assert_array_equal(_own_share(np.array([0.98, 0.02, 0, 0]))[:2], share)  # labels without a text
 
 
 def test_a_search_leaves_time_for_the_training_that_follows(monkeypatch):

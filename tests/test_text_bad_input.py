@@ -194,9 +194,19 @@ def test_labels_that_are_made_of_others_ask_for_a_delimiter(tmp_path, compound, 
     path.write_text("\n".join(["text,label", *rows]) + "\n")
     code, _, said = run("train", path, "--model", tmp_path / "model")
     assert code == 0
-    assert (f"warning: 1 labels, such as '{compound}', are made of others" in said) == warned
+    assert (f"warning: 1 label, such as '{compound}', made of others" in said) == warned
     assert ("say --label-delimiter '" in said) == warned
     assert run("train", path, "--model", tmp_path / "model", "--label-delimiter", ";")[2] == ""
+
+
+def test_neither_lines_nor_decimals_ask_for_a_delimiter(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f'"text {i} of {label}","{label}"' for i in range(10) for label in ("1", "5", "1,5")]
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    assert run("train", path, "--model", tmp_path / "model")[2] == ""
+    lines = tmp_path / "t.txt"
+    lines.write_text("".join(f"__label__{label} text {i}\n" for i in range(10) for label in ("a", "b", "a,b")))
+    assert run("train", lines, "--model", tmp_path / "model")[2] == ""
 
 
 # --- from a pipe ---

@@ -114,9 +114,11 @@ def test_a_pipe_is_looked_into_and_read_from_its_beginning(model, tmp_path):
     assert "if this is a table, say so by --input-format csv" in said[-1]
     answers("predict MODEL", '{"topic": "a", "review": "b"}\n')
     assert "--input-format" in said[-1]
-    for innocent in ("review\n", "a review, of sorts\n", "{review}\n"):
+    for innocent in ("review\n", "a review, of sorts\n", "please, review, me\n", "{review}\n"):
         answers("predict MODEL", innocent)
         assert said[-1] == ""
+    answers("predict MODEL --input-format csv", 'review,topic\n"review,topic",x\n')
+    assert said[-1] == "", "it was read as a table"
 
 
 def test_several_labels_are_separated_as_they_were(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -187,3 +189,28 @@ def test_what_answers_need_is_not_pickled():
     again = pickle.dumps(model)
     assert len(again) == fresh < 500_000
     np.testing.assert_array_equal(pickle.loads(again).predict_proba(texts), expected)
+
+
+@pytest.mark.parametrize("n_labels", [17, 64])
+def test_learning_on_takes_the_memory_that_is_asked_for(monkeypatch, n_labels):
+    """Twice as many features take twice the weights: what grows with these is what is foreseen."""
+    monkeypatch.setattr(linear, "MOST_DENSE", 1000)
+    foreseen, peaks = [], []
+    monkeypatch.setattr(linear, "available_memory", lambda: 0)
+    rng = np.random.default_rng(0)
+    labels = [f"label{i % n_labels}" for i in range(600)]
+    for n_words in (200, 20_000):
+        texts = [" ".join(f"w{i}" for i in rng.integers(0, n_words, 60)) for _ in labels]
+        rules = {"char_ngrams": None, "bits": 17, "validation_fraction": 0}
+        model = TextClassifier(random_state=0, n_jobs=1, **rules).fit(texts, labels)
+        with pytest.raises(MemoryError) as refused:
+            model.partial_fit(["w1"], labels[:1])
+        value, unit = re.search(r"needs ([\d.]+) (\w+)", str(refused.value)).groups()
+        foreseen.append(float(value) * {"MB": 1e6, "GB": 1e9}[unit])
+        model.set_params(memory_limit="4GB")
+        tracemalloc.start()
+        model.partial_fit(["w1"], labels[:1])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # Features themselves take some hundreds of bytes each.
+    assert 0.8 < (peaks[1] - peaks[0]) / (foreseen[1] - foreseen[0]) < 1.25 + 8 / n_labels

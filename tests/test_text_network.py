@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -46,16 +47,12 @@ def test_planted_labels_are_learnt(model):
     assert model.n_texts_ == 2500
 
 
-def test_passes_that_make_it_no_better_end_training(monkeypatch):
-    texts, labels = planted(2500)
-    wrong = np.random.default_rng(0).permutation(labels).tolist()  # nothing can be learnt but by heart
-    monkeypatch.setattr("sparsenet.text.network.PATIENCE", 1)
-    network = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, wrong)._fitted.model.network
-    found = [epoch["P@1"] for epoch in network.history_]
-    whole = network.choices_["epochs"][0]
-    assert len(found) == found.index(max(found)) + 2 < whole
-    unmeasured = TextClassifier(method="network", random_state=0, n_jobs=1, validation_fraction=0).fit(texts, wrong)
-    assert unmeasured._fitted.model.network.n_iter_ == whole
+def test_all_passes_are_taken_and_the_last_is_kept():
+    """The learning rate falls until the end: the best pass by a few texts held out was the worse model."""
+    texts, labels = planted(300, n_labels=10)
+    network = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)._fitted.model.network
+    assert network.n_iter_ == network.choices_["epochs"][0] > 100
+    assert "P@1" not in network.history_[-1]
 
 
 def test_many_labels_take_this_road_by_themselves(monkeypatch):
@@ -204,6 +201,23 @@ def test_a_time_budget_ends_the_training():
     short = TextClassifier(method="network", time_budget=0, validation_fraction=0, random_state=0).fit(*planted(600))
     assert short._fitted.model.network.n_iter_ <= 1
     assert short.validation_score_ is None
+
+
+def test_a_time_budget_counts_what_came_before_the_training(monkeypatch):
+    budgets, read, train = [], Corpus.of_texts.__func__, NetworkModel.train.__func__
+
+    def slow(cls, *given):
+        time.sleep(0.5)
+        return read(cls, *given)
+
+    def noted(cls, *given, **parameters):
+        budgets.append(parameters["time_budget"])
+        return train(cls, *given, **parameters)
+
+    monkeypatch.setattr(Corpus, "of_texts", classmethod(slow))
+    monkeypatch.setattr(NetworkModel, "train", classmethod(noted))
+    TextClassifier(method="network", time_budget=20, random_state=0).fit(*planted(300))
+    assert 10 < budgets[0] < 19.5
 
 
 def test_the_command_line(tmp_path, monkeypatch):

@@ -202,7 +202,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             neighbors = None
             if self.n_neighbors > 0 and scaling.kind != "columns":
                 neighbors = Neighbors.learn(points, labels, self.n_neighbors, seed=seed, threads=self._threads())
-            enough = 0.0 if network is None or neighbors is None else parts.enough(network._settings(), len(points))
+            enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
             if network is not None and self.time_budget is not None:
                 resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
                 spent, told = time.perf_counter() - started, is_wanted(optional(switch, "verbose", self.verbose))

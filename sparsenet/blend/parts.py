@@ -54,8 +54,9 @@ def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any]
     return part
 
 
-def enough(settings: Settings, n_points: int) -> float:
+def enough(network: ExtremeClassifier, n_points: int) -> float:
     """Return after how many passes a network is worth something: those that are asked for may be without end."""
+    settings = Settings.of(network.get_params(deep=False)).for_points(n_points)
     usual = replace(settings, epochs=None).n_epochs(n_points)
     return WORTH_A_NETWORK * min(settings.n_epochs(n_points), usual)
 

@@ -171,7 +171,7 @@ TimeBudget = Annotated[
     typer.Option(
         min=0.001,
         max=1e9,
-        help="Seconds that training may take, by all methods but tree; for texts, the search for settings.",
+        help="Seconds that training may take, by all methods but tree; for texts, with reading and a search.",
         show_default="what the epochs take",
     ),
 ]

@@ -128,6 +128,11 @@ class TextSource:
                 lines = block.text.tobytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
                 yield [parted(line.removesuffix("\r"))[0] for line in lines]
 
+    @property
+    def is_of_lines(self) -> bool:
+        """Whether the file is no table."""
+        return self._table() is None and not is_parquet(self.path)
+
     def _table(self) -> str | None:
         """Return the format of a table, by its name unless that was said; None for lines."""
         return table_format(str(self.path)) if self.format == "auto" else self.format if self.format in TABLES else None

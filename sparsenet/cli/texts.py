@@ -38,7 +38,7 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     except KeyboardInterrupt:
         raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
     model.save(model_path)
-    _warn_of_labels(model, source.label_delimiter)
+    _warn_of_labels(model, source)
     summary: dict[str, Any] = {
         "points": model.n_texts_,
         "labels": len(model.classes_),
@@ -59,22 +59,27 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     return summary
 
 
-def _warn_of_labels(model: TextClassifier, delimiter_given: str | None) -> None:
+def _warn_of_labels(model: TextClassifier, source: TextSource) -> None:
     """Say what looks as if the labels were read in another way than was meant."""
     n_alone = int(np.count_nonzero(model.label_counts_ == 1))
     if model.n_texts_ >= FEW_TEXTS and n_alone > model.n_texts_ // 2:
         say(f"warning: {n_alone} of {model.n_texts_} texts have a label of their own: is --target the right column?")
-    if model.multilabel_ or delimiter_given is not None:
+    if model.multilabel_ or source.label_delimiter is not None or source.is_of_lines:
         return
     known = set(model.classes_.tolist())
     for delimiter in DELIMITERS:
-        parts = {label: {part.strip() for part in label.split(delimiter)} for label in known if delimiter in label}
-        several = [label for label, own in sorted(parts.items()) if own <= known]
+        parts = {label: [part.strip() for part in label.split(delimiter)] for label in known if delimiter in label}
+        several = [label for label, own in sorted(parts.items()) if known.issuperset(own) and not _is_decimal(own)]
         if several:
             say(
-                f"warning: {len(several)} labels, such as {quoted(several[0])}, are made of others: if these are "
-                f"several labels of a text, say --label-delimiter '{delimiter}'"
+                f"warning: {commands.count(len(several), 'label')}, such as {quoted(several[0])}, made of others: if "
+                f"these are several labels of a text, say --label-delimiter '{delimiter}'"
             )
+
+
+def _is_decimal(parts: Sequence[str]) -> bool:
+    """Tell whether these may be the two sides of a decimal comma, as in ratings."""
+    return len(parts) == 2 and all(part.isdigit() for part in parts)
 
 
 def describe_training(summary: Mapping[str, Any]) -> str:
@@ -157,7 +162,8 @@ def predict(
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
     line = commands.as_jsonl if format == "jsonl" else commands.as_tsv
     for number, texts in enumerate(source.batches()):
-        if number == 0 and texts and model.columns_ is not None and columns.is_row_of(texts[0], model.columns_):
+        known = model.columns_ if number == 0 and source.is_of_lines else None
+        if texts and known is not None and columns.is_row_of(texts[0], known):
             say(
                 f"warning: line 1 of the texts, {quoted(texts[0])}, names the column that the model learnt from: if "
                 "this is a table, say so by --input-format csv, tsv or jsonl"

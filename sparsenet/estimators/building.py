@@ -154,10 +154,12 @@ def memory_needed(
     """
     batch = min(settings.batch_size, len(features))
     per_point = labels.indptr[-1] / max(len(labels), 1)
-    active = min(network.output.n_labels, network.output.n_negatives + int(batch * per_point))
+    every = isinstance(network.output.sampler, AllSampler)
+    negatives = network.output.n_labels if every else network.output.n_negatives
+    active = min(network.output.n_labels, negatives + int(batch * per_point))
     needed = network.memory(batch_size=batch, n_active=active)
     if settings.per_sample:
-        needed["batch"] = int(batch * (network.output.n_negatives + per_point)) * 40  # a pair in its several lists
+        needed["batch"] = int(batch * (negatives + per_point)) * 40  # a pair in its several lists
     if settings.hidden:  # the gradient of the first layer: a row for each feature present
         present = min(int(batch * features.indptr[-1] / max(len(features), 1)), features.width)
         needed["batch"] += 4 * present * settings.hidden[0]

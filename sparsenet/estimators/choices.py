@@ -25,6 +25,8 @@ from sparsenet.training import checkpoints
 
 #: By the name of a parameter, what it came to and why.
 Choices = dict[str, tuple[Any, str]]
+#: What later training takes over from the first; the rest depends on nothing that could have changed.
+DECIDED = ("hidden", "wide_budget", "batch_size", "learning_rate")
 #: A pace is measured over so many steps, but for the first of them, which touch new memory and may compile kernels;
 #: after two steps it is over once this share of the time that is left has gone.
 PILOT_STEPS, FIRST_STEPS, PILOT_SHARE = 10, 3, 0.05
@@ -108,9 +110,9 @@ def _seconds_a_step(
 
 
 def decided(parameters: dict[str, Any], choices: Mapping[str, tuple[Any, str]]) -> Settings:
-    """Return the settings of a fitted classifier: its size, where that was left to it, is what it came to."""
-    size = {name: choices[name][0] for name in ("hidden", "wide_budget") if name in choices}
-    return Settings.of(parameters | {name: x for name, x in size.items() if parameters.get(name) == "auto"})
+    """Return the settings of a fitted classifier: its size and its steps, where left to it, are what they came to."""
+    known = {name: choices[name][0] for name in DECIDED if name in choices}
+    return Settings.of(parameters | {name: x for name, x in known.items() if parameters.get(name) == "auto"})
 
 
 def as_before(settings: Settings, checkpoint: str | os.PathLike[str]) -> Settings:
@@ -138,7 +140,7 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
         "normalize": (scaling, "as the values of X suggest"),
     }
     optimizer = settings.optimizer
-    if isinstance(optimizer, Adam | Adagrad | SGD):
+    if settings.hidden and isinstance(optimizer, Adam | Adagrad | SGD):
         found["learning_rate"] = (optimizer.rate, f"for batches of {settings.batch_size:,}")
     if wide is not None and isinstance(wide.config.optimizer, Adagrad):
         found["wide_learning_rate"] = (wide.config.optimizer.rate, "in proportion to the starting weights")
@@ -146,15 +148,14 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
 
 
 def hashed(network: Network) -> Choices:
-    """Return how labels were hashed in the end, where that was found out in training."""
+    """Return how labels were hashed in the end, where that was left to be found out in training."""
     sampler = network.output.sampler
-    config = sampler.in_use if isinstance(sampler, LSHSampler) and sampler.found else None
-    if config is None:
+    if not isinstance(sampler, LSHSampler) or sampler.config is not None or sampler.in_use is None:
         return {}
-    assert isinstance(sampler, LSHSampler)
-    shares = ", ".join(f"{family} {100 * share:.0f} %" for family, share in sampler.found.items())
+    config, shares = sampler.in_use, (f"{family} {100 * share:.0f} %" for family, share in sampler.found.items())
     how = f"lsh: {config.family}, {config.n_tables} tables of {config.n_bits} bits"
-    return {"sampler": (how, f"what {TABLES} tables found of the best five labels: {shares}")}
+    measured = f"what samples held of the best five labels by {TABLES} tables: {', '.join(shares)}"
+    return {"sampler": (how, measured if sampler.found else "a guess: too few points or steps to try others")}
 
 
 def _why(settings: Settings, name: str) -> str:

@@ -70,7 +70,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     epochs : int or "auto"
         Passes over the data. ``"auto"``: 8; fewer, down to 5, on large data; on small data as many as give 400 steps.
     batch_size : int or "auto"
-        Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on.
+        Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on, those of the first call.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
         Of the deep weights.
     learning_rate : float or "auto"
@@ -293,7 +293,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 target, labels = Target.learn(y, classes, incremental=True)
                 scaling = Scaling.learn(X, settings.normalize)
                 points = check_points(scaling.apply(X), labels)
-                seed = run_seed(self.random_state)
+                seed, settings = run_seed(self.random_state), settings.for_points(len(points[0]))
                 network, settings = build(settings, *points, seed=seed, threads=threads, keep_best=False)
                 made = choices.made(settings, network, scaling.kind, len(points[0]))
                 made.pop("epochs", None)  # each call takes one pass

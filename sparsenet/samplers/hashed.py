@@ -13,6 +13,8 @@ from sparsenet.lsh.config import Family
 from sparsenet.samplers.base import F32, I32, I64, Samples, State, uniform
 
 FAMILIES = get_args(Family)
+#: So many points tell whether an index got worse, and by which family labels are to be hashed.
+FEWEST_QUERIES = 16
 
 
 class LSHSampler:
@@ -27,8 +29,10 @@ class LSHSampler:
     Parameters
     ----------
     config : LSHConfig, optional
-        Settings of the index. By default the family and the number of tables are those that find the most, tried on
-        the labels and points at hand when the index is hashed anew for the first, second, fourth, eighth ... time.
+        Settings of the index. By default the family and the number of tables are those by which samples hold the most
+        of the best labels, tried on the labels and points at hand: at the first check, and when the index is to be
+        hashed anew for the first, second, fourth, eighth ... time. Of less than 16 points at a time nothing is told,
+        and the first guess stays.
     hashed : float
         Share of the sample that comes from the index.
     n_queries : int
@@ -78,28 +82,30 @@ class LSHSampler:
         for name, value in (("n_queries", n_queries), ("check_every", check_every), ("threads", threads)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value!r}")
+        if seed < 0:
+            raise ValueError(f"seed must be at least 0, got {seed!r}")
         self.config, self.hashed, self.n_queries = config, hashed, n_queries
         self.recall_target, self.check_every, self.threads, self.seed = recall_target, check_every, threads, seed
-        self.n_rehashes = 0
-        self.recall = float("nan")
         self.found: dict[str, float] = {}
         self._index: LSHIndex | None = None
-        self._queries: F32 | None = None
         self._latest = np.empty(0, np.int32)
 
     def prepare(self, n_labels: int, label_counts: I64) -> None:
         """See `Sampler`."""
         self.n_labels = n_labels
         self._index, self.found = None, {}
+        self._queries: F32 | None = None
+        self._limit, self._is_shared = 0, True
         self._stale = np.zeros(n_labels, bool)
-        self._fresh_recall = float("nan")
+        self.n_rehashes = 0
+        self.recall = self._fresh_recall = float("nan")
         self._interval = self._countdown = self.check_every
 
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
         """See `Sampler`; all at random until the first `update` has shown the weights."""
         n_negatives = min(n_negatives, self.n_labels)
-        self._queries = self._spaced(hidden)
         limit = round(self.hashed * n_negatives)
+        self._queries, self._limit, self._is_shared = self._spaced(hidden), limit, True
         found = np.empty(0, np.int32)
         if self._index is not None and limit and len(self._queries):
             found = self._index.query(np.ascontiguousarray(self._queries), limit)[0]
@@ -110,7 +116,8 @@ class LSHSampler:
         """See `Sampler`."""
         n_negatives = min(n_negatives, self.n_labels)
         limit = round(self.hashed * n_negatives)
-        self._queries, self._latest = self._spaced(hidden), np.empty(0, np.int32)
+        self._queries, self._limit, self._is_shared = self._spaced(hidden), limit, False
+        self._latest = np.empty(0, np.int32)
         found = [self._latest] * len(hidden)
         if self._index is not None and limit and len(hidden):
             candidates = self._index.query_each(hidden, limit)
@@ -164,9 +171,12 @@ class LSHSampler:
         if self._countdown > 0 or self._queries is None:
             return
         self.recall = self._measure(weight, bias)
-        if self.recall < self.recall_target * self._fresh_recall or np.isnan(self._fresh_recall):
+        open_choice = self.config is None and len(self._queries) >= FEWEST_QUERIES
+        # An index that finds nothing is no reason to leave it as it is.
+        is_worse = not self.recall > self.recall_target * self._fresh_recall
+        if is_worse or (open_choice and not self.found):
             self.n_rehashes += 1
-            if self.config is None and self.n_rehashes.bit_count() == 1:  # rarely: a choice costs five re-hashes
+            if open_choice and (not self.found or self.n_rehashes.bit_count() == 1):  # rarely: it costs five re-hashes
                 self._choose(weight, bias, self._queries)
             else:
                 self._index.update(weight, bias, np.flatnonzero(self._stale))
@@ -236,11 +246,12 @@ class LSHSampler:
         return self.config or first_guess(self.n_labels, self.seed)
 
     def _choose(self, weight: F32, bias: F32, queries: F32) -> None:
-        """Hash all labels by the family that now finds the most."""
+        """Hash all labels by the family by which samples would now hold the most of the best."""
         self._index = None  # room for those that are tried
+        asked = np.ascontiguousarray(queries)
 
         def recall(index: LSHIndex) -> float:
-            return self._recall_of(index, queries, weight, bias)
+            return index.recall(asked, weight, bias, k=5, limit=max(self._limit, 1), shared=self._is_shared)
 
         self._index, self.found = best_index(weight, bias, queries, recall, seed=self.seed, threads=self.threads)
 
@@ -251,8 +262,5 @@ class LSHSampler:
     def _measure(self, weight: F32, bias: F32) -> float:
         assert self._index is not None
         assert self._queries is not None
-        return self._recall_of(self._index, self._queries, weight, bias)
-
-    def _recall_of(self, index: LSHIndex, queries: F32, weight: F32, bias: F32) -> float:
-        few = np.ascontiguousarray(queries[:16])
-        return index.recall(few, weight, bias, k=5, limit=max(self.n_labels // 100, 5))
+        few = np.ascontiguousarray(self._queries[:FEWEST_QUERIES])
+        return self._index.recall(few, weight, bias, k=5, limit=max(self.n_labels // 100, 5))

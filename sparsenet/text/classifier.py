@@ -63,8 +63,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Where a second training would take minutes (of more than 1,000 labels, and 20 million pairs of a label and a
         text), and for a network, a twentieth, 2,000 at most, is not learnt at all. 0: probabilities are a guess.
     time_budget : float or None
-        Seconds in which `cost` and `word_ngrams` are chosen on the texts held out, and the model is trained, which is
-        done in any case; or a network is trained.
+        Seconds in which texts are read, `cost` and `word_ngrams` chosen on those held out, and the model is trained,
+        which is done in any case; or a network is trained.
         Where texts come from a pipe, which can be read once, `word_ngrams` stays.
     bits : int
         Features are hashed into ``2**bits`` slots.

@@ -45,8 +45,11 @@ def unpack(metadata: Mapping[str, Any]) -> Columns | None:
 
 
 def is_row_of(line: str, known: Columns) -> bool:
-    """Tell whether a line that was taken for a text is the header, or the first object, of a table with a column."""
-    fields = {field.strip().strip('"') for separator in ",\t" for field in line.split(separator)}
+    """Tell whether a line that was taken for a text is the header, or the first object, of a table with a column.
+
+    In a header no blank follows a comma, as it does in a text.
+    """
+    fields = {field.strip('"') for separator in ",\t" for field in line.split(separator)}
     return known["text"] in fields - {line} or (line.startswith("{") and f'"{known["text"]}"' in line)
 
 

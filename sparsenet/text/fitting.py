@@ -46,7 +46,7 @@ def fit(
     about = (costs, seed, threads, settings.memory_limit, settings.verbose)
     problem = Problem(corpus.rows, labels, target.kind == "single", *about)
     if settings.is_network(len(problem.rows.slots), labels.width):
-        return fit_network(problem, target, counts, features, settings)
+        return fit_network(problem, target, counts, features, settings, deadline)
     held = held_out(labels, settings, seed)
     trial, search = None, []
     if held is not None and settings.time_budget is not None:
@@ -72,9 +72,9 @@ def fit(
 
 
 def fit_network(
-    problem: Problem, target: Target, counts: I64, features: FeatureRules, settings: TextSettings
+    problem: Problem, target: Target, counts: I64, features: FeatureRules, settings: TextSettings, deadline: float
 ) -> tuple[Fitted, float | None, list[dict[str, Any]]]:
-    """Do the same with a network, which is not trained on the texts it is measured on.
+    """Do the same with a network, which is not trained on the texts it is measured on; a budget ends at `deadline`.
 
     Features are weighed by the labels of these too: to go through all texts once more would cost more than it tells.
     """
@@ -89,16 +89,12 @@ def fit_network(
         return vocabulary.points(rows, threads, problem.spill), labels if texts is None else labels.take(texts)
 
     kept = part(None if held is None else held[0])
-    seconds = None if settings.time_budget is None else max(settings.time_budget, LEAST_SECONDS)
-    parameters: dict[str, Any] = {
-        "time_budget": seconds,
-        "memory_limit": settings.memory_limit,
-        "verbose": settings.verbose,
-    }
-    measured_on = None if held is None else part(held[1])
-    model = NetworkModel.train(*kept, problem.seed, threads, validation=measured_on, **parameters)
-    if measured_on is not None:
-        others, truth = measured_on
+    parameters: dict[str, Any] = {"memory_limit": settings.memory_limit, "verbose": settings.verbose}
+    if settings.time_budget is not None:
+        parameters["time_budget"] = max(deadline - time.monotonic(), LEAST_SECONDS)
+    model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
+    if held is not None:
+        others, truth = part(held[1])
         model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
         score = float(is_hit(model.best(others, 1, threads)[0][:, 0], truth).mean())
     return Fitted(target, vocabulary, model, counts, len(labels)), score, []

@@ -24,8 +24,6 @@ Arrays = dict[str, NDArray[Any]]
 #: have length 1, so what is left out moves a score by little.
 MOST_DENSE = 1 << 26
 SMALLEST = 0.05
-#: That training takes a weight which learns on: before and after, with its neighbours in blocks, and copies of these.
-BYTES_TO_LEARN_ON = 24
 #: Rows of weights that are looked through at a time.
 ROWS_AT_A_TIME = 4096
 #: Features of points times labels that a call of the kernel takes on at least, some tenths of a second, and blocks for
@@ -75,9 +73,9 @@ def train(
     n_blocks = -(-n_labels // width)
     weight = np.zeros((n_blocks, points.width + 1, width), np.float32)
     if start is not None:
-        padded = np.zeros((points.width + 1, n_blocks * width), np.float32)
-        padded[:, :n_labels] = start
-        weight[...] = padded.reshape(points.width + 1, n_blocks, width).transpose(1, 0, 2)
+        for block in range(n_blocks):
+            own_start = start[:, block * width : (block + 1) * width]
+            weight[block, :, : own_start.shape[1]] = own_start
     negative = np.full(n_blocks * width, _NO_COST, np.float32)
     negative[:n_labels] = 0.5 / rules.cost
     positive = negative.copy()
@@ -95,7 +93,11 @@ def train(
         kernels.dual_train(*arguments)
         if told is not None:
             told(min(own.stop, n_labels) - own.start)
-    return np.ascontiguousarray(weight.transpose(1, 0, 2).reshape(points.width + 1, -1)[:, :n_labels])
+    found = np.empty((points.width + 1, n_labels), np.float32)
+    for block in range(n_blocks):
+        columns = found[:, block * width : (block + 1) * width]
+        columns[...] = weight[block, :, : columns.shape[1]]
+    return found
 
 
 def train_on(
@@ -110,13 +112,14 @@ def train_on(
 ) -> F32:
     """Return weights like `train`, from `start`, with biases that it costs `stiffness` times as much to move.
 
+    `start` is used up: a copy of so many weights may be gigabytes.
+
     A bias is about all texts, those before included, and a few new ones of one label do not make that frequent: of the
     other labels' texts of trec6 44 % would be right after five of a new one, with this 93 %, as before. To the
     solver a bias is the weight of a constant 1; points that are longer make everything else easier to move.
     """
     longer = np.float32(np.sqrt(stiffness))
     points, rules = replace(points, data=points.data * longer), replace(rules, cost=rules.cost / stiffness)
-    start = start.copy()
     start[:-1] /= longer
     weight = train(points, labels, rules, seed, threads, costs=costs, start=start)
     weight[:-1] *= longer
@@ -205,12 +208,15 @@ class LinearModel:
 
         Those that were too small to be kept are 0.
         """
+        found = np.empty((len(self.factors) + 1, len(self.bias)), np.float32)
+        found[-1] = self.bias
         if self.indptr is not None:
-            shape = (len(self.factors), len(self.bias))
             data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
-            kept: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=shape)
-            return np.concatenate([kept.toarray(), self.bias[None]]).astype(np.float32)
-        return np.concatenate([self.matrix * self.factors[:, None], self.bias[None]]).astype(np.float32)
+            kept: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=found[:-1].shape)
+            kept.toarray(out=found[:-1])
+        else:
+            np.multiply(self.matrix, self.factors[:, None], out=found[:-1])
+        return found
 
     def column(self, number: int) -> NDArray[np.float64]:
         """Return the weights of one column, (n_features,)."""
@@ -277,7 +283,9 @@ def _mattering(weight: F32) -> Any:
 
 def check_learning_on(n_features: int, n_labels: int, memory_limit: int | None) -> None:
     """Raise MemoryError where all weights of a model, which learning on needs, do not fit into memory."""
-    needed = BYTES_TO_LEARN_ON * (n_features + 1) * n_labels
+    width = block_width(n_labels)
+    # As they were, with room for what is new, as blocks of labels that are filled up, and as they become.
+    needed = 4 * (n_features + 1) * (3 * n_labels + -(-n_labels // width) * width)
     limit = available_memory() if memory_limit is None else memory_limit
     if needed > limit:
         raise MemoryError(

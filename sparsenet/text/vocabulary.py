@@ -222,8 +222,11 @@ def _groups(pairs: NDArray[np.float64]) -> Iterator[slice]:
 
 
 def _own_share(prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how much of a text each label goes without: all but what any text would say, if it is very rare."""
-    return np.maximum(1 - prior * len(prior), 0) * (1 - prior)
+    """Return how much of a text each label goes without: all but what any text would say, if it is very rare.
+
+    Rare is what has a smaller share than labels have on average; labels without a text are none.
+    """
+    return np.maximum(1 - prior * np.count_nonzero(prior), 0) * (1 - prior)
 
 
 def _divergence_of(pairs: Any, prior: NDArray[np.float64]) -> NDArray[np.float64]:
