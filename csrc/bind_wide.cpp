@@ -30,17 +30,17 @@ ConstTouched touched_argument(const I64& touched_indptr, const I64& touched, con
 
 void bind_label_centroids(const I64& label_indptr, const I32& label_points, const I64& indptr, const I32& indices,
                           const F32& data, int64_t n_features, const I64& budget, const I64& starts, I32& out_indices,
-                          F32& out_data, I64& out_counts, int threads) {
+                          F32& out_data, I64& out_ends, int threads) {
   const Vector<const int64_t> labels = pointers_argument(label_indptr, "label_indptr");
   const Vector<const int64_t> room = pointers_argument(starts, "starts"), limits(budget, "budget");
   const Vector<const int32_t> points(label_points, "label_points");
   const Vector<int32_t> features(out_indices, "out_indices");
   const Vector<float> values(out_data, "out_data");
-  const Vector<int64_t> counts(out_counts, "out_counts");
+  const Vector<int64_t> ends(out_ends, "out_ends");
   const int64_t n_labels = labels.size() - 1;
   room.require(0, n_labels + 1, "labels + 1");
   limits.require(0, n_labels, "labels");
-  counts.require(0, n_labels, "labels");
+  ends.require(0, n_labels, "labels");
   points.require(0, labels.data()[n_labels], "last row pointer of the labels");
   features.require(0, room.data()[n_labels], "last of starts");
   values.require(0, room.data()[n_labels], "last of starts");
@@ -48,7 +48,7 @@ void bind_label_centroids(const I64& label_indptr, const I32& label_points, cons
   checked_threads(threads);
   Released released;
   label_centroids(labels.data(), points.data(), n_labels, csr, n_features, limits.data(),
-                  {room.data(), features.data(), values.data(), counts.data()}, threads);
+                  {room.data(), features.data(), values.data(), ends.data()}, threads);
 }
 
 int64_t bind_wide_touch(const I32& active, const I64& indptr, const I32& indices, const I32& slots, I64& touched_indptr,
@@ -100,7 +100,7 @@ void bind_wide(py::module_& core) {
   using py::arg;
   core.def("label_centroids", &bind_label_centroids, arg("label_indptr"), arg("label_points"), arg("indptr"),
            arg("indices"), arg("data"), arg("n_features"), arg("budget"), arg("starts"), arg("out_indices"),
-           arg("out_data"), arg("out_counts"), arg("threads"));
+           arg("out_data"), arg("out_ends"), arg("threads"));
   core.def("wide_touch", &bind_wide_touch, arg("active"), arg("indptr"), arg("indices"), arg("slots"),
            arg("touched_indptr"), arg("touched"), arg("touched_slots"), arg("threads"));
   core.def("wide_forward", &bind_wide_forward, arg("touched_indptr"), arg("touched"), arg("touched_slots"),

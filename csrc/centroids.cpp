@@ -1,8 +1,10 @@
 // The start of the wide path: for each label the sum of its points, cut to the largest entries.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
+#include "close_gaps.h"
 #include "engine.h"
 #include "sparse_sum.h"
 #include "threads.h"
@@ -10,19 +12,44 @@
 namespace sparsenet {
 namespace {
 
-// Returns the `budget` features with the largest sums by magnitude, ties to the smaller feature, ascending.
-std::vector<int32_t> largest(const SparseSum& sum, int64_t budget) {
-  std::vector<int32_t> features = sum.features();
-  if (static_cast<int64_t>(features.size()) > budget) {
+// A set of numbers that is told in ascending order, in time that goes by how many it has: to sort them would take
+// several times as long as to add them up.
+class Ascending {
+ public:
+  explicit Ascending(int64_t n) : bits_(n / 64 + 1), words_(n / 4096 + 1) {}
+
+  void insert(int32_t i) {
+    bits_[i >> 6] |= uint64_t{1} << (i & 63);
+    words_[i >> 12] |= uint64_t{1} << (i >> 6 & 63);
+  }
+
+  // Calls `visit` with each number; the set is empty afterwards.
+  template <typename Visit>
+  void drain(const Visit& visit) {
+    for (size_t w = 0; w < words_.size(); ++w)
+      for (uint64_t words = std::exchange(words_[w], 0); words != 0; words &= words - 1) {
+        const int64_t word = static_cast<int64_t>(w) * 64 + __builtin_ctzll(words);
+        for (uint64_t bits = std::exchange(bits_[word], 0); bits != 0; bits &= bits - 1)
+          visit(static_cast<int32_t>(word * 64 + __builtin_ctzll(bits)));
+      }
+  }
+
+ private:
+  std::vector<uint64_t> bits_, words_;  // the numbers, and which words of these are not zero
+};
+
+// Inserts the `budget` features with the largest sums by magnitude, ties to the smaller feature.
+void insert_largest(const SparseSum& sum, int64_t budget, std::vector<int32_t>& order, Ascending& kept) {
+  order.assign(sum.begin(), sum.end());
+  if (static_cast<int64_t>(order.size()) > budget) {
     const auto larger = [&](int32_t a, int32_t b) {
       const float x = std::fabs(sum[a]), y = std::fabs(sum[b]);
       return x != y ? x > y : a < b;
     };
-    std::nth_element(features.begin(), features.begin() + budget, features.end(), larger);
-    features.resize(static_cast<size_t>(budget));
+    std::nth_element(order.begin(), order.begin() + budget, order.end(), larger);
+    order.resize(static_cast<size_t>(budget));
   }
-  std::sort(features.begin(), features.end());
-  return features;
+  for (const int32_t feature : order) kept.insert(feature);
 }
 
 }  // namespace
@@ -34,17 +61,21 @@ void label_centroids(const int64_t* label_indptr, const int32_t* label_points, i
   const int64_t workers = std::min<int64_t>(threads, n_labels);
   parallel_for(workers, threads, [&](int64_t worker) {
     SparseSum total(n_features);
+    Ascending kept(n_features);
+    std::vector<int32_t> order;
     for (int64_t l = worker; l < n_labels; l += workers) {
       for (int64_t j = label_indptr[l]; j < label_indptr[l + 1]; ++j) total.add(points, label_points[j]);
       int64_t at = out.starts[l];
-      for (const int32_t feature : largest(total, budget[l])) {
+      insert_largest(total, budget[l], order, kept);
+      kept.drain([&](int32_t feature) {
         out.indices[at] = feature;
         out.data[at++] = total[feature];
-      }
-      out.counts[l] = at - out.starts[l];
+      });
+      out.ends[l] = at - out.starts[l];
       total.clear();
     }
   });
+  close_gaps(n_labels, [&](int64_t l) { return out.starts[l]; }, out.ends, out.indices, out.data);
 }
 
 }  // namespace sparsenet

@@ -28,7 +28,7 @@ struct CentroidsOut {
   const int64_t* starts;
   int32_t* indices;
   float* data;
-  int64_t* counts;
+  int64_t* ends;
 };
 void label_centroids(const int64_t* label_indptr, const int32_t* label_points, int64_t n_labels, Csr points,
                      int64_t n_features, const int64_t* budget, CentroidsOut out, int threads);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "close_gaps.h"
 #include "kernel_table.h"
 #include "threads.h"
 

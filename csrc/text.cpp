@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "close_gaps.h"
 #include "kernel_table.h"
 #include "threads.h"
 

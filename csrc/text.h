@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 namespace sparsenet {
@@ -79,18 +78,6 @@ class TextFeatures {
 
 // Of a text of so many bytes, the most features that there can be.
 int64_t most_features(int64_t size, TextRules rules);
-
-// Rows of two arrays begin at start(i) and hold ends[i] entries: moves each to the left, in order, up to the one
-// before, and makes ends[i] where it ends.
-template <typename Start, typename First, typename Second>
-void close_gaps(int64_t n, const Start& start, int64_t* ends, First* first, Second* second) {
-  int64_t end = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    std::memmove(first + end, first + start(i), ends[i] * sizeof(First));
-    std::memmove(second + end, second + start(i), ends[i] * sizeof(Second));
-    ends[i] = end += ends[i];
-  }
-}
 
 // Texts text[offsets[i] : offsets[i + 1]] to rows: ends[i] features up to the end of row i, entries one after another.
 void text_features(const uint8_t* text, const int64_t* offsets, int64_t n, UnicodeTable table, TextRules rules,

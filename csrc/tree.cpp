@@ -23,7 +23,7 @@ constexpr int32_t kNowhere = -1;     // what a feature has that is not among tho
 
 float inverse_length(const SparseSum& sum) {
   double squares = 0;
-  for (const int32_t feature : sum.features()) squares += static_cast<double>(sum[feature]) * sum[feature];
+  for (const int32_t feature : sum) squares += static_cast<double>(sum[feature]) * sum[feature];
   return squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0;
 }
 

@@ -80,15 +80,15 @@ def label_centroids(
     starts: I64,
     out_indices: I32,
     out_data: F32,
-    out_counts: I64,
+    out_ends: I64,
     threads: int,
 ) -> None:
     """For each label, sum the rows of its points and keep the ``budget[l]`` largest entries by magnitude.
 
-    `label_indptr`, `label_points`: the points of each label (labels x points CSR). Entries go to
-    ``out_indices[starts[l] : starts[l] + out_counts[l]]`` in ascending feature order, with room for
-    ``starts[l + 1] - starts[l]`` >= min(budget[l], distinct features of l). Ties keep the smaller feature. Sums
-    are float32, in the order of the points, so that all backends keep the same features.
+    `label_indptr`, `label_points`: the points of each label (labels x points CSR). Those of label l, in ascending
+    feature order, end before ``out_indices[out_ends[l]]``, and there is room for ``starts[l + 1] - starts[l]`` >=
+    min(budget[l], distinct features of l). Ties keep the smaller feature. Sums are float32, in the order of the points,
+    so that all backends keep the same features.
     """
 
 def wide_touch(

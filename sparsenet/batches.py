@@ -242,6 +242,8 @@ def squares(points: Rows) -> F32:
 
 def by_row(reduce: np.ufunc, values: NDArray[Any], indptr: NDArray[Any]) -> NDArray[Any]:
     """Reduce the values of each row by itself, so that nothing depends on other rows; an empty one gives 0."""
-    none = values.dtype.type(0)
-    # One more, which pointers of empty rows at the end name. What stands for an empty row is an entry of another.
-    return np.where(np.diff(indptr) > 0, reduce.reduceat(np.append(values, none), indptr[:-1]), none)
+    found = np.zeros(len(indptr) - 1, values.dtype)
+    some = np.flatnonzero(np.diff(indptr))  # between two of these there is no entry of another
+    if len(some):
+        found[some] = reduce.reduceat(values[: indptr[-1]], indptr[some])
+    return found

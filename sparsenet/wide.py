@@ -91,7 +91,7 @@ def centroids(features: Rows, label_points: Rows, budget: int, threads: int) -> 
     """Return the sum of each label's points, cut to the `budget` features with the largest sums."""
     starts = np.concatenate(([0], np.cumsum(support_bound(features, label_points, budget))))
     indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-    counts = np.empty(len(label_points), np.int64)
+    ends = np.empty(len(label_points), np.int64)
     kernels.label_centroids(
         label_points.indptr,
         label_points.indices,
@@ -103,12 +103,11 @@ def centroids(features: Rows, label_points: Rows, budget: int, threads: int) -> 
         starts,
         indices,
         data,
-        counts,
+        ends,
         threads,
     )
-    indptr = np.concatenate(([0], np.cumsum(counts)))
-    kept = np.repeat(starts[:-1] - indptr[:-1], counts) + np.arange(indptr[-1])
-    return Rows(indptr, indices[kept], data[kept], features.width)
+    indptr = np.concatenate((np.zeros(1, np.int64), ends))
+    return Rows(indptr, indices[: indptr[-1]].copy(), data[: indptr[-1]].copy(), features.width)
 
 
 def lengths(rows: Rows) -> NDArray[np.float64]:
@@ -188,13 +187,16 @@ class WidePath:
     @classmethod
     def from_centroids(cls, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
         """Start each label from the direction of the sum of its points."""
-        parts = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
+        most = int(support_bound(features, label_points, config.budget).sum())
+        indptr = np.zeros(len(label_points) + 1, np.int64)
+        indices, values = np.empty(most, np.int32), np.empty(most, np.float32)  # what is not written takes no memory
         for begin, end in pairwise(_label_blocks(features, label_points)):
-            parts.append(_start(features, label_points.slice(begin, end), config, threads))
-        counts, indices, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        del parts  # as large as the model
-        path = cls(features.width, np.concatenate(([0], np.cumsum(counts))), indices, config)
-        path.weight.allocate(values[:, None])
+            counts, *found = _start(features, label_points.slice(begin, end), config, threads)
+            indptr[begin + 1 : end + 1] = indptr[begin] + np.cumsum(counts)
+            own = slice(indptr[begin], indptr[end])
+            indices[own], values[own] = found
+        path = cls(features.width, indptr, indices[: indptr[-1]], config)
+        path.weight.allocate(values[: indptr[-1], None])
         return path
 
     def configure(self, config: WideConfig) -> None:

@@ -80,9 +80,9 @@ def label_centroids(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
             "starts": starts,
             "out_indices": np.full(starts[-1], -1, np.int32),
             "out_data": np.zeros(starts[-1], np.float32),
-            "out_counts": np.full(shape.labels, -1),
+            "out_ends": np.full(shape.labels, -1),
         }
-        yield Call("label_centroids", arguments, ("out_indices", "out_data", "out_counts"))
+        yield Call("label_centroids", arguments, ("out_indices", "out_data", "out_ends"))
 
 
 def wide_touch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:

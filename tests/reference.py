@@ -79,23 +79,20 @@ def label_centroids(
     data: Array,
     n_features: int,
     budget: Array,
-    starts: Array,
-    out_indices: Array,
-    out_data: Array,
 ) -> Outputs:
     points, present = (dense_batch(indptr, indices, data, n_features), np.zeros((len(indptr) - 1, n_features), bool))
     for i, entries in enumerate(ranges(indptr)):
         present[i, indices[entries]] = True
-    features, values, counts = out_indices.copy(), double(out_data), np.zeros(len(budget), np.int64)
+    features, values, ends = [np.empty(0, np.int32)], [np.empty(0)], []
     for label, members in enumerate(ranges(label_indptr)):
         mine = label_points[members]
         total, support = points[mine].sum(axis=0), np.flatnonzero(present[mine].any(axis=0))
         largest = support[np.lexsort((support, -np.abs(total[support])))]
         kept = np.sort(largest[: budget[label]])
-        counts[label] = len(kept)
-        features[starts[label] : starts[label] + len(kept)] = kept
-        values[starts[label] : starts[label] + len(kept)] = total[kept]
-    return {"out_indices": features, "out_data": values, "out_counts": counts}
+        features.append(kept)
+        values.append(total[kept])
+        ends.append(len(kept))
+    return {"out_indices": np.concatenate(features), "out_data": np.concatenate(values), "out_ends": np.cumsum(ends)}
 
 
 def wide_touch(active: Array, indptr: Array, indices: Array, slots: Array) -> Outputs:

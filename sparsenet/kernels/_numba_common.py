@@ -186,3 +186,15 @@ def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: 
         wait(helpers)
     for helper in helpers:
         helper.result()
+
+
+@jit
+def close_gaps(starts: I64, ends: I64, first: I32, second: I32 | F32) -> None:
+    """Move rows of two arrays, which begin at `starts` and hold ``ends[i]`` entries, together; make `ends` ends."""
+    end = 0
+    for i in range(len(ends)):
+        for j in range(ends[i]):
+            first[end + j] = first[starts[i] + j]
+            second[end + j] = second[starts[i] + j]
+        end += ends[i]
+        ends[i] = end

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.kernels._numba_common import F32, I32, I64, U8, checked, parallel_for
+from sparsenet.kernels._numba_common import F32, I32, I64, U8, checked, close_gaps, parallel_for
 from sparsenet.kernels._numba_decimal import exact_jit
-from sparsenet.kernels._numba_text import close_gaps, text_features, text_room
+from sparsenet.kernels._numba_text import text_features, text_room
 
 U64 = NDArray[np.uint64]
 _COUNTS = 256

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.kernels._numba_common import F32, I32, I64, U8, checked, jit, parallel_for
+from sparsenet.kernels._numba_common import I32, I64, U8, checked, close_gaps, jit, parallel_for
 
 MOST_WORDS, LONGEST_WORD = 8, 64
 _WORD, _MARK, _SYMBOL, _SINGLE, _IGNORED, _INNER = range(1, 7)
@@ -86,18 +86,6 @@ def _rooms(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: 
     lengths = char_high - char_low + 1 if char_high else 0
     sizes: I64 = np.diff(offsets)
     return np.minimum(sizes * (word_ngrams + 3 * lengths) + 2 * MOST_WORDS, 1 << bits)
-
-
-@jit
-def close_gaps(starts: I64, ends: I64, first: I32, second: I32 | F32) -> None:
-    """Move rows of two arrays, which begin at `starts` and hold ``ends[i]`` entries, together; make `ends` ends."""
-    end = 0
-    for i in range(len(ends)):
-        for j in range(ends[i]):
-            first[end + j] = first[starts[i] + j]
-            second[end + j] = second[starts[i] + j]
-        end += ends[i]
-        ends[i] = end
 
 
 @jit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
+from sparsenet.kernels._numba_common import F32, I32, I64, checked, close_gaps, jit, parallel_for
 from sparsenet.kernels._numba_heap import make_heap, replace_worst, sort_heap
 
 
@@ -18,7 +18,7 @@ from sparsenet.kernels._numba_heap import make_heap, replace_worst, sort_heap
     starts="ptr L+1 room",
     out_indices="out i32 room",
     out_data="out f32 room",
-    out_counts="out i64 L",
+    out_ends="out i64 L",
 )
 def label_centroids(
     label_indptr: I64,
@@ -31,13 +31,14 @@ def label_centroids(
     starts: I64,
     out_indices: I32,
     out_data: F32,
-    out_counts: I64,
+    out_ends: I64,
     threads: int,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
     points = (label_indptr, label_points, indptr, indices, data)
-    out = (budget, starts, out_indices, out_data, out_counts)
+    out = (budget, starts, out_indices, out_data, out_ends)
     parallel_for(_label_centroids, len(budget), threads, *points, n_features, *out)
+    close_gaps(starts, out_ends, out_indices, out_data)
 
 
 @jit
@@ -54,7 +55,7 @@ def _label_centroids(
     starts: I64,
     out_indices: I32,
     out_data: F32,
-    out_counts: I64,
+    out_ends: I64,
 ) -> None:
     # A dense sum with a list of what is set, so that clearing costs what was used.
     total, present = np.zeros(n_features, np.float32), np.zeros(n_features, np.bool_)
@@ -73,7 +74,7 @@ def _label_centroids(
         at = starts[label]
         for i in range(kept):
             out_indices[at + i], out_data[at + i] = features[i], total[features[i]]
-        out_counts[label] = kept
+        out_ends[label] = kept
         for p in range(label_indptr[label], label_indptr[label + 1]):
             for j in range(indptr[label_points[p]], indptr[label_points[p] + 1]):
                 total[indices[j]], present[indices[j]] = 0, False
