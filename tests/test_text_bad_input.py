@@ -178,6 +178,15 @@ def test_half_of_a_pair_in_a_label_is_refused_before_training(labels):
         TextClassifier().partial_fit(["one"], ["x"], classes=["x", "a\udcff"])
 
 
+def test_one_column_cannot_be_both(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(GOOD)
+    with pytest.raises(ValueError, match="text and target are both 'label': name two columns"):
+        TextClassifier().fit(path, text="label", target="label")
+    code, _, said = run("train", path, "--text", "label", "--target", "label", "--model", tmp_path / "model")
+    assert (code, "--text and --target are both 'label': name two columns" in said) == (1, True), said
+
+
 def test_columns_that_seem_to_be_swapped_are_said(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(GOOD)

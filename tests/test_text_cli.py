@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import shutil
@@ -52,6 +53,17 @@ def test_train_and_evaluate(trained):
     assert scores["P@1"] > 0.95
     assert scores["points"] == 100
     assert {"P@3", "nDCG@3", "PSP@1", "recall@100", "seconds"} <= scores.keys()
+
+
+def test_threads_leave_no_trace_in_a_model(trained, tmp_path):
+    folder, _ = trained
+    for threads in ("1", "2"):
+        done = sparsenet(
+            "train", folder / "train.csv", *COLUMNS, "--model", tmp_path / threads, "--threads", threads, "--seed", "3"
+        )
+        assert done.returncode == 0, done.stderr
+    files = sorted(file.name for file in (tmp_path / "1").iterdir())
+    assert filecmp.cmpfiles(tmp_path / "1", tmp_path / "2", files, shallow=False) == (files, [], [])
 
 
 def test_predict_is_a_filter(trained):

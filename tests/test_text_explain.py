@@ -117,6 +117,9 @@ def test_a_terminal_obeys_no_text():
     assert str(found).startswith(r"a\x1b]0;title\x07b\x9b2Jc\x7f: ")
     coloured = re.sub(r"\x1b\[[0-9;]*m", "", found.terminal())
     assert coloured == "goal\\x1b\\x07kick,\n\tgo\\x9bal"
+    page = found.to_html()
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", page)
+    assert r"goal\x1b\x07kick" in re.sub(r"<[^>]*>", "", page)
     for shown in (str(found), coloured):
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
 

@@ -20,6 +20,7 @@ _OPTIONS = {
     r"\bheader=False": "--no-header",
     r"\bheader=True": "--header",
     r"raise memory_limit": "raise --memory-limit",
+    r"\btext and target are both": "--text and --target are both",
     r"lower bits, for fewer features, or leave out rare labels": "leave out rare labels",
     r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s)",
     r"\bmax_bytes=": "--max-bytes ",

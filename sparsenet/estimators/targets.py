@@ -231,6 +231,8 @@ def _labels(values: Any, name: str) -> NDArray[Any]:
         labels = np.array(values, dtype=object)  # fixed-width strings would give each the longest one's room
     else:
         labels = np.asarray(values)
+        if isinstance(values, list | tuple) and labels.dtype.kind == "U":  # which numbers beside strings become
+            labels = np.array(values, dtype=object)
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected; it is taken as one label for each row"
         warnings.warn(message, DataConversionWarning, stacklevel=2)

@@ -109,16 +109,19 @@ class Explanation:
         )
 
     def to_html(self) -> str:
-        """Return an HTML fragment: the text, each character coloured by what it added, and a table."""
+        """Return an HTML fragment: the text, each character coloured by what it added, and a table.
+
+        Control characters are shown as in `terminal`: HTML has none.
+        """
         spans = "".join(
             f'<span style="background:rgba({"0,160,60" if weight > 0 else "220,50,40"},{0.75 * strong:.2f})" '
-            f'title="{weight:+.3f}">{html.escape(piece)}</span>'
+            f'title="{weight:+.3f}">{html.escape(printable(piece, lines=True))}</span>'
             for piece, weight, strong in self._runs()
         )
         rows = "".join(
             f"<tr><td>{html.escape(part.name)}</td><td>{part.score:+.3f}</td></tr>" for part in self.parts[:20]
         )
-        head = f"{html.escape(str(self.label))}: {self.score:+.3f} (probability {self.probability:.3f})"
+        head = f"{html.escape(printable(str(self.label)))}: {self.score:+.3f} (probability {self.probability:.3f})"
         return f'<div class="sparsenet-explanation"><p><b>{head}</b></p><p>{spans}</p><table>{rows}</table></div>'
 
     def _repr_html_(self) -> str:

@@ -44,6 +44,10 @@ class FileRules:
     header: bool | None = None
     quotes: bool | None = None
 
+    def __post_init__(self) -> None:
+        if self.text == self.target:
+            raise ValueError(f"text and target are both {self.text!r}: name two columns")
+
 
 class TextFile(NamedTuple):
     """What a file holds, as a whole."""
