@@ -26,15 +26,15 @@ from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
 from bench.running import head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, Rows, metrics
-from sparsenet.blend.voting import OF_THREE, OF_TWO, WITHOUT_NETWORK, logits, vote
+from sparsenet.blend.voting import curve_of, logits, vote
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.estimators.inference import is_hit
 
 KS = (1, 3, 5)
 #: Mean probability, and share that is right, of each point's best label, and of all labels that are likelier than not.
 SHARES = ("best: said", "best: right", "likely: said", "likely: right")
-#: Who votes, and the curve in use of these.
-COMPANIES = {"without neighbours": OF_TWO, "with neighbours": OF_THREE, "without a network": WITHOUT_NETWORK}
+#: Who votes.
+COMPANIES = ("without neighbours", "with neighbours", "without a network")
 
 
 def main() -> None:
@@ -65,10 +65,12 @@ def _run(data: DataSet, options: argparse.Namespace, seed: int) -> dict[str, Any
     of_tree = (model.tree_, points, model.candidates, threads)
     both = (model.network_, *of_tree)
     all_three = {"neighbors": model.neighbors_, "k": model.n_neighbors}
-    about["neighbors"] = {"rarity": model.neighbors_.rarity, "power": model.neighbors_.power}
+    about["neighbors"] = {name: getattr(model.neighbors_, name) for name in ("rarity", "power", "trust")}
     votes = (vote(*both), vote(*both, **all_three), vote(None, *of_tree, **all_three))
+    voters = ((model.network_, None), (model.network_, model.neighbors_), (None, model.neighbors_))
     about["calibration"] = {
-        name: _calibration(*found, Y, curve) for (name, curve), found in zip(COMPANIES.items(), votes, strict=True)
+        company: _calibration(*found, Y, curve_of(*own))
+        for company, found, own in zip(COMPANIES, votes, voters, strict=True)
     }
     ways = {
         "tree alone": model.tree_.topk_numbers(scaled, max(KS)),

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import storage
 from sparsenet._validation import boolean, check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.batches import Rows
-from sparsenet.blend import parts, persistence
+from sparsenet.blend import parts, persistence, trust
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.parts import DROPPED, PARTS
-from sparsenet.blend.voting import OF_THREE, OF_TWO, WITHOUT_NETWORK, logits, vote
+from sparsenet.blend.voting import curve_of, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
@@ -93,7 +93,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     neighbors_ : Neighbors or None
         The training points and their labels, and how they are compared: features count by the power `rarity` of their
         inverse frequency, and a point by the power `power` of its cosine. Both answer a sample of the training points
-        best, each by the others.
+        best, each by the others. Beside a network their vote is multiplied by `trust`: of 65,536 points or more, a 64th
+        (2,048 at most) is kept from the tree, to see how often they are right for each time that it is.
     classes_ : ndarray of shape (n_labels,)
         The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
     n_features_in_ : int
@@ -178,15 +179,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         if not parts.is_dropped(self.network):
             network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
             network._settings()  # better now than when the tree is trained
-        elif checkpoint is not None:
-            raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints: leave checkpoint out")
-        elif self.time_budget is not None:
-            raise ValueError(
-                f"time_budget={self.time_budget:g} is for the network, and network={DROPPED!r} leaves it out: set "
-                "time_budget=None"
-            )
-        elif self.n_neighbors == 0:
-            raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
+        else:
+            parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
@@ -198,16 +192,20 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 )
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             given = as_matrix(points), as_matrix(labels)
-            tree.fit(*given)
             neighbors = None
             if self.n_neighbors > 0 and scaling.kind != "columns":
-                neighbors = Neighbors.learn(points, labels, self.n_neighbors, seed=seed, threads=self._threads())
+                how = {"seed": seed, "threads": self._threads()}
+                beside = network is not None
+                neighbors = trust.learn(tree, points, labels, self.n_neighbors, beside_a_network=beside, **how)
+            else:
+                tree.fit(*given)
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
             if network is not None and self.time_budget is not None:
                 resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
                 spent, told = time.perf_counter() - started, is_wanted(optional(switch, "verbose", self.verbose))
                 network = parts.in_time(network, self.time_budget, spent, 0.0 if resumed else enough, told=told)
-            fitted = Fitted(network, tree, neighbors, target, scaling, tree.label_counts_, tree.n_points_)
+            counts = np.bincount(labels.indices, minlength=labels.width)
+            fitted = Fitted(network, tree, neighbors, target, scaling, counts, len(points))
             try:
                 if network is not None:
                     network.fit(*given, checkpoint=checkpoint, resume=resume)
@@ -290,19 +288,13 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
         """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
         done, (neighbors, k) = 0, self._neighbors()
-        curve = self._curve(neighbors)
+        curve = curve_of(self._fitted.network, neighbors)
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             parts = self._fitted.network, self._fitted.tree
             labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k)
             yield own, labels, logits(votes, curve)
             done = own.stop
-
-    def _curve(self, neighbors: Neighbors | None) -> tuple[float, float]:
-        """Return the curve of those who vote."""
-        if self._fitted.network is None:
-            return WITHOUT_NETWORK
-        return OF_TWO if neighbors is None else OF_THREE
 
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted

@@ -46,6 +46,8 @@ class Neighbors:
         How much more rare features count: the power of the inverse frequency by which they are multiplied.
     power : float
         How much more near points count: the power of the cosine.
+    trust : float
+        By what their usual vote is multiplied where a network votes beside them.
     """
 
     index: Rows
@@ -53,6 +55,7 @@ class Neighbors:
     weights: F32
     rarity: float
     power: float
+    trust: float = 1.0
 
     @classmethod
     def learn(cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:
@@ -106,6 +109,11 @@ class Neighbors:
         kernels.shortlist(*_arrays(voters), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
 
+    def best_by_others(self, points: Rows, sample: I64, k: int, threads: int) -> I32:
+        """Return the label that the k nearest others give each point of a sample of the training points, (n,)."""
+        labels, shares = self.name(self._voters(*self._others(points, sample, k, threads), self.power), 2, threads)
+        return np.take_along_axis(labels, shares.argmax(axis=1, keepdims=True), axis=1)[:, 0]
+
     def __getstate__(self) -> dict[str, Any]:
         """Pickle no more than what was given."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -118,12 +126,17 @@ class Neighbors:
     def _tried(self, points: Rows, sample: I64, k: int, threads: int) -> Iterator[tuple[float, float]]:
         """Yield each power, and how well points of a sample are then answered by the k nearest others."""
         truth, n_ranks = as_matrix(self.labels.take(sample)), min(RANKS, self.labels.width)
-        near, products = self.nearest(points.take(sample), k + 1, threads)
-        products[near == sample[:, None]] = 0  # nobody answers for himself
+        near, products = self._others(points, sample, k, threads)
         for power in POWERS:
             named, shares = self.name(self._voters(near, products, power), n_ranks, threads)
             ranked = np.take_along_axis(named, np.argsort(-shares, axis=1, kind="stable"), axis=1)
             yield power, metrics.ndcg_at_k(truth, ranked, n_ranks)
+
+    def _others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
+        """Return what `nearest` does of training points: nobody answers for himself."""
+        near, products = self.nearest(points.take(sample), k + 1, threads)
+        products[near == sample[:, None]] = 0
+        return near, products
 
     def _voters(self, near: I32, products: F32, power: float) -> Rows:
         tiny = np.finfo(np.float32).tiny

@@ -54,6 +54,19 @@ def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any]
     return part
 
 
+def check_without_network(checkpoint: Any, time_budget: float | None, n_neighbors: int) -> None:
+    """Refuse what makes no sense where there is to be no network."""
+    if checkpoint is not None:
+        raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints: leave checkpoint out")
+    if time_budget is not None:
+        raise ValueError(
+            f"time_budget={time_budget:g} is for the network, and network={DROPPED!r} leaves it out: set "
+            "time_budget=None"
+        )
+    if n_neighbors == 0:
+        raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
+
+
 def enough(network: ExtremeClassifier, n_points: int) -> float:
     """Return after how many passes a network is worth something: those that are asked for may be without end."""
     settings = Settings.of(network.get_params(deep=False)).for_points(n_points)

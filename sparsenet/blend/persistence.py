@@ -15,6 +15,7 @@ from sparsenet.batches import Rows
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
+from sparsenet.blend.trust import LEAST, UTMOST
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as networks
 from sparsenet.estimators.fitting import run_seed
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 Model = TypeVar("Model", bound="BlendClassifier")
 KIND = "BlendClassifier"
+#: What is said of neighbours beside their arrays.
+OF_NEIGHBORS = ("rarity", "power", "trust")
 
 
 def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
@@ -72,7 +75,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "n_points": fitted.n_points,
         "network": about_network,
         "tree": about_tree,
-        "neighbors": None if neighbors is None else {"rarity": neighbors.rarity, "power": neighbors.power},
+        "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in OF_NEIGHBORS},
         "target": about_target,
         "scaling": fitted.scaling.kind,
         "named_features": hasattr(model, "feature_names_in_"),
@@ -103,8 +106,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     parts = {"tree": tree} | ({} if network is None else {"network": network})
     for part in parts.values():
         _check_part(part, counts)
-    if len(target.classes) != len(counts) or not np.array_equal(counts, tree.label_counts_):
-        raise ModelError(f"counts must hold how often the tree has learnt each of {len(target.classes)} labels")
+    if len(target.classes) != len(counts):
+        raise ModelError(f"counts must hold how many points had each of {len(target.classes)} labels")
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
     if boolean("dropped", metadata.get("dropped", False)):  # which older models could not be
         given["network"] = DROPPED
@@ -164,7 +167,8 @@ def _unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, shape: tuple
     if not (np.isfinite(weights).all() and weights.min() >= 0):
         raise ModelError("the weights of features of the neighbours must be finite and not negative")
     rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
-    return Neighbors(index, labels, weights, rarity, power)
+    trust = real("trust", about.get("trust", 1.0), LEAST, UTMOST)  # which older models did not measure
+    return Neighbors(index, labels, weights, rarity, power, trust)
 
 
 def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,12 +19,14 @@ I32 = NDArray[np.int32]
 #: They lie between the curves that fit held-out points of six unlike data sets best. Where points have a dozen labels
 #: or more, they say too much (bench/README.md).
 OF_TWO, OF_THREE, WITHOUT_NETWORK = (0.75, 1.75), (0.55, 2.1), (1.3, 3.1)
+#: Where neighbours count twice as much, votes lie further apart: the slope is divided by so much, and the shift larger.
+FLATTER, HIGHER = 2**0.25, 0.35
 #: The beam in which labels are named is so many times that in which the tree was trained: the third to fifth label of a
 #: point often hangs where the tree alone would not look.
 WIDER = 2
-#: The vote of neighbours is so many times the root of the share of them that have a label, beside a network and beside
-#: the tree alone. They know little of labels that few points have: who votes beside them is one of them, as if the last
-#: were the share of those of that opinion.
+#: The vote of neighbours is so many times the root of the share of them that have a label, beside a network (times how
+#: much they are trusted) and beside the tree alone. They know little of labels that few points have: who votes beside
+#: them is one of them, as if the last were the share of those of that opinion.
 OF_NEIGHBORS, BESIDE_THE_TREE_ALONE, ONE_OF_THEM = np.float32(4), np.float32(2), np.float32(0.2)
 #: For each label that neighbours name the tree names so many.
 TREE_NAMES_MORE = 2
@@ -61,7 +65,7 @@ def vote(
         votes, opinion, strength = np.zeros_like(penalties), -np.square(penalties), BESIDE_THE_TREE_ALONE
     else:
         votes = opinion = log_probabilities(network.network_, points, labels, threads)
-        strength = OF_NEIGHBORS
+        strength = OF_NEIGHBORS * np.float32(1 if neighbors is None else neighbors.trust)
     if neighbors is not None and k > 0:
         shares = neighbors.shares(voters, labels, threads)
         # Where there are no neighbours at all that opinion has their vote.
@@ -86,6 +90,16 @@ def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32, width: i
     at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
     is_new = (shares > 0) & (known[at] != asked)
     return np.hstack([labels, more]), np.hstack([penalties, np.where(is_new, penalties[:, -1:], -UNHEARD_OF)])
+
+
+def curve_of(network: ExtremeClassifier | None, neighbors: Neighbors | None) -> tuple[float, float]:
+    """Return the curve of those who vote."""
+    if network is None:
+        return WITHOUT_NETWORK
+    if neighbors is None:
+        return OF_TWO
+    doublings = math.log2(neighbors.trust)
+    return OF_THREE[0] / FLATTER**doublings, OF_THREE[1] + HIGHER * doublings
 
 
 def logits(votes: F32, curve: tuple[float, float]) -> F32:

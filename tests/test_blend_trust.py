@@ -1,0 +1,135 @@
+"""How much neighbours count in a blend: measured on points that its tree has not learnt."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from planted import planted
+from scipy import sparse
+
+from sparsenet import BlendClassifier, ExtremeClassifier, Rows
+from sparsenet.blend import trust, voting
+from sparsenet.blend.neighbors import Neighbors
+from sparsenet.estimators.fitting import as_matrix, run_seed
+from sparsenet.storage import load, save
+
+X, Y = planted(n=1200, n_features=200, n_labels=40, seed=1)
+Y = sparse.csr_array(Y)
+
+
+def blend(**parameters):
+    network = ExtremeClassifier(hidden=16, epochs=4, batch_size=64)
+    return BlendClassifier(**{"network": network, "random_state": 0, "n_jobs": 1, **parameters})
+
+
+@pytest.fixture
+def few_are_enough(monkeypatch):
+    monkeypatch.setattr(trust, "EVERY", 8)
+    monkeypatch.setattr(trust, "FEWEST", 100)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(65_535, 0), (65_536, 1024), (100_000, 1562), (1_000_000, 2048)])
+def test_so_many_points_are_kept_from_the_tree(n, expected):
+    kept = trust.kept_from_tree(n, 7)
+    assert len(np.unique(kept)) == len(kept) == expected
+    assert kept.dtype == np.int64
+    if expected:
+        assert (np.diff(kept) > 0).all()
+        assert 0 <= kept[0] < n / 100
+        assert kept[-1] > n - n / 100
+        np.testing.assert_array_equal(kept, trust.kept_from_tree(n, 7))
+        assert len(np.setdiff1d(kept, trust.kept_from_tree(n, 8))) > expected / 2
+
+
+def test_points_without_their_labels():
+    labels = Rows.of(sparse.csr_array(np.array([[1, 0, 1], [0, 1, 0], [0, 0, 0], [0, 1, 1]], np.float32)))
+    left = as_matrix(trust.without(labels, np.array([0, 2]))).toarray()
+    assert left.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 1]]
+    assert (
+        as_matrix(trust.without(labels, np.empty(0, np.int64))).toarray().tolist()
+        == as_matrix(labels).toarray().tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("twins_agree", "tree_right", "expected"),
+    [
+        (True, 400, 2 ** (0.05 / 0.09)),
+        (True, 100, trust.UTMOST),
+        (True, 0, trust.UTMOST),
+        (False, 400, trust.LEAST),
+        (False, 0, trust.LEAST),
+    ],
+)
+def test_neighbours_count_by_how_often_they_are_right_where_the_tree_is(twins_agree, tree_right, expected):
+    """Points come in pairs that are alike; a label is that of the twin, or of no other point that is near."""
+    n = 400
+    features = np.arange(n) // 2
+    points = Rows.of(sparse.csr_array((np.ones(n, np.float32), features, np.arange(n + 1)), shape=(n, n // 2)))
+    own = (features if twins_agree else np.arange(n)).astype(np.int32)
+    labels = Rows(np.arange(n + 1, dtype=np.int64), own, np.ones(n, np.float32), n)
+    neighbors = Neighbors.learn(points, labels, 1, seed=0, threads=1)
+    named = np.where(np.arange(n) < tree_right, own, (own + 1) % n).astype(np.int32)[:, None]
+    tree = SimpleNamespace(_beam=lambda: 10, _ranked=lambda points, n, beam, threads: (named, None))
+    found = trust.measured(neighbors, tree, points, labels, np.arange(n), k=1, threads=1)
+    assert found == pytest.approx(expected)
+    assert trust.measured(neighbors, tree, points, labels, np.empty(0, np.int64), k=1, threads=1) == 1
+
+
+@pytest.mark.usefixtures("few_are_enough")
+def test_the_tree_alone_goes_without_the_points_that_are_measured_on(tmp_path):
+    model = blend().fit(X, Y)
+    kept = trust.kept_from_tree(X.shape[0], run_seed(0))
+    counts = Y.sum(axis=0)
+    np.testing.assert_array_equal(model.tree_.label_counts_, counts - Y[kept].sum(axis=0))
+    for whole in (model, model.network_):
+        np.testing.assert_array_equal(whole.label_counts_, counts)
+        assert whole.n_points_ == X.shape[0]
+    assert len(model.neighbors_.labels) == X.shape[0]
+    points, labels = model._features(X), Rows.of(Y)
+    about = {"k": 50, "threads": 1}
+    assert model.neighbors_.trust == trust.measured(model.neighbors_, model.tree_, points, labels, kept, **about) != 1
+    model.save(tmp_path / "model")
+    copy = BlendClassifier.load(tmp_path / "model")
+    assert copy.neighbors_.trust == model.neighbors_.trust
+    np.testing.assert_array_equal(copy.predict_proba(X[:50]), model.predict_proba(X[:50]))
+    arrays, metadata = load(tmp_path / "model")
+    del metadata["neighbors"]["trust"]
+    save(tmp_path / "older", arrays, metadata)
+    assert BlendClassifier.load(tmp_path / "older").neighbors_.trust == 1
+
+
+@pytest.mark.usefixtures("few_are_enough")
+@pytest.mark.parametrize("parameters", [{"network": "drop"}, {"n_neighbors": 0}, {"normalize": "columns"}], ids=str)
+def test_where_nothing_is_to_be_weighed_the_tree_learns_all(parameters):
+    model = blend(**parameters).fit(X.toarray() if "normalize" in parameters else X, Y)
+    np.testing.assert_array_equal(model.tree_.label_counts_, Y.sum(axis=0))
+    assert model.neighbors_ is None or model.neighbors_.trust == 1
+
+
+def test_a_vote_counts_as_much_as_it_is_trusted():
+    model = blend().fit(X, Y)
+    points = model._features(X[:30])
+    parts = (model.network_, model.tree_, points, 40, 1)
+
+    def votes(factor):
+        labels, found = voting.vote(*parts, neighbors=replace(model.neighbors_, trust=factor), k=50)
+        return np.take_along_axis(found, np.argsort(labels, axis=1), axis=1).astype(np.float64)
+
+    once, twice, half = votes(1.0), votes(2.0), votes(0.5)
+    inside = (once < -0.01) & (half < -0.01) & (twice < -0.01) & (twice > -1e5)
+    assert inside.sum() > 300
+    np.testing.assert_allclose((twice - once)[inside], 2 * (once - half)[inside], rtol=1e-3, atol=1e-4)
+    assert np.abs(twice - once)[inside].max() > 0.5
+
+
+def test_votes_that_lie_further_apart_have_a_flatter_curve():
+    neighbors = SimpleNamespace(trust=1.0)
+    assert voting.curve_of(object(), neighbors) == voting.OF_THREE
+    neighbors.trust = 2.0
+    slope, shift = voting.curve_of(object(), neighbors)
+    assert slope < voting.OF_THREE[0]
+    assert shift > voting.OF_THREE[1]
+    assert voting.curve_of(None, neighbors) == voting.WITHOUT_NETWORK
+    assert voting.curve_of(object(), None) == voting.OF_TWO
