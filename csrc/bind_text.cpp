@@ -70,7 +70,8 @@ void bind_text_features(Array text, Array offsets, Array pages, Array entries, i
   Vector<const uint8_t> text_(text, "text");
   Vector<const int64_t> offsets_(offsets, "offsets");
   Vector<int64_t> ends_(ends, "ends");
-  Vector<int32_t> slots_(slots, "slots"), counts_(counts, "counts");
+  Vector<int32_t> slots_(slots, "slots");
+  Vector<uint8_t> counts_(counts, "counts");
   const TextRules rules = checked_rules(word_ngrams, char_low, char_high, bits);
   const UnicodeTable table = checked_table(pages, entries);
   if (offsets_.size() < 1) offsets_.fail("must have at least one entry");
@@ -119,7 +120,8 @@ Vocabulary checked_vocabulary(TextRules rules, Array used, Array ranks, Array we
 void bind_text_points(Array ends, Array slots, Array counts, int char_high, int bits, Array used, Array ranks,
                       Array weights, Array log_counts, Array out_ends, Array rows, Array values, int threads) {
   Vector<const int64_t> ends_(ends, "ends");
-  Vector<const int32_t> slots_(slots, "slots"), counts_(counts, "counts");
+  Vector<const int32_t> slots_(slots, "slots");
+  Vector<const uint8_t> counts_(counts, "counts");
   Vector<int64_t> out_ends_(out_ends, "out_ends");
   Vector<int32_t> rows_(rows, "rows");
   Vector<float> values_(values, "values");

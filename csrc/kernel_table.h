@@ -136,13 +136,10 @@ struct KernelTable {
   // width) with a width of 1, 4, 8 or 16.
   int64_t (*dual_epoch)(const DualProblem& problem, int64_t width, int64_t count, int32_t* order, float rest,
                         float stride, float* weight, float* alpha, float* violation);
-  // The numbers of those slots that have one, see Numbering in text.h; they may replace the slots. Returns how many.
-  int64_t (*number_slots)(const uint64_t* used, const int32_t* ranks, const int32_t* slots, int64_t n,
-                          int32_t* features);
   // The slots whose bit is set in `used`, as numbers ranks[s >> 6] + (bits below s in used[s >> 6]), and their counts,
   // which may replace what they are made of; returns how many.
-  int64_t (*number_features)(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const int32_t* counts,
-                             int64_t n, int32_t* features, int32_t* their_counts);
+  int64_t (*number_features)(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const uint8_t* counts,
+                             int64_t n, int32_t* features, uint8_t* their_counts);
   // sums[c] += values[j] * matrix[rows[j]][c] for each j, the rows being 8-bit weights.
   void (*add_rows)(const int8_t* matrix, int64_t width, const int32_t* rows, const float* values, int64_t n,
                    float* sums);

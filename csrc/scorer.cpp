@@ -33,11 +33,10 @@ class Weighing {
   }
 
   // Writes the values of a text's features, before they are scaled.
-  Scales weigh(const int32_t* features, const int32_t* counts, int64_t n, float* values) const {
+  Scales weigh(const int32_t* features, const uint8_t* counts, int64_t n, float* values) const {
     float words = 0, characters = 0;  // two sums in registers: with an index, each addition would wait for a store
     for (int64_t j = 0; j < n; ++j) {
-      const int32_t count = std::min<int32_t>(counts[j], kCounts - 1);
-      const float value = vocabulary_.log_counts[count] * vocabulary_.weights[features[j]];
+      const float value = vocabulary_.log_counts[counts[j]] * vocabulary_.weights[features[j]];
       const float square = value * value;
       values[j] = value;
       words += features[j] < n_words_ ? square : 0;
@@ -68,11 +67,11 @@ void add_scores(const LinearModel& model, const int32_t* rows, float* values, Sc
 }  // namespace
 
 void text_points(const Vocabulary& vocabulary, TextRules rules, const int64_t* ends, int64_t n, const int32_t* slots,
-                 const int32_t* counts, int64_t* out_ends, int32_t* rows, float* values, int threads) {
+                 const uint8_t* counts, int64_t* out_ends, int32_t* rows, float* values, int threads) {
   const auto start = [&](int64_t i) { return i > 0 ? ends[i - 1] : 0; };
   const Weighing weighing(vocabulary, rules);
   parallel_for((n + kTextsPerTask - 1) / kTextsPerTask, threads, [&](int64_t task) {
-    std::vector<int32_t> their_counts;
+    std::vector<uint8_t> their_counts;
     for (int64_t i = task * kTextsPerTask; i < std::min(n, (task + 1) * kTextsPerTask); ++i) {
       const int64_t at = start(i), size = ends[i] - at;
       if (size > static_cast<int64_t>(their_counts.size())) their_counts.resize(size);
@@ -90,7 +89,8 @@ void text_scores(UnicodeTable table, TextRules rules, const Vocabulary& vocabula
   const Weighing weighing(vocabulary, rules);
   parallel_for((n + kTextsPerTask - 1) / kTextsPerTask, threads, [&](int64_t task) {
     TextFeatures extractor(table, rules, vocabulary.numbering);
-    std::vector<int32_t> features, counts;
+    std::vector<int32_t> features;
+    std::vector<uint8_t> counts;
     std::vector<float> values;
     for (int64_t i = task * kTextsPerTask; i < std::min(n, (task + 1) * kTextsPerTask); ++i) {
       const int64_t size = offsets[i + 1] - offsets[i], room = most_features(size, rules);

@@ -11,9 +11,9 @@ namespace sparsenet {
 struct Vocabulary {
   Numbering numbering;
   const float* weights;     // of each feature
-  const float* log_counts;  // 1 + log(count), kCounts entries; more occurrences count as the last
+  const float* log_counts;  // 1 + log(count), kCounts entries
 };
-constexpr int64_t kCounts = 256;
+constexpr int64_t kCounts = kMostCounted + 1;
 
 // Weights 8 bits wide, with a factor for each row. With `indptr`, only some of each row's are there: those of
 // columns[indptr[f]] ... columns[indptr[f + 1] - 1].
@@ -29,7 +29,7 @@ struct LinearModel {
 // The features of texts that the vocabulary has, words and characters each scaled to the same length, 1 in all. Those
 // of text i end before slots[ends[i]], and what is left of them before rows[out_ends[i]].
 void text_points(const Vocabulary& vocabulary, TextRules rules, const int64_t* ends, int64_t n, const int32_t* slots,
-                 const int32_t* counts, int64_t* out_ends, int32_t* rows, float* values, int threads);
+                 const uint8_t* counts, int64_t* out_ends, int32_t* rows, float* values, int threads);
 
 // Scores (n, n_columns) of texts text[offsets[i] : offsets[i + 1]].
 void text_scores(UnicodeTable table, TextRules rules, const Vocabulary& vocabulary, const LinearModel& model,

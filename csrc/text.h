@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace sparsenet {
@@ -26,46 +27,69 @@ struct TextRules {
 constexpr int kMostWords = 8;     // of an n-gram
 constexpr int kLongestWord = 64;  // characters of a word whose n-grams are taken
 
+// A word of ASCII letters and digits, at most `kPlainLength` of them, since features were last counted. Where it occurs
+// again its features count once more, and are not made again: of a long text half of the words are repeats.
+struct PlainWord {
+  uint64_t letters[2];  // folded, eight to a number
+  uint64_t hash;
+  int32_t begin, end;  // of those that wait: the word itself and its n-grams of characters
+  int32_t repeats;
+  int32_t place;  // in the table
+};
+constexpr int kPlainLength = 15;
+constexpr int kMostCounted = 255;  // more occurrences count as so many
+
 // Slots that have a number, those whose bit is set in `used`: s has ranks[s >> 6] + (bits below s in used[s >> 6]).
 struct Numbering {
   const uint64_t* used;
   const int32_t* ranks;
 };
 
-// The distinct features of one text and how often each occurs, in order of first appearance, written to room that the
-// caller has. Kept for the next text, so that short ones cost no allocation.
+// The distinct features of one text and how often each occurs, up to 255 times, in order of first appearance, written
+// to room that the caller has. Kept for the next text, so that short ones cost no allocation.
 class TextFeatures {
  public:
   // With a numbering, features are the numbers of their slots, and those without one are left out.
   TextFeatures(UnicodeTable table, TextRules rules, Numbering numbering = {nullptr, nullptr});
 
   // Returns how many features there are; `features` and `counts` have room for `most_features(size)`.
-  int64_t extract(const uint8_t* text, int64_t size, int32_t* features, int32_t* counts);
+  int64_t extract(const uint8_t* text, int64_t size, int32_t* features, uint8_t* counts);
 
  private:
+  const uint8_t* read_between_words(const uint8_t* at, const uint8_t* end);
+  const uint8_t* read_plain_word(const uint8_t* at, const uint8_t* end);
   const uint8_t* read_ascii_word(const uint8_t* at, const uint8_t* end);
+  void add_plain_word(uint64_t low, uint64_t high, int64_t length);
   void read(uint32_t code);
   void append(uint32_t code);
   void add_symbol(uint32_t code);
   void end_word();
   void add_token(uint64_t hash, bool alone);
-  void add_characters();
+  void add_characters(int64_t length);
   void add(uint64_t hash);
   void count_waiting();
-  void clear_places();
+  int64_t weigh_waiting();
   void grow();
 
   UnicodeTable table_;
   TextRules rules_;
   Numbering numbering_;
   uint8_t ascii_[256];  // folded, of those bytes that are a letter or digit by themselves; of others 0
+  bool separates_[256], ends_word_[256];  // whether a byte is a separator by itself; a separator or a symbol
   int32_t* features_ = nullptr;
-  int32_t* counts_ = nullptr;
+  uint8_t* counts_ = nullptr;
   int64_t found_ = 0;
-  std::vector<int32_t> waiting_;  // slots that are still to be numbered and counted, many at a time
+  // Slots that are still to be numbered and counted, many at a time, and how often each occurs.
+  std::unique_ptr<int32_t[]> waiting_;
+  std::unique_ptr<uint8_t[]> times_;
   int64_t n_waiting_ = 0;
-  // By hash of a feature: 1 + its position, or 0. So large that most features find their place empty.
-  std::vector<int32_t> places_ = std::vector<int32_t>(4096, 0);
+  std::unique_ptr<PlainWord[]> words_;
+  int64_t n_words_ = 0;
+  std::vector<int16_t> word_places_;  // by hash of the letters: 1 + the number of the word, or 0
+  // By hash of a feature: 1 + its position + `before_`. What is no more than that is of earlier texts, and counts as
+  // empty, so that a new text need not clear it.
+  std::vector<uint32_t> places_ = std::vector<uint32_t>(4096, 0);
+  uint32_t before_ = 0;
   uint64_t history_[kMostWords] = {};  // hashes of the last n-grams, of 1, 2, ... words
   int64_t n_history_ = 0;
   bool empty_ = true;  // no token so far
@@ -81,6 +105,6 @@ int64_t most_features(int64_t size, TextRules rules);
 
 // Texts text[offsets[i] : offsets[i + 1]] to rows: ends[i] features up to the end of row i, entries one after another.
 void text_features(const uint8_t* text, const int64_t* offsets, int64_t n, UnicodeTable table, TextRules rules,
-                   int64_t* ends, int32_t* slots, int32_t* counts, int threads);
+                   int64_t* ends, int32_t* slots, uint8_t* counts, int threads);
 
 }  // namespace sparsenet

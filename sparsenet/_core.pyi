@@ -414,7 +414,7 @@ def text_features(
     bits: int,
     ends: I64,
     slots: I32,
-    counts: I32,
+    counts: U8,
     threads: int,
 ) -> None:
     """Turn texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``, into the slots of their features and their counts.
@@ -425,8 +425,8 @@ def text_features(
     characters inside a word with its boundaries (none if `char_high` is 0); of a word's characters the first 64 count.
     They are hashed into ``2**bits`` slots, those of characters into the upper half. What is no UTF-8 reads as U+FFFD.
 
-    The features of text i, in order of first appearance, end before ``slots[ends[i]]``; `slots` and `counts` have the
-    room that `text_room` says.
+    The features of text i, in order of first appearance, end before ``slots[ends[i]]``; more than 255 occurrences count
+    as 255. `slots` and `counts` have the room that `text_room` says.
     """
 
 # --- linear classifiers ------------------------------------------------------------------------------------------
@@ -545,7 +545,7 @@ def search_tree(
 def text_points(
     ends: I64,
     slots: I32,
-    counts: I32,
+    counts: U8,
     char_high: int,
     bits: int,
     used: U64,

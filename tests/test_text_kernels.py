@@ -46,7 +46,7 @@ def extract(module, texts: list[bytes], rules, threads: int = 1) -> list[dict[in
     offsets = np.cumsum([0, *map(len, texts)])
     room = module.text_room(offsets, *rules)
     ends = np.empty(len(texts), np.int64)
-    slots, counts = np.full(room, -1, np.int32), np.full(room, -1, np.int32)
+    slots, counts = np.full(room, -1, np.int32), np.zeros(room, np.uint8)
     text = np.frombuffer(b"".join(texts), np.uint8)
     module.text_features(text, offsets, *unicode_table(), *rules, ends, slots, counts, threads)
     rows = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
@@ -113,7 +113,7 @@ def test_a_long_text_needs_no_more_room_than_there_are_slots(backend):
         ({"offsets": np.array([0, 9])}, "offsets"),
         ({"offsets": np.array([2, 1])}, "offsets"),
         ({"offsets": np.array([-1, 3])}, "offsets"),
-        ({"slots": np.zeros(3, np.int32), "counts": np.zeros(3, np.int32)}, "slots must have room"),
+        ({"slots": np.zeros(3, np.int32), "counts": np.zeros(3, np.uint8)}, "slots must have room"),
         ({"slots": np.zeros(300, np.int64)}, "slots"),
         ({"bits": 31}, "bits must be from 2 to 30, got 31"),
         ({"word_ngrams": 0}, "word_ngrams must be from 1 to 8, got 0"),
@@ -136,7 +136,7 @@ def test_wrong_arguments_are_refused(backend, change, message):
         "bits": 22,
         "ends": np.empty(1, np.int64),
         "slots": np.empty(300, np.int32),
-        "counts": np.empty(300, np.int32),
+        "counts": np.empty(300, np.uint8),
         "threads": 1,
     }
     backend.text_features(**arguments)

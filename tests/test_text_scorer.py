@@ -29,7 +29,7 @@ def expected_points(words: Vocabulary) -> np.ndarray:
         for entry in range(rows.indptr[text], rows.indptr[text + 1]):
             if rows.slots[entry] in place:
                 feature = place[rows.slots[entry]]
-                points[text, feature] = (1 + np.log(min(rows.counts[entry], 255))) * words.weights[feature]
+                points[text, feature] = (1 + np.log(int(rows.counts[entry]))) * words.weights[feature]
     of_words = words.slots < 1 << (rules.bits - 1)
     for kind in (of_words, ~of_words):
         lengths = np.sqrt((points[:, kind] ** 2).sum(axis=1, keepdims=True))

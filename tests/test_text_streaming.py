@@ -45,8 +45,8 @@ def test_more_text_than_characters_are_taken_from(tmp_path, monkeypatch):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
     monkeypatch.setattr(files, "BATCH_CHARACTERS", 3000)
-    for module in (settings, corpus):
-        monkeypatch.setattr(module, "CHARACTERS_UP_TO", 5000)
+    monkeypatch.setattr(settings, "CHARACTERS_UP_TO", 5000)
+    monkeypatch.setattr(settings, "TELLING", 4000)
     expected = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
     assert expected._fitted.vocabulary.rules.char_high == 0
     assert {trial["word_ngrams"] for trial in expected.search_} == {1, 2, 3}

@@ -59,7 +59,7 @@ def features(text: bytes, word_ngrams: int, char_low: int, char_high: int, bits:
     for word, has_letters in tokens:
         for gram in grams(word[:64], char_low, char_high) if has_letters and char_high else []:
             slots[slot(chained(TEXT_START, gram), bits, 1)] += 1
-    return +slots
+    return Counter({feature: min(count, 255) for feature, count in slots.items() if count})
 
 
 def grams(word: str, low: int, high: int) -> list[list[int]]:

@@ -6,21 +6,12 @@ int32_t number_of(const uint64_t* used, const int32_t* ranks, int32_t slot) {
 }
 
 // Without a branch on whether a slot has a number, which no CPU can predict: what has none is overwritten by the next.
-int64_t number_slots(const uint64_t* used, const int32_t* ranks, const int32_t* slots, int64_t n, int32_t* features) {
+int64_t number_features(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const uint8_t* counts,
+                        int64_t n, int32_t* features, uint8_t* their_counts) {
   int64_t found = 0;
   for (int64_t j = 0; j < n; ++j) {
     const int32_t slot = slots[j];
-    features[found] = number_of(used, ranks, slot);
-    found += used[slot >> 6] >> (slot & 63) & 1;
-  }
-  return found;
-}
-
-int64_t number_features(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const int32_t* counts,
-                        int64_t n, int32_t* features, int32_t* their_counts) {
-  int64_t found = 0;
-  for (int64_t j = 0; j < n; ++j) {
-    const int32_t slot = slots[j], count = counts[j];
+    const uint8_t count = counts[j];
     features[found] = number_of(used, ranks, slot);
     their_counts[found] = count;
     found += used[slot >> 6] >> (slot & 63) & 1;

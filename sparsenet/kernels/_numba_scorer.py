@@ -17,13 +17,13 @@ _ONE = np.uint64(1)
 
 
 @checked(
-    ends="i64 n", slots="i32 m", counts="i32 m", used="u64 w", ranks="i32 w", weights="f32 _", log_counts="f32 _",
+    ends="i64 n", slots="i32 m", counts="u8 m", used="u64 w", ranks="i32 w", weights="f32 _", log_counts="f32 _",
     out_ends="out i64 n", rows="out i32 m", values="out f32 m",
 )  # fmt: skip
 def text_points(
     ends: I64,
     slots: I32,
-    counts: I32,
+    counts: U8,
     char_high: int,
     bits: int,
     used: U64,
@@ -83,7 +83,7 @@ def _weigh(vocabulary, slots, counts, rows, values):  # type: ignore[no-untyped-
         if word & bit == 0:
             continue
         feature = ranks[slot >> 6] + _popcount(word & (bit - _ONE))
-        value = log_counts[min(counts[j], _COUNTS - 1)] * weights[feature]
+        value = log_counts[counts[j]] * weights[feature]
         kind = 1 if slot >= upper else 0
         squares[kind] += value * value
         rows[found] = ~feature if kind else feature
@@ -174,7 +174,8 @@ class TextScorer:
         if out.ndim != 2 or out.shape[1] != len(self._model[2]) or len(offsets) != n + 1:
             raise ValueError(f"out must be of shape ({len(offsets) - 1}, {len(self._model[2])}), got {out.shape}")
         room = text_room(offsets, *self._rules)
-        slots, counts, rows = (np.empty(room, np.int32) for _ in range(3))
+        slots, rows = np.empty(room, np.int32), np.empty(room, np.int32)
+        counts = np.empty(room, np.uint8)
         values, ends, kept = np.empty(room, np.float32), np.empty(n, np.int64), np.empty(n, np.int64)
         text_features(text, offsets, *self._unicode, *self._rules, ends, slots, counts, threads)
         char_high, bits = self._rules[2:]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparsenet.kernels._numba_common import I32, I64, U8, checked, close_gaps, jit, parallel_for
 
-MOST_WORDS, LONGEST_WORD = 8, 64
+MOST_WORDS, LONGEST_WORD, MOST_COUNTED = 8, 64, 255
 _WORD, _MARK, _SYMBOL, _SINGLE, _IGNORED, _INNER = range(1, 7)
 _REPLACEMENT = 0xFFFD
 _START = np.uint64(0x243F6A8885A308D3)
@@ -39,7 +39,7 @@ def text_room(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bit
 
 @checked(
     text="u8 _", offsets="i64 n+1", pages="u16 _", entries="i32 _", ends="out i64 n", slots="out i32 m",
-    counts="out i32 m",
+    counts="out u8 m",
 )  # fmt: skip
 def text_features(
     text: U8,
@@ -52,7 +52,7 @@ def text_features(
     bits: int,
     ends: I64,
     slots: I32,
-    counts: I32,
+    counts: U8,
     threads: int,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
@@ -100,7 +100,7 @@ def _extract_all(
     starts: I64,
     ends: I64,
     slots: I32,
-    counts: I32,
+    counts: U8,
 ) -> None:
     places = np.zeros(1024, np.int32)
     codes = np.zeros(LONGEST_WORD + 2, np.int64)
@@ -134,7 +134,7 @@ def _extract(
     hashes: NDArray[np.uint64],
     places: I32,
     slots: I32,
-    counts: I32,
+    counts: U8,
 ) -> I32:
     hashes[MOST_WORDS] = _START
     if rules[0] > 1:
@@ -261,7 +261,8 @@ def _add(value: np.uint64, half: int, out: Any, places: I32) -> I32:
     at = _home(slot) & mask
     while places[at] != 0:
         if slots[places[at] - 1] == slot:
-            counts[places[at] - 1] += 1
+            if counts[places[at] - 1] < MOST_COUNTED:
+                counts[places[at] - 1] += 1
             return places
         at = (at + 1) & mask
     found = state[_FOUND]

@@ -15,9 +15,9 @@ from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.data import DataError
 from sparsenet.estimators.targets import Target
-from sparsenet.text.featuriser import FeatureRules, TextRows, extract, extract_batches
+from sparsenet.text.featuriser import FeatureRules, Joined, TextRows, extract, extract_batches
 from sparsenet.text.inputs import Batch, check_labelled, check_lengths, no_label, nothing_to_learn
-from sparsenet.text.settings import CHARACTERS_UP_TO, TextSettings
+from sparsenet.text.settings import TextSettings
 from sparsenet.text.spilling import Spill
 
 I32 = NDArray[np.int32]
@@ -52,7 +52,7 @@ class Corpus:
         def features(rules: FeatureRules) -> TextRows:
             return extract(text, offsets, rules, threads)
 
-        rules = settings.features(int(offsets[-1]))
+        rules = settings.features(np.diff(offsets))
         return cls(target, labels, rules, features(rules), features)
 
     @classmethod
@@ -60,25 +60,26 @@ class Corpus:
         """Take texts that `read` yields anew, a batch at a time, each time it is called."""
         spill, names = Spill.within(settings.memory_limit), _Labels()
 
-        def labelled() -> Iterator[list[str]]:
+        def labelled() -> Iterator[Joined]:
             for batch in read():
                 names.add(batch)
-                yield batch.texts
+                yield kernels.join_texts(batch.texts)
 
         # The rules depend on how much text there is; after so much of it they do no longer.
-        first, n_bytes, batches = [], 0, labelled()
-        for texts in batches:
-            first.append(texts)
-            n_bytes += sum(len(text.encode("utf-8", "replace")) for text in texts)
-            if n_bytes > CHARACTERS_UP_TO:
+        first: list[Joined] = []
+        lengths, batches = np.empty(0, np.int64), labelled()
+        for joined in batches:
+            first.append(joined)
+            lengths = np.concatenate((lengths, np.diff(joined[1])))
+            if settings.are_decided(lengths):
                 break
-        rules = settings.features(n_bytes)
+        rules = settings.features(lengths)
         rows = extract_batches(_emptied(first, batches), rules, threads, spill)
 
         target, labels = names.learnt(path)
 
         def features(other: FeatureRules) -> TextRows:
-            again = extract_batches((batch.texts for batch in read()), other, threads, spill)
+            again = extract_batches((kernels.join_texts(batch.texts) for batch in read()), other, threads, spill)
             if len(again) != len(labels):
                 problem = f"held {len(labels)} texts when it was read first, and {len(again)} later"
                 raise DataError(path, None, f"{problem}: it must stay as it is until training ends")
@@ -87,7 +88,7 @@ class Corpus:
         return cls(target, labels, rules, rows, features if path != "-" and os.path.isfile(path) else None)
 
 
-def _emptied(first: list[list[str]], more: Iterator[list[str]]) -> Iterator[list[str]]:
+def _emptied(first: list[Joined], more: Iterator[Joined]) -> Iterator[Joined]:
     """Yield batches that were read before, and forget them, and then those to come."""
     while first:
         yield first.pop(0)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,9 @@ from sparsenet.text.spilling import Spill
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+U8 = NDArray[np.uint8]
+#: Texts one after another, and where each begins and the last ends.
+Joined = tuple[U8, I64]
 #: Text that is turned into features at a time: the room for the features of that much is kept.
 BLOCK_BYTES = 1 << 18
 #: Features that are gone through at a time, where something of their size is made of them.
@@ -54,11 +56,11 @@ def unicode_table() -> tuple[NDArray[np.uint16], I32]:
 
 @dataclass(frozen=True)
 class TextRows:
-    """Counted features of texts: those of text i are ``slots[indptr[i] : indptr[i + 1]]``."""
+    """Counted features of texts: those of text i are ``slots[indptr[i] : indptr[i + 1]]``, at most 255 of each."""
 
     indptr: I64
     slots: I32
-    counts: I32
+    counts: U8
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -82,7 +84,7 @@ class TextRows:
         lengths, chosen = np.diff(self.indptr), np.zeros(len(self), bool)
         chosen[texts] = True
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[texts])))
-        slots, counts = (spill.empty(int(indptr[-1]), np.int32) for _ in range(2))
+        slots, counts = (spill.empty(int(indptr[-1]), kind) for kind in (np.int32, np.uint8))
         done = 0
         for own, part in self.parts():
             entries = np.repeat(chosen[own], np.diff(part.indptr))
@@ -92,29 +94,22 @@ class TextRows:
         return TextRows(indptr, slots, counts)
 
 
-def extract(text: NDArray[np.uint8], offsets: I64, rules: FeatureRules, threads: int) -> TextRows:
+def extract(text: U8, offsets: I64, rules: FeatureRules, threads: int) -> TextRows:
     """Turn texts as `join_texts` of the kernels returns them into features, a block at a time."""
-    return _joined([(text, offsets)], rules, threads, Spill(np.iinfo(np.int64).max))
+    return extract_batches([(text, offsets)], rules, threads, Spill(np.iinfo(np.int64).max))
 
 
-def extract_batches(batches: Iterable[list[str]], rules: FeatureRules, threads: int, spill: Spill) -> TextRows:
+def extract_batches(batches: Iterable[Joined], rules: FeatureRules, threads: int, spill: Spill) -> TextRows:
     """Turn batches of texts into features, each when its turn comes; many features may lie in temporary files."""
-    return _joined(map(kernels.join_texts, batches), rules, threads, spill)
-
-
-def _joined(
-    batches: Iterable[tuple[NDArray[np.uint8], I64]], rules: FeatureRules, threads: int, spill: Spill
-) -> TextRows:
-    slots, counts, lengths = spill.pieces(np.int32), spill.pieces(np.int32), [np.zeros(1, np.int64)]
-    scratch: Any = np.empty((2, 0), np.int32)
+    slots, counts, lengths = spill.pieces(np.int32), spill.pieces(np.uint8), [np.zeros(1, np.int64)]
+    found, times = np.empty(0, np.int32), np.empty(0, np.uint8)
     for text, offsets in batches:
         for begin, end in _blocks(offsets):
             block = offsets[begin : end + 1]
             room = kernels.text_room(block, *rules.as_tuple())
-            if room > scratch.shape[1]:
-                scratch = np.empty((2, room), np.int32)
+            if room > len(found):
+                found, times = np.empty(room, np.int32), np.empty(room, np.uint8)
             ends = np.empty(end - begin, np.int64)
-            found, times = scratch
             kernels.text_features(text, block, *unicode_table(), *rules.as_tuple(), ends, found, times, threads)
             slots.append(found[: ends[-1]])
             counts.append(times[: ends[-1]])

@@ -6,12 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sparsenet._validation import choice, integer, n_jobs, number_of_bytes, optional, real, switch
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.linear import LinearRules
 
-#: With more text than this, words alone are as accurate or more so, in a quarter of the time.
-CHARACTERS_UP_TO = 8 << 20
+I64 = NDArray[np.int64]
+#: With more text than this one length of runs of characters does, at half the cost of three.
+LENGTHS_UP_TO = 1 << 20
+#: Runs of characters tell what a text's words, if few or new, do not: short texts want them as long as training
+#: takes minutes at most, and long ones until there are enough of them, by number, or by bytes times mean length. What
+#: was measured is in bench/README.md, What characters bring.
+CHARACTERS_UP_TO = 32 << 20
+CHARACTERS_UP_TO_TEXTS = 2000
+CHARACTERS_BY_LENGTH = 1 << 31
+#: The bytes by which it is told how long texts are, so that a file need not be read to its end for that.
+TELLING = 8 << 20
 METHODS = ("auto", "linear", "network")
 #: All labels are trained against all texts while that takes no more products of a feature and a weight than this, a
 #: pass: a minute or two of one core. Beyond, a network is trained, which computes some thousands of labels a step.
@@ -53,7 +65,7 @@ class TextSettings:
             choice("validation_fraction", fraction, ("auto",), " or a share of the texts")
         return cls(
             word_ngrams=integer("word_ngrams", p["word_ngrams"], 1, 8),
-            char_ngrams=(3, 5) if auto else _lengths(chars),
+            char_ngrams=None if auto else _lengths(chars),
             auto_characters=auto,
             bits=integer("bits", p["bits"], 8, 28),
             method=choice("method", p["method"], METHODS),
@@ -68,11 +80,17 @@ class TextSettings:
             verbose=optional(switch, "verbose", p["verbose"]),
         )
 
-    def features(self, n_bytes: int) -> FeatureRules:
-        """Say what the features of so much text are."""
-        chars = None if self.auto_characters and n_bytes > CHARACTERS_UP_TO else self.char_ngrams
+    def features(self, lengths: I64) -> FeatureRules:
+        """Say what the features of texts of these lengths are, in bytes."""
+        n_bytes, chars = int(lengths.sum()), self.char_ngrams
+        if self.auto_characters and n_bytes <= _most_with_characters(lengths):
+            chars = (3, 5) if n_bytes <= LENGTHS_UP_TO else (4, 4)
         low, high = chars or (1, 0)
         return FeatureRules(word_ngrams=self.word_ngrams, char_low=low, char_high=high, bits=self.bits)
+
+    def are_decided(self, lengths: I64) -> bool:
+        """Tell whether the features of texts that begin with these stay what they are, whatever follows."""
+        return not self.auto_characters or int(lengths.sum()) > max(TELLING, _most_with_characters(lengths))
 
     def is_network(self, n_features: int, n_labels: int) -> bool:
         """Tell whether so many features of texts, counted in all texts, and so many labels are for a network."""
@@ -94,6 +112,13 @@ class TextSettings:
         if self.validation_fraction is None:
             return None
         return min(round(self.validation_fraction * n_texts), n_texts - 1)
+
+
+def _most_with_characters(lengths: I64) -> float:
+    """Return the bytes of text up to which features are made of characters too."""
+    telling = lengths[: int(np.searchsorted(np.cumsum(lengths), TELLING, side="right")) + 1]
+    mean = max(1.0, float(telling.mean()) if len(telling) else 1.0)
+    return min(CHARACTERS_UP_TO, max(CHARACTERS_UP_TO_TEXTS * mean, CHARACTERS_BY_LENGTH / mean))
 
 
 def _lengths(value: Any) -> tuple[int, int] | None:

@@ -45,36 +45,39 @@ class Spill:
 
 
 class Pieces:
-    """An array that grows at its end: a list of pieces, or beyond a size a file."""
+    """An array that grows at its end: in memory, or beyond a size in a file."""
 
     def __init__(self, dtype: np.dtype[Any], most_bytes: int) -> None:
         self._dtype, self._most_bytes = dtype, most_bytes
-        self._pieces: list[NDArray[Any]] = []
+        self._room = np.empty(0, dtype)
         self._file: IO[bytes] | None = None
         self._size = 0
 
     def append(self, piece: NDArray[Any]) -> None:
         """Add a copy of some numbers."""
-        self._size += len(piece)
-        with _disk_errors_named(self._size * self._dtype.itemsize):
-            self._append(piece)
+        end = self._size + len(piece)
+        with _disk_errors_named(end * self._dtype.itemsize):
+            if self._file is None and end * self._dtype.itemsize > self._most_bytes:
+                self._file = _new_file()
+                self._file.write(self._room[: self._size].data)
+                self._room = np.empty(0, self._dtype)
+            if self._file is not None:
+                self._file.write(np.ascontiguousarray(piece, self._dtype).data)
+            else:
+                self._fill(end, piece)
+        self._size = end
 
-    def _append(self, piece: NDArray[Any]) -> None:
-        if self._file is None and self._size * self._dtype.itemsize > self._most_bytes:
-            self._file = _new_file()
-            for earlier in self._pieces:
-                self._file.write(earlier.data)
-            self._pieces.clear()
-        if self._file is None:
-            self._pieces.append(piece.astype(self._dtype))
-        else:
-            self._file.write(np.ascontiguousarray(piece, self._dtype).data)
+    def _fill(self, end: int, piece: NDArray[Any]) -> None:
+        if end > len(self._room):
+            # Systems move pages, not what is in them: pieces that are joined at the end would be written twice.
+            self._room.resize(max(end, len(self._room) * 5 // 4), refcheck=False)
+        self._room[self._size : end] = piece
 
     def joined(self) -> NDArray[Any]:
         """Return the array; nothing can be added any more."""
         if self._file is None:
-            found = np.concatenate([np.empty(0, self._dtype), *self._pieces])
-            self._pieces.clear()
+            found, self._room = self._room, np.empty(0, self._dtype)
+            found.resize(self._size, refcheck=False)
             return found
         with _disk_errors_named(self._size * self._dtype.itemsize), self._file as file:
             file.flush()
