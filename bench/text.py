@@ -46,8 +46,8 @@ def main() -> None:
 
 def _measure(options: argparse.Namespace, name: str, data: Path, report: dict[str, Any]) -> None:
     """Let each system have its turn in each round, in an order that moves on."""
-    train = _read(options.data, name, "train")
-    test = None if options.folds else _read(options.data, name, "test")
+    train = read(options.data, name, "train")
+    test = None if options.folds else read(options.data, name, "test")
     for seed in range(options.folds or options.rounds):
         parts = held_out(train, options.folds, seed) if test is None else (train, test)
         data.write_text(json.dumps(dict(zip(("train", "test"), parts, strict=True))))
@@ -89,7 +89,8 @@ def held_out(data: Labelled, folds: int, fold: int) -> tuple[Labelled, Labelled]
     return train, test
 
 
-def _read(folder: Path, name: str, part: str) -> Labelled:
+def read(folder: Path, name: str, part: str) -> Labelled:
+    """Return the texts of a set's training or test part, and their labels."""
     (path,) = folder.glob(f"{name}.{part}.tsv*")
     table = read_table(path, text=1, target=0, quotes=False)
     assert table.texts is not None

@@ -5,7 +5,7 @@ import sys
 
 from test_text import planted
 
-from bench import text, text_peers
+from bench import features, text, text_peers
 from bench.runner import call
 from bench.running import in_child
 
@@ -88,3 +88,19 @@ def test_a_slow_system_is_asked_until_the_time_is_over(monkeypatch):
     system.asked.clear()
     text_peers.singles(system, texts, warm_up=2)
     assert system.asked == [*texts[:2], texts[0]]
+
+
+def test_megabytes_of_features(tmp_path, monkeypatch, capsys):
+    texts, labels = planted(300)
+    write(tmp_path / "topics.train.tsv", texts, labels)
+    arguments = ["--data", tmp_path, "--sets", "topics", "--rounds", "2", "--json", tmp_path / "out.json"]
+    monkeypatch.setattr(sys, "argv", ["features", *map(str, arguments)])
+    monkeypatch.setattr(features, "use_cpus", lambda n: None)  # of this process, which has other tests to run
+    features.main()
+    shown = capsys.readouterr().out
+    assert all(kind in shown for kind in features.KINDS)
+    runs = json.loads((tmp_path / "out.json").read_text())["runs"]
+    n_bytes = sum(len(one.encode()) for one in texts)
+    assert {(run["kind"], run["megabytes"]) for run in runs} == {(kind, n_bytes / 1e6) for kind in features.KINDS}
+    by_kind = {run["kind"]: run["features_a_byte"] for run in runs}
+    assert by_kind["words and pairs"] < by_kind["and 4 characters"] < by_kind["and 3 to 5 characters"]

@@ -238,7 +238,7 @@ CharNgrams = Annotated[
         metavar="LOW-HIGH|auto|none",
         callback=checks.lengths,
         help="Lengths of runs of characters in words.",
-        show_default="3-5; none of more than 8 MiB",
+        show_default="3-5; 4 of more than 1 MiB; none of many long texts",
     ),
 ]
 ClassWeight = Annotated[

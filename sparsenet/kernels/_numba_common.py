@@ -189,7 +189,7 @@ def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: 
 
 
 @jit
-def close_gaps(starts: I64, ends: I64, first: I32, second: I32 | F32) -> None:
+def close_gaps(starts: I64, ends: I64, first: I32, second: I32 | F32 | U8) -> None:
     """Move rows of two arrays, which begin at `starts` and hold ``ends[i]`` entries, together; make `ends` ends."""
     end = 0
     for i in range(len(ends)):

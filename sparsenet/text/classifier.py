@@ -48,8 +48,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     word_ngrams : int
         Features are runs of 1 to so many words.
     char_ngrams : "auto", (int, int) or None
-        Lengths of the runs of characters inside words that are features too. ``"auto"``: 3 to 5, and none where there
-        is more than 8 MiB of text.
+        Lengths of the runs of characters inside words that are features too. ``"auto"``: 3 to 5 up to 1 MiB of text,
+        and 4 of more. None where there is so much text that words alone are better: more than 32 MiB, or more
+        texts than 2,000 and more bytes than 2 GiB divided by those of a text on average.
     cost : float
         Of an error in training, against simplicity: lower for noisy labels, higher for clean ones.
     epochs : int
