@@ -176,6 +176,7 @@ class TextScorer {
     for (int64_t k = 0; k < columns_.size(); ++k)
       if (columns_.data()[k] < 0 || columns_.data()[k] >= bias_.size()) columns_.fail("must be below the size of bias");
     model_ = {matrix_.data(), p, columns_.data(), factors_.data(), bias_.data(), bias_.size()};
+    full_ = FullRows(model_, weights.shape(0));
   }
 
   void scores(Array text, Array offsets, Array out, int threads) const {
@@ -190,7 +191,7 @@ class TextScorer {
       if (o[i + 1] < o[i]) offsets_.fail("must not fall");
     checked_threads(threads);
     Released released;
-    text_scores(table_, rules_, vocabulary_, model_, text_.data(), o, out_.rows(), out_.data(), threads);
+    text_scores(table_, rules_, vocabulary_, model_, full_, text_.data(), o, out_.rows(), out_.data(), threads);
   }
 
   py::tuple best(const py::str& text) const {
@@ -200,8 +201,8 @@ class TextScorer {
     const int64_t offsets[2] = {0, size};
     static thread_local std::vector<float> scores;
     scores.resize(model_.n_columns);
-    text_scores(table_, rules_, vocabulary_, model_, reinterpret_cast<const uint8_t*>(utf8), offsets, 1, scores.data(),
-                1);
+    text_scores(table_, rules_, vocabulary_, model_, full_, reinterpret_cast<const uint8_t*>(utf8), offsets, 1,
+                scores.data(), 1);
     if (model_.n_columns == 1) return py::make_tuple(scores[0] > 0 ? 1 : 0, std::abs(scores[0]));
     const auto best = std::max_element(scores.begin(), scores.end());
     return py::make_tuple(best - scores.begin(), *best);
@@ -213,6 +214,7 @@ class TextScorer {
   UnicodeTable table_;
   Vocabulary vocabulary_;
   LinearModel model_;
+  FullRows full_;
 };
 
 }  // namespace

@@ -12,6 +12,9 @@ namespace sparsenet {
 namespace {
 
 constexpr int64_t kTextsPerTask = 32;
+// Features with weights of one label in so many have a full row: with that all of them take at most 1.6 times the
+// memory that sparse weights do, of 5 bytes each.
+constexpr int64_t kFullFrom = 8;
 
 // What brings the words and the characters of a text each to the same length, 1 in all.
 struct Scales {
@@ -53,18 +56,39 @@ class Weighing {
   int32_t n_words_;
 };
 
-void add_scores(const LinearModel& model, const int32_t* rows, float* values, Scales scales, int64_t n, float* sums) {
-  for (int64_t j = 0; j < n; ++j) values[j] = values[j] * scales.of(rows[j]) * model.factors[rows[j]];
+// Adds what features with these values bring; overwrites both.
+void add_scores(const LinearModel& model, const FullRows& full, int32_t* features, float* values, Scales scales,
+                int64_t n, float* sums) {
+  for (int64_t j = 0; j < n; ++j) values[j] *= scales.of(features[j]) * model.factors[features[j]];
   if (model.indptr == nullptr) {
-    kernels().add_rows(model.matrix, model.n_columns, rows, values, n, sums);
+    kernels().add_rows(model.matrix, model.n_columns, features, values, n, sums);
     return;
   }
-  for (int64_t j = 0; j < n; ++j)
-    for (int64_t k = model.indptr[rows[j]]; k < model.indptr[rows[j] + 1]; ++k)
+  int64_t n_full = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    const int32_t feature = features[j], row = full.row_of(feature);
+    if (row >= 0) {
+      features[n_full] = row;
+      values[n_full++] = values[j];
+      continue;
+    }
+    for (int64_t k = model.indptr[feature]; k < model.indptr[feature + 1]; ++k)
       sums[model.columns[k]] += values[j] * static_cast<float>(model.matrix[k]);
+  }
+  kernels().add_rows(full.data(), model.n_columns, features, values, n_full, sums);
 }
 
 }  // namespace
+
+FullRows::FullRows(const LinearModel& model, int64_t n_features) : row_of_(n_features, -1) {
+  int32_t n = 0;
+  for (int64_t f = 0; f < n_features; ++f)
+    if (kFullFrom * (model.indptr[f + 1] - model.indptr[f]) >= model.n_columns) row_of_[f] = n++;
+  rows_.resize(n * model.n_columns);
+  for (int64_t f = 0; f < n_features; ++f)
+    for (int64_t k = model.indptr[f]; row_of_[f] >= 0 && k < model.indptr[f + 1]; ++k)
+      rows_[row_of_[f] * model.n_columns + model.columns[k]] = model.matrix[k];
+}
 
 void text_points(const Vocabulary& vocabulary, TextRules rules, const int64_t* ends, int64_t n, const int32_t* slots,
                  const uint8_t* counts, int64_t* out_ends, int32_t* rows, float* values, int threads) {
@@ -85,7 +109,8 @@ void text_points(const Vocabulary& vocabulary, TextRules rules, const int64_t* e
 }
 
 void text_scores(UnicodeTable table, TextRules rules, const Vocabulary& vocabulary, const LinearModel& model,
-                 const uint8_t* text, const int64_t* offsets, int64_t n, float* scores, int threads) {
+                 const FullRows& full, const uint8_t* text, const int64_t* offsets, int64_t n, float* scores,
+                 int threads) {
   const Weighing weighing(vocabulary, rules);
   parallel_for((n + kTextsPerTask - 1) / kTextsPerTask, threads, [&](int64_t task) {
     TextFeatures extractor(table, rules, vocabulary.numbering);
@@ -103,7 +128,7 @@ void text_scores(UnicodeTable table, TextRules rules, const Vocabulary& vocabula
       const Scales scales = weighing.weigh(features.data(), counts.data(), found, values.data());
       float* sums = scores + i * model.n_columns;
       std::copy(model.bias, model.bias + model.n_columns, sums);
-      add_scores(model, features.data(), values.data(), scales, found, sums);
+      add_scores(model, full, features.data(), values.data(), scales, found, sums);
     }
   });
 }

@@ -51,7 +51,7 @@ def test_points(backend, monkeypatch, bits, char_high, share):
 
 @pytest.mark.parametrize("n_columns", [1, 2, 3, 4, 5, 6, 7, 16, 17, 40])
 @pytest.mark.parametrize(("bits", "char_high", "share"), [(14, 5, 0.3), (14, 0, 1.0), (5, 5, 0.5), (7, 5, 0.0)])
-@pytest.mark.parametrize("kept", [None, 0.3])
+@pytest.mark.parametrize("kept", [None, 0.1, 0.3])  # of 40 columns: some features with a full row, and all
 def test_scores(backend, n_columns, bits, char_high, share, kept):
     rng = np.random.default_rng(n_columns)
     words = vocabulary(FeatureRules(char_high=char_high, bits=bits), share, rng)

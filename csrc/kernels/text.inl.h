@@ -31,6 +31,27 @@ void add_narrow_rows(const int8_t* matrix, const int32_t* rows, const float* val
   for (int c = 0; c < width; ++c) sums[c] = own[c];
 }
 
+// So many rows at a time: sums are read and written once for all, and memory is asked for several lines at once.
+constexpr int64_t kRowsAbreast = 4;
+
+void add_wide_rows(const int8_t* matrix, int64_t width, const int32_t* rows, const float* values, int64_t n,
+                   float* sums) {
+  int64_t j = 0;
+  for (; j + kRowsAbreast <= n; j += kRowsAbreast) {
+    const int8_t *a = matrix + rows[j] * width, *b = matrix + rows[j + 1] * width, *c = matrix + rows[j + 2] * width,
+                 *d = matrix + rows[j + 3] * width;
+    const float u = values[j], v = values[j + 1], w = values[j + 2], x = values[j + 3];
+    for (int64_t k = 0; k < width; ++k)
+      sums[k] = sums[k] + u * static_cast<float>(a[k]) + v * static_cast<float>(b[k]) + w * static_cast<float>(c[k]) +
+                x * static_cast<float>(d[k]);
+  }
+  for (; j < n; ++j) {
+    const int8_t* row = matrix + rows[j] * width;
+    const float x = values[j];  // which the compiler cannot know to stay as it is
+    for (int64_t k = 0; k < width; ++k) sums[k] += x * static_cast<float>(row[k]);
+  }
+}
+
 void add_rows(const int8_t* matrix, int64_t width, const int32_t* rows, const float* values, int64_t n, float* sums) {
   switch (width) {
     case 1:
@@ -46,10 +67,6 @@ void add_rows(const int8_t* matrix, int64_t width, const int32_t* rows, const fl
     case 6:
       return add_narrow_rows<6>(matrix, rows, values, n, sums);
     default:
-      for (int64_t j = 0; j < n; ++j) {
-        const int8_t* row = matrix + int64_t{rows[j]} * width;
-        const float x = values[j];  // which the compiler cannot know to stay as it is
-        for (int64_t c = 0; c < width; ++c) sums[c] += x * static_cast<float>(row[c]);
-      }
+      return add_wide_rows(matrix, width, rows, values, n, sums);
   }
 }

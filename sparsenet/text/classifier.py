@@ -71,7 +71,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Features are hashed into ``2**bits`` slots.
     method : {"auto", "linear", "network"}
         ``"linear"`` trains all labels against all texts; ``"network"`` an `ExtremeClassifier` over the same features,
-        some thousands of labels a step. ``"auto"``: linear, unless labels times features of all texts exceed 2e10.
+        some thousands of labels a step. ``"auto"``: linear, unless labels times features of all texts exceed 5e10.
     memory_limit : int, str or None
         Bytes, or text such as ``"8GB"``, for features and what is trained from them; None: what the machine has to
         offer. Python, its libraries and buffers take some 250 MB beside that. Features that would take a large share of

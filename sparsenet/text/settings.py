@@ -26,8 +26,8 @@ CHARACTERS_BY_LENGTH = 1 << 31
 TELLING = 8 << 20
 METHODS = ("auto", "linear", "network")
 #: All labels are trained against all texts while that takes no more products of a feature and a weight than this, a
-#: pass: a minute or two of one core. Beyond, a network is trained, which computes some thousands of labels a step.
-MOST_PRODUCTS = 2e10
+#: pass: two or three minutes of one core. Beyond, a network is trained, which computes some thousands of labels a step.
+MOST_PRODUCTS = 5e10
 #: With more labels, and more pairs of a text and a label, a second training to measure by would take minutes.
 MOST_MEASURED = 1000
 MOST_PAIRS = 20_000_000
