@@ -7,6 +7,7 @@
 #include "arrays.h"
 #include "scorer.h"
 #include "text.h"
+#include "vocabulary.h"
 
 namespace sparsenet {
 namespace {
@@ -100,21 +101,67 @@ int64_t bind_most_features(Array offsets, int word_ngrams, int char_low, int cha
   return room;
 }
 
+// Returns how many features there are.
+int64_t checked_numbering(const Vector<const uint64_t>& used, const Vector<const int32_t>& ranks, int64_t words) {
+  used.require(0, words, "slots, 64 to an entry");
+  ranks.require(0, words, "size of used");
+  int64_t found = 0;
+  for (int64_t i = 0; i < words; ++i) {
+    if (ranks.data()[i] != found) ranks.fail("must count the bits of used");
+    found += __builtin_popcountll(used.data()[i]);
+  }
+  return found;
+}
+
 Vocabulary checked_vocabulary(TextRules rules, Array used, Array ranks, Array weights, Array log_counts) {
   Vector<const uint64_t> used_(used, "used");
   Vector<const int32_t> ranks_(ranks, "ranks");
   Vector<const float> weights_(weights, "weights"), log_counts_(log_counts, "log_counts");
-  const int64_t words = ((int64_t{1} << rules.bits) + 63) / 64;
-  used_.require(0, words, "slots, 64 to an entry");
-  ranks_.require(0, words, "size of used");
   log_counts_.require(0, kCounts, "counts that are told apart");
-  int64_t found = 0;
-  for (int64_t i = 0; i < words; ++i) {
-    if (ranks_.data()[i] != found) ranks_.fail("must count the bits of used");
-    found += __builtin_popcountll(used_.data()[i]);
-  }
-  weights_.require(0, found, "bits of used");
+  weights_.require(0, checked_numbering(used_, ranks_, ((int64_t{1} << rules.bits) + 63) / 64), "bits of used");
   return {{used_.data(), ranks_.data()}, weights_.data(), log_counts_.data()};
+}
+
+// The ends of texts in arrays of `room` features.
+void require_rising(const Vector<const int64_t>& ends, int64_t room) {
+  int64_t last = 0;
+  for (int64_t i = 0; i < ends.size(); ++i) {
+    if (ends.data()[i] < last) ends.fail("must not fall");
+    last = ends.data()[i];
+  }
+  if (last > room) ends.fail("must not exceed the size of slots");
+}
+
+void require_below(const Vector<const int32_t>& numbers, int64_t end, const char* what) {
+  bool inside = true;
+  for (int64_t i = 0; i < numbers.size(); ++i) inside &= numbers.data()[i] >= 0 && numbers.data()[i] < end;
+  if (!inside) numbers.fail(std::string("must be below the ") + what);
+}
+
+void bind_count_slots(Array slots, Array texts) {
+  Vector<const int32_t> slots_(slots, "slots");
+  Vector<int32_t> texts_(texts, "texts");
+  require_below(slots_, texts_.size(), "size of texts");
+  Released released;
+  count_slots(slots_.data(), slots_.size(), texts_.data());
+}
+
+void bind_count_labels(Array ends, Array slots, Array counts, Array labels, Array used, Array ranks, int first,
+                       Array out) {
+  Vector<const int64_t> ends_(ends, "ends");
+  Vector<const int32_t> slots_(slots, "slots"), labels_(labels, "labels"), ranks_(ranks, "ranks");
+  Vector<const uint8_t> counts_(counts, "counts");
+  Vector<const uint64_t> used_(used, "used");
+  Matrix<int32_t> out_(out, "out");
+  counts_.require(0, slots_.size(), "size of slots");
+  labels_.require(0, ends_.size(), "size of ends");
+  checked_numbering(used_, ranks_, used_.size());
+  require_rising(ends_, slots_.size());
+  require_below(slots_, used_.size() << 6, "number of slots");
+  require_below(labels_, out_.cols(), "columns of out");
+  Released released;
+  count_labels({used_.data(), ranks_.data()}, ends_.data(), ends_.size(), slots_.data(), counts_.data(), labels_.data(),
+               first, out_.rows(), out_.cols(), out_.data());
 }
 
 void bind_text_points(Array ends, Array slots, Array counts, int char_high, int bits, Array used, Array ranks,
@@ -131,12 +178,7 @@ void bind_text_points(Array ends, Array slots, Array counts, int char_high, int 
   rows_.require(0, slots_.size(), "size of slots");
   values_.require(0, slots_.size(), "size of slots");
   out_ends_.require(0, ends_.size(), "size of ends");
-  int64_t last = 0;
-  for (int64_t i = 0; i < ends_.size(); ++i) {
-    if (ends_.data()[i] < last) ends_.fail("must not fall");
-    last = ends_.data()[i];
-  }
-  if (last > slots_.size()) ends_.fail("must not exceed the size of slots");
+  require_rising(ends_, slots_.size());
   checked_threads(threads);
   Released released;
   text_points(vocabulary, rules, ends_.data(), ends_.size(), slots_.data(), counts_.data(), out_ends_.data(),
@@ -225,6 +267,9 @@ void bind_text(py::module_& core) {
   core.def("text_room", bind_most_features, "offsets"_a, "word_ngrams"_a, "char_low"_a, "char_high"_a, "bits"_a);
   core.def("text_features", bind_text_features, "text"_a, "offsets"_a, "pages"_a, "entries"_a, "word_ngrams"_a,
            "char_low"_a, "char_high"_a, "bits"_a, "ends"_a, "slots"_a, "counts"_a, "threads"_a);
+  core.def("count_slots", bind_count_slots, "slots"_a, "texts"_a);
+  core.def("count_labels", bind_count_labels, "ends"_a, "slots"_a, "counts"_a, "labels"_a, "used"_a, "ranks"_a,
+           "first"_a, "out"_a);
   core.def("text_points", bind_text_points, "ends"_a, "slots"_a, "counts"_a, "char_high"_a, "bits"_a, "used"_a,
            "ranks"_a, "weights"_a, "log_counts"_a, "out_ends"_a, "rows"_a, "values"_a, "threads"_a);
   py::class_<TextScorer>(core, "TextScorer")

@@ -542,6 +542,15 @@ def search_tree(
 # plus the bits below in that word; `weights` (d,) is what a feature counts, `log_counts` (256,) what its number of
 # occurrences does, where more than 255 are 255.
 
+def count_slots(slots: I32, texts: I32) -> None:
+    """Add to ``texts[s]``, for each slot, how many texts have it: `slots` has those of texts, each once a text."""
+
+def count_labels(ends: I64, slots: I32, counts: U8, labels: I32, used: U64, ranks: I32, first: int, out: I32) -> None:
+    """Add to ``out[f - first, l]``, for features from `first` on, how many texts of label l have feature f.
+
+    Rows are those of `text_features`, of texts with one label each; `out` is of shape (n_features, n_labels).
+    """
+
 def text_points(
     ends: I64,
     slots: I32,

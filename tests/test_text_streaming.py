@@ -167,10 +167,10 @@ print(len(model.classes_), status["VmHWM"].split()[0])  # ru_maxrss would be tha
 
 
 def test_memory_does_not_grow_with_the_raw_text(tmp_path):
-    """Thirty megabytes against nine, with the same features: words that come again are counted."""
+    """A hundred and twenty megabytes against sixty, with the same features: words that come again are counted."""
     texts, labels = planted(4000)
     peaks = []
-    for times in (60, 200):
+    for times in (400, 800):
         lines = (f"__label__{label} {(text + ' ') * times}\n" for text, label in zip(texts, labels, strict=True))
         (tmp_path / "t.txt").write_text("".join(lines))
         done = subprocess.run(
@@ -184,5 +184,5 @@ def test_memory_does_not_grow_with_the_raw_text(tmp_path):
         assert n_labels == 3
         peaks.append(peak * 1024)
         size = (tmp_path / "t.txt").stat().st_size
-    assert size > 29 << 20
-    assert peaks[1] - peaks[0] < 8 << 20, "of 21 MB more text"
+    assert size > 120 << 20
+    assert peaks[1] - peaks[0] < 16 << 20, "of 60 MB more text"

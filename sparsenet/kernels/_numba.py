@@ -16,7 +16,7 @@ from sparsenet.kernels._numba_matmul import matmul
 from sparsenet.kernels._numba_neighbors import nearest_points, neighbor_votes
 from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
 from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_xmc
-from sparsenet.kernels._numba_scorer import TextScorer, text_points
+from sparsenet.kernels._numba_scorer import TextScorer, count_labels, count_slots, text_points
 from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
 from sparsenet.kernels._numba_text import join_texts, text_features, text_room
@@ -28,7 +28,9 @@ __all__ = [
     "adagrad_rows",
     "adam_rows",
     "bce_gradient",
+    "count_labels",
     "count_marks",
+    "count_slots",
     "csr_matmul",
     "dual_train",
     "has_bf16",

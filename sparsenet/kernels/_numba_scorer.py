@@ -16,6 +16,28 @@ _COUNTS = 256
 _ONE = np.uint64(1)
 
 
+@checked(slots="i32 _", texts="out i32 _")
+def count_slots(slots: I32, texts: I32) -> None:
+    """See `sparsenet/_core.pyi`."""
+    if len(slots) and not (slots.min() >= 0 and slots.max() < len(texts)):
+        raise ValueError("slots must be below the size of texts")
+    texts += np.bincount(slots, minlength=len(texts)).astype(np.int32)
+
+
+@checked(
+    ends="i64 n", slots="i32 m", counts="u8 m", labels="i32 n", used="u64 w", ranks="i32 w", out="out i32 d l"
+)  # fmt: skip
+def count_labels(ends: I64, slots: I32, counts: U8, labels: I32, used: U64, ranks: I32, first: int, out: I32) -> None:
+    """See `sparsenet/_core.pyi`."""
+    starts = _rising(ends, len(slots))
+    _check_numbering(used, ranks)
+    if len(slots) and not (slots.min() >= 0 and slots.max() < 64 * len(used)):
+        raise ValueError("slots must be below the number of slots")
+    if len(labels) and not (labels.min() >= 0 and labels.max() < out.shape[1]):
+        raise ValueError("labels must be below the columns of out")
+    _count_labels(starts, slots, labels, used, ranks, first, out)  # type: ignore[no-untyped-call]
+
+
 @checked(
     ends="i64 n", slots="i32 m", counts="u8 m", used="u64 w", ranks="i32 w", weights="f32 _", log_counts="f32 _",
     out_ends="out i64 n", rows="out i32 m", values="out f32 m",
@@ -37,9 +59,7 @@ def text_points(
 ) -> None:
     """See `sparsenet/_core.pyi`."""
     _check_vocabulary(bits, used, ranks, weights, log_counts)
-    starts = np.concatenate((np.zeros(1, np.int64), ends))
-    if np.any(starts[1:] < starts[:-1]) or starts[-1] > len(slots):
-        raise ValueError("ends must rise to at most the size of slots")
+    starts = _rising(ends, len(slots))
     vocabulary = (used, ranks, weights, log_counts, 1 << (bits - 1), np.float32(2 if char_high else 1))
     parallel_for(_weigh_all, len(ends), threads, vocabulary, starts, slots, counts, out_ends, rows, values, grain=32)
     close_gaps(starts, out_ends, rows, values)
@@ -50,13 +70,27 @@ def _check_vocabulary(bits: int, used: U64, ranks: I32, weights: F32, log_counts
         raise ValueError(f"bits must be from 2 to 30, got {bits}")
     if len(used) != ((1 << bits) + 63) // 64:
         raise ValueError(f"used must have a bit for each of 2**{bits} slots")
+    n_features = _check_numbering(used, ranks)
+    if len(weights) != n_features:
+        raise ValueError(f"weights must have an entry for each of the {n_features} bits of used, got {len(weights)}")
+    if len(log_counts) != _COUNTS:
+        raise ValueError(f"log_counts must have {_COUNTS} entries, got {len(log_counts)}")
+
+
+def _check_numbering(used: U64, ranks: I32) -> int:
+    """Return how many features there are."""
     found = np.cumsum(np.bitwise_count(used)) if hasattr(np, "bitwise_count") else _count_bits(used)
     if np.any(ranks[1:] != found[:-1]) or ranks[0] != 0:
         raise ValueError("ranks must count the bits of used")
-    if len(weights) != found[-1]:
-        raise ValueError(f"weights must have an entry for each of the {found[-1]} bits of used, got {len(weights)}")
-    if len(log_counts) != _COUNTS:
-        raise ValueError(f"log_counts must have {_COUNTS} entries, got {len(log_counts)}")
+    return int(found[-1])
+
+
+def _rising(ends: I64, room: int) -> I64:
+    """Return where rows begin and the last one ends."""
+    starts = np.concatenate((np.zeros(1, np.int64), ends))
+    if np.any(starts[1:] < starts[:-1]) or starts[-1] > room:
+        raise ValueError("ends must rise to at most the size of slots")
+    return starts
 
 
 def _count_bits(used: U64) -> I64:
@@ -97,6 +131,18 @@ def _weigh(vocabulary, slots, counts, rows, values):  # type: ignore[no-untyped-
         rows[j] = ~rows[j] if kind else rows[j]
         values[j] *= factors[kind]
     return found
+
+
+@exact_jit
+def _count_labels(starts, slots, labels, used, ranks, first, out):  # type: ignore[no-untyped-def]
+    for i in range(len(labels)):
+        for j in range(starts[i], starts[i + 1]):
+            slot = slots[j]
+            word, bit = used[slot >> 6], _ONE << np.uint64(slot & 63)
+            if word & bit:
+                feature = ranks[slot >> 6] + _popcount(word & (bit - _ONE)) - first
+                if 0 <= feature < len(out):
+                    out[feature, labels[i]] += 1
 
 
 @exact_jit

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from sparsenet.batches import Rows
 
@@ -15,8 +15,12 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 #: Within these bounds, probabilities of unseen texts cannot come out as 0 or 1 because a few held out were all right.
 STEEPEST = 20.0
+STEEPNESSES = (-3.0, float(np.log(STEEPEST)))  # their logarithms
 #: What is believed before any text is seen, as firmly as one text can tell: log steepness, give or take 1.
 USUAL = float(np.log(2.0))
+#: Where a search for steepness and shift begins, and the digits that it is for.
+FIRST_TRIALS = np.array([[USUAL, 0.0], [USUAL + 0.5, 0.0], [USUAL, 0.5]])
+CLOSE_ENOUGH = 1e-3
 
 
 def fit(scores: F32, labels: Rows, *, exclusive: bool) -> tuple[float, float]:
@@ -24,14 +28,25 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool) -> tuple[float, float]:
 
     Exclusive labels compete in a softmax, where a shift would change nothing.
     """
-    loss = _softmax_loss(scores, labels) if exclusive else _sigmoid_loss(scores, labels)
     firmness = 0.5 / max(len(scores), 1)
-    bounds = [(-3.0, float(np.log(STEEPEST))), (0.0, 0.0) if exclusive else (-STEEPEST, STEEPEST)]
-    best: Any = minimize(  # type: ignore[call-overload]  # its stubs know no function of two numbers
-        lambda x: loss(float(np.exp(x[0])), float(x[1])) + firmness * (x[0] - USUAL) ** 2,
-        np.array([USUAL, 0.0]),
-        method="L-BFGS-B",
-        bounds=bounds,
+    # By methods that need no linear algebra: its library starts a thread for each core, which for two numbers took more
+    # time than all training on 3,000 texts.
+    if exclusive:
+        of_softmax = _softmax_loss(scores, labels)
+        best: Any = minimize_scalar(
+            lambda x: of_softmax(float(np.exp(x))) + firmness * (x - USUAL) ** 2,
+            bounds=STEEPNESSES,
+            method="bounded",
+            options={"xatol": CLOSE_ENOUGH},
+        )
+        return float(np.exp(best.x)), 0.0
+    of_sigmoid = _sigmoid_loss(scores, labels)
+    best = minimize(  # type: ignore[call-overload]  # its stubs know no function of two numbers
+        lambda x: of_sigmoid(float(np.exp(x[0])), float(x[1])) + firmness * (x[0] - USUAL) ** 2,
+        FIRST_TRIALS[0],
+        method="Nelder-Mead",
+        bounds=[STEEPNESSES, (-STEEPEST, STEEPEST)],
+        options={"initial_simplex": FIRST_TRIALS, "xatol": CLOSE_ENOUGH, "fatol": np.inf},
     )
     return float(np.exp(best.x[0])), float(best.x[1])
 
@@ -47,11 +62,11 @@ def sigmoid(logits: F32) -> F32:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * logits.astype(np.float64))), np.float32)
 
 
-def _softmax_loss(scores: F32, labels: Rows) -> Callable[[float, float], float]:
+def _softmax_loss(scores: F32, labels: Rows) -> Callable[[float], float]:
     has_one = np.diff(labels.indptr) == 1
     exact, right = scores[has_one].astype(np.float64), labels.indices[labels.indptr[:-1][has_one]]
 
-    def loss(steepness: float, shift: float) -> float:
+    def loss(steepness: float) -> float:
         logits = steepness * exact
         highest = logits.max(axis=1)
         total = np.log(np.exp(logits - highest[:, None]).sum(axis=1)) + highest

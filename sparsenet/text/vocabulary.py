@@ -45,15 +45,22 @@ def least_texts(n_texts: int) -> int:
     return LEAST_TEXTS if n_texts >= FEW_TEXTS else 1
 
 
-def _occurring(rows: TextRows, rules: FeatureRules) -> tuple[I32, I64]:
-    """Return the slots that occur, ascending, and in how many texts each does."""
+def _occurring(rows: TextRows, rules: FeatureRules, least: int) -> tuple[I32, I32]:
+    """Return the slots that at least so many texts have, ascending, and how many texts do."""
     if 8 * len(rows.slots) < 1 << rules.bits:  # few: to sort them takes less time than to look through all slots
-        return np.unique(rows.slots, return_counts=True)
-    texts = np.zeros(1 << rules.bits, np.int64)
-    for _, part in rows.parts():
-        texts += np.bincount(part.slots, minlength=len(texts))
-    slots = np.flatnonzero(texts).astype(np.int32)
+        found, times = np.unique(rows.slots, return_counts=True)
+        return found[times >= least], times[times >= least].astype(np.int32)
+    texts = _texts_of_slots(rows, rules)
+    slots = np.flatnonzero(texts >= least).astype(np.int32)
     return slots, texts[slots]
+
+
+def _texts_of_slots(rows: TextRows, rules: FeatureRules) -> I32:
+    """Return how many texts have each slot."""
+    texts = np.zeros(1 << rules.bits, np.int32)
+    for _, part in rows.parts():
+        kernels.count_slots(part.slots, texts)
+    return texts
 
 
 def _rarity_power(rows: TextRows, rules: FeatureRules) -> float:
@@ -69,7 +76,7 @@ def _rarity_power(rows: TextRows, rules: FeatureRules) -> float:
     return min(math.log(words / FEW_WORDS) / math.log(MANY_WORDS / FEW_WORDS), 1.0)
 
 
-def _most_frequent(texts: I64, most: int) -> NDArray[np.bool_]:
+def _most_frequent(texts: I32, most: int) -> NDArray[np.bool_]:
     """Tell which `most` features are in the most texts; of those at the border, the first."""
     border = np.partition(texts, -most)[-most]
     kept: NDArray[np.bool_] = texts > border
@@ -99,11 +106,11 @@ class Vocabulary:
     @classmethod
     def learn(cls, rules: FeatureRules, rows: TextRows, labels: Rows, most: int | None = None) -> Vocabulary:
         """Choose the features of some texts, at `most` so many if that is given, and weigh them by their labels."""
-        slots, texts = _occurring(rows, rules)
-        kept = texts >= least_texts(len(rows))
-        if most is not None and np.count_nonzero(kept) > most:
+        slots, texts = _occurring(rows, rules, least_texts(len(rows)))
+        if most is not None and len(slots) > most:
             kept = _most_frequent(texts, most)
-        slots, df = slots[kept], texts[kept].astype(np.float64)
+            slots, texts = slots[kept], texts[kept]
+        df = texts.astype(np.float64)
         bare = cls(rules, slots, np.ones(len(slots), np.float32))
         weights = (np.log((1 + len(rows)) / (1 + df)) + 1) ** _rarity_power(rows, rules)
         divergence = bare._divergence(rows, labels, df)
@@ -139,7 +146,7 @@ class Vocabulary:
 
     def grown(self, rows: TextRows, n_before: int) -> tuple[Vocabulary, I64]:
         """Add the features of further texts; also return where the old ones are among all."""
-        texts = np.bincount(rows.slots, minlength=1 << self.rules.bits)
+        texts = _texts_of_slots(rows, self.rules)
         texts[self.slots] = 0
         new = np.flatnonzero(texts >= least_texts(len(rows))).astype(np.int32)
         slots = np.concatenate((self.slots, new))
@@ -184,13 +191,14 @@ class Vocabulary:
 
     def _table(self, rows: TextRows, labels: Rows, group: slice) -> Any:
         """Count for each feature of a group and each label the texts that have both; of texts with one label each."""
-        number, n_labels = self._numbers(group), labels.width
-        total = np.zeros((len(self.slots[group]) + 1) * n_labels, np.int64)
+        counts = np.zeros((group.stop - group.start, labels.width), np.int32)
         for texts, part in rows.parts():
-            cells = number[part.slots] * np.int64(n_labels)
-            cells += np.repeat(labels.indices[texts], np.diff(part.indptr))
-            total += np.bincount(cells, minlength=len(total))
-        return sparse.csr_array(total.reshape(-1, n_labels)[1:])
+            of_texts = (part.indptr[1:], part.slots, part.counts, labels.indices[texts])
+            kernels.count_labels(*of_texts, *self.tables, group.start, counts)
+        there = counts > 0
+        places = np.flatnonzero(there)
+        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.count_nonzero(there, axis=1))))
+        return sparse.csr_array((counts.reshape(-1)[places], places % labels.width, indptr), shape=counts.shape)
 
     def _pairs(self, rows: TextRows, labels: Rows, group: slice) -> Any:
         """Do the same for any texts: each pair of a feature and a label of a text is written down, then counted."""
