@@ -144,6 +144,7 @@ ERRORS = {
     # format, text, options: line and words of the error
     "missing column": ("csv", "txt,label\na,b\n", {}, 1, "there is no column 'text'; the first row holds 'txt'"),
     "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if it is no header"),
+    "old line ends": ("csv", "text,label\ra,b\rc,d\r", {}, 1, "seem to end in carriage returns alone"),
     "missing position": ("tsv", "a\tb\n", {"text": 2, "target": 0}, 1, "there is no column 2: there are 2, counted"),
     "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' is there twice"),
     "too many fields": ("csv", "text,label\na,b\nc,d,e\n", {}, 3, "3 fields where the first row has 2"),

@@ -180,3 +180,10 @@ def test_labels_of_points_may_come_from_a_generator():
     assert models[0].predict_proba(points).tolist() == models[1].predict_proba(points).tolist()
     held = (points, iter(labels))
     assert ExtremeClassifier(hidden=4, random_state=0).fit(points, iter(labels), validation=held).history_
+
+
+def test_lazy_frames_are_to_be_collected():
+    lazy = pl.DataFrame({"text": ["good", "bad"], "label": ["a", "b"]}).lazy()
+    for give in ({}, {"y": ["a", "b"]}):
+        with pytest.raises(ValueError, match=r"X must be .*, got LazyFrame: pass what its collect\(\) returns"):
+            TextClassifier().fit(lazy, **give)

@@ -57,7 +57,7 @@ def line_blocks(source: Source, *, may_be_empty: bool = False) -> Iterator[Block
         elif filled == len(buffer) - 1:
             buffer = _larger(buffer, source, line)
     if filled == 0 and line == 1 and not may_be_empty:
-        raise DataError(source.name, None, "the file is empty; expected a point on each line")
+        raise DataError(source.name, None, "the file is empty: there is nothing to read")
     if filled:
         buffer[filled] = ord("\n")
         yield _block(buffer, filled + 1, line)

@@ -89,10 +89,17 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
         if isinstance(column, str) and column not in names:
             found = ", ".join(quoted(field) for field in fields[:20])
             problem = f"there is no column {column!r}; the first row holds {found}"
-            advice = _other_delimiter(fields) or "; name the columns, or give positions if it is no header"
+            advice = _without_line_feeds(fields) or _other_delimiter(fields)
+            advice = advice or "; name the columns, or give positions if it is no header"
             raise DataError(path, number, f"{problem}{advice}")
         if isinstance(column, str) and names.count(column) > 1:
             raise DataError(path, number, f"column {column!r} is there twice; rename one, or give positions")
+
+
+def _without_line_feeds(fields: list[str]) -> str:
+    """Say that what ends lines is no line feed, as old systems had it, if it seems so."""
+    lines = any("\r" in field for field in fields)
+    return "; lines seem to end in carriage returns alone: write them with line feeds" if lines else ""
 
 
 def _other_delimiter(fields: list[str]) -> str:

@@ -43,7 +43,7 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
         problem = f"must be a sequence of texts, got a {type(texts).__name__}"
         raise ValueError(f"{name} {problem}: pass a list, whose order labels can follow")
     if not isinstance(texts, Iterable):
-        raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}")
+        raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}{_lazily(texts)}")
     found = _listed(texts)
     for row, text in enumerate(found):
         if type(text) is not str:
@@ -63,6 +63,8 @@ def _single(text: str | bytes | os.PathLike[Any]) -> str:
 
 def labelled_columns(X: Any, y: Any, text: Column, target: Column, more: dict[str, Any]) -> tuple[Any, Any]:
     """Return texts and labels: y as it is, or, if that is None, two columns of a data frame; `more` is about files."""
+    if y is None and _lazily(X):
+        raise ValueError(f"X must be a data frame that is there, got {type(X).__name__}{_lazily(X)}")
     names = list(getattr(X, "column_names", getattr(X, "columns", ()))) if y is None else []
     columns = {"text": (text, "text"), "target": (target, "label")}
     unused = {name: value for name, value in more.items() if value is not None}
@@ -80,6 +82,12 @@ def labelled_columns(X: Any, y: Any, text: Column, target: Column, more: dict[st
             found = ", ".join(map(repr, names))
             raise ValueError(f"{name}={column!r} is no column of X; there are {found}: name them, or pass y")
     return X[text], X[target]
+
+
+def _lazily(X: Any) -> str:
+    """Say what to do with a data frame that is yet to be computed, as Polars and Dask have them."""
+    method = next((method for method in ("collect", "compute") if callable(getattr(X, method, None))), None)
+    return f": pass what its {method}() returns" if method else ""
 
 
 def _listed(texts: Iterable[Any]) -> list[Any]:
