@@ -187,3 +187,9 @@ def test_lazy_frames_are_to_be_collected():
     for give in ({}, {"y": ["a", "b"]}):
         with pytest.raises(ValueError, match=r"X must be .*, got LazyFrame: pass what its collect\(\) returns"):
             TextClassifier().fit(lazy, **give)
+
+
+def test_columns_of_one_name_are_told():
+    frame = pd.DataFrame([["good", "bad", "a"], ["bad", "good", "b"]], columns=["text", "text", "label"])
+    with pytest.raises(ValueError, match="text='text' is the name of 2 columns of X: rename them"):
+        TextClassifier().fit(frame)

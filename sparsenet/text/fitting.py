@@ -102,7 +102,8 @@ def fit_network(
 
 def _check_unweighed(settings: TextSettings) -> None:
     if settings.class_weight is not None:
-        raise ValueError("class_weight must be None where there are so many labels and texts that a network is trained")
+        why = "method is 'network'" if settings.method == "network" else "of so many labels and texts"
+        raise ValueError(f"class_weight must be None where a network is trained ({why}), which knows none")
 
 
 def refit(

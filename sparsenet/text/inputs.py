@@ -81,6 +81,8 @@ def labelled_columns(X: Any, y: Any, text: Column, target: Column, more: dict[st
         if column not in names:
             found = ", ".join(map(repr, names))
             raise ValueError(f"{name}={column!r} is no column of X; there are {found}: name them, or pass y")
+        if names.count(column) > 1:
+            raise ValueError(f"{name}={column!r} is the name of {names.count(column)} columns of X: rename them")
     return X[text], X[target]
 
 
