@@ -214,7 +214,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The learning rate over a run: a linear warm-up, then constant, linear or cosine decay to `final`.
+    """The learning rate over a run: a linear warm-up to `peak`, then constant, linear or cosine decay to `final`.
 
     Parameters
     ----------
@@ -224,6 +224,8 @@ class Schedule:
         How it falls afterwards.
     final : float
         The factor reached at the last step.
+    peak : float
+        The factor that the warm-up leads to, and decay starts from.
 
     Examples
     --------
@@ -235,6 +237,7 @@ class Schedule:
     warmup: float = 0.0
     decay: str = "linear"
     final: float = 0.1
+    peak: float = 1.0
 
     def __post_init__(self) -> None:
         if self.decay not in ("constant", "linear", "cosine"):
@@ -250,9 +253,9 @@ class Schedule:
         """
         warm = self.warmup * total
         if step < warm:
-            return step / warm
+            return self.peak * step / warm
         done = min(1.0, (step - warm) / max(total - warm, 1.0))
         if self.decay == "constant":
-            return 1.0
+            return self.peak
         remaining = 1 - done if self.decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
-        return self.final + (1 - self.final) * remaining
+        return self.final + (self.peak - self.final) * remaining

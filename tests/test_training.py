@@ -39,6 +39,8 @@ from sparsenet import (
         (Schedule(decay="cosine", final=0.0), [0.5 * (1 + math.cos(0.1 * math.pi)), 0.5, 0.0]),
         (Schedule(decay="linear", final=0.5), [0.95, 0.75, 0.5]),
         (Schedule(warmup=0.2, decay="constant"), [0.5, 1, 1]),
+        (Schedule(warmup=0.2, decay="constant", peak=0.5), [0.25, 0.5, 0.5]),
+        (Schedule(decay="linear", peak=0.5, final=0.3), [0.48, 0.4, 0.3]),
     ],
 )
 def test_schedules(schedule, factors):

@@ -123,7 +123,7 @@ def refit(
     about = (counts, fitted.n_texts + len(labels), fitted.calls + 1)
     if isinstance(fitted.model, NetworkModel):
         _check_unweighed(settings)
-        network = fitted.model.learn_on(vocabulary.points(rows, threads), labels, (features, where), threads)
+        network = fitted.model.learn_on(vocabulary.points(rows, threads), labels, (features, where), seed, threads)
         return Fitted(new, vocabulary, network, *about)
     if len(vocabulary) * len(new.classes) > linear.MOST_DENSE:
         linear.check_learning_on(len(vocabulary), len(new.classes), settings.memory_limit)

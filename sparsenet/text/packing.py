@@ -16,10 +16,10 @@ from sparsenet.storage import ModelError
 Arrays = dict[str, NDArray[Any]]
 
 _ASCENDING = "slots"
-_POINTERS = ("indptr", "classes.offsets")
-_NUMBERS = ("columns", "counts")
+_POINTERS = ("indptr", "classes.offsets", "memory.indptr", "memory.labels.indptr")
+_NUMBERS = ("columns", "counts", "memory.indices", "memory.labels.indices")
 _VALUES = ("matrix", "factors", "feature_weights")
-_UNPACKED = {"columns": np.int32, "counts": np.int64}
+_UNPACKED = {name: np.int64 if name == "counts" else np.int32 for name in _NUMBERS}
 _BITS = (1, 2, 4, 8)
 
 
