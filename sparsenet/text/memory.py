@@ -99,7 +99,7 @@ class Memory:
 
     def to_arrays(self) -> Arrays:
         """Return what `of_arrays` needs."""
-        features = {"indptr": self.indptr, "indices": self.indices, "values": self.values}
+        features: Arrays = {"indptr": self.indptr, "indices": self.indices, "values": self.values}
         return features | {"labels.indptr": self.labels.indptr, "labels.indices": self.labels.indices}
 
     @classmethod
