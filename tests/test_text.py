@@ -115,9 +115,37 @@ def test_several_labels_a_text():
     found, scores = model.predict_proba(both), model.decision_function(both)
     assert found.shape == (300, 3)
     orders = np.argsort(-scores, axis=1, kind="stable")
-    best_first = [[model.classes_[i] for i in order if row[i] > 0.5] for order, row in zip(orders, found, strict=True)]
-    assert answers == best_first
-    assert any(own != sorted(own) for own in best_first)
+
+    def best_first(threshold: float) -> list[list[str]]:
+        named = zip(orders, found, strict=True)
+        return [[model.classes_[i] for i in order if row[i] > threshold] for order, row in named]
+
+    assert answers == best_first(model.threshold_)
+    assert any(own != sorted(own) for own in answers)
+    for threshold in (0.1, 0.9):
+        assert model.predict(both, threshold=threshold) == best_first(threshold)
+    assert model.predict(both[:2], threshold=0) == [[model.classes_[i] for i in order] for order in orders[:2]]
+    assert model.predict(both[:2], threshold=1.0) == [[], []]
+    with pytest.raises(ValueError, match="threshold must be"):
+        model.predict(both, threshold=1.5)
+
+
+def test_a_threshold_is_for_several_labels_and_kept(tmp_path):
+    texts, labels = planted(60)
+    one = TextClassifier(random_state=0).fit(texts, labels)
+    assert one.threshold_ is None
+    with pytest.raises(ValueError, match="threshold must be None where each text has one label"):
+        one.predict(texts, threshold=0.5)
+    lists = [[label] for label in labels]
+    unmeasured = TextClassifier(random_state=0, validation_fraction=0).fit(texts, lists)
+    assert unmeasured.threshold_ == 0.5
+    rng = np.random.default_rng(7)
+    noisy = [sorted({label, str(rng.choice(["food", "money", "sport"]))}) for label in labels]
+    several = TextClassifier(random_state=0).fit(texts, noisy)
+    assert 0 < several.threshold_ < 0.5
+    several.save(tmp_path / "model")
+    loaded = TextClassifier.load(tmp_path / "model")
+    assert loaded.threshold_ == several.threshold_ == several.partial_fit(texts, noisy).threshold_
 
 
 @pytest.mark.parametrize("kind", ["array", "object", "series", "frame column", "tuple", "bytes", "generator"])
@@ -367,6 +395,7 @@ def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
     for name, values in {
         "steepness": (0, -1.0, float("inf"), float("nan"), "steep", None),
         "shift": (float("inf"), float("nan"), None),
+        "threshold": (-0.1, 1.1, float("nan"), "high", None),
         "n_texts": (-1, 0.5, "many", None),
         "calls": (-1, None),
         "validation_score": (-0.1, 1.1, float("nan"), "good"),

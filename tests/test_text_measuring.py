@@ -89,11 +89,61 @@ def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
 
 def test_a_few_texts_move_the_steepness_a_little():
     scores, truth = np.array([[1.0, -1.0]], np.float32), rows([[0]], 2)
-    steepness, shift = calibration.fit(scores, truth, exclusive=True)
-    assert 2 < steepness < 3, "without what was believed before: as steep as it may be"
-    assert shift == 0
-    again, _ = calibration.fit(np.repeat(scores, 5000, axis=0), rows([[0]] * 5000, 2), exclusive=True)
-    assert again > 4
+    found = calibration.fit(scores, truth, exclusive=True)
+    assert 2 < found.steepness < 3, "without what was believed before: as steep as it may be"
+    assert (found.shift, found.threshold) == (0, 0.5)
+    again = calibration.fit(np.repeat(scores, 5000, axis=0), rows([[0]] * 5000, 2), exclusive=True)
+    assert again.steepness > 4
+
+
+def drawn(n: int, n_labels: int, steepness: float, shift: float, seed: int = 0) -> tuple[np.ndarray, Rows]:
+    """Scores, and labels that have the log odds that follow from them."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(-0.8, 0.4, (n, n_labels)).astype(np.float32)
+    truth = rng.random(scores.shape) < 1 / (1 + np.exp(-(steepness * scores + shift)))
+    return scores, rows([np.flatnonzero(own).tolist() for own in truth], n_labels)
+
+
+@pytest.mark.parametrize(("n", "n_labels"), [(20_000, 5), (100, 1000)])
+@pytest.mark.parametrize(("steepness", "shift"), [(5.0, 1.0), (3.0, -2.0), (12.0, 0.0)])
+def test_probabilities_of_several_labels_are_those_that_the_labels_have(n, n_labels, steepness, shift):
+    found = calibration.fit(*drawn(n, n_labels, steepness, shift), exclusive=False)
+    assert found.steepness == pytest.approx(steepness, rel=0.1), "whatever was believed before"
+    assert found.shift == pytest.approx(shift, abs=0.25)
+
+
+def test_a_threshold_is_where_f1_is_best():
+    scores, labels = drawn(4000, 20, 5.0, 1.0)
+    found = calibration.fit(scores, labels, exclusive=False)
+    truth = np.zeros(scores.shape, bool)
+    truth[np.repeat(np.arange(len(labels)), np.diff(labels.indptr)), labels.indices] = True
+
+    def f1(chosen: np.ndarray) -> float:
+        return float(2 * (truth & chosen).sum() / (truth.sum() + chosen.sum()))
+
+    best = max(f1(found.chosen(scores, t)) for t in np.linspace(0.01, 0.99, 99))
+    assert best - 0.003 < f1(found.chosen(scores)) < 0.9
+    assert f1(found.chosen(scores)) > f1(found.chosen(scores, 0.5)) + 0.02
+    assert found.threshold == pytest.approx(best / 2, abs=0.05), "as it is where probabilities are right"
+    unseen = calibration.fit(scores, labels, exclusive=False, missed=10 * len(labels.indices))
+    assert unseen.threshold < found.threshold, "with so many missed, each label that is found counts"
+    np.testing.assert_array_equal(found.chosen(scores), found.probabilities(scores, exclusive=False) > found.threshold)
+    assert found.chosen(scores, 0.0).all()
+    assert not found.chosen(scores, 1.0).any()
+
+
+def test_of_texts_without_a_true_label_there_is_no_threshold_to_learn():
+    found = calibration.fit(np.zeros((20, 3), np.float32), rows([[]] * 20, 3), exclusive=False)
+    assert found.threshold == 0.5
+    assert found.probabilities(np.zeros((1, 3), np.float32), exclusive=False).max() < 0.2
+
+
+def test_bounds_hold_the_steepness_and_not_the_shift():
+    scores = np.repeat(np.array([[0.1], [-0.1]], np.float32), 5000, axis=0) + 0.5
+    found = calibration.fit(scores, rows([[0]] * 5000 + [[]] * 5000, 1), exclusive=False)
+    assert found.steepness == calibration.STEEPNESS[1]
+    assert found.shift == pytest.approx(-0.5 * found.steepness, abs=0.1)
+    assert found.threshold == pytest.approx(0.5, abs=0.01), "in the middle of those that are as good"
 
 
 @pytest.mark.parametrize("shares", [(0.6, 0.4), (0.7, 0.3), (0.5, 0.3, 0.2)])

@@ -124,9 +124,10 @@ def evaluate(
     # Labels that no model of these classes can name take places too, or one would be told to predict more of them.
     ranked = np.pad(ranked, ((0, 0), (0, len(position) - len(model.classes_))), constant_values=-1)
     scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
-    chosen = np.where(best.data.reshape(-1, k) > 0.5, ranked[:, :k], -1) if model.multilabel_ else ranked[:, :1]
-    scores |= decisions(truth, chosen)
-    if not model.multilabel_:
+    if model.threshold_ is not None:
+        scores |= decisions(truth, np.where(best.data.reshape(-1, k) > model.threshold_, ranked[:, :k], -1))
+    else:
+        scores |= decisions(truth, ranked[:, :1])
         scores["accuracy"] = scores["P@1"] if 1 in ks else metrics.precision_at_k(truth, ranked, 1)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.estimators.inference import check_cells
-from sparsenet.text import calibration
 from sparsenet.text.featuriser import unicode_table
 from sparsenet.text.linear import LinearModel, both_classes
 from sparsenet.text.vocabulary import Vocabulary, log_counts
@@ -36,8 +35,8 @@ class Answers(Protocol):
     def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
         """Return the k best labels and their probabilities, (n, k) each, best first."""
 
-    def above_half(self, texts: list[str], threads: int) -> tuple[I32, I64]:
-        """Return the labels of a probability above one half, best first, and row pointers."""
+    def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
+        """Return the labels of a higher probability, best first, and row pointers; None: than was learnt."""
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
         """Return the probability of every label, (n, n_labels)."""
@@ -86,11 +85,11 @@ class LinearAnswers:
             values.append(np.take_along_axis(found, order, axis=1))
         return np.concatenate(labels), np.concatenate(values)
 
-    def above_half(self, texts: list[str], threads: int) -> tuple[I32, I64]:
+    def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
         """See `Answers`."""
-        model, labels, counts = self.model, [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
+        labels, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for scores in self._blocks(texts, threads):
-            above = model.steepness * scores + np.float32(model.shift) > 0
+            above = self.model.calibration.chosen(scores, threshold)
             rows, found = np.nonzero(above)
             labels.append(found[np.lexsort((-scores[rows, found], rows))].astype(np.int32))
             counts.append(above.sum(axis=1))
@@ -135,10 +134,8 @@ class LinearAnswers:
             yield out
 
     def _probabilities(self, scores: F32) -> F32:
-        model = self.model
-        if not self.exclusive:
-            return calibration.sigmoid(model.steepness * scores + np.float32(model.shift))
-        return calibration.softmax(model.steepness * both_classes(scores, self.n_labels))
+        scores = both_classes(scores, self.n_labels) if self.exclusive else scores
+        return self.model.calibration.probabilities(scores, exclusive=self.exclusive)
 
 
 def _largest(values: F32, k: int) -> I64:

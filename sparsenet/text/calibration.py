@@ -1,32 +1,92 @@
-"""From scores to probabilities that can be believed."""
+"""From scores to probabilities that can be believed, and from these to answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
 
+from sparsenet._validation import real
 from sparsenet.batches import Rows
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 #: Within these bounds, probabilities of unseen texts cannot come out as 0 or 1 because a few held out were all right.
-STEEPEST = 20.0
-STEEPNESSES = (-3.0, float(np.log(STEEPEST)))  # their logarithms
+STEEPNESS = (0.05, 20.0)
+LOGARITHMS = (math.log(STEEPNESS[0]), math.log(STEEPNESS[1]))
 #: What is believed before any text is seen, as firmly as one text can tell: log steepness, give or take 1.
 USUAL = float(np.log(2.0))
-#: Where a search for steepness and shift begins, and the digits that it is for.
-FIRST_TRIALS = np.array([[USUAL, 0.0], [USUAL + 0.5, 0.0], [USUAL, 0.5]])
+#: The digits that a search is for, and after how many steps it ends in any case.
 CLOSE_ENOUGH = 1e-3
+MOST_STEPS = 50
+#: Keeps the curvature of certain answers above zero.
+TINY = 1e-12
+#: The steps in which a threshold is searched for, of the root of probability: with many labels it is a small one.
+STEPS = 1000
+#: How many true labels what they say about the threshold counts as much as what probabilities say.
+FEW_TRUE = 100
 
 
-def fit(scores: F32, labels: Rows, *, exclusive: bool) -> tuple[float, float]:
-    """Return the steepness and the shift under which held-out labels are most probable.
+@dataclass(frozen=True)
+class Calibration:
+    """What scores of a model say.
 
-    Exclusive labels compete in a softmax, where a shift would change nothing.
+    Attributes
+    ----------
+    steepness, shift : float
+        A score s has the log odds ``steepness * s + shift``; over exclusive labels, the softmax of these.
+    threshold : float
+        Where a text may have several labels, these are those of a higher probability.
+    """
+
+    steepness: float = 2.0
+    shift: float = 0.0
+    threshold: float = 0.5
+
+    @classmethod
+    def checked(cls, values: Mapping[str, Any]) -> Self:
+        """Make it of what a file says; raises ValueError where that cannot be."""
+        return cls(
+            real("steepness", values["steepness"], 0, math.inf, open_low=True),
+            real("shift", values["shift"], -math.inf, math.inf),
+            real("threshold", values.get("threshold", cls.threshold), 0, 1),
+        )
+
+    def as_dict(self) -> dict[str, float]:
+        """Return what `checked` takes."""
+        return asdict(self)
+
+    def log_odds(self, scores: F32) -> F32:
+        """Return the log odds of labels that do not exclude each other."""
+        return np.float32(self.steepness) * scores + np.float32(self.shift)
+
+    def probabilities(self, scores: F32, *, exclusive: bool) -> F32:
+        """Return a probability for each score; of exclusive labels, those of a row sum to one."""
+        return softmax(np.float32(self.steepness) * scores) if exclusive else sigmoid(self.log_odds(scores))
+
+    def chosen(self, scores: F32, threshold: float | None = None) -> NDArray[np.bool_]:
+        """Tell which labels have a higher probability than `threshold`, by default the one that was learnt."""
+        border = self.threshold if threshold is None else threshold
+        if border in (0, 1):
+            return np.full(scores.shape, border == 0)
+        return np.asarray(self.log_odds(scores) > np.float32(math.log(border / (1 - border))))
+
+
+#: What scores say as long as no text was held out to ask.
+UNMEASURED = Calibration()
+
+
+def fit(scores: F32, labels: Rows, *, exclusive: bool, missed: int = 0) -> Calibration:
+    """Return the calibration under which held-out labels are most probable.
+
+    Exclusive labels compete in a softmax, where a shift would change nothing. Others have a threshold too; `missed`
+    true labels of the texts have no score.
     """
     firmness = 0.5 / max(len(scores), 1)
     # By methods that need no linear algebra: its library starts a thread for each core, which for two numbers took more
@@ -35,20 +95,15 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool) -> tuple[float, float]:
         of_softmax = _softmax_loss(scores, labels)
         best: Any = minimize_scalar(
             lambda x: of_softmax(float(np.exp(x))) + firmness * (x - USUAL) ** 2,
-            bounds=STEEPNESSES,
+            bounds=LOGARITHMS,
             method="bounded",
             options={"xatol": CLOSE_ENOUGH},
         )
-        return float(np.exp(best.x)), 0.0
-    of_sigmoid = _sigmoid_loss(scores, labels)
-    best = minimize(  # type: ignore[call-overload]  # its stubs know no function of two numbers
-        lambda x: of_sigmoid(float(np.exp(x[0])), float(x[1])) + firmness * (x[0] - USUAL) ** 2,
-        FIRST_TRIALS[0],
-        method="Nelder-Mead",
-        bounds=[STEEPNESSES, (-STEEPEST, STEEPEST)],
-        options={"initial_simplex": FIRST_TRIALS, "xatol": CLOSE_ENOUGH, "fatol": np.inf},
-    )
-    return float(np.exp(best.x[0])), float(best.x[1])
+        return Calibration(float(np.exp(best.x)))
+    truth = _as_table(labels, scores.shape)
+    # What is believed before counts as one text, and a text tells about every label.
+    found = Calibration(*_most_probable(scores, truth, firmness / scores.shape[1]))
+    return replace(found, threshold=_best_threshold(found.probabilities(scores, exclusive=False), truth, missed))
 
 
 def softmax(logits: F32) -> F32:
@@ -75,13 +130,72 @@ def _softmax_loss(scores: F32, labels: Rows) -> Callable[[float], float]:
     return loss
 
 
-def _sigmoid_loss(scores: F32, labels: Rows) -> Callable[[float, float], float]:
-    truth = np.zeros(scores.shape, bool)
-    truth[np.repeat(np.arange(len(labels)), np.diff(labels.indptr)), labels.indices] = True
-    signed = np.where(truth, -1.0, 1.0)
-    exact = scores.astype(np.float64)
+def _most_probable(scores: F32, truth: NDArray[np.bool_], firmness: float) -> tuple[float, float]:
+    """Return the steepness and the shift under which each label is by itself most probable, by Newton's method.
+
+    The loss is convex, and goes over all pairs of a text and a label: searches without derivatives go over them three
+    times as often.
+    """
+    exact, signs = scores.astype(np.float64), np.where(truth, -1.0, 1.0)
 
     def loss(steepness: float, shift: float) -> float:
-        return float(np.logaddexp(0, signed * (steepness * exact + shift)).mean())
+        wrong = np.logaddexp(0, signs * (steepness * exact + shift)).mean()
+        return float(wrong) + firmness * (math.log(steepness) - USUAL) ** 2
 
-    return loss
+    steepness, shift = math.exp(USUAL), 0.0
+    reached = loss(steepness, shift)
+    for _ in range(MOST_STEPS):
+        p = expit(steepness * exact + shift)
+        off, weight = p - truth, p * (1 - p)
+        belief = 2 * firmness / steepness
+        d_steepness = float((off * exact).mean()) + belief * (math.log(steepness) - USUAL)
+        d_shift, h_shift = float(off.mean()), float(weight.mean()) + TINY
+        weight *= exact
+        h_both, h_steepness = float(weight.mean()), float((weight * exact).mean()) + belief / steepness
+        determinant = h_steepness * h_shift - h_both**2
+        if determinant <= 0:
+            break
+        step = (h_both * d_shift - h_shift * d_steepness) / determinant
+        turned = min(max(steepness + step, STEEPNESS[0]), STEEPNESS[1])
+        # Where a bound holds the steepness back, the shift is what is best for that one.
+        moved = -(d_shift + h_both * (turned - steepness)) / h_shift
+        share = 1.0
+        while share > CLOSE_ENOUGH:
+            trial = steepness + share * (turned - steepness), shift + share * moved
+            if (now := loss(*trial)) <= reached:
+                break
+            share /= 2
+        else:
+            break
+        close = abs(trial[0] - steepness) < CLOSE_ENOUGH * steepness and abs(trial[1] - shift) < CLOSE_ENOUGH
+        (steepness, shift), reached = trial, now
+        if close:
+            break
+    return steepness, shift
+
+
+def _as_table(labels: Rows, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    truth = np.zeros(shape, bool)
+    truth[np.repeat(np.arange(len(labels)), np.diff(labels.indptr)), labels.indices] = True
+    return truth
+
+
+def _best_threshold(probabilities: F32, truth: NDArray[np.bool_], missed: int) -> float:
+    """Return the probability above which labels are to be named for the best F1 of all pairs of a text and a label.
+
+    If all probabilities were right, that would be half of the best F1. They are not, where one curve is to do for all
+    labels: to name what is above the border that is best for these texts found more on bibtex, delicious and
+    citeulike-t (F1 of 0.494, 0.370 and 0.199 for 0.490, 0.361 and 0.148). Where there are few texts it is between.
+    """
+    n_true = np.count_nonzero(truth) + missed
+    right, named = (
+        np.histogram(np.sqrt(some), STEPS, (0, 1))[0][::-1].cumsum() for some in (probabilities[truth], probabilities)
+    )
+    f1 = 2 * right / np.maximum(named + n_true, 1)
+    half = float(f1.max()) / 2
+    if half == 0:
+        return Calibration.threshold
+    best = (np.maximum(STEPS - 1 - np.flatnonzero(f1 == f1.max()), 1) / STEPS) ** 2  # maybe more than one, descending
+    found, expected = (math.log(p / (1 - p)) for p in (min(max(half, best[-1]), best[0]), half))
+    trust = n_true / (n_true + FEW_TRUE)
+    return float(expit(trust * found + (1 - trust) * expected))

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._machine import default_threads
-from sparsenet._validation import choice, integer
+from sparsenet._validation import choice, integer, optional, real
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
@@ -97,6 +97,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         How many training texts there were.
     multilabel_ : bool
         Whether a text may have several labels, or none.
+    threshold_ : float or None
+        Then, the probability above which labels are the answer of `predict`: where F1 of all pairs of a text and a
+        label is expected to be best, by texts held out in `fit`; 0.5 if there were none.
     columns_ : dict or None
         What the columns of texts and labels were called, and their `label_delimiter`, where they were called by name:
         the command line reads further files alike.
@@ -213,15 +216,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     # --- answers ---
 
-    def predict(self, X: Any) -> Any:
-        """Return the best label of each text (n,), or, as y came, its labels of a probability above one half.
+    def predict(self, X: Any, *, threshold: float | None = None) -> Any:
+        """Return the best label of each text (n,), or, as y came, its labels of a probability above `threshold`.
 
-        Where y came as lists, the best label stands first in its list.
+        Where y came as lists, the best label stands first in its list. None: `threshold_`.
         """
         fitted, texts = self._checked(), check_texts(X)
-        if fitted.exclusive:
-            return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
-        return fitted.target.decode(*fitted.answers.above_half(texts, self._threads()))
+        if not fitted.exclusive:
+            threshold = optional(real, "threshold", threshold, 0, 1)
+            return fitted.target.decode(*fitted.answers.above(texts, threshold, self._threads()))
+        if threshold is not None:
+            raise ValueError("threshold must be None where each text has one label: see `topk` for probabilities")
+        return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
 
     def predict_one(self, text: str | bytes) -> Any:
         """Return the best label of one text, of a linear model in microseconds."""
@@ -316,6 +322,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, score, search
         self.multilabel_, self.columns_ = not fitted.exclusive, known
+        self.threshold_ = None if fitted.exclusive else fitted.model.calibration.threshold
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

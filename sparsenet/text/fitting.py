@@ -67,7 +67,7 @@ def fit(
         vocabulary, model = problem.learn(features, rules)
     score: float | None = None
     if trial is not None:
-        score, model = trial["score"], model.calibrated(trial["steepness"], trial["shift"])
+        score, model = trial["score"], model.calibrated(trial["calibration"])
     return Fitted(target, vocabulary, model, counts, len(labels)), score, [described(tried) for tried in search]
 
 
@@ -145,7 +145,7 @@ def refit(
     points = vocabulary.points(rows, threads)
     stiffness = (fitted.n_texts + len(labels)) / max(len(labels), 1)
     weight = linear.train_on(points, columns, rules, seed, threads, start, stiffness, costs)
-    model = LinearModel.kept(weight).calibrated(fitted.model.steepness, fitted.model.shift)
+    model = LinearModel.kept(weight).calibrated(fitted.model.calibration)
     return Fitted(new, vocabulary, model, *about, weight)
 
 

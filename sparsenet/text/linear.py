@@ -14,6 +14,7 @@ from sparsenet import kernels
 from sparsenet._machine import available_memory
 from sparsenet.batches import Rows, squares
 from sparsenet.estimators.building import in_words
+from sparsenet.text.calibration import UNMEASURED, Calibration
 
 F32 = NDArray[np.float32]
 I8 = NDArray[np.int8]
@@ -133,15 +134,14 @@ def block_width(n_labels: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Weights of 8 bits with a factor for each feature, biases, and the steepness of probabilities.
+    """Weights of 8 bits with a factor for each feature, biases, and what its scores say.
 
     Attributes
     ----------
     matrix : shape (n_features, n_columns), or (n_weights,) with `indptr`; int8
     factors : shape (n_features,)
     bias : shape (n_columns,)
-    steepness, shift : float
-        A score s has the log odds ``steepness * s + shift``; over exclusive labels, the softmax of these.
+    calibration : Calibration
     indptr, columns : shape (n_features + 1,) and (n_weights,), or None
         With many labels, only the weights that matter are kept: those of feature f are
         ``matrix[indptr[f] : indptr[f + 1]]``, and `columns` says of which labels.
@@ -150,8 +150,7 @@ class LinearModel:
     matrix: I8
     factors: F32
     bias: F32
-    steepness: float = 2.0
-    shift: float = 0.0
+    calibration: Calibration = UNMEASURED
     indptr: I64 | None = None
     columns: I32 | None = None
 
@@ -171,8 +170,8 @@ class LinearModel:
     def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> LinearModel:
         """Make the model that `to_arrays` took apart."""
         weights = (arrays["matrix"], arrays["factors"], arrays["bias"])
-        about = (float(metadata["steepness"]), float(metadata["shift"]))
-        return cls(*weights, *about, arrays.get("indptr"), arrays.get("columns"))
+        calibration = Calibration.checked(metadata)
+        return cls(*weights, calibration, arrays.get("indptr"), arrays.get("columns"))
 
     @classmethod
     def rounded(cls, weight: F32) -> LinearModel:
@@ -229,9 +228,9 @@ class LinearModel:
         found[feature] = self.matrix[own] * self.factors[feature].astype(np.float64)
         return found
 
-    def calibrated(self, steepness: float, shift: float) -> LinearModel:
+    def calibrated(self, calibration: Calibration) -> LinearModel:
         """Return the same model with other probabilities."""
-        return replace(self, steepness=steepness, shift=shift)
+        return replace(self, calibration=calibration)
 
     def scores(self, points: Rows, threads: int) -> F32:
         """Score points: (n, n_columns)."""

@@ -107,10 +107,10 @@ def _judged(
     problem: Problem, features: FeatureRules, rules: LinearRules, held: Held, found: list[F32]
 ) -> dict[str, Any]:
     scores, truth = np.concatenate(found), problem.labels.take(np.concatenate([others for _, others in held.turns]))
-    steepness, shift = calibration.fit(scores, truth, exclusive=problem.exclusive)
+    calibrated = calibration.fit(scores, truth, exclusive=problem.exclusive)
     best = scores.argmax(axis=1).astype(np.int64)
     score = float(is_hit(best, truth).mean())
-    return {"score": score, "steepness": steepness, "shift": shift, "features": features, "cost": rules.cost}
+    return {"score": score, "calibration": calibrated, "features": features, "cost": rules.cost}
 
 
 def measured_and_learnt(

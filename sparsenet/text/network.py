@@ -21,6 +21,7 @@ from sparsenet.estimators.inference import check_cells, dense_scores, is_hit
 from sparsenet.estimators.persistence import pack, pack_part, unpack, unpack_part
 from sparsenet.optim import Schedule
 from sparsenet.text import calibration
+from sparsenet.text.calibration import Calibration
 from sparsenet.text.featuriser import extract
 from sparsenet.text.memory import Memory, n_passes
 from sparsenet.text.vocabulary import Vocabulary
@@ -46,6 +47,8 @@ TEXTS_AT_A_TIME = 4096
 HIDDEN = 128
 MOST_FEATURES = 1 << 19
 WIDE_BUDGET = 1024
+#: Its loss made scores log odds.
+AS_TRAINED = Calibration(steepness=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +59,7 @@ class NetworkModel:
     ----------
     network : ExtremeClassifier
         Fitted on an indicator: its label i is that of column i.
-    steepness, shift : float
-        See `LinearModel`.
+    calibration : Calibration
     compact : bool
         Whether it is saved in numbers of 8 and 16 bits.
     memory : Memory, optional
@@ -65,8 +67,7 @@ class NetworkModel:
     """
 
     network: ExtremeClassifier
-    steepness: float = 1.0
-    shift: float = 0.0
+    calibration: Calibration = AS_TRAINED
     compact: bool = False
     memory: Memory | None = None
 
@@ -98,9 +99,9 @@ class NetworkModel:
     def calibrated(self, points: Rows, labels: Rows, threads: int, *, exclusive: bool) -> NetworkModel:
         """Return the same model with probabilities under which the labels of these points are most probable."""
         best, scores = self.best(points, min(COMPETING, self.n_columns), threads)
-        truth = sparse.csr_array(is_hit(best, labels).astype(np.float32))
-        steepness, shift = calibration.fit(scores, Rows.of(truth), exclusive=exclusive)
-        return replace(self, steepness=steepness, shift=shift)
+        found = Rows.of(sparse.csr_array(is_hit(best, labels).astype(np.float32)))
+        missed = len(labels.indices) - len(found.indices)
+        return replace(self, calibration=calibration.fit(scores, found, exclusive=exclusive, missed=missed))
 
     def best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the best labels of points and their scores, (n, k) each, best first."""
@@ -150,8 +151,7 @@ class NetworkModel:
         network = unpack(ExtremeClassifier, unpack_part("network", arrays), metadata["network"])
         remembered = unpack_part("memory", arrays)
         memory = Memory.of_arrays(remembered, network.n_features_in_, len(network.classes_)) if remembered else None
-        about = (float(metadata["steepness"]), float(metadata["shift"]), bool(metadata["compact"]))
-        return cls(network, *about, memory)
+        return cls(network, Calibration.checked(metadata), bool(metadata["compact"]), memory)
 
     def pruned(self, n: int) -> NetworkModel:
         """Return a model with the `n` largest weights of the wide path, all in fewer bits, that remembers no texts."""
@@ -218,20 +218,21 @@ class NetworkAnswers:
         found = [self.model.best(points, 1, threads)[0][:, 0] for points in self._points(texts, threads)]
         return np.concatenate([np.empty(0, np.int32), *found])
 
-    def above_half(self, texts: list[str], threads: int) -> tuple[I32, I64]:
+    def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
         """See `Answers`."""
+        border = self.model.calibration.threshold if threshold is None else threshold
         k = min(COMPETING, self.n_labels)
         labels, probabilities = self.topk(texts, k, threads)
-        above = probabilities > 0.5
+        above = probabilities > border
         if above[:, -1].any() and k < self.n_labels:
             labels, probabilities = self.topk(texts, self.n_labels, threads)
-            above = probabilities > 0.5
+            above = probabilities > border
         return labels[above], np.concatenate((np.zeros(1, np.int64), np.cumsum(above.sum(axis=1))))
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
         """See `Answers`."""
         if not self.exclusive:
-            return calibration.sigmoid(self.model.steepness * self.scores(texts, threads) + self.model.shift)
+            return self.model.calibration.probabilities(self.scores(texts, threads), exclusive=False)
         check_cells(len(texts), self.n_labels)
         labels, found = self.topk(texts, min(COMPETING, self.n_labels), threads)
         all_labels = np.zeros((len(texts), self.n_labels), np.float32)
@@ -274,9 +275,9 @@ class NetworkAnswers:
         model = self.model
         if not self.exclusive:
             labels, scores = model.best(points, k, threads)
-            return labels, calibration.sigmoid(model.steepness * scores + np.float32(model.shift))
+            return labels, model.calibration.probabilities(scores, exclusive=False)
         competing = min(COMPETING, self.n_labels)
         labels, scores = model.best(points, max(k, competing), threads)
         found = np.zeros_like(scores)
-        found[:, :competing] = calibration.softmax(model.steepness * scores[:, :competing])
+        found[:, :competing] = model.calibration.probabilities(scores[:, :competing], exclusive=True)
         return labels[:, :k], found[:, :k]

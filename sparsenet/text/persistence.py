@@ -43,8 +43,7 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         "parameters": {name: to_json(name, value) for name, value in model.get_params(deep=False).items()},
         "rules": dict(zip(("word_ngrams", "char_low", "char_high", "bits"), words.rules.as_tuple(), strict=True)),
         "target": about_target,
-        "steepness": weights.steepness,
-        "shift": weights.shift,
+        **weights.calibration.as_dict(),
         "n_texts": fitted.n_texts,
         "calls": fitted.calls,
         "validation_score": model.validation_score_,
@@ -75,8 +74,6 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     weights = kind.of_arrays(arrays, metadata)
     target = unpack_target(arrays, metadata["target"])
     _check(target, words, weights, arrays)
-    real("steepness", weights.steepness, 0, np.inf, open_low=True)
-    real("shift", weights.shift, -np.inf, np.inf)
     n_texts, calls = (integer(name, metadata[name], 0) for name in ("n_texts", "calls"))
     score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
     if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
