@@ -88,6 +88,12 @@ def test_a_frame_may_hold_the_labels_too(frame):
     assert model.predict_proba(TEXTS).tolist() == EXPECTED
     usual = TextClassifier(random_state=0).fit(frame({"label": LABELS, "text": TEXTS}))
     assert usual.predict_proba(TEXTS).tolist() == EXPECTED
+    for answer in (model.predict_proba, model.predict, model.topk, model.decision_function):
+        for found, expected in zip(answer(whole), answer(TEXTS), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert model.score(whole, LABELS) == model.score(TEXTS, LABELS)
+    with pytest.raises(ValueError, match="X must be one column of texts"):
+        usual.predict(whole)
     for columns, message in (
         ({}, "text='text' is no column of X; there are 'id', 'review', 'topic': name them, or pass y"),
         ({"text": "review", "target": "zz"}, "target='zz' is no column of X"),

@@ -57,6 +57,16 @@ def test_other_files_are_read_by_the_names_that_were_learnt(model, tmp_path, suf
     assert TextClassifier.load(tmp_path / "small").columns_ == KNOWN
 
 
+def test_a_file_without_the_column_is_told_which_was_looked_for(model, tmp_path):
+    path = write(tmp_path / "test.csv", text="comment", target="kind")
+    for command, column in (("evaluate", "review"), ("predict", "review")):
+        code, _, said = run(command, model, path)
+        assert code == 1
+        assert f"line 1: there is no column '{column}'; the first row holds 'id', 'kind', 'comment'" in said
+    code, _, said = run("evaluate", model, path, "--text", "comment")
+    assert "there is no column 'topic'" in said
+
+
 def test_an_option_wins(model, tmp_path):
     wrong = ["none"] * len(LABELS)
     path = write(tmp_path / "test.csv", labels=wrong, title=["nothing"] * len(TEXTS), right=LABELS)
@@ -70,7 +80,7 @@ def test_a_file_without_them_is_read_as_ever(model, tmp_path):
     assert evaluate(model, write(tmp_path / "test.csv", "text", "label"))["accuracy"] == 1.0
     assert evaluate(model, write(tmp_path / "half.csv", "review", "label"))["accuracy"] == 1.0
     said = run("evaluate", model, write(tmp_path / "other.csv", "words", "kind"))[2]
-    assert "there is no column 'text'; the first row holds 'id', 'kind', 'words'" in said
+    assert "there is no column 'review'; the first row holds 'id', 'kind', 'words'" in said
     lines = "".join(f"__label__{label} {text}\n" for label, text in zip(LABELS, TEXTS, strict=True))
     (tmp_path / "lines.txt").write_text(lines)
     assert evaluate(model, tmp_path / "lines.txt")["accuracy"] == 1.0

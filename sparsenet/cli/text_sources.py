@@ -82,14 +82,17 @@ class TextSource:
         return model.fit(self.path, **self._rules())
 
     def as_learnt(self, known: Columns, given: Mapping[str, object]) -> TextSource:
-        """Return the file read by the columns that a model learnt from, where it has them and no others are `given`."""
+        """Return the file read by the columns that a model learnt from, unless others are `given`.
+
+        Where it has none of these, but has what columns are called by default, that is what they are.
+        """
         table = self._table()
         names = [] if self.header is False else names_in(self.path, cast(TableFormat | None, table), self.quotes)
         names = [name for name in names if self._column(name) == name]  # what else a number is, is a position
         found: dict[str, Any] = {
             column: known[column]
             for column in ("text", "target")
-            if given.get(column) is None and known[column] in names
+            if given.get(column) is None and names and (known[column] in names or getattr(self, column) not in names)
         }
         if "target" in found and given.get("label_delimiter") is None:
             found["label_delimiter"] = known["label_delimiter"]

@@ -254,6 +254,8 @@ def _start(path: str, options: Options, first: Block) -> Reader:
     except DataError as error:
         if options.format == "svmlight" or error.line != 1:
             raise
-        guess = "the file was taken for svmlight, as line 1 is no header of XMC; format= says what else it is"
+        guess = (
+            "the file was taken for svmlight, as line 1 is no header of XMC; format= says what else it is, such as csv"
+        )
         raise DataError(path, 1, f"{error.problem}; {guess}") from None
     return reader

@@ -205,7 +205,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         on later calls they are added to those that the model knows.
         """
         started, settings = time.monotonic(), self._settings()
-        texts, y = check_texts(X), listed(y)  # y is gone through twice
+        texts, y = self._texts(X), listed(y)  # y is gone through twice
         check_any(texts)
         if not self.__sklearn_is_fitted__():
             corpus = Corpus.of_texts(texts, y, settings, self._threads(), classes)
@@ -221,7 +221,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Where y came as lists, the best label stands first in its list. None: `threshold_`.
         """
-        fitted, texts = self._checked(), check_texts(X)
+        fitted, texts = self._checked(), self._texts(X)
         if not fitted.exclusive:
             threshold = optional(real, "threshold", threshold, 0, 1)
             return fitted.target.decode(*fitted.answers.above(texts, threshold, self._threads()))
@@ -249,15 +249,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict_proba(self, X: Any) -> F32:
         """Return calibrated probabilities, (n, n_labels); of exclusive labels, those of a text sum to one."""
-        return self._checked().answers.probabilities(check_texts(X), self._threads())
+        return self._checked().answers.probabilities(self._texts(X), self._threads())
 
     def decision_function(self, X: Any) -> F32:
         """Return the scores of all labels (n, n_labels); of two exclusive classes, that of the second (n,)."""
-        return self._checked().answers.scores(check_texts(X), self._threads())
+        return self._checked().answers.scores(self._texts(X), self._threads())
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of texts whose best label is right; a label never learnt is a miss, a warning if all are."""
-        fitted, texts = self._checked(), check_texts(X)
+        fitted, texts = self._checked(), self._texts(X)
         check_any(texts)
         truth = fitted.target.encode(y, drop_unknown=True)
         check_lengths(texts, truth)
@@ -304,7 +304,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _best(self, X: Any, k: int) -> tuple[NDArray[np.int32], F32]:
         fitted = self._checked()
         k = min(integer("k", k, 1), len(fitted.target.classes))
-        return fitted.answers.topk(check_texts(X), k, self._threads())
+        return fitted.answers.topk(self._texts(X), k, self._threads())
+
+    def _texts(self, X: Any) -> list[str]:
+        """Return texts, of a data frame those in the column that the model learnt from."""
+        return check_texts(columns.texts_in(X, getattr(self, "columns_", None)))
 
     def _settings(self) -> TextSettings:
         return TextSettings.of(self.get_params(deep=False))

@@ -33,6 +33,12 @@ def named(text: Column, target: Column | None, label_delimiter: str | None = Non
     return {"text": text, "target": target, "label_delimiter": label_delimiter}
 
 
+def texts_in(X: Any, known: Columns | None) -> Any:
+    """Return the column of a data frame that a model learnt its texts from, if it has such a one; else X as it is."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    return X[known["text"]] if known is not None and names.count(known["text"]) == 1 else X
+
+
 def unpack(metadata: Mapping[str, Any]) -> Columns | None:
     """Return the columns that a saved model learnt from, if it knows some."""
     found = metadata.get("columns")
