@@ -7,11 +7,14 @@ on Numba; SPARSENET_REQUIRE_EXT=1 turns that into an error.
 import os
 import platform
 import sys
+import tempfile
 from glob import glob
+from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 # Never -ffast-math: linking it sets flush-to-zero for the whole process on import.
 BASE_FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden", "-Wall"]
@@ -21,8 +24,10 @@ KERNEL_FLAGS = ["-fassociative-math", "-fno-signed-zeros", "-ffp-contract=fast",
 
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512"]
+AVX512BF16 = [*AVX512, "-mavx512bf16"]
+AMX = ["-mamx-tile", "-mamx-bf16"]
 ISA_FLAGS: dict[str, dict[str, list[str]]] = {
-    "x86": {"scalar": [], "avx2": AVX2, "avx512": AVX512, "avx512bf16": [*AVX512, "-mavx512bf16"]},
+    "x86": {"scalar": [], "avx2": AVX2, "avx512": AVX512, "avx512bf16": AVX512BF16, "amxbf16": [*AVX512BF16, *AMX]},
     "arm": {
         "scalar": ["-fno-tree-vectorize"],
         "neon": [],
@@ -40,8 +45,11 @@ def machine() -> str:
     return os.environ.get("SPARSENET_TARGET", platform.machine()).lower()
 
 
+FILE, MACRO = "csrc/isa/{}.cpp", "SPARSENET_HAS_{}"
 LEVELS = ISA_FLAGS[FAMILIES.get(machine(), "other")]
-ISA_FILES = {f"csrc/isa/{level}.cpp": [*KERNEL_FLAGS, *flags] for level, flags in LEVELS.items()}
+ISA_FILES = {FILE.format(level): [*KERNEL_FLAGS, *flags] for level, flags in LEVELS.items()}
+#: Levels that not every compiler knows which can build the others.
+NEWEST = ("amxbf16",)
 
 
 class BuildCore(build_ext):  # type: ignore[misc]
@@ -56,6 +64,7 @@ class BuildCore(build_ext):  # type: ignore[misc]
 
         self.compiler._compile = compile_with_isa
         try:
+            self._leave_out([level for level in NEWEST if level in LEVELS and not self._knows(LEVELS[level])])
             super().build_extensions()
         except Exception as error:
             if os.environ.get("SPARSENET_REQUIRE_EXT") == "1":
@@ -63,12 +72,29 @@ class BuildCore(build_ext):  # type: ignore[misc]
             print(f"sparsenet: no C++ extension ({error}); it will run on Numba, slower.", file=sys.stderr)
             self.extensions.clear()  # an editable install would otherwise look for the file
 
+    def _knows(self, flags: list[str]) -> bool:
+        """Tell whether the compiler takes these flags."""
+        with tempfile.TemporaryDirectory() as folder:
+            nothing = Path(folder) / "nothing.cpp"
+            nothing.write_text("")
+            try:
+                self.compiler.compile([str(nothing)], output_dir=folder, extra_postargs=flags)
+            except CompileError:
+                return False
+        return True
+
+    def _leave_out(self, levels: list[str]) -> None:
+        for extension in self.extensions:
+            files, macros = [FILE.format(level) for level in levels], [MACRO.format(level.upper()) for level in levels]
+            extension.sources = [source for source in extension.sources if source not in files]
+            extension.define_macros = [macro for macro in extension.define_macros if macro[0] not in macros]
+
 
 core = Pybind11Extension(
     "sparsenet._core",
     sources=[*sorted(glob("csrc/*.cpp")), *sorted(ISA_FILES)],
     depends=sorted(glob("csrc/**/*.h", recursive=True)),
-    define_macros=[(f"SPARSENET_HAS_{level.upper()}", "1") for level in LEVELS],
+    define_macros=[(MACRO.format(level.upper()), "1") for level in LEVELS],
     extra_compile_args=BASE_FLAGS,
     extra_link_args=["-pthread"],
     cxx_std=17,

@@ -6,7 +6,13 @@
 
 #include "kernel_table.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <sys/sysctl.h>
@@ -14,7 +20,7 @@
 
 namespace sparsenet {
 
-extern const KernelTable scalar_table, avx2_table, avx512_table, avx512bf16_table;
+extern const KernelTable scalar_table, avx2_table, avx512_table, avx512bf16_table, amxbf16_table;
 extern const KernelTable neon_table, sve_table, neonbf16_table, svebf16_table;
 
 namespace {
@@ -32,6 +38,19 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+// Tiles are eight kilobytes of state, which Linux gives to the threads of processes that ask for them.
+bool has_amxbf16() {
+#if defined(__linux__)
+  constexpr unsigned kTiles = (1u << 24) | (1u << 22);  // AMX-TILE, AMX-BF16
+  constexpr int kAskFor = 0x1023, kStateOfTiles = 18;   // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!has_avx512bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (edx & kTiles) != kTiles) return false;
+  static const bool granted = syscall(SYS_arch_prctl, kAskFor, kStateOfTiles) == 0;
+  return granted;
+#else
+  return false;
+#endif
+}
 #elif defined(__aarch64__)
 #if defined(__linux__)
 // The names of these bits are missing from the headers of older systems.
@@ -53,6 +72,15 @@ bool has_svebf16() { return false; }
 #endif
 #endif
 
+// Intel's vectors multiply as many floats a cycle as bfloat16, and to make these takes time.
+bool has_slow_pairs() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
 // From plain to best: on Arm by bench/mca.py's table of loops, where SVE is ahead of NEON or even with it in all but
 // one, and products of bfloat16 count for more than either.
 std::vector<Level> levels() {
@@ -65,6 +93,9 @@ std::vector<Level> levels() {
 #endif
 #if defined(SPARSENET_HAS_AVX512BF16)
   all.push_back({&avx512bf16_table, has_avx512bf16()});
+#endif
+#if defined(SPARSENET_HAS_AMXBF16)
+  all.push_back({&amxbf16_table, has_amxbf16()});
 #endif
 #if defined(SPARSENET_HAS_NEON)
   all.push_back({&neon_table, true});
@@ -98,7 +129,11 @@ std::vector<std::string> isa_available() {
 
 std::string isa_used() { return kernels().name; }
 
-bool has_bf16() { return kernels().half.depth_of_word > 1; }
+bool has_bf16() {
+  const Matmul& half = kernels().half;
+  const bool in_matrices = half.words_together > 1;
+  return half.depth_of_word > 1 && (in_matrices || !has_slow_pairs());
+}
 
 void set_isa(const std::string& name) {
   for (const Level& level : levels()) {

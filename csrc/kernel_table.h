@@ -60,14 +60,14 @@ struct Operand {
 };
 
 // A matrix product: pack both operands into panels, then multiply panels. A word of a panel is as large as a float and
-// holds `depth_of_word` neighbours in depth; `words_abreast` words of an element stand side by side.
+// holds `depth_of_word` neighbours in depth; an element has a multiple of `words_together` words, zero-padded.
 struct Matmul {
   int64_t tile_rows, tile_cols;  // the register block: rows of A by columns of B
-  int64_t depth_of_word, words_abreast;
+  int64_t depth_of_word, words_together;
   // Copies `count` x `depth` elements of A or of B into panels as wide as the block, zero-padded: word p of element i
-  // of panel q, at out[q][p / words_abreast][i][p % words_abreast], begins with element (first + q * width + i) along
-  // the panel axis at depth (depth_first + p * depth_of_word). along_rows: that axis is the operand's rows; otherwise
-  // its columns.
+  // of panel q, at out[q][p / abreast][i][p % abreast] with as many abreast as the level has of A or of B, begins with
+  // element (first + q * width + i) along the panel axis at depth (depth_first + p * depth_of_word). along_rows: that
+  // axis is the operand's rows; otherwise its columns.
   using Pack = void (*)(Operand source, bool along_rows, int64_t first, int64_t count, int64_t depth_first,
                         int64_t depth, float* out);
   Pack pack_a, pack_b;

@@ -31,7 +31,7 @@ struct Product {
   Operand a, b;
   MatmulShape shape;
 
-  int64_t words(int64_t depth) const { return round_up(ceil_div(depth, kernel.depth_of_word), kernel.words_abreast); }
+  int64_t words(int64_t depth) const { return round_up(ceil_div(depth, kernel.depth_of_word), kernel.words_together); }
   int64_t block_depth() const { return kWords * kernel.depth_of_word; }
   int64_t block_rows() const { return round_up(kBlockRows, kernel.tile_rows); }
 

@@ -13,6 +13,9 @@ namespace {
 
 #include "precision.inl.h"
 //
+#ifdef __AMX_BF16__
+#include "tiles.inl.h"
+#endif
 #include "tile.inl.h"
 //
 #include "sparse.inl.h"

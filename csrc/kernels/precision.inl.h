@@ -24,9 +24,22 @@ struct ByLane {
   static float value(Element a) { return a.lanes[a.lane]; }
 };
 
+// A block whose sums are held in vector registers; what tiles of sums have in its place is in tiles.inl.h.
+struct InVectors {
+  static constexpr int64_t kBlockRows = kTileRows, kBlockCols = kTileCols;
+  struct Setup {};  // what a thread does before it multiplies, and after
+  template <typename Precision>
+  static void multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld, bool accumulate);
+};
+
+// Words of a row, one beside the other, of as many pairs of neighbours in depth: none that have a faster way.
+struct OneByOne {
+  static int64_t pairs(const float*, int64_t, float*) { return 0; }
+};
+
 // A register block whose sums are vectors of the result's rows.
-struct RowSums {
-  static constexpr int64_t kWordsAbreast = 1;
+struct RowSums : InVectors, OneByOne {
+  static constexpr int64_t kWordsAbreastInA = 1, kWordsAbreastInB = 1;
   static constexpr int kSumRows = kTileRows, kSumCols = kTileVectors;
   static Column::Element left(const float* a, int i) { return Column::at(a, i); }
   static Lanes result(const Lanes (&sum)[kSumRows][kSumCols], int i, int v) { return sum[i][v]; }
@@ -57,7 +70,8 @@ inline float pair_of_bfloat16(float x, float next) {
   return float_of_bits((bfloat16_bits(x) >> 16) | (bfloat16_bits(next) & 0xffff0000u));
 }
 
-// A level names one of these three `Half`. No instruction for bfloat16: the same numbers, at the speed of floats.
+// A level names one of these three `Half`, or has its own. No instruction for bfloat16: the same numbers, at the speed
+// of floats.
 struct Rounded : RowSums {
   static constexpr int64_t kDepthOfWord = 1;
   static float word(float x, float) { return float_of_bits(bfloat16_bits(x) & 0xffff0000u); }
@@ -75,8 +89,8 @@ struct Pairs : RowSums {
 // A register of sums is two rows by two columns, and takes four neighbours in depth at a time: a vector of A holds two
 // words of one row and two of the next, one of B likewise of columns.
 template <typename Instructions>
-struct Squares {
-  static constexpr int64_t kDepthOfWord = 2, kWordsAbreast = 2;
+struct Squares : InVectors, OneByOne {
+  static constexpr int64_t kDepthOfWord = 2, kWordsAbreastInA = 2, kWordsAbreastInB = 2;
   static constexpr int kSumRows = kTileRows / 2, kSumCols = kTileCols / 2;
   static float word(float x, float next) { return pair_of_bfloat16(x, next); }
   static Lanes left(const float* a, int i) {
@@ -91,16 +105,19 @@ struct Squares {
   }
 };
 
-// Words of an element over `depth`, a whole number of times as many as stand side by side.
+// The words of an element are a whole number of times as many as are multiplied together.
+template <typename Precision>
+constexpr int64_t kWordsTogether =
+    Precision::kWordsAbreastInA > Precision::kWordsAbreastInB ? Precision::kWordsAbreastInA
+                                                              : Precision::kWordsAbreastInB;
 template <typename Precision>
 constexpr int64_t words_of(int64_t depth) {
-  constexpr int64_t together = Precision::kDepthOfWord * Precision::kWordsAbreast;
-  return (depth + together - 1) / together * Precision::kWordsAbreast;
+  constexpr int64_t together = Precision::kDepthOfWord * kWordsTogether<Precision>;
+  return (depth + together - 1) / together * kWordsTogether<Precision>;
 }
 
-// Where word p of element i stands in a panel.
-template <typename Precision, int64_t kPanel>
+// Where word p of element i stands in a panel, in which `kAbreast` words of an element stand side by side.
+template <int64_t kAbreast, int64_t kPanel>
 constexpr int64_t place(int64_t p, int64_t i) {
-  constexpr int64_t abreast = Precision::kWordsAbreast;
-  return (p / abreast * kPanel + i) * abreast + p % abreast;
+  return (p / kAbreast * kPanel + i) * kAbreast + p % kAbreast;
 }

@@ -1,4 +1,4 @@
-// The dense matrix product: a register block of kTileRows x kTileCols, held in vector registers over the whole depth.
+// The dense matrix product: a block of the result is held in registers over the whole depth.
 // One source for every precision: a word of a packed panel holds one float, or two neighbours in depth as bfloat16.
 
 constexpr int64_t kPackDepth = 512;  // words of a row that are made at a time
@@ -8,9 +8,10 @@ template <typename Precision>
 void make_words(const float* row, int64_t depth, float* words) {
   constexpr int64_t step = Precision::kDepthOfWord;
   int64_t used = depth / step;
-  for (int64_t p = 0; p < used; ++p) words[p] = Precision::word(row[p * step], row[p * step + step - 1]);
+  for (int64_t p = Precision::pairs(row, used, words); p < used; ++p)
+    words[p] = Precision::word(row[p * step], row[p * step + step - 1]);
   if (depth % step != 0) words[used++] = Precision::word(row[depth - 1], 0.0f);
-  for (; used % Precision::kWordsAbreast != 0; ++used) words[used] = 0.0f;
+  for (; used % kWordsTogether<Precision> != 0; ++used) words[used] = 0.0f;
 }
 
 inline const float* row_of(Operand source, int64_t i) {
@@ -19,7 +20,7 @@ inline const float* row_of(Operand source, int64_t i) {
 
 // Panels along the operand's rows: its rows are read whole and strewn over their panel. Other panels follow up to
 // `end`.
-template <typename Precision, int64_t kPanel>
+template <typename Precision, int64_t kPanel, int64_t kAbreast>
 void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_t depth_first, int64_t depth,
                float* out) {
   constexpr int64_t step = Precision::kDepthOfWord;
@@ -36,52 +37,53 @@ void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_
       const int64_t n = n_words - begin < kPackDepth ? n_words - begin : kPackDepth;
       const int64_t left = depth - begin * step;
       make_words<Precision>(row + begin * step, left < n * step ? left : n * step, words);
-      for (int64_t p = 0; p < n; ++p) out[place<Precision, kPanel>(begin + p, i)] = words[p];
+      for (int64_t p = 0; p < n; ++p) out[place<kAbreast, kPanel>(begin + p, i)] = words[p];
     }
   }
 }
 
 // Panels along the operand's columns: a word joins neighbours of `step` rows; beyond the last row there are zeros.
-template <typename Precision, int64_t kPanel>
+template <typename Precision, int64_t kPanel, int64_t kAbreast>
 void pack_columns(Operand source, int64_t first, int64_t count, int64_t depth_first, int64_t depth, float* out) {
-  constexpr int64_t step = Precision::kDepthOfWord, abreast = Precision::kWordsAbreast;
-  const int64_t size = kPanel * words_of<Precision>(depth);
+  constexpr int64_t step = Precision::kDepthOfWord;
+  const int64_t n_words = words_of<Precision>(depth), size = kPanel * n_words;
   constexpr int64_t kColumns =
       8 * kPanel;  // whose words are made at a time: in one vector loop, however narrow panels are
   static const float zeros[kColumns] = {};
   for (int64_t begin = 0; begin < count; begin += kColumns, out += 8 * size) {
-    float words[abreast][kColumns] = {};
+    float words[kAbreast][kColumns] = {};
     const int64_t columns = count - begin < kColumns ? count - begin : kColumns;
     const auto row_at = [&](int64_t p) { return p < depth ? row_of(source, depth_first + p) + first + begin : zeros; };
-    for (int64_t p = 0; p < depth; p += step * abreast) {
-      for (int64_t w = 0; w < abreast; ++w) {
+    for (int64_t p = 0; p < n_words * step; p += step * kAbreast) {
+      for (int64_t w = 0; w < kAbreast; ++w) {
         const float *row = row_at(p + w * step), *next = row_at(p + w * step + step - 1);
         for (int64_t i = 0; i < columns; ++i) words[w][i] = Precision::word(row[i], next[i]);
       }
       float* target = out + p / step * kPanel;
       for (int64_t i = 0; i < columns; i += kPanel, target += size)
         for (int64_t c = 0; c < kPanel; ++c)
-          for (int64_t w = 0; w < abreast; ++w) target[c * abreast + w] = words[w][i + c];
+          for (int64_t w = 0; w < kAbreast; ++w) target[c * kAbreast + w] = words[w][i + c];
     }
   }
 }
 
-template <typename Precision, int64_t kPanel>
+template <typename Precision, int64_t kPanel, int64_t kAbreast>
 void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t depth_first, int64_t depth,
           float* out) {
   const int64_t size = kPanel * words_of<Precision>(depth);
-  if (!along_rows) return pack_columns<Precision, kPanel>(source, first, count, depth_first, depth, out);
+  if (!along_rows) return pack_columns<Precision, kPanel, kAbreast>(source, first, count, depth_first, depth, out);
   for (int64_t q = 0; q < count; q += kPanel, out += size) {
     const int64_t used = count - q < kPanel ? count - q : kPanel;
     if (used < kPanel) memset(out, 0, static_cast<size_t>(size) * sizeof(float));
-    pack_rows<Precision, kPanel>(source, first + q, used, first + count, depth_first, depth, out);
+    pack_rows<Precision, kPanel, kAbreast>(source, first + q, used, first + count, depth_first, depth, out);
   }
 }
 
 // One register block. Written over vector types, not scalars, because compilers keep `sum` in registers only so.
 template <typename Precision>
-inline void multiply_tile(const float* a, const float* b, int64_t n_words, float* out, int64_t ld, bool accumulate) {
-  constexpr int64_t abreast = Precision::kWordsAbreast;
+inline void InVectors::multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
+                                      bool accumulate) {
+  constexpr int64_t abreast = kWordsTogether<Precision>;
   Lanes sum[Precision::kSumRows][Precision::kSumCols] = {};
   for (int64_t p = 0; p < n_words; p += abreast, a += kTileRows * abreast, b += kTileCols * abreast) {
     Lanes column[Precision::kSumCols];
@@ -108,36 +110,39 @@ inline void multiply_tile(const float* a, const float* b, int64_t n_words, float
 template <typename Precision>
 void multiply(const float* a, const float* b, int64_t m, int64_t n, int64_t depth, float* out, int64_t ld,
               bool accumulate) {
+  constexpr int64_t kRows = Precision::kBlockRows, kCols = Precision::kBlockCols;
   const int64_t n_words = words_of<Precision>(depth);
-  float edge[kTileRows * kTileCols];
-  for (int64_t j = 0; j < n; j += kTileCols) {
-    for (int64_t i = 0; i < m; i += kTileRows) {
+  [[maybe_unused]] const typename Precision::Setup setup;
+  float edge[kRows * kCols];
+  for (int64_t j = 0; j < n; j += kCols) {
+    for (int64_t i = 0; i < m; i += kRows) {
       const float* a_panel = a + i * n_words;
       const float* b_panel = b + j * n_words;
       float* target = out + i * ld + j;
-      if (i + kTileRows <= m && j + kTileCols <= n) {
-        multiply_tile<Precision>(a_panel, b_panel, n_words, target, ld, accumulate);
+      if (i + kRows <= m && j + kCols <= n) {
+        Precision::template multiply_block<Precision>(a_panel, b_panel, n_words, target, ld, accumulate);
         continue;
       }
       // A block that sticks out over the edge: the same arithmetic into a buffer, then copy what fits.
-      multiply_tile<Precision>(a_panel, b_panel, n_words, edge, kTileCols, false);
-      const int64_t rows = m - i < kTileRows ? m - i : kTileRows;
-      const int64_t cols = n - j < kTileCols ? n - j : kTileCols;
+      Precision::template multiply_block<Precision>(a_panel, b_panel, n_words, edge, kCols, false);
+      const int64_t rows = m - i < kRows ? m - i : kRows;
+      const int64_t cols = n - j < kCols ? n - j : kCols;
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c)
-          target[r * ld + c] = (accumulate ? target[r * ld + c] : 0.0f) + edge[r * kTileCols + c];
+          target[r * ld + c] = (accumulate ? target[r * ld + c] : 0.0f) + edge[r * kCols + c];
     }
   }
 }
 
 template <typename Precision>
 constexpr Matmul matmul_of() {
-  return {kTileRows,
-          kTileCols,
+  constexpr int64_t kRows = Precision::kBlockRows, kCols = Precision::kBlockCols;
+  return {kRows,
+          kCols,
           Precision::kDepthOfWord,
-          Precision::kWordsAbreast,
-          pack<Precision, kTileRows>,
-          pack<Precision, kTileCols>,
+          kWordsTogether<Precision>,
+          pack<Precision, kRows, Precision::kWordsAbreastInA>,
+          pack<Precision, kCols, Precision::kWordsAbreastInB>,
           multiply<Precision>};
 }
 

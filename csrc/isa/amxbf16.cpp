@@ -1,0 +1,18 @@
+// x86 with AMX, whose tiles multiply bfloat16 at several times the speed of vectors; all else as with avx512bf16.
+#include <immintrin.h>
+
+#define SPARSENET_LEVEL "amxbf16"
+#define SPARSENET_TABLE amxbf16_table
+
+namespace sparsenet {
+namespace {
+// As in avx512.cpp.
+constexpr int kLanes = 16, kTileRows = 12, kTileVectors = 2;
+struct Broadcast;
+using Column = Broadcast;
+struct Tiles;
+using Half = Tiles;
+}  // namespace
+}  // namespace sparsenet
+
+#include "../kernels/kernels.inl.h"
