@@ -18,6 +18,11 @@
 
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
+#if defined(__AMX_BF16__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#define HAS_TILES
+#endif
 #elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 #include <arm_neon.h>
 #endif
@@ -34,7 +39,8 @@
 #endif
 typedef float Vector __attribute__((vector_size(LANES * 4)));
 
-/* What one instruction of bfloat16 computes: a pair of products in each lane, or 2 x 4 times 4 x 2 numbers. */
+/* What one instruction of bfloat16 computes: a pair of products in each lane, or 2 x 4 times 4 x 2 numbers. In tiles,
+ * where the system gives them, 16 x 32 times 32 x 16. */
 #if defined(__AVX512BF16__)
 enum { kBf16Flop = 2 * 2 * LANES };
 #elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
@@ -42,6 +48,9 @@ enum { kBf16Flop = 2 * 16 };
 #else
 enum { kBf16Flop = 0 };
 #endif
+
+enum { kTileFlop = 2 * 16 * 32 * 16 };
+static int tiles = 0;
 
 enum { kRow = 128, kAhead = 16, kSums = 24 };
 enum Work { kFma, kBf16, kRead, kGather, kUpdate, kWorks };
@@ -80,7 +89,39 @@ static float fma_peak(void) {
   return total;
 }
 
+#if defined(HAS_TILES)
+static float tile_peak(void) {
+  struct {
+    uint8_t palette, first_row, reserved[14];
+    uint16_t bytes_of_row[16];
+    uint8_t rows[16];
+  } shape __attribute__((aligned(64))) = {.palette = 1};
+  for (int tile = 0; tile < 6; ++tile) shape.bytes_of_row[tile] = 64, shape.rows[tile] = 16;
+  static const float zeros[256];
+  float sums[256];
+  _tile_loadconfig(&shape);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, zeros, 64);
+  _tile_loadd(5, zeros, 64);
+  for (int64_t loop = 0; loop < kFmaLoops * kSums / 4; ++loop) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_stored(0, sums, 64);
+  _tile_release();
+  return sums[0];
+}
+#endif
+
 static float bf16_peak(void) {
+#if defined(HAS_TILES)
+  if (tiles) return tile_peak();
+#endif
 #if defined(__AVX512BF16__)
   __m512 sum[kSums];
   __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f80), b = (__m512bh)_mm512_set1_epi16(0x3080);
@@ -182,6 +223,9 @@ static void* serve(void* argument) {
 
 int main(int argc, char** argv) {
   if (argc != 4) return fprintf(stderr, "roofline THREADS MEGABYTES ROUNDS\n"), 2;
+#if defined(HAS_TILES)
+  tiles = syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* XFEATURE_XTILEDATA */) == 0;
+#endif
   const int threads = atoi(argv[1]), rounds = atoi(argv[3]);
   if (threads < 1 || atoi(argv[2]) < 1 || rounds < 1) return fprintf(stderr, "numbers above zero, please\n"), 2;
   const int64_t n_rows = (int64_t)atoi(argv[2]) * 1000000 / (4 * kRow) / threads;
@@ -213,7 +257,8 @@ int main(int argc, char** argv) {
   const double bytes = (double)threads * (double)n_rows * kRow * 4;
   const double instructions = 1e-9 * threads * (double)kFmaLoops * kSums;
   const double fma = instructions * 2 * LANES / least[kFma];
-  const double bf16 = kBf16Flop ? instructions * kBf16Flop / least[kBf16] : 0;
+  const double bf16_flop = tiles ? kTileFlop : kBf16Flop;
+  const double bf16 = bf16_flop > 0 ? instructions * bf16_flop / least[kBf16] : 0;
   printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, \"read_gbs\": %.2f, \"gather_gbs\": %.2f, \"update_gbs\": %.2f}\n",
          fma, bf16, 1e-9 * bytes / least[kRead], 1e-9 * bytes / least[kGather], 2e-9 * bytes / least[kUpdate]);
   return 0;
