@@ -38,6 +38,7 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+#if defined(SPARSENET_HAS_AMXBF16)
 // Tiles are eight kilobytes of state, which Linux gives to the threads of processes that ask for them.
 bool has_amxbf16() {
 #if defined(__linux__)
@@ -51,6 +52,7 @@ bool has_amxbf16() {
   return false;
 #endif
 }
+#endif
 #elif defined(__aarch64__)
 #if defined(__linux__)
 // The names of these bits are missing from the headers of older systems.

@@ -203,7 +203,7 @@ void TextFeatures::add_plain_word(uint64_t low, uint64_t high, int64_t length) {
   for (; word_places_[place] != 0; place = (place + 1) & mask) {
     PlainWord& word = words_[word_places_[place] - 1];
     if (word.letters[0] != low || word.letters[1] != high) continue;
-    ++word.repeats;
+    word.repeats += word.repeats < kMostCounted ? 1 : 0;
     add_token(word.hash, false);
     return;
   }

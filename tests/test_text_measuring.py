@@ -96,10 +96,12 @@ def test_a_few_texts_move_the_steepness_a_little():
     assert again.steepness > 4
 
 
-def drawn(n: int, n_labels: int, steepness: float, shift: float, seed: int = 0) -> tuple[np.ndarray, Rows]:
+def drawn(
+    n: int, n_labels: int, steepness: float, shift: float, seed: int = 0, mean: float = -0.8, spread: float = 0.4
+) -> tuple[np.ndarray, Rows]:
     """Scores, and labels that have the log odds that follow from them."""
     rng = np.random.default_rng(seed)
-    scores = rng.normal(-0.8, 0.4, (n, n_labels)).astype(np.float32)
+    scores = rng.normal(mean, spread, (n, n_labels)).astype(np.float32)
     truth = rng.random(scores.shape) < 1 / (1 + np.exp(-(steepness * scores + shift)))
     return scores, rows([np.flatnonzero(own).tolist() for own in truth], n_labels)
 
@@ -110,6 +112,60 @@ def test_probabilities_of_several_labels_are_those_that_the_labels_have(n, n_lab
     found = calibration.fit(*drawn(n, n_labels, steepness, shift), exclusive=False)
     assert found.steepness == pytest.approx(steepness, rel=0.1), "whatever was believed before"
     assert found.shift == pytest.approx(shift, abs=0.25)
+
+
+@pytest.mark.parametrize("mean", [-4.0, -8.0, -12.0, -16.0, 10.0])
+@pytest.mark.parametrize("rarity", [0.0, 4.0])
+def test_scores_far_from_zero_have_probabilities_too(mean, rarity):
+    """As a network has them, whose labels are rare."""
+    scores, labels = drawn(500, 200, 1.0, -mean - rarity, mean=mean, spread=2.0)
+    found = calibration.fit(scores, labels, exclusive=False)
+    assert found.steepness == pytest.approx(1.0, rel=0.1)
+    assert found.shift == pytest.approx(-mean - rarity, abs=0.1 * abs(mean))
+
+
+def test_a_search_ends_at_the_bottom_wherever_it_is():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n, n_labels = int(rng.integers(20, 300)), int(rng.integers(1, 60))
+        steepness, mean, spread = (
+            float(np.exp(rng.uniform(-2, 2))),
+            float(rng.uniform(-20, 10)),
+            float(rng.uniform(0.1, 3)),
+        )
+        scores, labels = drawn(n, n_labels, steepness, rng.uniform(-6, 2) - steepness * mean, 1, mean, spread)
+        truth = np.zeros(scores.shape, bool)
+        truth[np.repeat(np.arange(n), np.diff(labels.indptr)), labels.indices] = True
+        right = truth.sum()
+        target = np.where(truth, (right + 1) / (right + 2), 1 / (truth.size - right + 2))
+
+        def loss(x: np.ndarray, scores=scores, target=target, n_cells=truth.size, n=n, n_labels=n_labels) -> float:
+            logits = np.exp(x[0]) * scores.astype(float) + x[1]
+            belief = 0.5 / n / n_labels * (x[0] - np.log(2.0)) ** 2
+            return float((np.logaddexp(0, logits) - target * logits).mean() + belief)
+
+        found = calibration.fit(scores, labels, exclusive=False)
+        here = np.array([np.log(found.steepness), found.shift])
+        low, high = np.log(calibration.STEEPNESS)
+        for a, b in [(0.02, 0), (-0.02, 0), (0, 0.05), (0, -0.05), (0.02, -0.02 * mean * found.steepness)]:
+            there = np.add(here, (a, b))
+            if low <= there[0] <= high:
+                assert loss(here) <= loss(there) + 1e-6
+
+
+def test_a_few_texts_do_not_make_a_label_certain_or_impossible():
+    scores = np.zeros((20, 3), np.float32)
+    for labels, expected in (([[]] * 20, 1 / 62), ([[0, 1, 2]] * 20, 61 / 62)):
+        found = calibration.fit(scores, rows(labels, 3), exclusive=False).probabilities(scores[:1], exclusive=False)
+        np.testing.assert_allclose(found, expected, rtol=0.01)
+
+
+def test_labels_that_nothing_tells_are_not_all_named():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(-1, 0.1, (300, 200)).astype(np.float32)
+    labels = rows([[int(i)] for i in rng.integers(0, 200, 300)], 200)
+    found = calibration.fit(scores, labels, exclusive=False)
+    assert found.chosen(scores).sum() <= 3 * 300 * 1.05
 
 
 def test_a_threshold_is_where_f1_is_best():
@@ -135,7 +191,6 @@ def test_a_threshold_is_where_f1_is_best():
 def test_of_texts_without_a_true_label_there_is_no_threshold_to_learn():
     found = calibration.fit(np.zeros((20, 3), np.float32), rows([[]] * 20, 3), exclusive=False)
     assert found.threshold == 0.5
-    assert found.probabilities(np.zeros((1, 3), np.float32), exclusive=False).max() < 0.2
 
 
 def test_bounds_hold_the_steepness_and_not_the_shift():

@@ -11,7 +11,7 @@ import pytest
 from test_text_cli import sparsenet
 
 from sparsenet import ModelError, TextClassifier, storage
-from sparsenet.text import settings
+from sparsenet.text import network, settings
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.network import NetworkModel
 from sparsenet.text.vocabulary import Vocabulary
@@ -50,9 +50,9 @@ def test_planted_labels_are_learnt(model):
 def test_all_passes_are_taken_and_the_last_is_kept():
     """The learning rate falls until the end: the best pass by a few texts held out was the worse model."""
     texts, labels = planted(300, n_labels=10)
-    network = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)._fitted.model.network
-    assert network.n_iter_ == network.choices_["epochs"][0] > 100
-    assert "P@1" not in network.history_[-1]
+    fitted = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)._fitted.model.network
+    assert fitted.n_iter_ == fitted.choices_["epochs"][0] > 100
+    assert "P@1" not in fitted.history_[-1]
 
 
 def test_many_labels_take_this_road_by_themselves(monkeypatch):
@@ -105,7 +105,7 @@ def test_threads_change_nothing(model):
     np.testing.assert_array_equal(more.decision_function(TEST[0]), model.decision_function(TEST[0]))
 
 
-def test_several_labels_a_text():
+def test_several_labels_a_text(monkeypatch):
     texts, labels = planted(2000, n_labels=30)
     others, more = planted(2000, n_labels=30, seed=6)
     both = [f"{a} {b}" for a, b in zip(texts, others, strict=True)]
@@ -117,6 +117,14 @@ def test_several_labels_a_text():
     for text, own in zip(both[:100], answers[:100], strict=True):
         assert own == [] or own[0] == model.predict_one(text)
     assert model.predict_proba(both[:10]).shape == (10, 30)
+    network_ = model._fitted.answers
+    for threshold in (0.0, 0.001, 0.3):
+        expected = [np.flatnonzero(row > threshold).tolist() for row in model.predict_proba(both[:50])]
+        monkeypatch.setattr(network, "COMPETING", 4)
+        monkeypatch.setattr(network, "CELLS_AT_A_TIME", 70)
+        labels, ends = network_.above(both[:50], threshold, 1)
+        assert [sorted(own.tolist()) for own in np.split(labels, ends[1:-1])] == expected
+        monkeypatch.undo()
 
 
 def test_save_load_and_pickle(model, tmp_path):

@@ -125,17 +125,16 @@ def evaluate(
     ranked = np.pad(ranked, ((0, 0), (0, len(position) - len(model.classes_))), constant_values=-1)
     scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
     if model.threshold_ is not None:
-        scores |= decisions(truth, np.where(best.data.reshape(-1, k) > model.threshold_, ranked[:, :k], -1))
+        scores |= decisions(truth, *model._fitted.answers.above(texts, None, model._threads()))
     else:
-        scores |= decisions(truth, ranked[:, :1])
+        scores |= decisions(truth, ranked[:, 0], np.arange(len(texts) + 1))
         scores["accuracy"] = scores["P@1"] if 1 in ks else metrics.precision_at_k(truth, ranked, 1)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
 
 
-def decisions(truth: Any, chosen: NDArray[np.int32]) -> dict[str, float]:
-    """Return F1 scores of the labels that are chosen, -1 for none; the macro F1 is of all that are true or chosen."""
-    rows, places = np.nonzero(chosen >= 0)
-    found = sparse.csr_array((np.ones(len(rows), np.float32), (rows, chosen[rows, places])), shape=truth.shape)
+def decisions(truth: Any, chosen: NDArray[np.int32], indptr: NDArray[np.int64]) -> dict[str, float]:
+    """Return F1 scores of the labels chosen for each text; the macro F1 is of all that are true or chosen."""
+    found = sparse.csr_array((np.ones(len(chosen), np.float32), chosen, indptr), shape=truth.shape)
     seen = np.union1d(truth.indices, found.indices)
     return {
         "micro_f1": metrics.micro_f1(truth, found),

@@ -80,9 +80,9 @@ def _check_vocabulary(bits: int, used: U64, ranks: I32, weights: F32, log_counts
 def _check_numbering(used: U64, ranks: I32) -> int:
     """Return how many features there are."""
     found = np.cumsum(np.bitwise_count(used)) if hasattr(np, "bitwise_count") else _count_bits(used)
-    if np.any(ranks[1:] != found[:-1]) or ranks[0] != 0:
+    if np.any(ranks != np.concatenate(([0], found))[:-1]):
         raise ValueError("ranks must count the bits of used")
-    return int(found[-1])
+    return int(found[-1]) if len(found) else 0
 
 
 def _rising(ends: I64, room: int) -> I64:

@@ -90,10 +90,9 @@ class Memory:
     def with_more(self, points: Rows, labels: Rows, n_texts: int, seed: int) -> Memory:
         """Remember some of these texts too, each with the chance that each of the `n_texts` before them had."""
         rng = np.random.default_rng((seed, 3))
-        room = min(MOST_TEXTS, len(self) + len(points))
-        new = rng.binomial(room, len(points) / (n_texts + len(points)))
-        new = int(np.clip(new, room - len(self), min(room, len(points))))
-        old, own = rng.permutation(len(self))[: room - new], rng.permutation(len(points))[:new]
+        share = min(len(self) / max(n_texts, 1), MOST_TEXTS / (n_texts + len(points)))
+        old = np.flatnonzero(rng.random(len(self)) < share * n_texts / max(len(self), 1))
+        own = np.flatnonzero(rng.random(len(points)) < share)
         both = _joined(self.points(points.width).take(old), points.take(own))
         return self.of(*(both, _joined(self.labels.take(old), labels.take(own))), seed)
 

@@ -42,6 +42,8 @@ LATER_RATE = 0.15
 EXPECTED = 0.5
 #: Texts that are scored at a time: their features are held.
 TEXTS_AT_A_TIME = 4096
+#: Labels of texts that are held at a time, where a text is asked about all.
+CELLS_AT_A_TIME = 1 << 22
 #: Units of the hidden layer, and the most features of texts that it takes: 0.8 GB with the optimizer's state. And the
 #: most features of a label in the wide path.
 HIDDEN = 128
@@ -115,7 +117,7 @@ class NetworkModel:
         others (three sets), by fifty to 12 to 47 %.
         """
         if self.memory is None:
-            why = "a compressed model remembers no texts to go over again"
+            why = "this model remembers no texts to go over again, as compressed ones do not"
             warnings.warn(f"{why}: what it knew may fade as it learns these", stacklevel=4)
         arrays, about = pack(self.network, self.network._fitted)
         network = unpack(ExtremeClassifier, *_grown(arrays, about, points.width, labels.width, places))
@@ -219,15 +221,27 @@ class NetworkAnswers:
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """See `Answers`."""
-        border = self.model.calibration.threshold if threshold is None else threshold
+        """See `Answers`: most texts have no more than a few such labels, and few are asked about all."""
         k = min(COMPETING, self.n_labels)
-        labels, probabilities = self.topk(texts, k, threads)
-        above = probabilities > border
-        if above[:, -1].any() and k < self.n_labels:
-            labels, probabilities = self.topk(texts, self.n_labels, threads)
-            above = probabilities > border
-        return labels[above], np.concatenate((np.zeros(1, np.int64), np.cumsum(above.sum(axis=1))))
+        names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
+        for points in self._points(texts, threads):
+            named = self._named(points, k, threshold, threads)
+            full = [i for i, own in enumerate(named) if len(own) == k < self.n_labels]
+            step = max(1, CELLS_AT_A_TIME // self.n_labels)
+            for begin in range(0, len(full), step):
+                rows = full[begin : begin + step]
+                again = self._named(points.take(np.array(rows)), self.n_labels, threshold, threads)
+                for row, own in zip(rows, again, strict=True):
+                    named[row] = own
+            names += named
+            counts.append(np.array([len(own) for own in named], np.int64))
+        return np.concatenate(names), np.cumsum(np.concatenate(counts))
+
+    def _named(self, points: Rows, k: int, threshold: float | None, threads: int) -> list[I32]:
+        """Return those of the k best labels of each point that are above a threshold, best first."""
+        labels, scores = self.model.best(points, k, threads)
+        chosen = self.model.calibration.chosen(scores, threshold)
+        return [own[is_chosen] for own, is_chosen in zip(labels, chosen, strict=True)]
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
         """See `Answers`."""

@@ -116,6 +116,10 @@ def _check_linear(weights: LinearModel, d: int) -> None:
     rising = weights.indptr[0] == 0 and np.all(weights.indptr[1:] >= weights.indptr[:-1])
     if not rising or weights.indptr[-1] != len(weights.columns):
         raise ModelError("indptr must rise from 0 to the number of weights")
+    first = np.zeros(len(weights.columns) + 1, bool)
+    first[weights.indptr] = True
+    if np.any((weights.columns[1:] <= weights.columns[:-1]) & ~first[1:-1]):
+        raise ModelError("columns must ascend within each feature")
     if weights.columns.min(initial=0) < 0 or weights.columns.max(initial=0) >= len(weights.bias):
         raise ModelError("columns must be numbers of labels")
 
