@@ -12,6 +12,8 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[1]
 # What the driver calls; the bindings and readers need Python or belong to no level.
 SOURCES = ("dispatch", "engine", "lsh", "machine", "matmul", "threads", "topk")
+# Where GNU's assembler for x86 calls instructions otherwise than the compiler does.
+ASSEMBLERS_NAMES = {"avx512bf16": "avx512_bf16", "amx-tile": "amx_tile", "amx-bf16": "amx_bf16"}
 
 
 def setup_for(target: str) -> ModuleType:
@@ -63,7 +65,7 @@ def build(compiler: str, target: str, folder: Path) -> Path:
 def allowed(flags: list[str]) -> str:
     """Name, for GNU's x86 assembler, a CPU of the baseline with just the instructions that a compiler's flags allow."""
     names = [flag.removeprefix("-m") for flag in flags if flag.startswith("-m") and "=" not in flag]
-    return "+".join(["generic64", *(name.replace("avx512bf16", "avx512_bf16") for name in names)])
+    return "+".join(["generic64", *(ASSEMBLERS_NAMES.get(name, name) for name in names)])
 
 
 def assemble(compiler: str, assembly: Path, flags: list[str]) -> str:
