@@ -1,18 +1,21 @@
 """TextClassifier against fastText, Vowpal Wabbit and scikit-learn on texts, defaults only.
 
 python -m bench.text --data DIR [--sets NAME,...] [--systems NAME,...] [--rounds N | --folds N] [--threads N]
+                     [--unbalanced]
 
 DIR holds NAME.train.tsv and NAME.test.tsv, plain or compressed: a label, a tab and a text a line. Each run is a
 process of its own, confined to as many CPUs as there are threads; rounds are interleaved. fastText and Vowpal Wabbit
 live in .bench/envs (``make peers``); what is not there is not run. The result, every run by itself, goes to --json.
 With --folds the test texts are left alone, and each of so many rounds holds out another part of the training texts:
-where there are few test texts these tell systems apart that the others cannot.
+where there are few test texts these tell systems apart that the others cannot. With --unbalanced labels keep fewer and
+fewer of their texts, of training and test alike, down to a tenth, in an order that each round draws anew.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import tempfile
@@ -29,7 +32,9 @@ from sparsenet.data import read_table
 ENVIRONMENTS = {"fasttext": "fasttext", "fasttext-25": "fasttext", "vw": "vw"}
 #: Texts and the label of each.
 Labelled = tuple[list[str], list[str]]
-SHOWN = ("train_cpu", "train_wall", "single_us_p50", "single_us_p99", "bulk", "model_mb")
+#: What the rarest label keeps of its texts under --unbalanced.
+LEAST_SHARE = 0.1
+SHOWN = ("macro_f1", "train_cpu", "train_wall", "single_us_p50", "single_us_p99", "bulk", "model_mb")
 
 
 def main() -> None:
@@ -50,13 +55,16 @@ def _measure(options: argparse.Namespace, name: str, data: Path, report: dict[st
     test = None if options.folds else read(options.data, name, "test")
     for seed in range(options.folds or options.rounds):
         parts = held_out(train, options.folds, seed) if test is None else (train, test)
+        if options.unbalanced:
+            parts = unbalanced(parts, seed)
         data.write_text(json.dumps(dict(zip(("train", "test"), parts, strict=True))))
         turn = seed % len(options.systems)
         for system in options.systems[turn:] + options.systems[:turn]:
             python = python_of(ENVIRONMENTS.get(system, "sparsenet"))
             job = {"data": str(data), "system": system, "seed": seed}
             run = in_child("bench.text_peers", job, python=python, threads=options.threads, limit=options.limit)
-            report["runs"].append(run | {"fold": f"{seed + 1} of {options.folds}"} if options.folds else run)
+            run |= {"fold": f"{seed + 1} of {options.folds}"} if options.folds else {}
+            report["runs"].append(run | ({"unbalanced": True} if options.unbalanced else {}))
             print(json.dumps(report["runs"][-1]), file=sys.stderr)
             if options.json:
                 keep(report, options.json)
@@ -71,6 +79,7 @@ def _options() -> argparse.Namespace:
     rounds = parser.add_mutually_exclusive_group()
     rounds.add_argument("--rounds", type=int, default=5)
     rounds.add_argument("--folds", type=int, help="hold out one of so many parts of the training texts in each round")
+    parser.add_argument("--unbalanced", action="store_true", help="leave labels unequal shares of their texts")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=1800, help="seconds that a run may take")
     parser.add_argument("--json", type=Path)
@@ -87,6 +96,23 @@ def held_out(data: Labelled, folds: int, fold: int) -> tuple[Labelled, Labelled]
     parts = [position for at, position in enumerate(order) if at % folds != fold], order[fold::folds]
     train, test = (([texts[i] for i in part], [labels[i] for i in part]) for part in parts)
     return train, test
+
+
+def unbalanced(parts: tuple[Labelled, Labelled], seed: int) -> tuple[Labelled, Labelled]:
+    """Return parts in which the first label keeps all of its texts, the last a tenth, and those between in steps."""
+    draw = random.Random(seed)
+    names = sorted(set(parts[0][1]))
+    steps = zip(draw.sample(names, len(names)), range(len(names)), strict=True)
+    share = {label: LEAST_SHARE ** (step / max(len(names) - 1, 1)) for label, step in steps}
+    kept = []
+    for texts, labels in parts:
+        own: dict[str, list[int]] = {}
+        for i, label in enumerate(labels):
+            own.setdefault(label, []).append(i)
+        some = (draw.sample(own[label], math.ceil(share.get(label, 1.0) * len(own[label]))) for label in sorted(own))
+        rows = sorted(i for part in some for i in part)
+        kept.append(([texts[i] for i in rows], [labels[i] for i in rows]))
+    return kept[0], kept[1]
 
 
 def read(folder: Path, name: str, part: str) -> Labelled:

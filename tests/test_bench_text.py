@@ -28,7 +28,7 @@ def test_systems_are_measured_or_said_not_to_be(tmp_path, monkeypatch, capsys):
     assert runs["sparsenet"]["accuracy"] > 0.9
     assert 0 < runs["sparsenet"]["single_us_p50"] <= runs["sparsenet"]["single_us_p99"]
     assert runs["vw"]["reason"] == "there is no environment vw: make peers"
-    assert "| vw | - | - | - | - | - | - | - | - | 0 runs; not run: there is no environment vw: make peers |" in shown
+    assert f"| vw |{' - |' * 9} 0 runs; not run: there is no environment vw: make peers |" in shown
     assert "| 1 runs; measured |" in shown
 
 
@@ -52,6 +52,20 @@ def test_each_training_text_is_held_out_once(tmp_path, monkeypatch, capsys):
     assert [(run["fold"], run["seed"]) for run in own] == [("1 of 2", 0), ("2 of 2", 1)]
     accuracy = 50 * sum(run["accuracy"] for run in own)
     assert f"| sparsenet | {accuracy:.2f} |  |" in capsys.readouterr().out
+
+
+def test_unbalanced_labels_keep_a_share_of_their_texts():
+    labels = [f"label{i % 5}" for i in range(1000)]
+    both = ([f"text {i}" for i in range(1000)], labels), (["else"] * 3, ["label0", "label1", "new"])
+    (texts, kept), (_, tested) = text.unbalanced(both, seed=0)
+    assert set(zip(texts, kept, strict=True)) <= set(zip(*both[0], strict=True))
+    assert sorted(kept.count(label) for label in set(labels)) == [20, 36, 64, 113, 200]
+    assert sorted(tested) == ["label0", "label1", "new"], "none is lost altogether"
+    assert text.unbalanced(both, seed=0)[0] == (texts, kept) != text.unbalanced(both, seed=1)[0]
+
+
+def test_macro_f1_is_the_mean_of_labels():
+    assert text_peers.macro_f1(["a", "a", "b", "c"], ["a", "b", "b", "b"]) == (2 * 1 / 3 + 2 * 1 / 4) / 2
 
 
 def test_differences_are_those_within_rounds():

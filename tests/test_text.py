@@ -141,9 +141,9 @@ def test_a_threshold_is_for_several_labels_and_kept(tmp_path):
     assert unmeasured.threshold_ == 0.5
     rng = np.random.default_rng(7)
     texts, labels = planted(400)
-    noisy = [sorted({label, f"chance{rng.integers(12)}"}) for label in labels]
+    noisy = [[label, f"{label}-at-times"][: 1 + (rng.random() < 0.6)] for label in labels]
     several = TextClassifier(random_state=0).fit(texts, noisy)
-    assert 0.1 < several.threshold_ < 0.45
+    assert 0.1 < several.threshold_ < 0.48
     several.save(tmp_path / "model")
     loaded = TextClassifier.load(tmp_path / "model")
     assert loaded.threshold_ == several.threshold_ == several.partial_fit(texts, noisy).threshold_

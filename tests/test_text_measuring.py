@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from test_text import planted
 
 from sparsenet import TextClassifier, progress
 from sparsenet.batches import Rows
-from sparsenet.text import calibration, linear, measuring, settings
+from sparsenet.text import calibrating, competing, linear, measuring, settings
 from sparsenet.text.settings import TextSettings
 
 
@@ -89,11 +92,100 @@ def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
 
 def test_a_few_texts_move_the_steepness_a_little():
     scores, truth = np.array([[1.0, -1.0]], np.float32), rows([[0]], 2)
-    found = calibration.fit(scores, truth, exclusive=True)
+    found = calibrating.fit(scores, truth, exclusive=True)
     assert 2 < found.steepness < 3, "without what was believed before: as steep as it may be"
     assert (found.shift, found.threshold) == (0, 0.5)
-    again = calibration.fit(np.repeat(scores, 5000, axis=0), rows([[0]] * 5000, 2), exclusive=True)
+    again = calibrating.fit(np.repeat(scores, 5000, axis=0), rows([[0]] * 5000, 2), exclusive=True)
     assert again.steepness > 4
+
+
+def test_some_texts_are_held_out_in_as_many_turns_as_tell_enough():
+    for n, n_turns in ((799, 5), (801, 5), (1500, 3), (2500, 2), (4000, 1), (20_000, 1), (80_000, 1)):
+        held = measuring.held_out(rows([[i % 5] for i in range(n)], 5), rules(), seed=0)
+        assert held is not None
+        others = np.concatenate([own for _, own in held.turns])
+        assert len(held.turns) == n_turns
+        assert len(np.unique(others)) == len(others) == max(len(others), min(n, measuring.ENOUGH)) <= measuring.MOST
+        for kept, own in held.turns:
+            assert sorted([*kept, *own]) == list(range(n))
+            assert len(own) <= n / 5 + 1
+
+
+def competitors(n: int, shares: list[float], shifts: list[float], seed: int = 0) -> tuple[np.ndarray, Rows, np.ndarray]:
+    """Scores, labels drawn from the softmax of four times them and these shifts, and how many texts had each label."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(-0.7, 0.5, (n, len(shares))).astype(np.float32)
+    logits = 4 * scores + np.log(shares) + np.array(shifts)
+    right = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    return scores, rows([[int(label)] for label in right], len(shares)), np.bincount(right, minlength=len(shares))
+
+
+def improbability(scores: np.ndarray, labels: Rows, found: competing.Competition) -> float:
+    logits = found.steepness * scores + found.shifts
+    return float((np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(scores)), labels.indices]).mean())
+
+
+def test_labels_that_win_too_seldom_are_shifted():
+    shifts = np.array([0.0, 0.2, -0.3, 0.4])
+    scores, labels, counts = competitors(20_000, [0.6, 0.3, 0.08, 0.02], shifts)
+    found = competing.fit(scores, labels, counts)
+    expected = np.log([0.6, 0.3, 0.08, 0.02]) + shifts
+    assert found.steepness == pytest.approx(4.0, rel=0.05)
+    np.testing.assert_allclose(found.shifts - found.shifts[0], expected - expected[0], atol=0.15)
+    plain = competing.fit(scores, labels)
+    assert plain.shifts.tolist() == [0, 0, 0, 0]
+    assert improbability(scores, labels, found) < improbability(scores, labels, plain) - 0.05
+
+
+def test_few_texts_shift_by_rarity_and_hardly_a_label_by_itself():
+    scores, labels, counts = competitors(60, [0.7, 0.3], [0.0, 0.0])
+    assert 0 < -np.diff(competing.fit(scores, labels, counts).shifts)[0] < 1.5
+    even = competing.fit(scores, labels, np.array([30, 30])).shifts
+    assert np.abs(even).max() < 0.15, "nothing is rare: what 60 texts say of a label is chance"
+    nothing = competing.fit(scores[:0], labels.take(np.arange(0)), counts)
+    assert nothing.steepness == pytest.approx(2.0)
+    assert nothing.shifts.tolist() == [0, 0]
+
+
+def test_a_competition_is_searched_to_the_bottom():
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        n, n_labels = int(rng.integers(1, 400)), int(rng.integers(2, 20))
+        shares = rng.dirichlet(np.full(n_labels, rng.uniform(0.2, 3)))
+        scores, labels, counts = competitors(n, shares, rng.normal(0, rng.uniform(0, 2), n_labels).tolist())
+        costs = rng.uniform(0.1, 50, n_labels).astype(np.float32) if rng.random() < 0.5 else None
+        weights = np.ones(n) if costs is None else costs[labels.indices].astype(float)
+        weights *= weights.sum() / np.square(weights).sum()
+        common = np.log(np.maximum(counts, 1)) - np.log(np.maximum(counts, 1)).mean()
+
+        def loss(x: np.ndarray, scores=scores, labels=labels, weights=weights, common=common) -> float:
+            logits = np.exp(x[0]) * scores.astype(float) + x[1] * common + x[2:]
+            each = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(scores)), labels.indices]
+            beliefs = ((x[:2] - [competing.USUAL, 0]) / [1, competing.BY_RARITY]) ** 2, (x[2:] / competing.OWN) ** 2
+            return float(weights @ each + sum(own.sum() for own in beliefs) / 2)
+
+        low, high = competing.LOGARITHMS
+        start = np.concatenate([[competing.USUAL, 0], np.zeros(n_labels)])
+        bounds = [(low, high)] + [(None, None)] * (n_labels + 1)
+        best = minimize(loss, start, bounds=bounds, method="L-BFGS-B", options={"maxfun": 100_000})
+        found = competing.fit(scores, labels, counts, costs)
+        reached = improbability_of(found, loss, common)
+        assert reached <= best.fun + 1e-4 * n
+
+
+def improbability_of(found: competing.Competition, loss: Callable[[np.ndarray], float], common: np.ndarray) -> float:
+    """Return the loss where shifts are divided between rarity and labels as is most believable."""
+    by_rarity = (found.shifts @ common) / (common @ common + (competing.OWN / competing.BY_RARITY) ** 2)
+    own = found.shifts - by_rarity * common
+    return loss(np.concatenate([[np.log(found.steepness), by_rarity], own]))
+
+
+def test_each_half_is_judged_by_the_other():
+    rng = np.random.default_rng(0)
+    scores, labels = np.zeros((400, 2), np.float32), rng.integers(2, size=400)
+    winners = competing.cross_fitted(scores, rows([[int(label)] for label in labels], 2), np.array([200, 200]))
+    halves = [set(winners[half::2].tolist()) for half in (0, 1)]
+    assert halves == [{int(labels[1 - half :: 2].mean() > 0.5)} for half in (0, 1)]
 
 
 def drawn(
@@ -109,7 +201,7 @@ def drawn(
 @pytest.mark.parametrize(("n", "n_labels"), [(20_000, 5), (100, 1000)])
 @pytest.mark.parametrize(("steepness", "shift"), [(5.0, 1.0), (3.0, -2.0), (12.0, 0.0)])
 def test_probabilities_of_several_labels_are_those_that_the_labels_have(n, n_labels, steepness, shift):
-    found = calibration.fit(*drawn(n, n_labels, steepness, shift), exclusive=False)
+    found = calibrating.fit(*drawn(n, n_labels, steepness, shift), exclusive=False)
     assert found.steepness == pytest.approx(steepness, rel=0.1), "whatever was believed before"
     assert found.shift == pytest.approx(shift, abs=0.25)
 
@@ -119,7 +211,7 @@ def test_probabilities_of_several_labels_are_those_that_the_labels_have(n, n_lab
 def test_scores_far_from_zero_have_probabilities_too(mean, rarity):
     """As a network has them, whose labels are rare."""
     scores, labels = drawn(500, 200, 1.0, -mean - rarity, mean=mean, spread=2.0)
-    found = calibration.fit(scores, labels, exclusive=False)
+    found = calibrating.fit(scores, labels, exclusive=False)
     assert found.steepness == pytest.approx(1.0, rel=0.1)
     assert found.shift == pytest.approx(-mean - rarity, abs=0.1 * abs(mean))
 
@@ -144,9 +236,9 @@ def test_a_search_ends_at_the_bottom_wherever_it_is():
             belief = 0.5 / n / n_labels * (x[0] - np.log(2.0)) ** 2
             return float((np.logaddexp(0, logits) - target * logits).mean() + belief)
 
-        found = calibration.fit(scores, labels, exclusive=False)
+        found = calibrating.fit(scores, labels, exclusive=False)
         here = np.array([np.log(found.steepness), found.shift])
-        low, high = np.log(calibration.STEEPNESS)
+        low, high = np.log(competing.STEEPNESS)
         for a, b in [(0.02, 0), (-0.02, 0), (0, 0.05), (0, -0.05), (0.02, -0.02 * mean * found.steepness)]:
             there = np.add(here, (a, b))
             if low <= there[0] <= high:
@@ -156,7 +248,7 @@ def test_a_search_ends_at_the_bottom_wherever_it_is():
 def test_a_few_texts_do_not_make_a_label_certain_or_impossible():
     scores = np.zeros((20, 3), np.float32)
     for labels, expected in (([[]] * 20, 1 / 62), ([[0, 1, 2]] * 20, 61 / 62)):
-        found = calibration.fit(scores, rows(labels, 3), exclusive=False).probabilities(scores[:1], exclusive=False)
+        found = calibrating.fit(scores, rows(labels, 3), exclusive=False).probabilities(scores[:1], exclusive=False)
         np.testing.assert_allclose(found, expected, rtol=0.01)
 
 
@@ -164,13 +256,13 @@ def test_labels_that_nothing_tells_are_not_all_named():
     rng = np.random.default_rng(0)
     scores = rng.normal(-1, 0.1, (300, 200)).astype(np.float32)
     labels = rows([[int(i)] for i in rng.integers(0, 200, 300)], 200)
-    found = calibration.fit(scores, labels, exclusive=False)
+    found = calibrating.fit(scores, labels, exclusive=False)
     assert found.chosen(scores).sum() <= 3 * 300 * 1.05
 
 
 def test_a_threshold_is_where_f1_is_best():
     scores, labels = drawn(4000, 20, 5.0, 1.0)
-    found = calibration.fit(scores, labels, exclusive=False)
+    found = calibrating.fit(scores, labels, exclusive=False)
     truth = np.zeros(scores.shape, bool)
     truth[np.repeat(np.arange(len(labels)), np.diff(labels.indptr)), labels.indices] = True
 
@@ -181,7 +273,7 @@ def test_a_threshold_is_where_f1_is_best():
     assert best - 0.003 < f1(found.chosen(scores)) < 0.9
     assert f1(found.chosen(scores)) > f1(found.chosen(scores, 0.5)) + 0.02
     assert found.threshold == pytest.approx(best / 2, abs=0.05), "as it is where probabilities are right"
-    unseen = calibration.fit(scores, labels, exclusive=False, missed=10 * len(labels.indices))
+    unseen = calibrating.fit(scores, labels, exclusive=False, missed=10 * len(labels.indices))
     assert unseen.threshold < found.threshold, "with so many missed, each label that is found counts"
     np.testing.assert_array_equal(found.chosen(scores), found.probabilities(scores, exclusive=False) > found.threshold)
     assert found.chosen(scores, 0.0).all()
@@ -189,16 +281,49 @@ def test_a_threshold_is_where_f1_is_best():
 
 
 def test_of_texts_without_a_true_label_there_is_no_threshold_to_learn():
-    found = calibration.fit(np.zeros((20, 3), np.float32), rows([[]] * 20, 3), exclusive=False)
+    found = calibrating.fit(np.zeros((20, 3), np.float32), rows([[]] * 20, 3), exclusive=False)
     assert found.threshold == 0.5
 
 
 def test_bounds_hold_the_steepness_and_not_the_shift():
     scores = np.repeat(np.array([[0.1], [-0.1]], np.float32), 5000, axis=0) + 0.5
-    found = calibration.fit(scores, rows([[0]] * 5000 + [[]] * 5000, 1), exclusive=False)
-    assert found.steepness == calibration.STEEPNESS[1]
+    found = calibrating.fit(scores, rows([[0]] * 5000 + [[]] * 5000, 1), exclusive=False)
+    assert found.steepness == competing.STEEPNESS[1]
     assert found.shift == pytest.approx(-0.5 * found.steepness, abs=0.1)
     assert found.threshold == pytest.approx(0.5, abs=0.01), "in the middle of those that are as good"
+
+
+def unbalanced(n: int, share: float, seed: int) -> tuple[list[str], list[str]]:
+    """Texts of which few are about food, with a third of all words three times as often."""
+    rng = np.random.default_rng(seed)
+    about_food = rng.random(n) < share
+    chances = np.ones(600)
+    chances[:200] *= 3
+    food, other = rng.choice(600, (n, 40), p=chances / chances.sum()), rng.integers(600, size=(n, 40))
+    texts = [" ".join(f"w{word}" for word in own) for own in np.where(about_food[:, None], food, other)]
+    return texts, np.where(about_food, "food", "other").tolist()
+
+
+def test_a_rare_class_is_named_as_often_as_it_is_there():
+    test, truth = unbalanced(3000, 0.15, seed=1)
+    rare = np.array(truth) == "food"
+    found = {}
+    for name, parameters in {
+        "plain": {},
+        "unmeasured": {"validation_fraction": 0},
+        "balanced": {"class_weight": "balanced"},
+    }.items():
+        model = TextClassifier(random_state=0, n_jobs=1, **parameters).fit(*unbalanced(1000, 0.15, seed=2))
+        found[name] = np.array(model.predict(test)) == "food"
+        if name == "plain":
+            said = model.predict_proba(test)[:, 0]
+            assert said.mean() == pytest.approx(rare.mean(), abs=0.03)
+            assert (found[name] == (said > 0.5)).all(), "what is likelier than not is what is answered"
+            assert model.validation_score_ == pytest.approx((found[name] == rare).mean(), abs=0.03)
+    right = {name: (own == rare).mean() for name, own in found.items()}
+    recall = {name: own[rare].mean() for name, own in found.items()}
+    assert right["plain"] > right["unmeasured"] + 0.005
+    assert recall["unmeasured"] + 0.15 < recall["plain"] < recall["balanced"]
 
 
 @pytest.mark.parametrize("shares", [(0.6, 0.4), (0.7, 0.3), (0.5, 0.3, 0.2)])
@@ -207,7 +332,7 @@ def test_the_label_that_a_text_has_most_often_wins(shares):
     others, other_labels = planted(100)
     for seed in range(6):
         labels = np.random.default_rng(seed).permutation(np.repeat(names, (300 * np.array(shares)).round().astype(int)))
-        model = TextClassifier(random_state=seed, n_jobs=1)
+        model = TextClassifier(random_state=seed, n_jobs=1, epochs=30)  # ten leave what is said of a text half-way
         model.fit(["the same words"] * len(labels) + others, [*labels, *other_labels])
         assert model.predict_one("the same words") == "a"
 
@@ -217,7 +342,7 @@ def test_the_label_that_a_text_has_most_often_wins(shares):
 
 def test_calls_of_the_kernel_change_no_bit_and_tell_of_all_labels(monkeypatch):
     texts, labels = many_topics(40, 5, seed=3)
-    whole = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    whole = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
     heard = []
     monkeypatch.setattr(linear, "LEAST_WORK", 1)
     monkeypatch.setattr(linear, "BLOCKS_A_THREAD", 1)

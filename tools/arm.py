@@ -49,8 +49,8 @@ CPUS = {
 # without SVE are tested where there is nothing else: what else a CPU has does not change what they do.
 SUITE = ("tests", "--ignore-glob=*/test_bench_*.py")
 LEFT_OUT = {True: "not numba and not scalar and not neon", False: "not numba or test_golden"}
-# Some minutes under emulation: the vector kernels of C++ against the oracle, and the golden files. Of the four levels of
-# the third, the one that is chosen there and what the other one with bfloat16 has of its own.
+# Some minutes under emulation: the vector kernels of C++ against the oracle, and the golden files. Of the four levels
+# of the third, the one that is chosen there and what the other one with bfloat16 has of its own.
 QUICK = (
     "tests/test_golden.py",
     "tests/test_kernels.py::test_kernel_agrees_with_the_oracle_at_any_size_and_alignment",

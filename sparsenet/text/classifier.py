@@ -56,11 +56,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     epochs : int
         The most passes over the texts.
     class_weight : None, "balanced" or dict
-        Multiplies `cost` for the texts of a label; ``"balanced"`` by how much rarer it is than labels are on average.
+        Multiplies `cost` for the texts of a label, ``"balanced"`` by how much rarer it is than labels are on average:
+        it is named more often. Without it a label is named about as often as it is there.
     validation_fraction : "auto" or float
         Share of texts that are held out at first, to measure `validation_score_` and to calibrate probabilities; the
-        model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most. Each fifth in
-        turn, where that would be less than 20 texts or there are less than four texts a label; none of less than 10.
+        model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most, of less than
+        8,000 texts 800, by turns of a fifth where these are more than that: all five, where there are less than 800
+        texts or four a label; none of less than 10.
         Where a second training would take minutes (of more than 1,000 labels, and 20 million pairs of a label and a
         text), and for a network, a twentieth, 2,000 at most, is not learnt at all. 0: probabilities are a guess.
     time_budget : float or None

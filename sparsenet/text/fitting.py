@@ -67,7 +67,7 @@ def fit(
         vocabulary, model = problem.learn(features, rules)
     score: float | None = None
     if trial is not None:
-        score, model = trial["score"], model.calibrated(trial["calibration"])
+        score, model = trial["score"], model.calibrated(trial["calibration"], trial["shifts"])
     return Fitted(target, vocabulary, model, counts, len(labels)), score, [described(tried) for tried in search]
 
 

@@ -17,6 +17,7 @@ from sparsenet.estimators.building import in_words
 from sparsenet.text.calibration import UNMEASURED, Calibration
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -228,9 +229,13 @@ class LinearModel:
         found[feature] = self.matrix[own] * self.factors[feature].astype(np.float64)
         return found
 
-    def calibrated(self, calibration: Calibration) -> LinearModel:
-        """Return the same model with other probabilities."""
-        return replace(self, calibration=calibration)
+    def calibrated(self, calibration: Calibration, shifts: F64 | None = None) -> LinearModel:
+        """Return the same model with other probabilities; `shifts` (n_labels,) of their log odds move biases."""
+        if shifts is None:
+            return replace(self, calibration=calibration)
+        own = np.diff(shifts) / 2 if self.n_columns == 1 and len(shifts) == 2 else shifts
+        bias = np.asarray(self.bias + own / calibration.steepness, np.float32)
+        return replace(self, calibration=calibration, bias=bias)
 
     def scores(self, points: Rows, threads: int) -> F32:
         """Score points: (n, n_columns)."""

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sparsenet.batches import Rows
 from sparsenet.estimators.fitting import split
 from sparsenet.estimators.inference import is_hit
-from sparsenet.text import calibration, linear
+from sparsenet.text import calibrating, competing, linear
+from sparsenet.text.calibration import Calibration
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.linear import LinearModel, LinearRules, both_classes
@@ -23,16 +24,17 @@ from sparsenet.text.settings import TextSettings
 from sparsenet.text.vocabulary import Vocabulary
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-#: Passes that are enough to measure and calibrate on held-out texts.
-QUICK_EPOCHS = 5
 #: Trials that the training of the model that is kept may take the time of.
 TRIALS_AFTER = 2
 COSTS = (1.0, 0.3, 3.0)
 #: Bytes of features that two trainings may share the machine on: some seconds of training.
 MOST_SIDE_BY_SIDE = 1 << 26
-#: Few texts are held out in so many turns, each of them once.
-TURNS = 5
+#: So many texts can tell enough. Few are held out in turns, up to so many, until each of them was once, or enough were.
+ENOUGH, TURNS = 800, 5
+#: The most that are held out.
+MOST = 5000
 #: Fewer texts can tell nothing.
 FEWEST = 10
 #: A text that is left out for good leaves its labels at least so many others.
@@ -59,10 +61,13 @@ def held_out(labels: Rows, settings: TextSettings, seed: int) -> Held | None:
         return None
     if not settings.can_train_twice(n, n_labels):
         return _left_out(labels, settings.left_out(n), seed)
-    if n >= max(200, 4 * n_labels):
-        return Held([split(n, min(n // 10, 5000), seed)])
-    turn = np.random.default_rng((seed, 2)).permutation(n) % TURNS
-    return Held([(np.flatnonzero(turn != i), np.flatnonzero(turn == i)) for i in range(TURNS)])
+    if n < max(ENOUGH, 4 * n_labels):
+        turn = np.random.default_rng((seed, 2)).permutation(n) % TURNS
+        return Held([(np.flatnonzero(turn != i), np.flatnonzero(turn == i)) for i in range(TURNS)])
+    share = min(max(n // 10, min(ENOUGH, n // TURNS)), MOST)
+    order = np.random.default_rng((seed, 2)).permutation(n)
+    parts = [np.sort(order[begin : begin + share]) for begin in range(0, ENOUGH, share)]
+    return Held([(np.setdiff1d(np.arange(n), part, assume_unique=True), part) for part in parts])
 
 
 def _left_out(labels: Rows, n_held: int, seed: int) -> Held | None:
@@ -80,8 +85,7 @@ def _left_out(labels: Rows, n_held: int, seed: int) -> Held | None:
 
 def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: Held) -> dict[str, Any]:
     """Train on some texts and measure on the others, with features and weights of the former alone."""
-    quick = replace(rules, epochs=min(rules.epochs, QUICK_EPOCHS))
-    return _judged(problem, features, rules, held, [_scored(problem, features, quick, turn)[0] for turn in held.turns])
+    return _judged(problem, features, rules, held, [_scored(problem, features, rules, turn)[0] for turn in held.turns])
 
 
 def measured(
@@ -107,10 +111,16 @@ def _judged(
     problem: Problem, features: FeatureRules, rules: LinearRules, held: Held, found: list[F32]
 ) -> dict[str, Any]:
     scores, truth = np.concatenate(found), problem.labels.take(np.concatenate([others for _, others in held.turns]))
-    calibrated = calibration.fit(scores, truth, exclusive=problem.exclusive)
-    best = scores.argmax(axis=1).astype(np.int64)
+    shifts: F64 | None = None
+    if problem.exclusive:
+        about = (scores, truth, np.bincount(problem.labels.indices, minlength=problem.labels.width), problem.costs)
+        best, competition = competing.cross_fitted(*about), competing.fit(*about)
+        calibration, shifts = Calibration(competition.steepness), competition.shifts
+    else:
+        best = scores.argmax(axis=1).astype(np.int32)
+        calibration = calibrating.fit(scores, truth, exclusive=False)
     score = float(is_hit(best, truth).mean())
-    return {"score": score, "calibration": calibrated, "features": features, "cost": rules.cost}
+    return {"score": score, "calibration": calibration, "shifts": shifts, "features": features, "cost": rules.cost}
 
 
 def measured_and_learnt(

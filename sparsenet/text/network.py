@@ -20,7 +20,7 @@ from sparsenet.estimators.fitting import as_matrix, grow
 from sparsenet.estimators.inference import check_cells, dense_scores, is_hit
 from sparsenet.estimators.persistence import pack, pack_part, unpack, unpack_part
 from sparsenet.optim import Schedule
-from sparsenet.text import calibration
+from sparsenet.text import calibrating
 from sparsenet.text.calibration import Calibration
 from sparsenet.text.featuriser import extract
 from sparsenet.text.memory import Memory, n_passes
@@ -103,7 +103,7 @@ class NetworkModel:
         best, scores = self.best(points, min(COMPETING, self.n_columns), threads)
         found = Rows.of(sparse.csr_array(is_hit(best, labels).astype(np.float32)))
         missed = len(labels.indices) - len(found.indices)
-        return replace(self, calibration=calibration.fit(scores, found, exclusive=exclusive, missed=missed))
+        return replace(self, calibration=calibrating.fit(scores, found, exclusive=exclusive, missed=missed))
 
     def best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the best labels of points and their scores, (n, k) each, best first."""
