@@ -117,10 +117,12 @@ def test_columns():
     assert data.features.dtype == np.float32
     assert data.features.tolist() == [[1.5, -2, 1], [1000, 0, 2]]
     assert data.n_points == 2
+    assert repr(data) == "<TextDataset of 2 points: texts, labels, features>"
     by_position = read_table(io.BytesIO(table), format="csv", header=True, text=1, target=None, features=[3])
     assert (by_position.texts, by_position.labels) == (["one", "two"], None)
     numbers = read_table(io.BytesIO(table), format="csv", text=None, target=None, features=["id"])
     assert (numbers.texts, numbers.features.tolist()) == (None, [[1], [2]])
+    assert repr(numbers) == "<TextDataset of 2 points: features>"
 
 
 def test_labels_of_all_kinds_in_json():

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from patience import PATIENCE
 from scipy.sparse import csr_array
-from sklearn.metrics import f1_score
+from sklearn.metrics import classification_report, f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 from test_text import planted
 from test_text_bad_input import run
@@ -53,6 +53,37 @@ def test_train_and_evaluate(trained):
     assert scores["P@1"] > 0.95
     assert scores["points"] == 100
     assert {"P@3", "nDCG@3", "PSP@1", "recall@100", "seconds"} <= scores.keys()
+
+
+def test_labels_are_measured_each_by_itself(trained, tmp_path, monkeypatch):
+    folder, _ = trained
+    texts, labels = planted(200, seed=5)
+    labels = [label if i % 7 else "news" for i, label in enumerate(labels)]
+    write(tmp_path / "t.csv", texts, labels)
+    ask = ["evaluate", folder / "model", tmp_path / "t.csv", *COLUMNS]
+    scores = json.loads(run(*ask, "--json")[1])
+    answers = TextClassifier.load(folder / "model").predict(texts)
+    expected = classification_report(labels, answers, output_dict=True, zero_division=0)
+    assert {own["label"] for own in scores["by_label"]} == set(labels)
+    for own in scores["by_label"]:
+        theirs = expected[own["label"]]
+        assert own["texts"] == theirs["support"]
+        assert [own[name] for name in ("precision", "recall", "f1")] == pytest.approx(
+            [theirs[name] for name in ("precision", "recall", "f1-score")]
+        )
+    lines = run(*ask, "--k", "1,2,5")[1].split("\n")
+    assert lines[0] == f"accuracy   {100 * scores['accuracy']:6.2f}"
+    assert lines[1] == f"macro F1   {100 * scores['macro_f1']:6.2f}"
+    assert lines[2].startswith("in best 2  ")
+    assert float(lines[2].split()[-1]) >= 100 * scores["accuracy"]
+    assert lines[3].startswith("200 texts in "), "of four labels five are all"
+    assert lines[5] == "precision  recall      F1    texts  label"
+    assert [line.split()[-1] for line in lines[6:10]] == sorted(set(labels), key=lambda label: -labels.count(label))
+    assert lines[10:] == [""]
+    monkeypatch.setattr("sparsenet.cli.texts.MOST_SHOWN", 3)
+    assert run(*ask)[1].endswith("\nand 1 rarer label: see --json\n")
+    monkeypatch.setattr("sparsenet.cli.texts.MOST_BY_LABEL", 3)
+    assert "by_label" not in json.loads(run(*ask, "--json")[1])
 
 
 def test_threads_leave_no_trace_in_a_model(trained, tmp_path):

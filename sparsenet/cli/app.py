@@ -178,7 +178,8 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled points or texts: P@k, nDCG@k, propensity-scored PSP@k and recall@100.
 
-    Of texts also micro and macro F1 of the labels that predict would give and, if they have one each, accuracy.
+    Of texts also micro and macro F1 of the labels that predict would give and, if they have one each, accuracy; and, of
+    up to 1,000 labels, the precision, recall and F1 of each.
     """
     ks = [int(word) for word in k.split(",")]
     with errors_reported():
@@ -190,11 +191,12 @@ def evaluate(
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
             columns |= {"header": header, "quotes": quotes, "model": model}
             table = text_sources.texts_of(data, format, "--format", **columns)
-            scores = texts.evaluate(model, table, ks, threads=threads, plot=plot)
+            scores, describe = texts.evaluate(model, table, ks, threads=threads, plot=plot), texts.describe_scores
         else:
             source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
             scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads, plot=plot)
-        show(scores, json, commands.describe_scores(scores))
+            describe = commands.describe_scores
+        show(scores, json, describe(scores))
 
 
 @app.command(epilog="Example:  sparsenet predict tagger new.txt --k 3 | head")

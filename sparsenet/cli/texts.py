@@ -25,6 +25,8 @@ from sparsenet.text.files import TextFile
 FEW_TEXTS = 20
 #: What may separate several labels of a text in a column.
 DELIMITERS = ";|,"
+#: So many labels are measured each by itself, and the most frequent of them shown to people.
+MOST_BY_LABEL, MOST_SHOWN = 1000, 20
 
 
 def train(source: TextSource, model_path: Path, valid: Path | None, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,21 +127,57 @@ def evaluate(
     ranked = np.pad(ranked, ((0, 0), (0, len(position) - len(model.classes_))), constant_values=-1)
     scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
     if model.threshold_ is not None:
-        scores |= decisions(truth, *model._fitted.answers.above(texts, None, model._threads()))
+        chosen, indptr = model._fitted.answers.above(texts, None, model._threads())
+        scores |= decisions(truth, chosen, indptr, list(position))
     else:
-        scores |= decisions(truth, ranked[:, 0], np.arange(len(texts) + 1))
+        scores |= decisions(truth, ranked[:, 0], np.arange(len(texts) + 1), list(position))
         scores["accuracy"] = scores["P@1"] if 1 in ks else metrics.precision_at_k(truth, ranked, 1)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
 
 
-def decisions(truth: Any, chosen: NDArray[np.int32], indptr: NDArray[np.int64]) -> dict[str, float]:
+def describe_scores(scores: Mapping[str, Any]) -> str:
+    """Lay scores out for reading: of texts with one label each, how often that is first, or among the best."""
+    lines = [commands.describe_scores(scores)]
+    if "accuracy" in scores:
+        ranks = {int(name[2:]): value for name, value in scores.items() if name.startswith("P@") and name != "P@1"}
+        shown = {"accuracy": scores["accuracy"], "macro F1": scores["macro_f1"]}
+        shown |= {f"in best {k}": k * value for k, value in ranks.items() if k < scores["labels"]}
+        lines = [f"{words:<11}{100 * value:6.2f}" for words, value in shown.items()]
+        lines.append(f"{commands.count(scores['points'], 'text')} in {scores['seconds']:.2f} s")
+    if "by_label" in scores:
+        by_label = sorted(scores["by_label"], key=lambda own: -own["texts"])
+        lines.append("\nprecision  recall      F1    texts  label")
+        for own in by_label[:MOST_SHOWN]:
+            precision, recall, f1 = (f"{100 * own[name]:.2f}" for name in ("precision", "recall", "f1"))
+            label = own["label"].translate(commands.ESCAPES)
+            lines.append(f"{precision:>9}  {recall:>6}  {f1:>6}  {own['texts']:7,}  {label}")
+        if len(by_label) > MOST_SHOWN:
+            lines.append(f"and {commands.count(len(by_label) - MOST_SHOWN, 'rarer label')}: see --json")
+    return "\n".join(lines)
+
+
+def decisions(truth: Any, chosen: NDArray[np.int32], indptr: NDArray[np.int64], names: Sequence[str]) -> dict[str, Any]:
     """Return F1 scores of the labels chosen for each text; the macro F1 is of all that are true or chosen."""
     found = sparse.csr_array((np.ones(len(chosen), np.float32), chosen, indptr), shape=truth.shape)
     seen = np.union1d(truth.indices, found.indices)
-    return {
+    scores: dict[str, Any] = {
         "micro_f1": metrics.micro_f1(truth, found),
         "macro_f1": metrics.macro_f1(truth[:, seen], found[:, seen]),
+        "labels": len(names),
     }
+    if len(names) <= MOST_BY_LABEL:
+        right, there, named = (some.sum(axis=0) for some in (truth.multiply(found), truth, found))
+        scores["by_label"] = [
+            {
+                "label": names[i],
+                "precision": float(right[i] / max(named[i], 1)),
+                "recall": float(right[i] / max(there[i], 1)),
+                "f1": float(2 * right[i] / (there[i] + named[i])),
+                "texts": int(there[i]),
+            }
+            for i in seen.tolist()
+        ]
+    return scores
 
 
 def compress(

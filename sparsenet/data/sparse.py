@@ -255,7 +255,8 @@ def _start(path: str, options: Options, first: Block) -> Reader:
         if options.format == "svmlight" or error.line != 1:
             raise
         guess = (
-            "the file was taken for svmlight, as line 1 is no header of XMC; format= says what else it is, such as csv"
+            "the file was taken for svmlight, as line 1 is no header of XMC; format= says what else it is, such as csv "
+            "of texts, or lines of them that begin with __label__NAME"
         )
         raise DataError(path, 1, f"{error.problem}; {guess}") from None
     return reader

@@ -50,6 +50,11 @@ class TextDataset:
         """How many points there are."""
         return len(self.features)
 
+    def __repr__(self) -> str:
+        columns = [name for name in ("texts", "labels") if getattr(self, name) is not None]
+        columns += ["features"] if self.features.shape[1] else []
+        return f"<TextDataset of {self.n_points:,} points: {', '.join(columns) or 'no column'}>"
+
 
 def read_table(
     path: PathOrStream,
