@@ -48,8 +48,9 @@ def machine() -> str:
 FILE, MACRO = "csrc/isa/{}.cpp", "SPARSENET_HAS_{}"
 LEVELS = ISA_FLAGS[FAMILIES.get(machine(), "other")]
 ISA_FILES = {FILE.format(level): [*KERNEL_FLAGS, *flags] for level, flags in LEVELS.items()}
-#: Levels that not every compiler knows which can build the others.
-NEWEST = ("amxbf16",)
+#: Levels that not every compiler knows which can build the others, with instructions of theirs: a compiler may take
+#: the flags whose assembler knows no such instruction.
+PROBES = {"amxbf16": "#include <immintrin.h>\nvoid probe() { _tile_dpbf16ps(0, 1, 2); _tile_release(); }\n"}
 
 
 class BuildCore(build_ext):  # type: ignore[misc]
@@ -64,7 +65,7 @@ class BuildCore(build_ext):  # type: ignore[misc]
 
         self.compiler._compile = compile_with_isa
         try:
-            self._leave_out([level for level in NEWEST if level in LEVELS and not self._knows(LEVELS[level])])
+            self._leave_out([level for level in PROBES if level in LEVELS and not self._knows(level)])
             super().build_extensions()
         except Exception as error:
             if os.environ.get("SPARSENET_REQUIRE_EXT") == "1":
@@ -72,13 +73,13 @@ class BuildCore(build_ext):  # type: ignore[misc]
             print(f"sparsenet: no C++ extension ({error}); it will run on Numba, slower.", file=sys.stderr)
             self.extensions.clear()  # an editable install would otherwise look for the file
 
-    def _knows(self, flags: list[str]) -> bool:
-        """Tell whether the compiler takes these flags."""
+    def _knows(self, level: str) -> bool:
+        """Tell whether the compiler and its assembler take the level's flags and instructions."""
         with tempfile.TemporaryDirectory() as folder:
-            nothing = Path(folder) / "nothing.cpp"
-            nothing.write_text("")
+            probe = Path(folder) / "probe.cpp"
+            probe.write_text(PROBES[level])
             try:
-                self.compiler.compile([str(nothing)], output_dir=folder, extra_postargs=flags)
+                self.compiler.compile([str(probe)], output_dir=folder, extra_postargs=LEVELS[level])
             except CompileError:
                 return False
         return True

@@ -1,7 +1,10 @@
 #include "dispatch.h"
 
 #include <atomic>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 
 #include "kernel_table.h"
@@ -28,6 +31,8 @@ namespace {
 struct Level {
   const KernelTable* table;
   bool usable;
+  // What must be asked of the system before the level is used, if anything: returns why it refuses, or nothing.
+  std::string (*ask)() = nullptr;
 };
 
 #if defined(__x86_64__)
@@ -39,19 +44,28 @@ bool has_avx512() {
 }
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #if defined(SPARSENET_HAS_AMXBF16)
-// Tiles are eight kilobytes of state, which Linux gives to the threads of processes that ask for them.
-bool has_amxbf16() {
 #if defined(__linux__)
-  constexpr unsigned kTiles = (1u << 24) | (1u << 22);  // AMX-TILE, AMX-BF16
-  constexpr int kAskFor = 0x1023, kStateOfTiles = 18;   // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+constexpr int kStatesThere = 0x1021, kAskForState = 0x1023;  // ARCH_GET_XCOMP_SUPP, ARCH_REQ_XCOMP_PERM
+constexpr int kShapes = 17, kTiles = 18;                     // XFEATURE_XTILECFG, XFEATURE_XTILEDATA
+bool has_amxbf16() {
+  constexpr unsigned kInstructions = (1u << 24) | (1u << 22);  // AMX-TILE, AMX-BF16
+  constexpr uint64_t kStates = (uint64_t{1} << kShapes) | (uint64_t{1} << kTiles);
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!has_avx512bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (edx & kTiles) != kTiles) return false;
-  static const bool granted = syscall(SYS_arch_prctl, kAskFor, kStateOfTiles) == 0;
-  return granted;
-#else
-  return false;
-#endif
+  if (!has_avx512bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  uint64_t there = 0;
+  return (edx & kInstructions) == kInstructions && syscall(SYS_arch_prctl, kStatesThere, &there) == 0 &&
+         (there & kStates) == kStates;
 }
+// Tiles are eight kilobytes of state, which Linux saves for the threads of processes that ask for it. From then on it
+// refuses alternate signal stacks too small for that state, so only a process that will use tiles asks.
+std::string ask_for_tiles() {
+  if (syscall(SYS_arch_prctl, kAskForState, kTiles) == 0) return "";
+  return std::string("the system gives this process no state for tiles: ") + std::strerror(errno);
+}
+#else
+bool has_amxbf16() { return false; }
+std::string ask_for_tiles() { return ""; }
+#endif
 #endif
 #elif defined(__aarch64__)
 #if defined(__linux__)
@@ -97,7 +111,7 @@ std::vector<Level> levels() {
   all.push_back({&avx512bf16_table, has_avx512bf16()});
 #endif
 #if defined(SPARSENET_HAS_AMXBF16)
-  all.push_back({&amxbf16_table, has_amxbf16()});
+  all.push_back({&amxbf16_table, has_amxbf16(), ask_for_tiles});
 #endif
 #if defined(SPARSENET_HAS_NEON)
   all.push_back({&neon_table, true});
@@ -139,10 +153,11 @@ bool has_bf16() {
 
 void set_isa(const std::string& name) {
   for (const Level& level : levels()) {
-    if (level.usable && name == level.table->name) {
-      used.store(level.table);
-      return;
-    }
+    if (!level.usable || name != level.table->name) continue;
+    const std::string refusal = level.ask != nullptr ? level.ask() : "";
+    if (!refusal.empty()) throw std::invalid_argument("instruction set '" + name + "': " + refusal);
+    used.store(level.table);
+    return;
   }
   std::string message = "instruction set '" + name + "' is not available here; this build on this CPU has:";
   for (const std::string& available : isa_available()) message += " " + available;
@@ -151,7 +166,13 @@ void set_isa(const std::string& name) {
 
 void choose_isa() {
   const char* wanted = std::getenv("SPARSENET_ISA");
-  set_isa(wanted != nullptr && *wanted != '\0' ? wanted : isa_available().back());
+  if (wanted != nullptr && *wanted != '\0') return set_isa(wanted);
+  const std::vector<Level> all = levels();
+  for (auto level = all.rbegin(); level != all.rend(); ++level) {
+    if (!level->usable || (level->ask != nullptr && !level->ask().empty())) continue;
+    used.store(level->table);
+    return;
+  }
 }
 
 }  // namespace sparsenet

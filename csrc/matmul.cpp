@@ -11,7 +11,8 @@ namespace {
 
 // The depth of a block decides the order of sums, so that it is the same on every machine: a panel of B (kWords x
 // tile_cols words, 12 to 32 KiB) is read again for every register block of A, from the first-level cache or, where that
-// holds just as much, in part from the second. A block of packed A takes 48 KiB, which every second-level cache has.
+// holds just as much, in part from the second. A block of packed A takes 48 or 64 KiB, which every second-level cache
+// has.
 constexpr int64_t kWords = 256;
 constexpr int64_t kBlockRows = 48;
 constexpr int64_t kBlockCols = 128;

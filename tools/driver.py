@@ -39,15 +39,18 @@ def defines(levels: list[str]) -> list[str]:
     return [f"-DSPARSENET_HAS_{level.upper()}=1" for level in levels]
 
 
-def build(compiler: str, target: str, folder: Path) -> Path:
-    """Compile and link the driver statically, so that an emulator needs no libraries; return the program."""
+def build(compiler: str, target: str, folder: Path, *extra: str) -> Path:
+    """Compile and link the driver statically, so that an emulator needs no libraries; return the program.
+
+    `extra` are flags for every file.
+    """
     setup = setup_for(target)
     objects, levels = folder / target, list(setup.LEVELS)
     objects.mkdir(parents=True, exist_ok=True)
     made = []
     for source, flags in sources(setup, levels).items():
         made.append(objects / (Path(source).stem + ".o"))
-        command = [compiler, "-std=c++17", *setup.BASE_FLAGS, *defines(levels), *flags, source, "-o"]
+        command = [compiler, "-std=c++17", *setup.BASE_FLAGS, *extra, *defines(levels), *flags, source, "-o"]
         if target == "x86_64":
             assembly = made[-1].with_suffix(".s")
             subprocess.run([*command, str(assembly), "-S"], cwd=ROOT, check=True)
