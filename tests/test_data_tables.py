@@ -228,3 +228,16 @@ def test_wrong_arguments(tmp_path: Path):
         read_table(table, format="csv", features="price")
     with pytest.raises(ValueError, match="batch_rows"):
         iter_table(table, batch_rows=0, format="csv")
+
+
+def test_labels_of_points_that_have_one_each_are_a_flat_list():
+    def labels(table: bytes, **columns: str | None) -> list[str]:
+        return read_table(io.BytesIO(table), format="csv", label_delimiter="|", **columns).single_labels()
+
+    assert labels(b"text,label\na b,x\nc,y\n") == ["x", "y"]
+    with pytest.raises(ValueError, match="line 3 has 2 labels, not one"):
+        labels(b"text,label\na b,x\nc,y|z\n")
+    with pytest.raises(ValueError, match="line 2 has 0 labels, not one"):
+        labels(b"text,label\na b,\n")
+    with pytest.raises(ValueError, match="no column of them was asked for"):
+        labels(b"text,label\na b,x\n", target=None)

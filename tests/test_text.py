@@ -52,6 +52,8 @@ def test_answers_agree_with_each_other():
     texts = planted(50, seed=2)[0] + ["", "unheard-of", "\ud800 surrogate goal"]
     labels = model.predict(texts)
     probabilities = model.predict_proba(texts)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(model.predict_log_proba(texts), np.log(probabilities))
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
     assert labels.tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
     assert [model.predict_one(text) for text in texts] == labels.tolist()
@@ -134,7 +136,7 @@ def test_a_threshold_is_for_several_labels_and_kept(tmp_path):
     texts, labels = planted(60)
     one = TextClassifier(random_state=0).fit(texts, labels)
     assert one.threshold_ is None
-    with pytest.raises(ValueError, match="threshold must be None where each text has one label"):
+    with pytest.raises(ValueError, match=r"threshold must be None where each text has one label.*TunedThreshold"):
         one.predict(texts, threshold=0.5)
     lists = [[label] for label in labels]
     unmeasured = TextClassifier(random_state=0, validation_fraction=0).fit(texts, lists)
@@ -274,7 +276,7 @@ def test_what_a_rare_label_has_by_chance_does_not_drown_what_tells_it():
     truth, scores, found = rare[8000:], model.decision_function(texts[8000:]), model.predict(texts[8000:])
     assert roc_auc_score(truth, scores) > 0.85
     assert found[truth].mean() > 0.6
-    assert found[~truth].mean() < 0.02
+    assert found[~truth].mean() < 0.05
 
 
 def test_only_labels_that_are_rarer_than_others_go_without_a_share_of_their_texts():

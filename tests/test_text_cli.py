@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -71,6 +72,11 @@ def test_labels_are_measured_each_by_itself(trained, tmp_path, monkeypatch):
         assert [own[name] for name in ("precision", "recall", "f1")] == pytest.approx(
             [theirs[name] for name in ("precision", "recall", "f1-score")]
         )
+    of_two = json.loads(run(*ask, "--json", "--k", "1,2")[1])
+    best_two = TextClassifier.load(folder / "model").topk(texts, 2)[0]
+    assert of_two["in_best@2"] == pytest.approx(
+        np.mean([own in two for own, two in zip(labels, best_two, strict=True)])
+    )
     lines = run(*ask, "--k", "1,2,5")[1].split("\n")
     assert lines[0] == f"accuracy   {100 * scores['accuracy']:6.2f}"
     assert lines[1] == f"macro F1   {100 * scores['macro_f1']:6.2f}"
@@ -81,7 +87,7 @@ def test_labels_are_measured_each_by_itself(trained, tmp_path, monkeypatch):
     assert [line.split()[-1] for line in lines[6:10]] == sorted(set(labels), key=lambda label: -labels.count(label))
     assert lines[10:] == [""]
     monkeypatch.setattr("sparsenet.cli.texts.MOST_SHOWN", 3)
-    assert run(*ask)[1].endswith("\nand 1 rarer label: see --json\n")
+    assert run(*ask)[1].endswith("\nand 1 label more, of no more texts: see --json\n")
     monkeypatch.setattr("sparsenet.cli.texts.MOST_BY_LABEL", 3)
     assert "by_label" not in json.loads(run(*ask, "--json")[1])
 
@@ -146,6 +152,70 @@ def test_labels_below_a_threshold_are_left_out(trained, tmp_path):
     assert sum(map(len, found)) == 4
     lines = run("predict", trained[0] / "model", path, "--threshold", "1")[1].split("\n")
     assert lines == [""] * 4
+
+
+def test_the_threshold_that_was_learnt_is_asked_for_by_a_word(trained, tmp_path):
+    texts, first = planted(300)
+    _, second = planted(300, seed=8)
+    lists = [sorted({one, other}) if i % 3 else [] for i, (one, other) in enumerate(zip(first, second, strict=True))]
+    model = TextClassifier(random_state=0).fit(texts, lists)
+    model.save(tmp_path / "several")
+    (tmp_path / "t.txt").write_text("\n".join(texts) + "\n")
+    ask = ["predict", tmp_path / "several", tmp_path / "t.txt", "--format", "jsonl", "--threshold"]
+    found = [json.loads(line)["labels"] for line in run(*ask, "learnt")[1].splitlines()]
+    assert found == model.predict(texts)
+    best = [json.loads(line)["labels"] for line in run(*ask, "learnt", "--k", "1")[1].splitlines()]
+    assert best == [own[:1] for own in found]
+    assert f"threshold={model.threshold_:.4g}" in run("info", tmp_path / "several")[1]
+    code, _, problem = run("predict", trained[0] / "model", tmp_path / "t.txt", "--threshold", "learnt")
+    assert code == 1
+    assert "has learnt no threshold for --threshold learnt: of its texts each has one label" in problem
+    for value in ("1.5", "-0.1", "nan", "high"):
+        code, _, problem = run(*ask, value)
+        assert code == 2
+        assert "expected a number from 0 to 1, or learnt" in re.sub(r"[\s│]+", " ", problem)
+
+
+def test_texts_without_a_label_are_said_to_be_misses(tmp_path):
+    texts, labels = planted(200)
+    write(tmp_path / "t.csv", texts, ["" if i % 4 == 0 else label + "|new" * (i % 2) for i, label in enumerate(labels)])
+    code, shown, _ = run("train", tmp_path / "t.csv", "--model", tmp_path / "m", *COLUMNS, "--label-delimiter", "|")
+    assert code == 0
+    assert re.search(r"^\d+\.\d\d % of the texts held out have the best label$", shown, re.MULTILINE)
+    code, scores, said = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--json")
+    assert json.loads(scores)["without_label"] == 50
+    assert "50 of 200 texts have no label: P@1 of all is at most 75.00" in said
+
+
+def test_training_says_what_a_label_that_most_texts_have_would_do_alone(tmp_path):
+    texts, labels = planted(200)
+    for name, given in (("even", labels), ("odd", ["news" if i % 10 else label for i, label in enumerate(labels)])):
+        write(tmp_path / "t.csv", texts, given)
+        ask = ["train", tmp_path / "t.csv", "--model", tmp_path / "m", *COLUMNS]
+        shown = run(*ask)[1]
+        most = max(set(given), key=given.count)
+        share = given.count(most) / len(given)
+        assert (f"\n{100 * share:.2f} % of all texts have the label '{most}'\n" in shown) == (name == "odd")
+        assert json.loads(run(*ask, "--json")[1])["most_frequent"] == {"label": most, "share": pytest.approx(share)}
+
+
+def test_labels_are_given_factors_of_their_own(tmp_path):
+    texts, labels = planted(300)
+    write(tmp_path / "t.csv", texts, labels)
+    factors = {labels[0]: 5}
+    ask = ["train", tmp_path / "t.csv", "--model", tmp_path / "m", *COLUMNS, "--class-weight"]
+    assert run(*ask, json.dumps(factors))[0] == 0
+    expected = TextClassifier(class_weight=factors, random_state=0).fit(texts, labels)
+    np.testing.assert_array_equal(
+        TextClassifier.load(tmp_path / "m").predict_proba(texts), expected.predict_proba(texts)
+    )
+    code, _, problem = run(*ask, '{"no such label": 2}')
+    assert code == 1
+    assert "class_weight names 'no such label', which is no label of y" in problem
+    for value in ("fair", '{"news": -1}', "[1]", "{}"):
+        code, _, problem = run(*ask, value)
+        assert code == 2
+        assert "expected balanced, or factors of labels" in re.sub(r"[\s│]+", " ", problem)
 
 
 def test_labels_of_points_below_a_threshold_are_left_out_too(tmp_path):

@@ -111,6 +111,24 @@ def test_some_texts_are_held_out_in_as_many_turns_as_tell_enough():
             assert len(own) <= n / 5 + 1
 
 
+def test_where_one_label_has_nearly_all_texts_more_are_held_out():
+    for n, one_in, n_turns, n_held in (
+        (4000, 20, 5, 4000),
+        (8000, 20, 3, 4800),
+        (12_000, 5, 1, 1200),
+        (30_000, 50, 1, 6000),
+        (30_000, 15_000, 1, 6000),
+        (200_000, 100, 1, 20_000),
+    ):
+        held = measuring.held_out(rows([[int(i % one_in == 0)] for i in range(n)], 2), rules(), seed=0)
+        assert held is not None
+        others = np.concatenate([own for _, own in held.turns])
+        assert (len(held.turns), len(others), len(np.unique(others))) == (n_turns, n_held, n_held), (n, one_in)
+    held = measuring.held_out(rows([[0]] * 20_000, 1), rules(), seed=0)
+    assert held is not None
+    assert [len(own) for _, own in held.turns] == [2000], "of one label alone there is nothing to tell"
+
+
 def competitors(n: int, shares: list[float], shifts: list[float], seed: int = 0) -> tuple[np.ndarray, Rows, np.ndarray]:
     """Scores, labels drawn from the softmax of four times them and these shifts, and how many texts had each label."""
     rng = np.random.default_rng(seed)

@@ -127,6 +127,7 @@ def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any
             "word_ngrams": rules.word_ngrams,
             "char_ngrams": [rules.char_low, rules.char_high] if rules.char_high else None,
             "cost": None if network else best.get("cost", model.cost),
+            "threshold": None if model.threshold_ is None else float(f"{model.threshold_:.4g}"),
         },
     }
 

@@ -128,6 +128,8 @@ def train(
             checks.settings("texts", given)
             if char_ngrams is not None:
                 given["char_ngrams"] = checks.char_ngrams(char_ngrams)
+            if class_weight is not None:
+                given["class_weight"] = checks.class_weights(class_weight)
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
             columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
             table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
@@ -214,7 +216,7 @@ def predict(
             "\\xNN for control characters and backslashes in a label; or a JSON object."
         ),
     ] = "tsv",
-    threshold: options.Threshold = 0.0,
+    threshold: options.Threshold = "0",
     exclude_seen: options.ExcludeSeen = False,
     batch_size: options.BatchRows = 1024,
     threads: options.Threads = None,
@@ -235,7 +237,8 @@ def predict(
             answers = texts.predict(model, table, k, format, threads=threads, threshold=threshold)
         else:
             source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
-            about: dict[str, Any] = {"exclude_seen": exclude_seen, "threads": threads, "threshold": threshold}
+            checks.not_learnt_of_points(threshold)
+            about: dict[str, Any] = {"exclude_seen": exclude_seen, "threads": threads, "threshold": float(threshold)}
             answers = commands.predict(model, source, k, format, **about)
         for lines in answers:
             sys.stdout.write(lines)

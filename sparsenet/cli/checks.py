@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,6 +68,42 @@ def ranks(text: str) -> str:
     if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MOST for word in words):
         raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}")
     return text
+
+
+def threshold(value: str) -> str:
+    """Refuse what is no probability, and not the word for the one that the model has learnt."""
+    try:
+        fits = value == "learnt" or 0 <= float(value) <= 1
+    except ValueError:
+        fits = False
+    if not fits:
+        raise typer.BadParameter(f"expected a number from 0 to 1, or learnt, got {value!r}")
+    return value
+
+
+def class_weight(text: str | None) -> str | None:
+    """Refuse what does not say how much labels weigh."""
+    if text is None or text == "balanced" or _factors(text):
+        return text
+    raise typer.BadParameter(f'expected balanced, or factors of labels such as {{"spam": 5}}, got {text!r}')
+
+
+def class_weights(text: str) -> str | dict[str, float]:
+    """Return what `class_weight` let pass as a classifier takes it.
+
+    >>> class_weights("balanced"), class_weights('{"spam": 5}')
+    ('balanced', {'spam': 5})
+    """
+    return _factors(text) or text
+
+
+def _factors(text: str) -> dict[str, float]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    positive = isinstance(found, dict) and all(isinstance(own, int | float) and own > 0 for own in found.values())
+    return found if positive else {}
 
 
 def lengths(text: str | None) -> str | None:
@@ -139,6 +176,12 @@ def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:
         case "auto" | "xmc" | "svmlight":
             return format
     raise typer.BadParameter(f"{format} is for models of texts, this is one of sparse points", param_hint=hint)
+
+
+def not_learnt_of_points(threshold: str) -> None:
+    """Refuse a threshold that only models of texts have learnt."""
+    if threshold == "learnt":
+        raise typer.BadParameter("a model of sparse points has learnt none: say a number", param_hint="--threshold")
 
 
 def not_of_texts(**given: int | None) -> None:

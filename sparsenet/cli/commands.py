@@ -166,7 +166,7 @@ def measured(truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: 
     return {**scores, "true_labels": n_labels, "unknown_labels": n_unknown}
 
 
-def describe_scores(scores: Mapping[str, float]) -> str:
+def describe_scores(scores: Mapping[str, float], noun: str = "point") -> str:
     """Lay scores out for reading, in percent, a metric a line."""
     rows: dict[str, list[str]] = {}
     for name, value in scores.items():
@@ -175,7 +175,7 @@ def describe_scores(scores: Mapping[str, float]) -> str:
             rows.setdefault(metric, []).append(f"@{k} {100 * value:6.2f}")
     lines = [f"{metric:<7}" + "  ".join(values) for metric, values in rows.items()]
     lines += [f"{words:<11}{100 * scores[name]:6.2f}" for name, words in WHOLE.items() if name in scores]
-    return "\n".join([*lines, f"{count(scores['points'], 'point')} in {scores['seconds']:.2f} s"])
+    return "\n".join([*lines, f"{count(scores['points'], noun)} in {scores['seconds']:.2f} s"])
 
 
 def predict(

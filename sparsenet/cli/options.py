@@ -77,8 +77,13 @@ Plot = Annotated[
     ),
 ]
 Threshold = Annotated[
-    float,
-    typer.Option(min=0, max=1, help="Leave labels out that are less probable; a line may be empty then."),
+    str,
+    typer.Option(
+        metavar="PROBABILITY|learnt",
+        callback=checks.threshold,
+        help="Leave labels out that are less probable; a line may be empty then. learnt: than where a model of texts "
+        "with several labels was best on texts held out.",
+    ),
 ]
 ExcludeSeen = Annotated[
     bool,
@@ -242,8 +247,13 @@ CharNgrams = Annotated[
     ),
 ]
 ClassWeight = Annotated[
-    Literal["balanced"] | None,
-    _of_texts(help="Rarer labels weigh more in training.", show_default="all texts weigh the same"),
+    str | None,
+    _of_texts(
+        metavar="balanced|JSON",
+        callback=checks.class_weight,
+        help='balanced: rarer labels weigh more in training; or factors of labels, such as {"spam": 5}.',
+        show_default="all texts weigh the same",
+    ),
 ]
 Method = Annotated[
     Literal["auto", "linear", "network", "tree", "blend"] | None,

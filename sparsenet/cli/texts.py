@@ -21,6 +21,8 @@ from sparsenet.text import TextClassifier, columns
 from sparsenet.text.compression import Compression
 from sparsenet.text.files import TextFile
 
+#: Where a label has a larger share of the texts, that of right answers is to be read beside it.
+MUCH = 0.5
 #: Of fewer texts, labels of their own say nothing about the columns.
 FEW_TEXTS = 20
 #: What may separate several labels of a text in a column.
@@ -46,7 +48,10 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
         "labels": len(model.classes_),
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu_started,
+        "multilabel": model.multilabel_,
+        "most_frequent": _most_frequent(model),
         "validation": model.validation_score_,
+        "threshold": model.threshold_,
         "search": model.search_,
         "model": str(model_path),
         "model_bytes": sum(file.stat().st_size for file in model_path.iterdir()),
@@ -59,6 +64,12 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None
     return summary
+
+
+def _most_frequent(model: TextClassifier) -> dict[str, Any]:
+    """Return the label that most texts have, and their share, which is how often it alone would be right."""
+    most = int(model.label_counts_.argmax())
+    return {"label": str(model.classes_[most]), "share": float(model.label_counts_[most] / model.n_texts_)}
 
 
 def _warn_of_labels(model: TextClassifier, source: TextSource) -> None:
@@ -91,7 +102,11 @@ def describe_training(summary: Mapping[str, Any]) -> str:
         f"{summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, {summary['backend']} kernels)",
     ]
     measured = {"of the texts held out": summary["validation"], "of the --valid texts": summary.get("valid")}
-    lines += [f"{100 * share:.2f} % {whose} right" for whose, share in measured.items() if share is not None]
+    right = "have the best label" if summary["multilabel"] else "right"
+    lines += [f"{100 * share:.2f} % {whose} {right}" for whose, share in measured.items() if share is not None]
+    most = summary["most_frequent"]
+    if most["share"] > MUCH and summary["labels"] > 1:
+        lines.append(f"{100 * most['share']:.2f} % of all texts have the label {quoted(most['label'])}")
     return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])
 
 
@@ -132,27 +147,35 @@ def evaluate(
     else:
         scores |= decisions(truth, ranked[:, 0], np.arange(len(texts) + 1), list(position))
         scores["accuracy"] = scores["P@1"] if 1 in ks else metrics.precision_at_k(truth, ranked, 1)
-    return {**scores, "seconds": time.perf_counter() - started, "points": len(texts)}
+        scores |= {f"in_best@{k}": k * scores[f"P@{k}"] for k in ks}
+    n_without = int(np.count_nonzero(np.diff(truth.indptr) == 0))
+    if n_without:
+        said = f"{n_without} of {commands.count(len(texts), 'text')} have no label: P@1 of all is at most"
+        say(f"{said} {100 * (1 - n_without / len(texts)):.2f}")
+    about = {"seconds": time.perf_counter() - started, "points": len(texts), "without_label": n_without}
+    return {**scores, **about}
 
 
 def describe_scores(scores: Mapping[str, Any]) -> str:
     """Lay scores out for reading: of texts with one label each, how often that is first, or among the best."""
-    lines = [commands.describe_scores(scores)]
+    lines = [commands.describe_scores(scores, "text")]
     if "accuracy" in scores:
-        ranks = {int(name[2:]): value for name, value in scores.items() if name.startswith("P@") and name != "P@1"}
         shown = {"accuracy": scores["accuracy"], "macro F1": scores["macro_f1"]}
-        shown |= {f"in best {k}": k * value for k, value in ranks.items() if k < scores["labels"]}
+        ranks = {int(name.removeprefix("in_best@")): name for name in scores if name.startswith("in_best@")}
+        shown |= {f"in best {k}": scores[name] for k, name in ranks.items() if 1 < k < scores["labels"]}
         lines = [f"{words:<11}{100 * value:6.2f}" for words, value in shown.items()]
         lines.append(f"{commands.count(scores['points'], 'text')} in {scores['seconds']:.2f} s")
     if "by_label" in scores:
-        by_label = sorted(scores["by_label"], key=lambda own: -own["texts"])
+        by_label = sorted(scores["by_label"], key=lambda own: (-own["texts"], own["f1"]))
         lines.append("\nprecision  recall      F1    texts  label")
         for own in by_label[:MOST_SHOWN]:
             precision, recall, f1 = (f"{100 * own[name]:.2f}" for name in ("precision", "recall", "f1"))
             label = own["label"].translate(commands.ESCAPES)
             lines.append(f"{precision:>9}  {recall:>6}  {f1:>6}  {own['texts']:7,}  {label}")
         if len(by_label) > MOST_SHOWN:
-            lines.append(f"and {commands.count(len(by_label) - MOST_SHOWN, 'rarer label')}: see --json")
+            lines.append(
+                f"and {commands.count(len(by_label) - MOST_SHOWN, 'label')} more, of no more texts: see --json"
+            )
     return "\n".join(lines)
 
 
@@ -193,11 +216,20 @@ def compress(
     return report
 
 
+def _learnt_threshold(model: TextClassifier, model_path: Path) -> float:
+    if model.threshold_ is None:
+        raise ValueError(
+            f"{model_path} has learnt no threshold for --threshold learnt: of its texts each has one label, the best"
+        )
+    return model.threshold_
+
+
 def predict(
-    model_path: Path, source: TextSource, k: int, format: str, *, threads: int | None, threshold: float = 0.0
+    model_path: Path, source: TextSource, k: int, format: str, *, threads: int | None, threshold: str = "0"
 ) -> Iterator[str]:
     """Yield the lines of a batch of texts after the other, without labels less probable than a threshold."""
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
+    least = _learnt_threshold(model, model_path) if threshold == "learnt" else float(threshold)
     line = commands.as_jsonl if format == "jsonl" else commands.as_tsv
     for number, texts in enumerate(source.batches()):
         known = model.columns_ if number == 0 and source.is_of_lines else None
@@ -207,6 +239,6 @@ def predict(
                 "this is a table, say so by --input-format csv, tsv or jsonl"
             )
         names, probabilities = model.topk(texts, k)
-        counts = (probabilities >= threshold).sum(axis=1)  # best first, so these are the first ones
+        counts = (probabilities >= least).sum(axis=1)  # best first, so these are the first ones
         rows = zip(names.tolist(), probabilities.tolist(), counts.tolist(), strict=True)
         yield "".join(line(own[:n], p[:n]) for own, p, n in rows)

@@ -50,6 +50,23 @@ class TextDataset:
         """How many points there are."""
         return len(self.features)
 
+    def single_labels(self) -> list[str]:
+        r"""Return the label of each point, where each has one; else a ValueError says which line has none or several.
+
+        Examples
+        --------
+        >>> from io import BytesIO
+        >>> from sparsenet.data import read_table
+        >>> read_table(BytesIO(b"text,label\nhow do you do,greet\nsee you,bye\n"), format="csv").single_labels()
+        ['greet', 'bye']
+        """
+        if self.labels is None:
+            raise ValueError("there are no labels: no column of them was asked for")
+        for line, own in zip(self.lines.tolist(), self.labels, strict=True):
+            if len(own) != 1:
+                raise ValueError(f"line {line} has {len(own)} labels, not one")
+        return [own[0] for own in self.labels]
+
     def __repr__(self) -> str:
         columns = [name for name in ("texts", "labels") if getattr(self, name) is not None]
         columns += ["features"] if self.features.shape[1] else []

@@ -52,7 +52,9 @@ def kind_of(y: Any) -> str:
         return "single"
     widths = {len(row) if isinstance(row, _LISTS) else -1 for row in y}
     if -1 in widths:
-        raise ValueError("y mixes rows that are lists of labels with rows that are not: give every row a list")
+        row = next(row for row, own in enumerate(y) if not isinstance(own, _LISTS))
+        problem = f"row {row} of y is no list of labels, as row 0 is"
+        raise ValueError(f"{problem}: give every row a list, an empty one where there is no label")
     if len(widths) == 1 and widths.pop() > 1 and all(_is_bit(value) for value in chain.from_iterable(y)):
         return "dense"
     return "lists"
@@ -222,11 +224,11 @@ def _flatten(y: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
         return labels, np.arange(len(labels) + 1)
     lengths = np.fromiter((len(row) for row in y), np.int64)
     flat = list(chain.from_iterable(row.tolist() if isinstance(row, np.ndarray) else row for row in y))
-    return _labels(flat, "y, its lists joined,"), np.concatenate(([0], np.cumsum(lengths)))
+    return _labels(flat, "y", np.repeat(np.arange(len(lengths)), lengths)), np.concatenate(([0], np.cumsum(lengths)))
 
 
-def _labels(values: Any, name: str) -> NDArray[Any]:
-    """Return labels as a one-dimensional array of numbers or strings."""
+def _labels(values: Any, name: str, rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
+    """Return labels as a one-dimensional array of numbers or strings; errors name `rows`, by default by position."""
     if isinstance(values, list) and values and isinstance(values[0], str):
         labels = np.array(values, dtype=object)  # fixed-width strings would give each the longest one's room
     else:
@@ -240,25 +242,25 @@ def _labels(values: Any, name: str) -> NDArray[Any]:
     if labels.ndim != 1:
         raise ValueError(f"{name} should be a 1d array of labels, got an array of shape {labels.shape} instead.")
     if labels.dtype.kind == "f":
-        _check_float_labels(labels, name)
+        _check_float_labels(labels, name, rows)
     elif labels.dtype.kind == "O":
-        labels = _object_labels(labels, name)
+        labels = _object_labels(labels, name, rows)
     elif labels.dtype.kind == "T":  # NumPy's strings of any length
-        labels = _object_labels(labels.astype(object), name)
+        labels = _object_labels(labels.astype(object), name, rows)
     elif labels.dtype.kind not in "biuU":
         raise ValueError(f"Unknown label type: {name} must hold strings or whole numbers, got {labels.dtype}")
     return labels
 
 
-def _check_float_labels(labels: NDArray[Any], name: str) -> None:
+def _check_float_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> None:
     finite = np.isfinite(labels)
     if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(f"{name} holds {labels[row]} in row {row} (NaN or inf): every row needs a label; drop the row")
+        at = int(np.argmin(finite))
+        raise ValueError(f"{name} holds {labels[at]} in row {_row(at, rows)} (NaN or inf){_every_row(rows)}")
     check_classification_targets(labels)
 
 
-def _object_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
+def _object_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> NDArray[Any]:
     """Let labels be all strings or all whole numbers: those of several types have no order."""
     types = {type(label) for label in labels.tolist()}
     if all(issubclass(t, str) for t in types):
@@ -270,19 +272,28 @@ def _object_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
             raise ValueError(f"{name} holds whole numbers beyond 64 bits: convert them with str") from None
     if types <= {int, float}:
         numbers = labels.astype(np.float64)
-        _check_float_labels(numbers, name)
+        _check_float_labels(numbers, name, rows)
         return numbers
-    _refuse_missing(labels, name)
+    _refuse_missing(labels, name, rows)
     found = ", ".join(sorted(t.__name__ for t in types))
     raise ValueError(
         f"Unknown label type: {name} must hold strings alone or whole numbers alone, got {found}: convert them with str"
     )
 
 
-def _refuse_missing(labels: NDArray[Any], name: str) -> None:
-    for row, label in enumerate(labels.tolist()):
+def _refuse_missing(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> None:
+    for at, label in enumerate(labels.tolist()):
         if is_missing(label):
-            raise ValueError(f"{name} holds {label!r} in row {row}: every row needs a label; drop the row")
+            raise ValueError(f"{name} holds {label!r} in row {_row(at, rows)}{_every_row(rows)}")
+
+
+def _row(at: int, rows: NDArray[np.int64] | None) -> int:
+    return at if rows is None else int(rows[at])
+
+
+def _every_row(rows: NDArray[np.int64] | None) -> str:
+    """Say what to do about a label that is none; with `rows`, where a row has a list of them."""
+    return ": every row needs a label; drop the row" if rows is None else ": leave it out of the list"
 
 
 def _distinct(labels: NDArray[Any]) -> NDArray[Any]:

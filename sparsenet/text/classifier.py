@@ -56,13 +56,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     epochs : int
         The most passes over the texts.
     class_weight : None, "balanced" or dict
-        Multiplies `cost` for the texts of a label, ``"balanced"`` by how much rarer it is than labels are on average:
-        it is named more often. Without it a label is named about as often as it is there.
+        Multiplies `cost` for the texts of a label, ``"balanced"`` by how much rarer it is than labels are on average, a
+        dict by what it has for the label, 1 where it has nothing: it is named more often. Without it a label is named
+        about as often as it is there.
     validation_fraction : "auto" or float
         Share of texts that are held out at first, to measure `validation_score_` and to calibrate probabilities; the
         model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most, of less than
         8,000 texts 800, by turns of a fifth where these are more than that: all five, where there are less than 800
-        texts or four a label; none of less than 10.
+        texts or four a label; none of less than 10. More, up to all five, where less than 200 of these texts would have
+        another label than the most frequent one, and there are less than 40,000 texts.
         Where a second training would take minutes (of more than 1,000 labels, and 20 million pairs of a label and a
         text), and for a network, a twentieth, 2,000 at most, is not learnt at all. 0: probabilities are a guess.
     time_budget : float or None
@@ -89,8 +91,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ----------
     classes_ : ndarray of shape (n_labels,)
     validation_score_ : float or None
-        Share of held-out texts whose best label was right, before the model saw them; None if none were held out. Of
-        `fit`, or the first `partial_fit`: later calls hold nothing out, and leave it as it is.
+        Share of held-out texts whose best label was right, before the model saw them; None if none were held out. Where
+        a text may have no label, one that has none counts as a miss. Of `fit`, or the first `partial_fit`: later calls
+        hold nothing out, and leave it as it is.
     search_ : list of dict
         What was tried under a time budget, and its score.
     label_counts_ : ndarray of shape (n_labels,)
@@ -228,7 +231,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             threshold = optional(real, "threshold", threshold, 0, 1)
             return fitted.target.decode(*fitted.answers.above(texts, threshold, self._threads()))
         if threshold is not None:
-            raise ValueError("threshold must be None where each text has one label: see `topk` for probabilities")
+            raise ValueError(
+                "threshold must be None where each text has one label: see `topk` for probabilities, and of two "
+                "classes scikit-learn's FixedThresholdClassifier and TunedThresholdClassifierCV"
+            )
         return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
 
     def predict_one(self, text: str | bytes) -> Any:
@@ -252,6 +258,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def predict_proba(self, X: Any) -> F32:
         """Return calibrated probabilities, (n, n_labels); of exclusive labels, those of a text sum to one."""
         return self._checked().answers.probabilities(self._texts(X), self._threads())
+
+    def predict_log_proba(self, X: Any) -> F32:
+        """Return the logarithms of `predict_proba`; of what is too improbable for a number, minus infinity."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def decision_function(self, X: Any) -> F32:
         """Return the scores of all labels (n, n_labels); of two exclusive classes, that of the second (n,)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +34,10 @@ COSTS = (1.0, 0.3, 3.0)
 MOST_SIDE_BY_SIDE = 1 << 26
 #: So many texts can tell enough. Few are held out in turns, up to so many, until each of them was once, or enough were.
 ENOUGH, TURNS = 800, 5
-#: The most that are held out.
+#: Where one label has nearly all texts, it is those of the others that tell: so many of them, or more, in further turns
+#: if all of these go over no more texts than this.
+ENOUGH_OTHERS, FURTHER_TURNS_UP_TO = 200, 40_000
+#: The most that are held out, unless there would be too few of other labels.
 MOST = 5000
 #: Fewer texts can tell nothing.
 FEWEST = 10
@@ -64,10 +68,19 @@ def held_out(labels: Rows, settings: TextSettings, seed: int) -> Held | None:
     if n < max(ENOUGH, 4 * n_labels):
         turn = np.random.default_rng((seed, 2)).permutation(n) % TURNS
         return Held([(np.flatnonzero(turn != i), np.flatnonzero(turn == i)) for i in range(TURNS)])
-    share = min(max(n // 10, min(ENOUGH, n // TURNS)), MOST)
+    enough = _enough(labels)
+    share = min(max(min(n // 10, MOST), min(enough, n // TURNS)), MOST_SCORES // n_labels)
+    n_turns = max(math.ceil(ENOUGH / share), min(math.ceil(enough / share), TURNS, FURTHER_TURNS_UP_TO // n))
     order = np.random.default_rng((seed, 2)).permutation(n)
-    parts = [np.sort(order[begin : begin + share]) for begin in range(0, ENOUGH, share)]
+    parts = [np.sort(order[begin : begin + share]) for begin in range(0, n_turns * share, share)]
     return Held([(np.setdiff1d(np.arange(n), part, assume_unique=True), part) for part in parts])
+
+
+def _enough(labels: Rows) -> int:
+    """Return of how many texts enough have other labels than the most frequent one."""
+    n_labels = len(labels.indices)
+    others = n_labels - int(np.bincount(labels.indices, minlength=1).max())
+    return max(ENOUGH, math.ceil(ENOUGH_OTHERS * len(labels) / others)) if others > 0 else ENOUGH
 
 
 def _left_out(labels: Rows, n_held: int, seed: int) -> Held | None:
