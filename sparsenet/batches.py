@@ -59,7 +59,7 @@ class Rows:
     indptr : ndarray of shape (n + 1,), int64
         Row pointers, from 0 on.
     indices : ndarray of shape (nnz,), int32
-        Ids, below `width`.
+        Ids, below `width`; those of a row are distinct, as `sum_duplicates` of SciPy makes them.
     data : ndarray of shape (nnz,), float32
         Values.
     width : int

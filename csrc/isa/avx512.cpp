@@ -1,4 +1,6 @@
 // x86 with AVX-512 F, BW, DQ and VL.
+#include <immintrin.h>
+
 #define SPARSENET_LEVEL "avx512"
 #define SPARSENET_TABLE avx512_table
 

@@ -18,6 +18,7 @@ namespace {
 #endif
 #include "tile.inl.h"
 //
+#include "lists.inl.h"
 #include "sparse.inl.h"
 //
 #include "loss.inl.h"

@@ -1,11 +1,5 @@
 // Products with sparse operands.
 
-float sparse_dot(const int32_t* ids, const float* values, int64_t count, const float* dense) {
-  float sum = 0;
-  for (int64_t j = 0; j < count; ++j) sum += values[j] * dense[ids[j]];
-  return sum;
-}
-
 void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end) {
   // The rows of `dense` lie anywhere in a large table: without prefetch this loop waits for memory.
   constexpr int64_t kAhead = 12;
@@ -35,31 +29,24 @@ inline void prefetch_support(Support support, int64_t a, int64_t end) {
 void wide_count(Support support, const int32_t* slots, int64_t* counts, int64_t begin, int64_t end) {
   for (int64_t a = begin; a < end; ++a) {
     prefetch_support(support, a + 1, end);
-    const int64_t stop = support.indptr[support.active[a] + 1];
-    int32_t count = 0;
-    for (int64_t j = support.indptr[support.active[a]]; j < stop; ++j) count += slots[support.features[j]] >= 0;
-    counts[a] = count;
+    const int64_t first = support.indptr[support.active[a]], stop = support.indptr[support.active[a] + 1];
+    counts[a] = count_present(support.features + first, stop - first, slots);
   }
 }
 
 void wide_touch(Support support, const int32_t* slots, Touched touched, int64_t begin, int64_t end) {
   for (int64_t a = begin; a < end; ++a) {
     prefetch_support(support, a + 1, end);
-    const int64_t stop = support.indptr[support.active[a] + 1], room = touched.indptr[a + 1];
-    int64_t at = touched.indptr[a];
-    // Whether a feature is present is hard to predict: each is written, and stays if it is. Until there is no room.
-    for (int64_t j = support.indptr[support.active[a]]; j < stop && at < room; ++j) {
-      const int32_t slot = slots[support.features[j]];
-      touched.positions[at] = j;
-      touched.slots[at] = slot;
-      at += slot >= 0;
-    }
+    const int64_t first = support.indptr[support.active[a]], stop = support.indptr[support.active[a] + 1];
+    const int64_t at = touched.indptr[a], room = touched.indptr[a + 1] - at;
+    find_present(support.features + first, stop - first, slots, first, room, touched.positions + at,
+                 touched.slots + at);
   }
 }
 
-// The posting list of a touched weight. It is short and of any length, so that a CPU guesses its end wrongly and throws
-// away what it had begun of the next one: the loops below fetch the next list's ends before they walk through this one.
-// A list that is long has its points in a dense row as well, and that goes faster.
+// The posting list of a touched weight. The loops below fetch the next list's ends before they walk through this one:
+// where its own end is guessed wrongly (see lists.inl.h), that much is not thrown away. A list that is long has its
+// points in a dense row as well, and that goes faster.
 struct PostingList {
   int64_t from, to;
   const float* dense;  // null, or a value for each point
@@ -89,7 +76,7 @@ void wide_forward(ConstTouched touched, const float* weights, Postings postings,
       if (list.dense != nullptr)
         for (int64_t i = 0; i < n; ++i) scores[i] += weight * list.dense[i];
       else
-        for (int64_t j = list.from; j < list.to; ++j) scores[postings.rows[j]] += weight * postings.values[j];
+        sparse_add(postings.rows + list.from, postings.values + list.from, list.to - list.from, weight, scores);
       list = next_list;
       weight = next_weight;
     }
