@@ -123,8 +123,8 @@ def wide_forward(
 ) -> None:
     """Add the wide scores of a batch to `out` (a, n): the sparse-sparse product over the batch's postings.
 
-    Slot s has the postings ``rows[starts[s] : starts[s + 1]]``, distinct, and their `values`. A slot with many of them may have
-    them in row ``dense_of[s]`` of `dense` (k, n) as well, zeros included, else ``dense_of[s]`` (p,) is -1.
+    Slot s has the postings ``rows[starts[s] : starts[s + 1]]``, distinct, and their `values`. A slot with many of them
+    may have them in row ``dense_of[s]`` of `dense` (k, n) as well, zeros included, else ``dense_of[s]`` (p,) is -1.
     """
 
 def wide_gradient(
