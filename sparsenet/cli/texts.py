@@ -152,7 +152,8 @@ def evaluate(
     if n_without:
         said = f"{n_without} of {commands.count(len(texts), 'text')} have no label: P@1 of all is at most"
         say(f"{said} {100 * (1 - n_without / len(texts)):.2f}")
-    about = {"seconds": time.perf_counter() - started, "points": len(texts), "without_label": n_without}
+    about = {"known_labels": len(model.classes_), "points": len(texts), "without_label": n_without}
+    about["seconds"] = time.perf_counter() - started
     return {**scores, **about}
 
 
@@ -162,10 +163,12 @@ def describe_scores(scores: Mapping[str, Any]) -> str:
     if "accuracy" in scores:
         shown = {"accuracy": scores["accuracy"], "macro F1": scores["macro_f1"]}
         ranks = {int(name.removeprefix("in_best@")): name for name in scores if name.startswith("in_best@")}
-        shown |= {f"in best {k}": scores[name] for k, name in ranks.items() if 1 < k < scores["labels"]}
+        shown |= {f"in best {k}": scores[name] for k, name in ranks.items() if 1 < k < scores["known_labels"]}
         lines = [f"{words:<11}{100 * value:6.2f}" for words, value in shown.items()]
         lines.append(f"{commands.count(scores['points'], 'text')} in {scores['seconds']:.2f} s")
-    if "by_label" in scores:
+    if "by_label" not in scores:
+        lines.append(f"{commands.count(scores['labels'], 'label')}, too many for a table of each")
+    else:
         by_label = sorted(scores["by_label"], key=lambda own: (-own["texts"], own["f1"]))
         lines.append("\nprecision  recall      F1    texts  label")
         for own in by_label[:MOST_SHOWN]:
@@ -186,10 +189,11 @@ def decisions(truth: Any, chosen: NDArray[np.int32], indptr: NDArray[np.int64], 
     scores: dict[str, Any] = {
         "micro_f1": metrics.micro_f1(truth, found),
         "macro_f1": metrics.macro_f1(truth[:, seen], found[:, seen]),
-        "labels": len(names),
+        "labels": len(seen),
     }
-    if len(names) <= MOST_BY_LABEL:
-        right, there, named = (some.sum(axis=0) for some in (truth.multiply(found), truth, found))
+    if len(seen) <= MOST_BY_LABEL:
+        tables = (truth.multiply(found), truth, found)
+        right, there, named = (np.bincount(some.tocsr().indices, minlength=len(names)) for some in tables)
         scores["by_label"] = [
             {
                 "label": names[i],

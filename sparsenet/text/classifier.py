@@ -57,8 +57,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         The most passes over the texts.
     class_weight : None, "balanced" or dict
         Multiplies `cost` for the texts of a label, ``"balanced"`` by how much rarer it is than labels are on average, a
-        dict by what it has for the label, 1 where it has nothing: it is named more often. Without it a label is named
-        about as often as it is there.
+        dict by what it has for the label, 1 where it has nothing: it is named more often. Without it probabilities
+        are right on average, and a label is named the less often than it is there, the rarer it is.
     validation_fraction : "auto" or float
         Share of texts that are held out at first, to measure `validation_score_` and to calibrate probabilities; the
         model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most, of less than
@@ -67,6 +67,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         another label than the most frequent one, and there are less than 40,000 texts.
         Where a second training would take minutes (of more than 1,000 labels, and 20 million pairs of a label and a
         text), and for a network, a twentieth, 2,000 at most, is not learnt at all. 0: probabilities are a guess.
+        Never more than there is memory for, 64 bytes for each pair of a label and a text held out.
     time_budget : float or None
         Seconds in which texts are read, `cost` and `word_ngrams` chosen on those held out, and the model is trained,
         which is done in any case; or a network is trained.

@@ -24,6 +24,9 @@ LOGARITHMS = (math.log(STEEPNESS[0]), math.log(STEEPNESS[1]))
 #: What is believed before any text is seen, as firmly as one text can tell: log steepness, give or take 1; that rarity
 #: asks for no shift, give or take 1 for each time that a label is e times rarer; and a label's own shift beyond that.
 USUAL, BY_RARITY, OWN = math.log(2.0), 1.0, 0.2
+#: A label's shift is found where so many texts have it; others have that of the rarest of these. No shift is worth more
+#: than so much of a score: the distance from where a label begins to that at which training leaves it alone.
+FEWEST, FARTHEST = 2, 1.0
 #: The digits that a search is for, and after how many steps it ends in any case.
 CLOSE_ENOUGH = 1e-3
 MOST_STEPS = 100
@@ -44,18 +47,48 @@ def fit(scores: F32, labels: Rows, counts: I64 | None = None, costs: F32 | None 
 
     With `costs` (n_labels,) it is as if there were so many times as many texts of a label.
     """
+    has_one = np.diff(labels.indptr) == 1
+    exact, right = scores[has_one].astype(np.float64), labels.indices[labels.indptr[:-1][has_one]]
+    # While the only text of a label is held out, no model knows the label: it is never right.
+    known = np.ones(labels.width, bool) if counts is None else counts >= FEWEST
+    told = known[right]
+    if counts is None or not told.any():
+        return Competition(math.exp(_found(_Seen.of(exact, right, None, costs)).steepness), np.zeros(labels.width))
+    own_costs = None if costs is None else costs[known]
+    number = np.cumsum(known, dtype=np.int32) - 1
+    seen = _Seen.of(exact[told][:, known], number[right[told]], counts[known], own_costs)
+    at = _found(seen)
+    steepness, shifts = math.exp(at.steepness), np.empty(labels.width)
+    shifts[known] = at.by_rarity * seen.commonness + at.own
+    shifts[~known] = shifts[known & (counts == counts[known].min())].mean()
+    if np.abs(shifts).max() > FARTHEST * steepness:
+        # Scores that say little: shifts would be all that there is, and what is learnt later could not overcome them.
+        offsets = np.clip(shifts / steepness, -FARTHEST, FARTHEST)
+        steepness = fit(np.asarray(scores + offsets, np.float32), labels, None, costs).steepness
+        shifts = offsets * steepness
+    return Competition(steepness, shifts)
+
+
+def cross_fitted(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | None = None) -> I32:
+    """Return the labels that win, of each half of the texts by what the other half tells."""
+    if counts is None:
+        return scores.argmax(axis=1).astype(np.int32)
+    best = np.zeros(len(scores), np.int32)
+    for half in (0, 1):
+        others = np.arange(1 - half, len(scores), 2)
+        found = fit(scores[others], labels.take(others), counts, costs)
+        best[half::2] = (found.steepness * scores[half::2] + found.shifts).argmax(axis=1)
+    return best
+
+
+def _found(seen: _Seen) -> _Place:
+    """Search for the place of the least loss."""
     # By methods that need no linear algebra: its library starts a thread for each core, which for a handful of numbers
     # took more time than all training on 3,000 texts.
-    has_one = np.diff(labels.indptr) == 1
-    right = labels.indices[labels.indptr[:-1][has_one]]
-    weights = np.ones(len(right)) if costs is None else costs[right].astype(np.float64)
-    # As many texts altogether as tell as much: one that counts ten times is no ten that are of one opinion.
-    weights *= weights.sum() / max(float(np.square(weights).sum()), TINY)
-    seen = _Seen(scores[has_one].astype(np.float64), right, weights, _commonness(counts, scores.shape[1]))
-    at = _Place(USUAL, 0.0, np.zeros(scores.shape[1]))
+    at = _Place(USUAL, 0.0, np.zeros(len(seen.commonness)))
     loss, probabilities = seen.loss(at)
     for _ in range(MOST_STEPS):
-        step, length = seen.step(at, probabilities, shifted=counts is not None), 1.0
+        step, length = seen.step(at, probabilities), 1.0
         while True:
             there = at.after(step, length)
             lower, found = seen.loss(there)
@@ -68,22 +101,12 @@ def fit(scores: F32, labels: Rows, counts: I64 | None = None, costs: F32 | None 
         at, loss, probabilities = there, lower, found
         if moved < CLOSE_ENOUGH:
             break
-    return Competition(math.exp(at.steepness), at.by_rarity * seen.commonness + at.own)
+    return at
 
 
-def cross_fitted(scores: F32, labels: Rows, counts: I64, costs: F32 | None = None) -> I32:
-    """Return the labels that win, of each half of the texts by what the other half tells."""
-    best = np.zeros(len(scores), np.int32)
-    for half in (0, 1):
-        others = np.arange(1 - half, len(scores), 2)
-        found = fit(scores[others], labels.take(others), counts, costs)
-        best[half::2] = (found.steepness * scores[half::2] + found.shifts).argmax(axis=1)
-    return best
-
-
-def _commonness(counts: I64 | None, n_labels: int) -> F64:
+def _commonness(counts: I64) -> F64:
     """Return by how much e times each label is more frequent than labels are."""
-    logarithms = np.log(np.maximum(np.zeros(n_labels) if counts is None else counts, 1.0))
+    logarithms = np.log(np.maximum(counts, 1.0))
     return np.asarray(logarithms - logarithms.mean(), np.float64)
 
 
@@ -114,6 +137,16 @@ class _Seen:
     right: I32
     weights: F64
     commonness: F64
+    shifted: bool
+
+    @classmethod
+    def of(cls, scores: F64, right: I32, counts: I64 | None, costs: F32 | None) -> _Seen:
+        """See what texts say; without `counts` of the labels it is not about shifts."""
+        weights = np.ones(len(right)) if costs is None else costs[right].astype(np.float64)
+        # As many texts altogether as tell as much: one that counts ten times is no ten that are of one opinion.
+        weights *= weights.sum() / max(float(np.square(weights).sum()), TINY)
+        commonness = np.zeros(scores.shape[1]) if counts is None else _commonness(counts)
+        return cls(scores, right, weights, commonness, counts is not None)
 
     def loss(self, at: _Place) -> tuple[float, F64]:
         """Return how improbable the labels are, and what is believed before, and all probabilities."""
@@ -128,26 +161,28 @@ class _Seen:
         belief = (at.steepness - USUAL) ** 2 + (at.by_rarity / BY_RARITY) ** 2 + float(np.square(at.own / OWN).sum())
         return _sum(self.weights, improbable) + belief / 2, logits
 
-    def step(self, at: _Place, probabilities: F64, *, shifted: bool) -> _Place:
-        """Return where the bottom would be: by Newton for two numbers, and by a bound on curvature for the others."""
+    def step(self, at: _Place, probabilities: F64) -> _Place:
+        """Return where the bottom would be: by Newton for two numbers together, and for each other by itself."""
         steepness, texts, weights = math.exp(at.steepness), np.arange(len(self.scores)), self.weights
-        mean = np.einsum("ij,ij->i", probabilities, self.scores)
-        square = np.einsum("ij,ij,ij->i", probabilities, self.scores, self.scores)
+        expected = probabilities * self.scores
+        mean, square = expected.sum(axis=1), np.einsum("ij,ij->i", expected, self.scores)
         slope = steepness * _sum(weights, mean - self.scores[texts, self.right]) + at.steepness - USUAL
         curve = steepness**2 * _sum(weights, square - mean**2) + 1
-        if not shifted:
+        if not self.shifted:
             return _Place(-slope / curve, 0.0, np.zeros_like(at.own))
         rarity = self.commonness
         common, common_square = (np.einsum("ij,j->i", probabilities, of) for of in (rarity, rarity**2))
         slope_rarity = _sum(weights, common - rarity[self.right]) + at.by_rarity / BY_RARITY**2
         curve_rarity = _sum(weights, common_square - common**2) + 1 / BY_RARITY**2
-        together = np.einsum("ij,ij,j->i", probabilities, self.scores, rarity) - mean * common
+        together = np.einsum("ij,j->i", expected, rarity) - mean * common
         both = steepness * _sum(weights, together)
         determinant = curve * curve_rarity - both**2
-        often = np.einsum("i,ij->j", weights, probabilities)
+        weighed = np.multiply(probabilities, weights[:, None], out=expected)
+        often = weighed.sum(axis=0)
         own = often - np.bincount(self.right, weights, minlength=len(often)) + at.own / OWN**2
-        # Labels take from each other what one is given: the whole curves at most twice as much as its diagonal.
-        bound = 2 * (often - np.einsum("i,ij,ij->j", weights, probabilities, probabilities)) + 1 / OWN**2
+        # Each by itself. Labels take from each other what one is given, so that the whole may curve up to twice as much:
+        # where that is felt, the loss is higher after the step, and half of it is taken.
+        bound = often - np.einsum("ij,ij->j", weighed, probabilities) + 1 / OWN**2
         return _Place(
             (both * slope_rarity - curve_rarity * slope) / determinant,
             (both * slope - curve * slope_rarity) / determinant,

@@ -185,7 +185,7 @@ class _Parts:
         table = sparse.csr_array(
             (self.value[kept], self.column[kept], indptr), shape=(len(features), len(model.bias)), dtype=np.float32
         )
-        small = LinearModel.of_sparse(table, model.bias).calibrated(model.calibration)
+        small = replace(LinearModel.of_sparse(table, model.bias), calibration=model.calibration, offset=model.offset)
         return _with(fitted, features, replace(small, factors=coarse(small.factors)))
 
 

@@ -128,9 +128,10 @@ def refit(
     if len(vocabulary) * len(new.classes) > linear.MOST_DENSE:
         linear.check_learning_on(len(vocabulary), len(new.classes), settings.memory_limit)
     before = fitted.model.weights() if fitted.weight is None else fitted.weight
-    exclusive = new.kind == "single"
+    exclusive, offset = new.kind == "single", fitted.model.offset
     if exclusive and before.shape[1] == 1 and len(new.classes) > 2:
         before = both_classes(before, len(where))
+        offset = None if offset is None else both_classes(offset[None], len(where))[0]
     if exclusive and len(where) == 1 and len(new.classes) == 2 and where[0] == 0:
         before = -before  # the column of the one label was its own, and is now that of the second
     width = 1 if exclusive and before.shape[1] == 1 else len(new.classes)
@@ -138,6 +139,11 @@ def refit(
     start[-1] = -1  # what a label is that no text has had
     places = np.arange(1) if width == 1 else where
     start[np.ix_(np.append(features, len(vocabulary)), places)] = before
+    if offset is not None:
+        # It is about the texts before, and counts for as much as these are of all.
+        moved = np.zeros(width, np.float32)
+        moved[places] = offset * np.float32(fitted.n_texts / (fitted.n_texts + len(labels)))
+        offset = moved
     costs = class_costs(settings.class_weight, new, counts)
     problem = Problem(rows, labels, exclusive, costs, seed, threads, settings.memory_limit)
     columns = problem.columns(labels) if width == 1 else labels
@@ -145,7 +151,7 @@ def refit(
     points = vocabulary.points(rows, threads)
     stiffness = (fitted.n_texts + len(labels)) / max(len(labels), 1)
     weight = linear.train_on(points, columns, rules, seed, threads, start, stiffness, costs)
-    model = LinearModel.kept(weight).calibrated(fitted.model.calibration)
+    model = LinearModel.kept(weight).calibrated(fitted.model.calibration).moved(offset)
     return Fitted(new, vocabulary, model, *about, weight)
 
 

@@ -143,6 +143,8 @@ class LinearModel:
     factors : shape (n_features,)
     bias : shape (n_columns,)
     calibration : Calibration
+    offset : shape (n_columns,), or None
+        What held-out texts, not training, added to `bias`.
     indptr, columns : shape (n_features + 1,) and (n_weights,), or None
         With many labels, only the weights that matter are kept: those of feature f are
         ``matrix[indptr[f] : indptr[f + 1]]``, and `columns` says of which labels.
@@ -154,6 +156,7 @@ class LinearModel:
     calibration: Calibration = UNMEASURED
     indptr: I64 | None = None
     columns: I32 | None = None
+    offset: F32 | None = None
 
     @property
     def n_columns(self) -> int:
@@ -165,6 +168,8 @@ class LinearModel:
         arrays: Arrays = {"matrix": self.matrix, "factors": self.factors, "bias": self.bias}
         if self.indptr is not None and self.columns is not None:
             arrays |= {"indptr": self.indptr, "columns": self.columns}
+        if self.offset is not None:
+            arrays["offset"] = self.offset
         return arrays, {}
 
     @classmethod
@@ -172,7 +177,7 @@ class LinearModel:
         """Make the model that `to_arrays` took apart."""
         weights = (arrays["matrix"], arrays["factors"], arrays["bias"])
         calibration = Calibration.checked(metadata)
-        return cls(*weights, calibration, arrays.get("indptr"), arrays.get("columns"))
+        return cls(*weights, calibration, *(arrays.get(name) for name in ("indptr", "columns", "offset")))
 
     @classmethod
     def rounded(cls, weight: F32) -> LinearModel:
@@ -204,12 +209,12 @@ class LinearModel:
         return cls(matrix, factors, bias, indptr=indptr, columns=columns)
 
     def weights(self) -> F32:
-        """Return the weights as they were before they were rounded, nearly, with the biases in the last row.
+        """Return the weights as they were trained, before they were rounded, nearly, with the biases in the last row.
 
         Those that were too small to be kept are 0.
         """
         found = np.empty((len(self.factors) + 1, len(self.bias)), np.float32)
-        found[-1] = self.bias
+        found[-1] = self.bias if self.offset is None else self.bias - self.offset
         if self.indptr is not None:
             data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
             kept: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=found[:-1].shape)
@@ -234,8 +239,11 @@ class LinearModel:
         if shifts is None:
             return replace(self, calibration=calibration)
         own = np.diff(shifts) / 2 if self.n_columns == 1 and len(shifts) == 2 else shifts
-        bias = np.asarray(self.bias + own / calibration.steepness, np.float32)
-        return replace(self, calibration=calibration, bias=bias)
+        return replace(self, calibration=calibration).moved(np.asarray(own / calibration.steepness, np.float32))
+
+    def moved(self, offset: F32 | None) -> LinearModel:
+        """Return the model as it was trained with so much added to its biases."""
+        return self if offset is None else replace(self, bias=self.bias + offset, offset=offset)
 
     def scores(self, points: Rows, threads: int) -> F32:
         """Score points: (n, n_columns)."""

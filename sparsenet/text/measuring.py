@@ -43,8 +43,8 @@ MOST = 5000
 FEWEST = 10
 #: A text that is left out for good leaves its labels at least so many others.
 FEWEST_OF_A_LABEL = 4
-#: Scores of texts that are left out for good, of which calibration holds several tables: 128 MiB each.
-MOST_SCORES = 1 << 24
+#: Scores of texts that are held out, and the bytes that each takes: calibration holds several tables of them.
+MOST_SCORES, BYTES_OF_A_SCORE = 1 << 24, 64
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,36 @@ def held_out(labels: Rows, settings: TextSettings, seed: int) -> Held | None:
     n, n_labels = len(labels), labels.width
     asked_for = settings.asked_for(n)
     if asked_for is not None:
-        return Held([split(n, asked_for, seed)]) if asked_for > 0 else None
+        return Held([split(n, min(asked_for, _room(settings, n_labels)), seed)]) if asked_for > 0 else None
     if n < FEWEST:
         return None
     if not settings.can_train_twice(n, n_labels):
         return _left_out(labels, settings.left_out(n), seed)
     if n < max(ENOUGH, 4 * n_labels):
-        turn = np.random.default_rng((seed, 2)).permutation(n) % TURNS
-        return Held([(np.flatnonzero(turn != i), np.flatnonzero(turn == i)) for i in range(TURNS)])
+        return _in_turns(labels, TURNS, TURNS, seed)
     enough = _enough(labels)
-    share = min(max(min(n // 10, MOST), min(enough, n // TURNS)), MOST_SCORES // n_labels)
+    share = min(max(min(n // 10, MOST), min(enough, n // TURNS)), _room(settings, n_labels))
     n_turns = max(math.ceil(ENOUGH / share), min(math.ceil(enough / share), TURNS, FURTHER_TURNS_UP_TO // n))
-    order = np.random.default_rng((seed, 2)).permutation(n)
-    parts = [np.sort(order[begin : begin + share]) for begin in range(0, n_turns * share, share)]
-    return Held([(np.setdiff1d(np.arange(n), part, assume_unique=True), part) for part in parts])
+    return _in_turns(labels, n // share, n_turns, seed)
+
+
+def _in_turns(labels: Rows, n_parts: int, n_turns: int, seed: int) -> Held:
+    """Hold out some of so many parts of the texts, in turn, of which each has its share of each label.
+
+    Parts drawn without regard to labels have more of those that the others have fewer of: what is learnt from these
+    looks as if it named them too seldom.
+    """
+    labelled = np.append(labels.indices, -1)[labels.indptr[:-1]]
+    order = np.random.default_rng((seed, 2)).permutation(len(labels))
+    part = np.empty(len(labels), np.int64)
+    part[order[np.argsort(labelled[order], kind="stable")]] = np.arange(len(labels)) % n_parts
+    return Held([(np.flatnonzero(part != turn), np.flatnonzero(part == turn)) for turn in range(n_turns)])
+
+
+def _room(settings: TextSettings, n_labels: int) -> int:
+    """Return of how many texts scores fit into memory."""
+    limit = MOST_SCORES if settings.memory_limit is None else settings.memory_limit // BYTES_OF_A_SCORE
+    return max(min(limit, MOST_SCORES) // n_labels, FEWEST)
 
 
 def _enough(labels: Rows) -> int:
@@ -126,9 +142,11 @@ def _judged(
     scores, truth = np.concatenate(found), problem.labels.take(np.concatenate([others for _, others in held.turns]))
     shifts: F64 | None = None
     if problem.exclusive:
-        about = (scores, truth, np.bincount(problem.labels.indices, minlength=problem.labels.width), problem.costs)
-        best, competition = competing.cross_fitted(*about), competing.fit(*about)
-        calibration, shifts = Calibration(competition.steepness), competition.shifts
+        # Of what is left out for good no label is rare: it would look as if rare ones were never right.
+        counts = None if held.for_good else np.bincount(problem.labels.indices, minlength=problem.labels.width)
+        competition = competing.fit(scores, truth, counts, problem.costs)
+        best = competing.cross_fitted(scores, truth, counts, problem.costs)
+        calibration, shifts = Calibration(competition.steepness), None if held.for_good else competition.shifts
     else:
         best = scores.argmax(axis=1).astype(np.int32)
         calibration = calibrating.fit(scores, truth, exclusive=False)
