@@ -415,7 +415,11 @@ def test_what_held_out_texts_moved_is_no_part_of_what_is_learnt_on_from(tmp_path
     model = TextClassifier(random_state=0, n_jobs=1).fit(*unbalanced(1000, 0.15, seed=2))
     linear = model._fitted.model
     assert np.abs(linear.offset).max() > 0.05
-    trained = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(*unbalanced(1000, 0.15, seed=2))._fitted.model
+    trained = (
+        TextClassifier(random_state=0, n_jobs=1, validation_fraction=0)
+        .fit(*unbalanced(1000, 0.15, seed=2))
+        ._fitted.model
+    )
     np.testing.assert_allclose(linear.weights()[-1], trained.bias, atol=1e-6)
     model.save(tmp_path / "m")
     more, test = unbalanced(250, 0.15, seed=5), unbalanced(1000, 0.15, seed=6)

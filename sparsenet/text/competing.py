@@ -180,8 +180,8 @@ class _Seen:
         weighed = np.multiply(probabilities, weights[:, None], out=expected)
         often = weighed.sum(axis=0)
         own = often - np.bincount(self.right, weights, minlength=len(often)) + at.own / OWN**2
-        # Each by itself. Labels take from each other what one is given, so that the whole may curve up to twice as much:
-        # where that is felt, the loss is higher after the step, and half of it is taken.
+        # Each by itself. Labels take from each other what one is given, so that the whole may curve up to twice as
+        # much: where that is felt, the loss is higher after the step, and half of it is taken.
         bound = often - np.einsum("ij,ij->j", weighed, probabilities) + 1 / OWN**2
         return _Place(
             (both * slope_rarity - curve_rarity * slope) / determinant,
