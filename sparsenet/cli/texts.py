@@ -153,8 +153,7 @@ def evaluate(
         said = f"{n_without} of {commands.count(len(texts), 'text')} have no label: P@1 of all is at most"
         say(f"{said} {100 * (1 - n_without / len(texts)):.2f}")
     about = {"known_labels": len(model.classes_), "points": len(texts), "without_label": n_without}
-    about["seconds"] = time.perf_counter() - started
-    return {**scores, **about}
+    return {**scores, **about, "seconds": time.perf_counter() - started}
 
 
 def describe_scores(scores: Mapping[str, Any]) -> str:

@@ -72,7 +72,7 @@ def fit(scores: F32, labels: Rows, counts: I64 | None = None, costs: F32 | None 
 def cross_fitted(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | None = None) -> I32:
     """Return the labels that win, of each half of the texts by what the other half tells."""
     if counts is None:
-        return scores.argmax(axis=1).astype(np.int32)
+        return np.asarray(scores.argmax(axis=1), np.int32)
     best = np.zeros(len(scores), np.int32)
     for half in (0, 1):
         others = np.arange(1 - half, len(scores), 2)
