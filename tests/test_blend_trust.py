@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from planted import planted
 from scipy import sparse
+from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.blend import trust, voting
@@ -55,11 +56,11 @@ def test_points_without_their_labels():
 @pytest.mark.parametrize(
     ("twins_agree", "tree_right", "expected"),
     [
-        (True, 400, 2 ** (0.05 / 0.09)),
+        (True, 400, 2 ** (0.1 * 400 / 700 / 0.16)),
         (True, 100, trust.UTMOST),
         (True, 0, trust.UTMOST),
         (False, 400, trust.LEAST),
-        (False, 0, trust.LEAST),
+        (False, 0, 2 ** (0.1 * 400 / 700 / 0.16)),
     ],
 )
 def test_neighbours_count_by_how_often_they_are_right_where_the_tree_is(twins_agree, tree_right, expected):
@@ -101,11 +102,39 @@ def test_the_tree_alone_goes_without_the_points_that_are_measured_on(tmp_path):
 
 
 @pytest.mark.usefixtures("few_are_enough")
-@pytest.mark.parametrize("parameters", [{"network": "drop"}, {"n_neighbors": 0}, {"normalize": "columns"}], ids=str)
+@pytest.mark.parametrize("parameters", [{"n_neighbors": 0}, {"normalize": "columns"}], ids=str)
 def test_where_nothing_is_to_be_weighed_the_tree_learns_all(parameters):
     model = blend(**parameters).fit(X.toarray() if "normalize" in parameters else X, Y)
     np.testing.assert_array_equal(model.tree_.label_counts_, Y.sum(axis=0))
-    assert model.neighbors_ is None or model.neighbors_.trust == 1
+    assert model.neighbors_ is None
+
+
+@pytest.mark.parametrize(("n", "expected"), [(5_119, 0), (5_120, 512), (20_480, 2048), (60_000, 2048)])
+def test_of_fewer_points_a_tenth_is_kept_from_a_tree_apart(n, expected):
+    kept = trust.kept_apart(n, 7)
+    assert len(np.unique(kept)) == len(kept) == expected
+
+
+@pytest.mark.parametrize("network", [None, "drop"])
+def test_a_tree_apart_judges_and_the_one_that_is_kept_learns_all(monkeypatch, network):
+    monkeypatch.setattr(trust, "FEWEST_APART", 100)
+    model = blend(**({} if network is None else {"network": network})).fit(X, Y)
+    np.testing.assert_array_equal(model.tree_.label_counts_, Y.sum(axis=0))
+    points, labels, kept = model._features(X), Rows.of(Y), trust.kept_apart(X.shape[0], run_seed(0))
+    judge = clone(model.tree_).fit(as_matrix(points), as_matrix(trust.without(labels, kept)))
+    expected = trust.measured(model.neighbors_, judge, points, labels, kept, k=50, threads=1)
+    assert model.neighbors_.trust == expected != 1
+
+
+def test_neighbours_that_know_little_hardly_count(monkeypatch):
+    """What tells the label is one feature of thirty, which the tree finds and which makes nobody near."""
+    rng = np.random.default_rng(0)
+    own, rows = rng.integers(20, size=2000), np.repeat(np.arange(2000), 30)
+    columns = np.hstack([own[:, None], 20 + rng.integers(300, size=(2000, 29))]).ravel()
+    points = sparse.csr_array((np.ones(len(rows), np.float32), (rows, columns)), shape=(2000, 320))
+    monkeypatch.setattr(trust, "FEWEST_APART", 100)
+    model = BlendClassifier(network="drop", random_state=0, n_jobs=1).fit(points, own)
+    assert trust.LEAST <= model.neighbors_.trust < 0.3
 
 
 def test_a_vote_counts_as_much_as_it_is_trusted():
@@ -131,5 +160,8 @@ def test_votes_that_lie_further_apart_have_a_flatter_curve():
     slope, shift = voting.curve_of(object(), neighbors)
     assert slope < voting.OF_THREE[0]
     assert shift > voting.OF_THREE[1]
+    neighbors.trust = trust.LEAST
+    for found, of_two in zip(voting.curve_of(object(), neighbors), voting.OF_TWO, strict=True):
+        assert found == pytest.approx(of_two, rel=0.15), "those who hardly count change the curve of the others little"
     assert voting.curve_of(None, neighbors) == voting.WITHOUT_NETWORK
     assert voting.curve_of(object(), None) == voting.OF_TWO

@@ -93,8 +93,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     neighbors_ : Neighbors or None
         The training points and their labels, and how they are compared: features count by the power `rarity` of their
         inverse frequency, and a point by the power `power` of its cosine. Both answer a sample of the training points
-        best, each by the others. Beside a network their vote is multiplied by `trust`: of 65,536 points or more, a 64th
-        (2,048 at most) is kept from the tree, to see how often they are right for each time that it is.
+        best, each by the others. Their vote is multiplied by `trust` (without a network by its root), which goes by
+        the odds that they and a tree are right on points that it has not learnt: of 65,536 points or more, a 64th
+        (2,048 at most), which `tree_` goes without; of 5,120 or more, a tenth, for which a tree is trained that is
+        then forgotten. Of fewer points it is 1.
     classes_ : ndarray of shape (n_labels,)
         The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
     n_features_in_ : int
@@ -195,8 +197,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             neighbors = None
             if self.n_neighbors > 0 and scaling.kind != "columns":
                 how = {"seed": seed, "threads": self._threads()}
-                beside = network is not None
-                neighbors = trust.learn(tree, points, labels, self.n_neighbors, beside_a_network=beside, **how)
+                neighbors = trust.learn(tree, points, labels, self.n_neighbors, **how)
             else:
                 tree.fit(*given)
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))

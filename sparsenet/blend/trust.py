@@ -1,16 +1,18 @@
-"""How much the neighbours' vote counts beside network and tree: measured on points that the tree has not learnt.
+"""How much the neighbours' vote counts beside network and tree: measured on points that a tree has not learnt.
 
 How good their answers are differs more from data to data than how good the others' are, and what is best goes by it:
-where their best label was right 0.81 times as often as the tree's, half of their usual vote was better by 0.4 points of
-P@1, and where it was right more often than the tree's, twice as much by 0.7 (bench/README.md).
+where they had their best label right at odds of half to 0.7 of the tree's, a tenth to a third of their usual vote was
+better, and where at the tree's odds or higher ones, twice as much (bench/README.md).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from sparsenet.batches import Rows
 from sparsenet.blend.neighbors import Neighbors
@@ -19,30 +21,45 @@ from sparsenet.estimators.fitting import as_matrix
 from sparsenet.estimators.inference import is_hit
 from sparsenet.tree import TreeClassifier
 
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
-#: One point of so many is measured on, at most MOST of them; fewer than FEWEST tell too little: with 290, citeulike-t
-#: gained nothing from what the same rule, measured on 2,069 points, would have brought it.
+#: One point of so many is measured on, at most MOST of them, and the tree goes without it, where FEWEST are left.
 EVERY, FEWEST, MOST = 64, 1024, 2048
-#: Neighbours that are right so many times as often as the tree have their usual vote, and twice that where they are
-#: right by so much more often, within limits.
-AS_USUAL, TWICE_AS_MUCH, LEAST, UTMOST = 0.95, 0.09, 0.375, 2.0
+#: Of fewer points that many would be missed: there a tree of its own learns all but a tenth. Where that is fewer than
+#: these, nothing is measured.
+SHARE_APART, FEWEST_APART = 10, 512
+#: Neighbours whose odds of being right have a logarithm that is higher than the tree's by so much have their usual
+#: vote, and by so much more, twice that, within limits. What is usual is believed as firmly as so many points can tell.
+AS_USUAL, TWICE_AS_MUCH, LEAST, UTMOST = -0.1, 0.16, 1 / 16, 2.0
+FIRMNESS = 300
 
 
-def learn(
-    tree: TreeClassifier, points: Rows, labels: Rows, k: int, *, seed: int, threads: int, beside_a_network: bool
-) -> Neighbors:
+def learn(tree: TreeClassifier, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:
     """Train the tree, and return how its points answer as neighbours, and what that counts."""
-    kept = kept_from_tree(len(points), seed) if beside_a_network else np.empty(0, np.int64)
+    kept, judge = kept_from_tree(len(points), seed), tree
     tree.fit(as_matrix(points), as_matrix(without(labels, kept)))
     neighbors = Neighbors.learn(points, labels, k, seed=seed, threads=threads)
-    return replace(neighbors, trust=measured(neighbors, tree, points, labels, kept, k=k, threads=threads))
+    if len(kept) == 0:
+        kept = kept_apart(len(points), seed)
+        if len(kept) > 0:
+            judge = clone(tree).set_params(verbose=False)
+            judge.fit(as_matrix(points), as_matrix(without(labels, kept)))
+    return replace(neighbors, trust=measured(neighbors, judge, points, labels, kept, k=k, threads=threads))
 
 
 def kept_from_tree(n_points: int, seed: int) -> I64:
-    """Choose points to measure on, ascending; of few points none."""
-    n = min(n_points // EVERY, MOST)
-    chosen = np.random.default_rng((seed, 3)).choice(n_points, n if n >= FEWEST else 0, replace=False, shuffle=False)
-    return np.sort(chosen)
+    """Choose points to measure on without which the tree is trained, ascending; of few points none."""
+    return _drawn(n_points, n_points // EVERY, FEWEST, seed)
+
+
+def kept_apart(n_points: int, seed: int) -> I64:
+    """Choose points to measure on where the tree learns all, ascending; of very few points none."""
+    return _drawn(n_points, n_points // SHARE_APART, FEWEST_APART, seed)
+
+
+def _drawn(n_points: int, n: int, fewest: int, seed: int) -> I64:
+    n = min(n, MOST) if n >= fewest else 0
+    return np.sort(np.random.default_rng((seed, 3)).choice(n_points, n, replace=False, shuffle=False))
 
 
 def without(labels: Rows, points: I64) -> Rows:
@@ -58,11 +75,17 @@ def measured(
     neighbors: Neighbors, tree: TreeClassifier, points: Rows, labels: Rows, kept: I64, *, k: int, threads: int
 ) -> float:
     """Return by what the vote of the k nearest is multiplied, 1 where no points were kept from the tree."""
-    if len(kept) == 0:
-        return 1.0
     truth = labels.take(kept)
+    n = int(np.count_nonzero(np.diff(truth.indptr)))
+    if n == 0:
+        return 1.0
     by_tree = tree._ranked(points.take(kept), 1, WIDER * tree._beam(), threads)[0][:, 0]
-    right = is_hit(neighbors.best_by_others(points, kept, k, threads), truth).sum()
-    as_often = right / max(is_hit(by_tree, truth).sum(), 1)
-    doublings = min((as_often - AS_USUAL) / TWICE_AS_MUCH, 9.0)  # where the tree is never right there is no end
-    return float(np.clip(2.0**doublings, LEAST, UTMOST))
+    ahead = _log_odds(neighbors.best_by_others(points, kept, k, threads), truth, n) - _log_odds(by_tree, truth, n)
+    ahead = (n * ahead + FIRMNESS * AS_USUAL) / (n + FIRMNESS)
+    return float(np.clip(2.0 ** ((ahead - AS_USUAL) / TWICE_AS_MUCH), LEAST, UTMOST))
+
+
+def _log_odds(best: I32, truth: Rows, n: int) -> float:
+    """Return the logarithm of the odds of being right, as if half a point more were right and half a one wrong."""
+    right = int(is_hit(best, truth).sum())
+    return math.log((right + 0.5) / (n - right + 0.5))

@@ -21,12 +21,14 @@ I32 = NDArray[np.int32]
 OF_TWO, OF_THREE, WITHOUT_NETWORK = (0.75, 1.75), (0.55, 2.1), (1.3, 3.1)
 #: Where neighbours count twice as much, votes lie further apart: the slope is divided by so much, and the shift larger.
 FLATTER, HIGHER = 2**0.25, 0.35
+#: Down to where they count so little that it is the curve of the two others.
+FEWEST_DOUBLINGS = -1.4
 #: The beam in which labels are named is so many times that in which the tree was trained: the third to fifth label of a
 #: point often hangs where the tree alone would not look.
 WIDER = 2
 #: The vote of neighbours is so many times the root of the share of them that have a label, beside a network (times how
-#: much they are trusted) and beside the tree alone. They know little of labels that few points have: who votes beside
-#: them is one of them, as if the last were the share of those of that opinion.
+#: much they are trusted) and beside the tree alone (times the root of that). They know little of labels that few points
+#: have: who votes beside them is one of them, as if the last were the share of those of that opinion.
 OF_NEIGHBORS, BESIDE_THE_TREE_ALONE, ONE_OF_THEM = np.float32(4), np.float32(2), np.float32(0.2)
 #: For each label that neighbours name the tree names so many.
 TREE_NAMES_MORE = 2
@@ -62,7 +64,8 @@ def vote(
             more = neighbors.name(voters, -(-n // TREE_NAMES_MORE), threads)
             labels, penalties = _named_by_both(labels, penalties, *more, neighbors.labels.width)
     if network is None:
-        votes, opinion, strength = np.zeros_like(penalties), -np.square(penalties), BESIDE_THE_TREE_ALONE
+        votes, opinion = np.zeros_like(penalties), -np.square(penalties)
+        strength = BESIDE_THE_TREE_ALONE * np.sqrt(np.float32(1 if neighbors is None else neighbors.trust))
     else:
         votes = opinion = log_probabilities(network.network_, points, labels, threads)
         strength = OF_NEIGHBORS * np.float32(1 if neighbors is None else neighbors.trust)
@@ -98,7 +101,7 @@ def curve_of(network: ExtremeClassifier | None, neighbors: Neighbors | None) -> 
         return WITHOUT_NETWORK
     if neighbors is None:
         return OF_TWO
-    doublings = math.log2(neighbors.trust)
+    doublings = max(math.log2(neighbors.trust), FEWEST_DOUBLINGS)
     return OF_THREE[0] / FLATTER**doublings, OF_THREE[1] + HIGHER * doublings
 
 
