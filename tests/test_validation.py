@@ -195,6 +195,7 @@ def test_unsorted_rows_and_room_at_the_end():
         (X, [["a"], [None], ["b"], []], "y holds None in row 1: leave it out of the list"),
         (X, [["a", "b"], [], ["c", float("nan")], []], "y holds nan in row 2: leave it out of the list"),
         (X, [[1.0, 2.0], [], [1.0], [np.nan]], "y holds nan in row 3 .*: leave it out of the list"),
+        (X, [None, ["a"], ["b"], []], "row 0 of y is None, others are lists of labels"),
         (X, ["a", 1, "b", 2], "y must hold strings alone or whole numbers alone, got int, str"),
         (X, [1, "a", 2, "b"], "y must hold strings alone or whole numbers alone, got int, str"),
         (X, (1, "a", 2, "b"), "y must hold strings alone or whole numbers alone, got int, str"),

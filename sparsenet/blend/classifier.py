@@ -194,17 +194,21 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 )
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             given = as_matrix(points), as_matrix(labels)
-            neighbors = None
-            if self.n_neighbors > 0 and scaling.kind != "columns":
-                how = {"seed": seed, "threads": self._threads()}
-                neighbors = trust.learn(tree, points, labels, self.n_neighbors, **how)
+            neighbors, asked, how = None, self.n_neighbors, {"seed": seed, "threads": self._threads()}
+            if asked > 0 and scaling.kind != "columns":
+                tree.fit(given[0], as_matrix(trust.without(labels, trust.kept_from_tree(len(points), seed))))
+                neighbors = Neighbors.learn(points, labels, asked, **how)
             else:
                 tree.fit(*given)
+            a_pass = time.perf_counter() - started
+            if neighbors is not None and (self.time_budget is None or 2 * a_pass < self.time_budget):
+                neighbors = trust.weighed(neighbors, tree, points, labels, k=asked, **how)
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
             if network is not None and self.time_budget is not None:
                 resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
-                spent, told = time.perf_counter() - started, is_wanted(optional(switch, "verbose", self.verbose))
-                network = parts.in_time(network, self.time_budget, spent, 0.0 if resumed else enough, told=told)
+                left = self.time_budget + started - time.perf_counter()
+                told = is_wanted(optional(switch, "verbose", self.verbose))
+                network = parts.in_time(network, left, a_pass, 0.0 if resumed else enough, told=told)
             counts = np.bincount(labels.indices, minlength=labels.width)
             fitted = Fitted(network, tree, neighbors, target, scaling, counts, len(points))
             try:
@@ -281,10 +285,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             labels[own], p[own] = found[:, :k], expit(odds[:, :k])
         return labels, p
 
-    def _likely(self, features: Rows) -> list[I32]:
-        """Return the labels of each point that are more probable than not, best first: of those that are named."""
+    def _likely(self, features: Rows, least: float) -> list[I32]:
+        """Return the labels of each point that are more probable than that, best first: of those that are named."""
         labels, p = self._best(features, self._candidates())
-        return [own[probable > 0.5] for own, probable in zip(labels, p, strict=True)]
+        return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
 
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
         """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""

@@ -30,7 +30,7 @@ RARITIES, POWERS = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0)
 SAMPLE, RANKS = 1024, 5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Neighbors:
     """Training points by feature, and their labels.
 
@@ -56,6 +56,10 @@ class Neighbors:
     rarity: float
     power: float
     trust: float = 1.0
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={getattr(self, name):g}" for name in ("rarity", "power", "trust"))
+        return f"<Neighbors: {len(self.labels):,} points, {said}>"
 
     @classmethod
     def learn(cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:

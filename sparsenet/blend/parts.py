@@ -75,14 +75,14 @@ def enough(network: ExtremeClassifier, n_points: int) -> float:
 
 
 def in_time(
-    network: ExtremeClassifier, budget: float, spent: float, passes: float, *, told: bool
+    network: ExtremeClassifier, left: float, a_pass: float, passes: float, *, told: bool
 ) -> ExtremeClassifier | None:
-    """Give the network the time that is left, or none back where that is not so many times what was `spent`."""
-    left = max(budget - spent, 0.0)
-    if left >= passes * spent:
-        network.set_params(time_budget=max(left, spent))
+    """Give the network the seconds that are left, or none back where that is less than so many passes take about."""
+    left = max(left, 0.0)
+    if left >= passes * a_pass:
+        network.set_params(time_budget=max(left, a_pass))
         return network
     if told:
-        about = f"tree and neighbours took {spent:.1f} of {budget:g} s"
-        print(f"sparsenet: chose no network ({about}, which leaves too little for one)", file=sys.stderr)
+        about = f"one takes {passes * a_pass:.1f} s or more, and {left:.1f} are left"
+        print(f"sparsenet: chose no network ({about})", file=sys.stderr)
     return None

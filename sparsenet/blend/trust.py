@@ -34,11 +34,11 @@ AS_USUAL, TWICE_AS_MUCH, LEAST, UTMOST = -0.1, 0.16, 1 / 16, 2.0
 FIRMNESS = 300
 
 
-def learn(tree: TreeClassifier, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:
-    """Train the tree, and return how its points answer as neighbours, and what that counts."""
+def weighed(
+    neighbors: Neighbors, tree: TreeClassifier, points: Rows, labels: Rows, *, k: int, seed: int, threads: int
+) -> Neighbors:
+    """Return neighbours that count as their answers deserve; the tree has gone without what `kept_from_tree` says."""
     kept, judge = kept_from_tree(len(points), seed), tree
-    tree.fit(as_matrix(points), as_matrix(without(labels, kept)))
-    neighbors = Neighbors.learn(points, labels, k, seed=seed, threads=threads)
     if len(kept) == 0:
         kept = kept_apart(len(points), seed)
         if len(kept) > 0:

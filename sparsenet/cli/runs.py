@@ -75,7 +75,8 @@ def end(
     kept = state is not None and checkpoints.is_there(state)
     saved = not interrupted or epochs > 0 or not checkpoints.is_there(model_path)
     if interrupted:
-        say(_after_interrupt(model_path, saved=saved, kept=kept))
+        parts = "tree and neighbours alone, a network had learnt too little" if epochs == 0 and saved else ""
+        say(_after_interrupt(model_path, parts if isinstance(model, BlendClassifier) else "", saved=saved, kept=kept))
     if saved:
         model.save(model_path, compact=compact)
     if state and kept and not interrupted:
@@ -88,9 +89,9 @@ def nothing_saved(model_path: Path) -> str:
     return f"nothing is saved, {model_path} stays as it was" if model_path.exists() else "nothing is saved"
 
 
-def _after_interrupt(model_path: Path, *, saved: bool, kept: bool) -> str:
+def _after_interrupt(model_path: Path, parts: str, *, saved: bool, kept: bool) -> str:
     """Say what becomes of what was learnt; too little, such as half an epoch, replaces no model that is there."""
     if saved:
-        return "interrupted: saving what was learnt" + (", --resume goes on from here" if kept else "")
+        return f"interrupted: saving {parts or 'what was learnt'}" + (", --resume goes on from here" if kept else "")
     stays = f"interrupted before enough was learnt: the model {model_path} stays as it was"
     return f"{stays}; the checkpoint holds what was learnt, --resume goes on from here" if kept else stays

@@ -11,12 +11,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet._machine import default_threads
-from sparsenet._validation import check_features, integer, n_jobs
+from sparsenet._validation import check_features, integer, n_jobs, real
 from sparsenet.batches import POINTS_AT_A_TIME, Rows
 from sparsenet.estimators.fitting import check_points
 from sparsenet.estimators.inference import is_hit
 
-#: Labels that are looked at first for those more probable than not; more where a point has them all.
+#: Labels that are looked at first for those that are probable enough; more where a point has them all.
 FIRST_LOOK = 16
 
 
@@ -32,28 +32,32 @@ class AnswersMixin:
         """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities."""
         raise NotImplementedError
 
-    def predict(self, X: Any) -> Any:
-        """Return the best class of each row (n,), or its labels of a probability above one half in the form of y.
+    def predict(self, X: Any, *, threshold: float | None = None) -> Any:
+        """Return the best class of each row (n,), or its labels of a probability above `threshold` in the form of y.
 
-        Where the probabilities of a row sum to one, as under ``loss="softmax"``, at most one of them exceeds a half.
+        None: one half. What is best depends on what a wrong label costs: for F1 it is often less. Where the
+        probabilities of a row sum to one, as under ``loss="softmax"``, at most one of them exceeds a half.
         """
         features, target = self._features(X), self._fitted.target
         if target.kind == "single":
+            if threshold is not None:
+                raise ValueError("threshold must be None where each row has one label: see `topk` for probabilities")
             return target.classes[self._best_label(features)]
+        least = 0.5 if threshold is None else real("threshold", threshold, 0, 1)
         found = [np.empty(0, np.int32)]
         for block in features.blocks(POINTS_AT_A_TIME):
-            found += self._likely(block)
+            found += self._likely(block, least)
         return target.decode(np.concatenate(found), np.cumsum([len(own) for own in found], dtype=np.int64))
 
-    def _likely(self, features: Rows) -> list[NDArray[np.int32]]:
-        """Return the labels of each point that are more probable than not, best first."""
+    def _likely(self, features: Rows, least: float) -> list[NDArray[np.int32]]:
+        """Return the labels of each point that are more probable than that, best first."""
         found = [np.empty(0, np.int32)] * len(features)
         waiting, k = np.arange(len(features)), min(FIRST_LOOK, len(self.classes_))
         while len(waiting):
             labels, p = self._best(features.take(waiting), k)
-            full = (p[:, -1] > 0.5) & (k < len(self.classes_))
+            full = (p[:, -1] > least) & (k < len(self.classes_))
             for i in np.flatnonzero(~full):
-                found[waiting[i]] = labels[i][p[i] > 0.5]
+                found[waiting[i]] = labels[i][p[i] > least]
             # More of those alone that have so many: what is said of a point must not depend on the others.
             waiting, k = waiting[full], min(4 * k, len(self.classes_))
         return found

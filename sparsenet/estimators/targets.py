@@ -49,6 +49,8 @@ def kind_of(y: Any) -> str:
             return "single"
     first = next(iter(y), None)
     if not isinstance(first, _LISTS):
+        if is_missing(first) and any(isinstance(row, _LISTS) for row in y):
+            raise ValueError(f"row 0 of y is {first!r}, others are lists of labels: give it an empty list or drop it")
         return "single"
     widths = {len(row) if isinstance(row, _LISTS) else -1 for row in y}
     if -1 in widths:
