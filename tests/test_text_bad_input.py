@@ -319,7 +319,7 @@ def test_one_class_only_is_always_the_answer(tmp_path):
     assert (code, said) == (0, "")
     assert out.startswith("2 texts, 1 label\n")
     assert run("predict", tmp_path / "model", stdin=b"whatever\n\n")[1] == "only:1\nonly:1\n"
-    assert run("evaluate", tmp_path / "model", tmp_path / "t.csv", "--k", "1")[1].startswith("P      @1 100.00")
+    assert run("evaluate", tmp_path / "model", tmp_path / "t.csv", "--k", "1")[1].startswith("accuracy   100.00\n")
 
 
 def test_a_label_seen_once_is_a_label(tmp_path):

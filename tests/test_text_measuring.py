@@ -95,6 +95,10 @@ def test_no_more_are_held_out_than_there_is_memory_for_their_scores():
     held = measuring.held_out(labels, rules(validation_fraction=0.5, memory_limit="10MB"), seed=0)
     assert held is not None
     assert [len(others) for _, others in held.turns] == [10_000_000 // 64 // 900]
+    held = measuring.held_out(labels, rules(memory_limit="1MB"), seed=0)
+    assert held is not None
+    assert len(held.turns) == measuring.TURNS, "no more trainings, however little each tells"
+    assert all(len(others) < 20 for _, others in held.turns)
 
 
 def test_a_few_texts_move_the_steepness_a_little():
@@ -215,6 +219,8 @@ def test_a_label_that_was_never_learnt_while_held_out_is_not_known_to_be_wrong()
     expected = competing.fit(scores, labels, counts)
     assert found.steepness == expected.steepness
     np.testing.assert_array_equal(found.shifts, [*expected.shifts, *[expected.shifts[counts.argmin()]] * 2])
+    to_come = competing.fit(more, rows([[int(label)] for label in labels.indices], 5), np.array([*counts, 1, 0]))
+    assert to_come.shifts[4] == to_come.shifts.min()
 
 
 def test_where_scores_say_little_shifts_stay_small():

@@ -61,6 +61,7 @@ def fit(scores: F32, labels: Rows, counts: I64 | None = None, costs: F32 | None 
     steepness, shifts = math.exp(at.steepness), np.empty(labels.width)
     shifts[known] = at.by_rarity * seen.commonness + at.own
     shifts[~known] = shifts[known & (counts == counts[known].min())].mean()
+    shifts[~known & (counts == 0)] = shifts.min()  # of what no text has had yet nothing speaks for it
     if np.abs(shifts).max() > FARTHEST * steepness:
         # Scores that say little: shifts would be all that there is, and what is learnt later could not overcome them.
         offsets = np.clip(shifts / steepness, -FARTHEST, FARTHEST)

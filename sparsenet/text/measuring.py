@@ -69,8 +69,8 @@ def held_out(labels: Rows, settings: TextSettings, seed: int) -> Held | None:
         return _in_turns(labels, TURNS, TURNS, seed)
     enough = _enough(labels)
     share = min(max(min(n // 10, MOST), min(enough, n // TURNS)), _room(settings, n_labels))
-    n_turns = max(math.ceil(ENOUGH / share), min(math.ceil(enough / share), TURNS, FURTHER_TURNS_UP_TO // n))
-    return _in_turns(labels, n // share, n_turns, seed)
+    n_turns = max(math.ceil(ENOUGH / share), min(math.ceil(enough / share), FURTHER_TURNS_UP_TO // n))
+    return _in_turns(labels, n // share, min(n_turns, TURNS), seed)
 
 
 def _in_turns(labels: Rows, n_parts: int, n_turns: int, seed: int) -> Held:
