@@ -129,7 +129,7 @@ def evaluate(
     truth, best = [], []
     for batch in source.batches(model, with_labels=True):
         truth.append(batch.Y)
-        best.append(_best(model, batch.X, max(*ks, RECALL_AT), exclude_seen))
+        best.append(model.topk_numbers(batch.X, max(*ks, RECALL_AT), exclude=batch.X if exclude_seen else None))
     if not truth:
         raise data.DataError(str(source.path), None, "holds no points, so there is nothing to measure")
     # A label that was never seen in training may have a column of its own, behind the others, and is not predicted.
@@ -192,7 +192,7 @@ def predict(
     model = _load(model_path, threads, exclude_seen)
     names = np.asarray(model.classes_)
     for batch in source.batches(model, with_labels=False):
-        labels, probabilities = _best(model, batch.X, k, exclude_seen)
+        labels, probabilities = model.topk_numbers(batch.X, k, exclude=batch.X if exclude_seen else None)
         kept = (labels >= 0) & (probabilities >= threshold)
         rows = zip(labels, probabilities, kept, strict=True)
         line = as_jsonl if format == "jsonl" else as_tsv
@@ -220,18 +220,3 @@ def _load(path: Path, threads: int | None, exclude_seen: bool) -> PointClassifie
             f"and {len(model.classes_)} labels"
         )
     return model
-
-
-def _best(model: PointClassifier, X: Any, k: int, exclude_seen: bool) -> tuple[I32, F32]:
-    """Return the numbers of the k best labels and their probabilities; number -1 where there are fewer."""
-    n_labels = len(model.classes_)
-    if not exclude_seen:
-        return model.topk_numbers(X, k)
-    n_seen = np.diff(X.indptr)
-    labels, probabilities = model.topk_numbers(X, k + int(n_seen.max(initial=0)))
-    rows = np.arange(X.shape[0])
-    seen = np.repeat(rows, n_seen) * n_labels + X.indices
-    dropped = np.isin(rows[:, None] * n_labels + labels, seen)
-    order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
-    labels = np.where(dropped, -1, labels)
-    return np.take_along_axis(labels, order, axis=1), np.take_along_axis(probabilities, order, axis=1)

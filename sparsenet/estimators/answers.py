@@ -65,24 +65,69 @@ class AnswersMixin:
     def _best_label(self, features: Rows) -> NDArray[np.int32]:
         return self._best(features, 1)[0][:, 0]
 
-    def topk_numbers(self, X: Any, k: int = 5) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Do the same as `topk` with positions in `classes_` instead of the classes."""
-        return self._best(self._features(X), min(integer("k", k, 1), len(self.classes_)))
+    def topk_numbers(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Do the same as `topk` with positions in `classes_` instead of the classes, and -1 where no label is left."""
+        features = self._features(X)
+        k = min(integer("k", k, 1), len(self.classes_))
+        if exclude is None:
+            return self._best(features, k)
+        return self._best_but(features, k, self._excluded(exclude, len(features)))
 
-    def topk(self, X: Any, k: int = 5) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is cut to n_labels.
 
         Each label has a probability of its own, also with one label a row, where those of `predict_proba` sum to one.
+        `exclude`, (n, n_labels), sparse or dense, is nonzero for labels that a row must not get: what has been bought.
         """
-        labels, probabilities = self.topk_numbers(X, k)
+        labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
+        short = np.flatnonzero((labels < 0).any(axis=1))
+        if len(short):
+            left = int((labels[short[0]] >= 0).sum())
+            raise ValueError(
+                f"exclude leaves row {short[0]} {left} labels, fewer than k={labels.shape[1]}: use predict_topk, whose "
+                "rows may be shorter, or topk_numbers"
+            )
         return self.classes_[labels], probabilities
 
-    def predict_topk(self, X: Any, k: int = 5) -> csr_array:
+    def predict_topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> csr_array:
         """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""
-        labels, probabilities = self.topk_numbers(X, k)
-        n, k = labels.shape
-        shape = (n, len(self.classes_))
-        return csr_array((probabilities.reshape(-1), labels.reshape(-1), np.arange(n + 1) * k), shape=shape)
+        labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
+        there = labels >= 0
+        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(there.sum(axis=1))))
+        return csr_array((probabilities[there], labels[there], indptr), shape=(len(labels), len(self.classes_)))
+
+    def _best_but(self, features: Rows, k: int, excluded: csr_array) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the k best labels of each point that it may get; where there are fewer, -1 and a probability of 0."""
+        n_labels, n_excluded = len(self.classes_), np.diff(excluded.indptr).astype(np.int64)
+        # As many more as a point's own are excluded, in powers of two: for one call each, and not by what others have.
+        more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
+        looked_at = np.minimum(k + more, n_labels)
+        best = np.full((len(features), k), -1, np.int32)
+        probabilities = np.zeros((len(features), k), np.float32)
+        for n in np.unique(looked_at):
+            alike = np.flatnonzero(looked_at == n)
+            for points in np.array_split(alike, -(-len(alike) // POINTS_AT_A_TIME)):
+                labels, p = self._best(features.take(points), int(n))
+                own = excluded[points]
+                rows = np.arange(len(points), dtype=np.int64)[:, None] * n_labels
+                names = rows.repeat(np.diff(own.indptr)) + own.indices
+                dropped = np.isin(rows + labels, names)
+                order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
+                gone = np.take_along_axis(dropped, order, axis=1)
+                best[points] = np.where(gone, -1, np.take_along_axis(labels, order, axis=1))
+                probabilities[points] = np.where(gone, 0, np.take_along_axis(p, order, axis=1))
+        return best, probabilities
+
+    def _excluded(self, exclude: Any, n: int) -> csr_array:
+        """Check labels that rows must not get."""
+        excluded = csr_array(exclude)
+        expected = (n, len(self.classes_))
+        if excluded.shape != expected:
+            raise ValueError(f"exclude has the shape {excluded.shape}, must be (rows of X, labels), {expected}")
+        excluded = excluded.astype(bool)
+        excluded.sum_duplicates()
+        excluded.eliminate_zeros()
+        return excluded
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of rows whose best label is right: accuracy for one label a row, P@1 for several."""

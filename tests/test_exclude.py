@@ -1,0 +1,76 @@
+"""Labels that a row must not get: what has been bought is not recommended again."""
+
+import numpy as np
+import pytest
+from planted import X, Y, fast
+from scipy import sparse
+
+from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+
+N, N_LABELS = Y.shape
+SOME = sparse.random_array(Y.shape, density=0.2, rng=np.random.default_rng(0), format="csr")
+MODELS = {
+    "network": fast(epochs=2),
+    "tree": TreeClassifier(random_state=0),
+    "blend": BlendClassifier(network=ExtremeClassifier(hidden=32, epochs=2), random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return MODELS[request.param].fit(X, Y)
+
+
+def test_the_others_move_up():
+    model = fast(epochs=2).fit(X, Y)
+    dense = model.predict_proba(X) - 2 * (SOME.toarray() != 0)
+    numbers, probabilities = model.topk_numbers(X, 5, exclude=SOME)
+    np.testing.assert_allclose(-np.sort(-dense, axis=1)[:, :5], probabilities, rtol=2e-5, atol=1e-7)
+    np.testing.assert_allclose(np.take_along_axis(dense, numbers, axis=1), probabilities, rtol=2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "form", [sparse.csc_array, sparse.csr_matrix, lambda A: A.toarray(), lambda A: A.toarray() > 0]
+)
+def test_none_of_them_is_named_in_any_form(model, form):
+    numbers, probabilities = model.topk_numbers(X, 6, exclude=form(SOME))
+    assert (numbers >= 0).all()
+    assert not SOME.toarray()[np.arange(N)[:, None], numbers].any()
+    assert (np.diff(probabilities, axis=1) <= 0).all()
+    np.testing.assert_array_equal(model.topk(X, 6, exclude=form(SOME))[0], model.classes_[numbers])
+
+
+def test_an_answer_does_not_depend_on_what_others_have(model):
+    together, p = model.topk_numbers(X, 3, exclude=SOME)
+    for i in (0, 17, N - 1):
+        alone, own = model.topk_numbers(X[[i]], 3, exclude=SOME[[i]])
+        np.testing.assert_array_equal(alone[0], together[i])
+        np.testing.assert_allclose(own[0], p[i], rtol=1e-5)
+
+
+def test_nothing_excluded_is_the_same_as_before(model):
+    zeros = sparse.csr_array((np.zeros(1), ([0], [0])), shape=Y.shape)  # an entry, but it excludes nothing
+    for ours, plain in zip(model.topk_numbers(X, 5, exclude=zeros), model.topk_numbers(X, 5), strict=True):
+        np.testing.assert_array_equal(ours, plain)
+
+
+def test_where_too_few_are_left(model):
+    most = np.ones(Y.shape, bool)
+    most[:, :2] = False
+    most[3] = True
+    numbers, probabilities = model.topk_numbers(X, 4, exclude=most)
+    assert set(numbers[0, :2]) == {0, 1}
+    assert (numbers[:, 2:] == -1).all()
+    assert (numbers[3] == -1).all()
+    assert (probabilities[numbers < 0] == 0).all()
+    top = model.predict_topk(X, 4, exclude=most)
+    assert np.diff(top.indptr).tolist() == [0 if i == 3 else 2 for i in range(N)]
+    with pytest.raises(ValueError, match="exclude leaves row 0 2 labels, fewer than k=4"):
+        model.topk(X, 4, exclude=most)
+
+
+def test_the_shape_must_be_that_of_the_labels(model):
+    with pytest.raises(ValueError, match=rf"exclude has the shape \({N}, {N_LABELS - 1}\), must be"):
+        model.topk(X, 2, exclude=SOME[:, :-1])
+    with pytest.raises(ValueError, match="exclude has the shape"):
+        model.predict_topk(X[:5], 2, exclude=SOME)
