@@ -23,8 +23,8 @@ def is_wanted(verbose: bool | None) -> bool:
 
 
 @contextmanager
-def parts_done(total: int, what: str, verbose: bool | None) -> Iterator[Callable[[int], object]]:
-    """Yield what is to be told how many more of `total` parts are done, and show it, if that is wanted."""
+def parts_done(total: float, what: str, verbose: bool | None) -> Iterator[Callable[[float], object]]:
+    """Yield what is to be told how much more of `total` is done, and show it, if that is wanted."""
     if not is_wanted(verbose):
         yield lambda n: None
         return

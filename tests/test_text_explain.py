@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from test_text import fitted, planted
+from test_text import FILLER, fitted, planted
 from test_text_kernels import TEXTS
 from text_reference import features
 
@@ -108,6 +108,19 @@ def test_renderings():
     assert re.sub(r"\x1b\[[0-9;]*m", "", found.terminal()) == found.text
     assert str(found).startswith("sport: " if found.label == "sport" else "food: ")
     assert fitted().explain("").to_html()
+
+
+@pytest.mark.parametrize("n_fillers", [0, 40])
+def test_tables_sum_to_the_score_and_name_nothing_that_adds_nothing(n_fillers):
+    found = fitted().explain("the match was won by a goal and the soup was good " + " ".join(FILLER[:n_fillers]))
+    lines = str(found).splitlines()[1:]
+    scores = [float(line.split()[0]) for line in lines]
+    assert sum(scores) == pytest.approx(found.score, abs=6e-4 * len(lines))
+    assert lines[-1].endswith("of every text")
+    assert lines[-2].endswith(f"{len(found.parts) - len(lines) + 2} more")
+    assert 0 not in scores[:-2]
+    cells = re.findall(r"<td>([^<]*)</td><td>([^<]*)</td>", found.to_html())
+    assert [float(score) for _, score in cells] == scores
 
 
 def test_a_terminal_obeys_no_text():

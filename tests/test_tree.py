@@ -144,6 +144,22 @@ def test_threads_change_nothing(deep):
             np.testing.assert_array_equal(a, b)
 
 
+def test_progress_goes_from_nothing_to_all_by_what_there_is_to_train(deep, monkeypatch):
+    told = []
+    monkeypatch.setattr(machines, "LEAST_ENTRIES", 1 << 14)
+    train = machines.train
+
+    def listening(*arguments):
+        return train(*arguments[:-1], told.append)
+
+    monkeypatch.setattr("sparsenet.tree.classifier.train", listening)
+    tree().fit(MANY, sparse.csr_array(MANY_Y))
+    assert len(told) > 10
+    assert min(told) > 0
+    assert max(told) < 0.3
+    assert sum(told) == pytest.approx(1)
+
+
 def test_points_alone_are_answered_as_points_together(deep):
     together, p = deep.topk_numbers(MANY[:40], 5)
     for i in range(40):

@@ -28,6 +28,10 @@ _WORD, _MARK, _SYMBOL, _SINGLE, _IGNORED, _INNER = range(1, 7)
 _LONGEST_WORD = 64
 
 
+#: So many parts have a line of their own in a table, if there is more to be read there than 0.000.
+SHOWN, LEAST_SHOWN = 20, 0.0005
+
+
 @dataclass(frozen=True)
 class Piece:
     """A feature of a text: how it reads, and where in the text it stands."""
@@ -92,10 +96,7 @@ class Explanation:
         r"""Return a table of the largest parts, for a terminal; control characters are shown as ``\xNN``."""
         # Of names of parts nothing is to be feared: control characters end words.
         lines = [f"{printable(str(self.label))}: {self.score:+.3f} (probability {self.probability:.3f})"]
-        lines += [f"  {part.score:+.3f}  {part.name}" for part in self.parts[:20]]
-        rest = sum(part.score for part in self.parts[20:])
-        lines += [f"  {rest:+.3f}  {len(self.parts) - 20} more"] if len(self.parts) > 20 else []
-        return "\n".join([*lines, f"  {self.bias:+.3f}  of every text"])
+        return "\n".join([*lines, *(f"  {score:+.3f}  {name}" for name, score in self._table())])
 
     def terminal(self) -> str:
         r"""Return the text, on green where it speaks for the label, on red where against; white, or it may not show.
@@ -118,14 +119,21 @@ class Explanation:
             f'title="{weight:+.3f}">{html.escape(printable(piece, lines=True))}</span>'
             for piece, weight, strong in self._runs()
         )
-        rows = "".join(
-            f"<tr><td>{html.escape(part.name)}</td><td>{part.score:+.3f}</td></tr>" for part in self.parts[:20]
-        )
+        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{score:+.3f}</td></tr>" for name, score in self._table())
         head = f"{html.escape(printable(str(self.label)))}: {self.score:+.3f} (probability {self.probability:.3f})"
         return f'<div class="sparsenet-explanation"><p><b>{head}</b></p><p>{spans}</p><table>{rows}</table></div>'
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+    def _table(self) -> Iterator[tuple[str, float]]:
+        """Yield what the score is the sum of: the largest parts by themselves, the others as one, and the bias."""
+        shown = [part for part in self.parts[:SHOWN] if abs(part.score) >= LEAST_SHOWN]
+        yield from ((part.name, part.score) for part in shown)
+        others = self.parts[len(shown) :]
+        if others:
+            yield f"{len(others)} more", sum(part.score for part in others)
+        yield "of every text", self.bias
 
     def _runs(self) -> Iterator[tuple[str, float, float]]:
         """Yield runs of characters of one weight, their weight, and that as a share of the largest."""

@@ -128,8 +128,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             if scaling.kind == "none":
                 rules = replace(rules, smallest=rules.smallest / _typical_length(points))
             shape = grow(points, labels, seed, threads)
-            total = sum(int(children[-1]) for children in shape.children)
-            with parts_done(total, f"{len(points):,} points", verbose) as told:
+            with parts_done(1, f"{len(points):,} points", verbose) as told:
                 levels = train(shape, points, labels, rules, seed, threads, told)
             counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
             return self._adopt(Fitted(shape, levels, target, scaling, counts, len(points)))

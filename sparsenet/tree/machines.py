@@ -82,23 +82,25 @@ def search(levels: list[Level], points: Rows, beam: int, k: int, threads: int) -
 
 
 def train(
-    shape: Shape, points: Rows, labels: Rows, rules: Rules, seed: int, threads: int, told: Callable[[int], object]
+    shape: Shape, points: Rows, labels: Rows, rules: Rules, seed: int, threads: int, told: Callable[[float], object]
 ) -> list[Level]:
     """Train all machines, a level at a time: which points reach a node is known when those above it are trained.
 
-    `told` hears how many more of the children of all nodes are done.
+    `told` hears what share of the whole, 1, is done since: by how many points each node is trained on.
     """
     own, squared = _ways(shape, labels), squares(points)
+    # All points go to all upper nodes, and then to as many as they are led to: the best guess of what is to come.
+    widths = [len(children) - 1 for children in shape.children]
+    ways = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
     levels: list[Level] = []
     for depth, children in enumerate(shape.children):
-        n_nodes = len(children) - 1
         if depth == 0:
-            led = np.tile(np.arange(n_nodes, dtype=np.int32), (len(points), 1))
+            led = np.tile(np.arange(widths[0], dtype=np.int32), (len(points), 1))
         else:
-            ways = min(rules.wrong_ways, n_nodes)
-            led, _ = search(levels, points, ways, ways, threads)
+            led, _ = search(levels, points, ways[depth], ways[depth], threads)
         arrivals = _arrivals(led, own[depth], shape.parents(depth), children)
-        levels.append(_trained(points, squared, arrivals, children, rules, seed + depth, threads, told))
+        share = ways[depth] / sum(ways)
+        levels.append(_trained(points, squared, arrivals, children, rules, seed + depth, threads, share, told))
     return levels
 
 
@@ -144,7 +146,8 @@ def _trained(
     rules: Rules,
     seed: int,
     threads: int,
-    told: Callable[[int], object],
+    share: float,
+    told: Callable[[float], object],
 ) -> Level:
     starts, reached, belongs = arrivals
     about_points = (points.indptr, points.indices, points.data, points.width, squared)
@@ -161,7 +164,7 @@ def _trained(
         # A node's seed is its own, however they are grouped, which depends on threads.
         how = (rules.cost, rules.epochs, rules.tolerance, seed + nodes.start, rules.smallest, threads)
         parts.append(kernels.train_nodes(*about_points, *about_nodes, *how))
-        told(int(children[nodes.stop] - children[nodes.start]))
+        told(share * float((entries[nodes.stop] - entries[nodes.start]) / max(entries[-1], 1)))
     ends = np.cumsum([0, *(part[0][-1] for part in parts)])
     pointers = np.concatenate([[0], *(part[0][1:] + end for part, end in zip(parts, ends, strict=False))])
     features, factors, weights, bias = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
