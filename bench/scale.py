@@ -60,7 +60,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 def _systems(job: dict[str, Any], options: argparse.Namespace, *, first: bool) -> list[dict[str, Any]]:
     settings = {"hidden": job["hidden"], "batch_size": BATCH_SIZE, **dict(options.set)}
     ours = {**job, "system": "sparsenet", "settings": settings, "profile": options.profile}
-    ours["batches"] = None if options.epoch else options.batches
+    ours |= {"batches": None if options.epoch else options.batches, "touch_gb": options.touch_gb}
     runs = [in_child("bench.scale_run", ours, threads=options.threads)]
     if options.dense_batches and first and job["labels"] <= options.dense_most:
         dense = {**job, "system": "dense", "batches": options.dense_batches, "batch_size": BATCH_SIZE}
@@ -202,6 +202,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dense-batches", type=int, default=3, help="0: no dense network")
     parser.add_argument("--dense-most", type=int, default=670_091, help="most labels for the dense network: memory")
+    parser.add_argument("--touch-gb", type=float, default=0.0, help="memory that is used once before time is taken")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--set", type=assignment, action="append", default=[], help="a parameter of ExtremeClassifier")
     parser.add_argument("--shape", type=json.loads, default={}, help='JSON, such as {"points": 10000}')

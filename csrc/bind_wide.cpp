@@ -13,12 +13,16 @@ Postings postings_argument(const I64& starts, const I32& rows, const F32& values
   const Matrix<const float> table(dense, "dense");
   dense_rows.require(0, ends.size() - 1, "length of starts - 1");
   table.require(1, n, "points of the batch");
-  return {ends.data(), Vector<const int32_t>(rows, "rows").data(), Vector<const float>(values, "values").data(),
-          dense_rows.data(), table.data()};
+  return {ends.size() - 1,
+          ends.data(),
+          Vector<const int32_t>(rows, "rows").data(),
+          Vector<const float>(values, "values").data(),
+          dense_rows.data(),
+          table.data()};
 }
 
-ConstTouched touched_argument(const I64& touched_indptr, const I64& touched, const I32& touched_slots, int64_t a,
-                              const char* rows) {
+Touched touched_argument(const I64& touched_indptr, const I64& touched, const I32& touched_slots, int64_t a,
+                         const char* rows) {
   const Vector<const int64_t> starts = pointers_argument(touched_indptr, "touched_indptr");
   const Vector<const int64_t> positions(touched, "touched");
   const Vector<const int32_t> slots(touched_slots, "touched_slots");
@@ -74,7 +78,7 @@ void bind_wide_forward(const I64& touched_indptr, const I64& touched, const I32&
                        F32& out, int threads) {
   const Matrix<float> scores(out, "out");
   const Vector<const float> weight(weights, "weights");
-  const ConstTouched view = touched_argument(touched_indptr, touched, touched_slots, scores.rows(), "rows of out + 1");
+  const Touched view = touched_argument(touched_indptr, touched, touched_slots, scores.rows(), "rows of out + 1");
   const Postings postings = postings_argument(starts, rows, values, dense_of, dense, scores.cols());
   checked_threads(threads);
   Released released;
@@ -86,7 +90,7 @@ void bind_wide_gradient(const I64& touched_indptr, const I64& touched, const I32
                         F32& out, int threads) {
   const Matrix<const float> tile(grad, "grad");
   const Vector<float> result(out, "out");
-  const ConstTouched view = touched_argument(touched_indptr, touched, touched_slots, tile.rows(), "rows of grad + 1");
+  const Touched view = touched_argument(touched_indptr, touched, touched_slots, tile.rows(), "rows of grad + 1");
   const Postings postings = postings_argument(starts, rows, values, dense_of, dense, tile.cols());
   if (result.size() < view.indptr[tile.rows()]) result.fail("is shorter than touched_indptr says");
   checked_threads(threads);

@@ -58,33 +58,6 @@ void pair_dot(const int64_t* indptr, const int32_t* ids, int64_t n, const float*
   });
 }
 
-int64_t wide_touch(Support support, int64_t a, const int32_t* slots, int64_t* touched_indptr, int64_t* positions,
-                   int32_t* touched_slots, int threads) {
-  touched_indptr[0] = 0;
-  parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
-    kernels().wide_count(support, slots, touched_indptr + 1, begin, end);
-  });
-  for (int64_t l = 0; l < a; ++l) touched_indptr[l + 1] += touched_indptr[l];
-  const Touched touched = {touched_indptr, positions, touched_slots};
-  parallel_blocks(a, kLabelGrain, threads,
-                  [&](int64_t begin, int64_t end) { kernels().wide_touch(support, slots, touched, begin, end); });
-  return touched_indptr[a];
-}
-
-void wide_forward(ConstTouched touched, int64_t a, const float* weights, Postings postings, float* out, int64_t n,
-                  int threads) {
-  parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
-    kernels().wide_forward(touched, weights, postings, out, n, begin, end);
-  });
-}
-
-void wide_gradient(ConstTouched touched, int64_t a, Postings postings, const float* grad, int64_t n, float* out,
-                   int threads) {
-  parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
-    kernels().wide_gradient(touched, postings, grad, n, out, begin, end);
-  });
-}
-
 void bce_gradient(float* logits, int64_t a, int64_t n, Positives positives, const float* negative_weights,
                   float smoothing, float scale, double* losses, int threads) {
   parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {

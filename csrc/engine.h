@@ -33,11 +33,21 @@ struct CentroidsOut {
 void label_centroids(const int64_t* label_indptr, const int32_t* label_points, int64_t n_labels, Csr points,
                      int64_t n_features, const int64_t* budget, CentroidsOut out, int threads);
 
+// A batch as postings: feature slot s holds rows[starts[s]] ... rows[starts[s + 1] - 1]. Where dense_of[s] >= 0, that
+// row of `dense` has the same values, zeros included.
+struct Postings {
+  int64_t n_slots;
+  const int64_t* starts;
+  const int32_t* rows;
+  const float* values;
+  const int32_t* dense_of;
+  const float* dense;
+};
 int64_t wide_touch(Support support, int64_t a, const int32_t* slots, int64_t* touched_indptr, int64_t* positions,
                    int32_t* touched_slots, int threads);
-void wide_forward(ConstTouched touched, int64_t a, const float* weights, Postings postings, float* out, int64_t n,
+void wide_forward(Touched touched, int64_t a, const float* weights, const Postings& postings, float* out, int64_t n,
                   int threads);
-void wide_gradient(ConstTouched touched, int64_t a, Postings postings, const float* grad, int64_t n, float* out,
+void wide_gradient(Touched touched, int64_t a, const Postings& postings, const float* grad, int64_t n, float* out,
                    int threads);
 
 void bce_gradient(float* logits, int64_t a, int64_t n, Positives positives, const float* negative_weights,

@@ -9,13 +9,22 @@
 
 namespace sparsenet {
 
-// A batch as postings: feature slot s holds rows[starts[s]] ... rows[starts[s + 1] - 1]. Where dense_of[s] >= 0, that
-// row of `dense` has the same values, zeros included.
-struct Postings {
-  const int64_t* starts;
-  const int32_t* rows;
-  const float* values;
-  const int32_t* dense_of;
+// Points that hold a feature, and its values there: a few postings as one step, which takes no longer than one alone.
+// Where there are fewer, points that need not hold it stand in with values of 0.
+constexpr int32_t kStrip = 4;
+struct Strip {
+  int32_t points[kStrip];
+  float values[kStrip];
+};
+
+// A batch by feature: slot s has lists[s].count strips from lists[s].first on or, where count < 0, row `first` of
+// `dense`, with a value for each point.
+struct StripList {
+  int32_t first, count;
+};
+struct Strips {
+  const StripList* lists;
+  const Strip* strips;
   const float* dense;
 };
 
@@ -35,11 +44,6 @@ struct Support {
 
 // Those of them whose feature is present in the batch: where they are in the support, and the slot of their feature.
 struct Touched {
-  const int64_t* indptr;
-  int64_t* positions;
-  int32_t* slots;
-};
-struct ConstTouched {
   const int64_t* indptr;
   const int64_t* positions;
   const int32_t* slots;
@@ -107,13 +111,14 @@ struct KernelTable {
                    float* out);
 
   // --- the wide path, for active labels [begin, end) ---
-  // `slots` gives the slot of each feature, or -1 if it is absent from the batch.
-  void (*wide_count)(Support support, const int32_t* slots, int64_t* counts, int64_t begin, int64_t end);
-  void (*wide_touch)(Support support, const int32_t* slots, Touched touched, int64_t begin, int64_t end);
-  void (*wide_forward)(ConstTouched touched, const float* weights, Postings postings, float* out, int64_t n,
-                       int64_t begin, int64_t end);
-  void (*wide_gradient)(ConstTouched touched, Postings postings, const float* grad, int64_t n, float* out,
-                        int64_t begin, int64_t end);
+  // `slots` gives the slot of each feature, or -1 if it is absent from the batch. Writes what is touched from
+  // positions[0] and touched_slots[0] on, where there is room for the labels' whole support, and each label's number.
+  void (*wide_touch)(Support support, const int32_t* slots, int64_t* positions, int32_t* touched_slots, int64_t* counts,
+                     int64_t begin, int64_t end);
+  void (*wide_forward)(Touched touched, const float* weights, Strips batch, float* out, int64_t n, int64_t begin,
+                       int64_t end);
+  void (*wide_gradient)(Touched touched, Strips batch, const float* grad, int64_t n, float* out, int64_t begin,
+                        int64_t end);
 
   // --- losses, in place on a tile (a x n) ---
   // For active labels [begin, end); `scratch` holds n floats.

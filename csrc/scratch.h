@@ -14,22 +14,24 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { std::free(data_); }
 
-  // At least `count` floats on a cache line's boundary; what an earlier call returned is invalid.
-  float* floats(int64_t count) {
-    if (count > capacity_) {
+  // Room for `count` elements, on a cache line's boundary; what an earlier call returned is invalid.
+  template <typename T>
+  T* of(int64_t count) {
+    const int64_t bytes = (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    if (bytes > capacity_) {
       std::free(data_);
       data_ = nullptr;
       capacity_ = 0;
-      const int64_t bytes = (count * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
-      data_ = static_cast<float*>(std::aligned_alloc(64, static_cast<size_t>(bytes)));
+      data_ = std::aligned_alloc(64, static_cast<size_t>(bytes));
       if (data_ == nullptr) throw std::bad_alloc();
-      capacity_ = count;
+      capacity_ = bytes;
     }
-    return data_;
+    return static_cast<T*>(data_);
   }
+  float* floats(int64_t count) { return of<float>(count); }
 
  private:
-  float* data_ = nullptr;
+  void* data_ = nullptr;
   int64_t capacity_ = 0;
 };
 

@@ -118,7 +118,7 @@ def test_work_is_counted_as_the_layers_do_it():
 def test_a_run_is_measured_as_a_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("bench.cache.CACHE", tmp_path)
     data = plant(Shape(points=3000, test_points=60, features=500, labels=100))
-    job = {"data": str(data.folder), "batches": 30, "threads": 1, "seed": 0, "profile": True}
+    job = {"data": str(data.folder), "batches": 30, "threads": 1, "seed": 0, "profile": True, "touch_gb": 0.01}
     result = scale_run.main({**job, "settings": {"hidden": 8, "batch_size": 64}})
     assert (result["batches"], result["epoch_batches"], result["batch_size"]) == (30, 47, 64)
     assert result["step_cpu_seconds"] > 0

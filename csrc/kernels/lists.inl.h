@@ -25,17 +25,6 @@ float sparse_dot(const int32_t* ids, const float* values, int64_t count, const f
   return sum[0] + sum[1];
 }
 
-// dense[ids[j]] += factor * values[j] for each j.
-inline void sparse_add(const int32_t* ids, const float* values, int64_t count, float factor, float* dense) {
-  for (int64_t j = 0; j < count; j += kEntries) {
-    const __mmask8 there = first_entries(count - j);
-    const __m256i places = _mm256_maskz_loadu_epi32(there, ids + j);
-    const __m256 found = _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), there, places, dense, sizeof(float));
-    const __m256 sums = found + factor * _mm256_maskz_loadu_ps(there, values + j);
-    _mm256_mask_i32scatter_ps(dense, there, places, sums, sizeof(float));
-  }
-}
-
 // The slots of up to sixteen ids, -1 of those that have none.
 inline __m512i slots_of(const int32_t* ids, int64_t count, const int32_t* slots) {
   const auto there = static_cast<__mmask16>((1u << (count < kIds ? count : kIds)) - 1);
@@ -45,23 +34,15 @@ inline __m512i slots_of(const int32_t* ids, int64_t count, const int32_t* slots)
 
 inline __mmask16 have_slots(__m512i slots) { return _mm512_cmpge_epi32_mask(slots, _mm512_setzero_si512()); }
 
-// How many of the ids have a slot.
-inline int64_t count_present(const int32_t* ids, int64_t count, const int32_t* slots) {
-  int64_t present = 0;
-  for (int64_t j = 0; j < count; j += kIds)
-    present += __builtin_popcount(have_slots(slots_of(ids + j, count - j, slots)));
-  return present;
-}
-
-// Writes the slots of the ids that have one, and `first` + j for each such id j; they are not more than `room`.
-inline void find_present(const int32_t* ids, int64_t count, const int32_t* slots, int64_t first, int64_t room,
-                         int64_t* positions, int32_t* found) {
+// Writes the slots of the ids that have one, and `first` + j for each such id j; returns how many.
+inline int64_t find_present(const int32_t* ids, int64_t count, const int32_t* slots, int64_t first, int64_t* positions,
+                            int32_t* found) {
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   int64_t at = 0;
-  for (int64_t j = 0; j < count && at < room; j += kIds) {
+  for (int64_t j = 0; j < count; j += kIds) {
     const __m512i own = slots_of(ids + j, count - j, slots);
     const __mmask16 present = have_slots(own);
-    const int64_t left = room - at, n_present = __builtin_popcount(present), n = n_present < left ? n_present : left;
+    const int n = __builtin_popcount(present);
     const auto kept = static_cast<__mmask16>((1u << n) - 1);
     _mm512_mask_storeu_epi32(found + at, kept, _mm512_maskz_compress_epi32(present, own));
     const __m512i where = _mm512_maskz_compress_epi32(present, lanes), begin = _mm512_set1_epi64(first + j);
@@ -71,6 +52,7 @@ inline void find_present(const int32_t* ids, int64_t count, const int32_t* slots
     _mm512_mask_storeu_epi64(positions + at + 8, static_cast<__mmask8>(kept >> 8), begin + high);
     at += n;
   }
+  return at;
 }
 
 #else
@@ -82,29 +64,18 @@ float sparse_dot(const int32_t* ids, const float* values, int64_t count, const f
   return sum;
 }
 
-// dense[ids[j]] += factor * values[j] for each j.
-inline void sparse_add(const int32_t* ids, const float* values, int64_t count, float factor, float* __restrict dense) {
-  for (int64_t j = 0; j < count; ++j) dense[ids[j]] += factor * values[j];
-}
-
-// How many of the ids have a slot.
-inline int64_t count_present(const int32_t* ids, int64_t count, const int32_t* slots) {
-  int32_t present = 0;
-  for (int64_t j = 0; j < count; ++j) present += slots[ids[j]] >= 0;
-  return present;
-}
-
-// Writes the slots of the ids that have one, and `first` + j for each such id j; they are not more than `room`.
-inline void find_present(const int32_t* ids, int64_t count, const int32_t* slots, int64_t first, int64_t room,
-                         int64_t* positions, int32_t* found) {
+// Writes the slots of the ids that have one, and `first` + j for each such id j; returns how many.
+inline int64_t find_present(const int32_t* ids, int64_t count, const int32_t* slots, int64_t first, int64_t* positions,
+                            int32_t* found) {
   int64_t at = 0;
-  // Whether an id has a slot is hard to predict: each is written, and stays if it has. Until there is no room.
-  for (int64_t j = 0; j < count && at < room; ++j) {
+  // Whether an id has a slot is hard to predict: each is written, and stays if it has.
+  for (int64_t j = 0; j < count; ++j) {
     const int32_t slot = slots[ids[j]];
     positions[at] = first + j;
     found[at] = slot;
     at += slot >= 0;
   }
+  return at;
 }
 
 #endif

@@ -1,17 +1,11 @@
 // Lazy optimizers: only the rows with a gradient are read or written.
 
-// Calls update(position in the parameter, position in grads) for each element of rows [begin, end). A width of one
-// (biases, wide weights) gets a loop of its own: the set-up of a vector loop would cost more than its work, and
-// prefetch(position) is called for elements to come.
-template <typename Update, typename Prefetch>
-inline void for_each_element(int64_t width, const int64_t* rows, int64_t begin, int64_t end, Update update,
-                             Prefetch prefetch) {
+// Calls update(position in the parameter, position in grads) for each element of rows [begin, end). A width of one gets
+// a loop of its own: the set-up of a vector loop would cost more than its work.
+template <typename Update>
+inline void for_each_element(int64_t width, const int64_t* rows, int64_t begin, int64_t end, Update update) {
   if (width == 1) {
-    constexpr int64_t kAhead = 16;
-    for (int64_t r = begin; r < end; ++r) {
-      if (r + kAhead < end) prefetch(rows[r + kAhead]);
-      update(rows[r], r);
-    }
+    for (int64_t r = begin; r < end; ++r) update(rows[r], r);
     return;
   }
   for (int64_t r = begin; r < end; ++r) {
@@ -22,36 +16,51 @@ inline void for_each_element(int64_t width, const int64_t* rows, int64_t begin, 
 
 void sgd_rows(float* __restrict value, int64_t width, const int64_t* rows, const float* __restrict grads, float rate,
               float decay, int64_t begin, int64_t end) {
-  for_each_element(
-      width, rows, begin, end, [=](int64_t at, int64_t from) { value[at] -= rate * (grads[from] + decay * value[at]); },
-      [=](int64_t at) { __builtin_prefetch(value + at, 1); });
+  for_each_element(width, rows, begin, end,
+                   [=](int64_t at, int64_t from) { value[at] -= rate * (grads[from] + decay * value[at]); });
 }
 
 void adagrad_rows(float* __restrict value, float* __restrict squares, int64_t width, const int64_t* rows,
                   const float* __restrict grads, float rate, float epsilon, float decay, int64_t begin, int64_t end) {
-  const auto update = [=](int64_t at, int64_t from) {
-    const float g = grads[from] + decay * value[at];
-    squares[at] += g * g;
-    value[at] -= rate * g / (__builtin_sqrtf(squares[at]) + epsilon);
+  const auto move = [=](float& x, float& sum, float grad) {
+    const float g = grad + decay * x;
+    sum += g * g;
+    x -= rate * g / (__builtin_sqrtf(sum) + epsilon);
   };
-  for_each_element(width, rows, begin, end, update, [=](int64_t at) {
-    __builtin_prefetch(value + at, 1);
-    __builtin_prefetch(squares + at, 1);
-  });
+  // Single weights (of the wide path) lie anywhere in large tables: fetched ahead, brought together, and moved as one.
+  constexpr int64_t kTogether = 16, kAhead = 64;
+  for (; width == 1 && begin + kTogether <= end; begin += kTogether) {
+    float x[kTogether], sum[kTogether];
+    for (int64_t i = 0; i < kTogether; ++i) {
+      const int64_t later = rows[begin + i + kAhead < end ? begin + i + kAhead : end - 1];
+      __builtin_prefetch(value + later, 1);
+      __builtin_prefetch(squares + later, 1);
+      x[i] = value[rows[begin + i]];
+      sum[i] = squares[rows[begin + i]];
+    }
+    for (int64_t i = 0; i < kTogether; ++i) move(x[i], sum[i], grads[begin + i]);
+    for (int64_t i = 0; i < kTogether; ++i) {
+      value[rows[begin + i]] = x[i];
+      squares[rows[begin + i]] = sum[i];
+    }
+  }
+  for_each_element(width, rows, begin, end,
+                   [=](int64_t at, int64_t from) { move(value[at], squares[at], grads[from]); });
 }
 
-inline float power(float base, int32_t exponent) {
-  float result = 1.0f;
-  for (; exponent > 0; exponent >>= 1, base *= base)
-    if (exponent & 1) result *= base;
-  return result;
-}
+// base^exponent of a base below 1, without a branch: how many steps a row sat out is hard to foresee.
+inline float power(float log_base, int32_t exponent) { return exp_negative(log_base * static_cast<float>(exponent)); }
+
+// The natural logarithm of a decay, which may be 0.
+inline float log_of(float decay) { return decay > 0 ? __builtin_logf(decay) : -87.0f; }
 
 void adam_rows(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
                int64_t width, const int64_t* rows, const float* __restrict grads, AdamStep adam, int64_t begin,
                int64_t end) {
-  const float rate = adam.rate / (1.0f - power(adam.beta1, adam.step));
-  const float unbias = 1.0f / (1.0f - power(adam.beta2, adam.step));
+  const float log1 = log_of(adam.beta1), log2 = log_of(adam.beta2);
+  const auto step = static_cast<float>(adam.step);
+  const float rate = -adam.rate / __builtin_expm1f(log1 * step);  // over 1 - beta1^step
+  const float unbias = -1.0f / __builtin_expm1f(log2 * step);
   const float shrink = 1.0f - adam.rate * adam.decay;
   constexpr int64_t kAhead = 4;  // rows lie anywhere in three large tables
   for (int64_t r = begin; r < end; ++r) {
@@ -65,7 +74,7 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
       __builtin_prefetch(last_step + rows[r + kAhead], 1);
     }
     const int32_t skipped = adam.step - last_step[rows[r]] - 1;
-    const float keep1 = adam.beta1 * power(adam.beta1, skipped), keep2 = adam.beta2 * power(adam.beta2, skipped);
+    const float keep1 = adam.beta1 * power(log1, skipped), keep2 = adam.beta2 * power(log2, skipped);
     const auto update = [=](int64_t at, int64_t from) {
       const float g = grads[from];
       const float m = keep1 * first[at] + (1.0f - adam.beta1) * g;
@@ -74,7 +83,7 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
       second[at] = v;
       value[at] = shrink * value[at] - rate * m / (__builtin_sqrtf(v * unbias) + adam.epsilon);
     };
-    for_each_element(width, rows, r, r + 1, update, [](int64_t) {});
+    for_each_element(width, rows, r, r + 1, update);
     last_step[rows[r]] = adam.step;
   }
 }

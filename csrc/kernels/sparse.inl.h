@@ -26,78 +26,71 @@ inline void prefetch_support(Support support, int64_t a, int64_t end) {
   for (int64_t j = support.indptr[support.active[a]]; j < stop; j += 16) __builtin_prefetch(support.features + j);
 }
 
-void wide_count(Support support, const int32_t* slots, int64_t* counts, int64_t begin, int64_t end) {
+void wide_touch(Support support, const int32_t* slots, int64_t* positions, int32_t* touched_slots, int64_t* counts,
+                int64_t begin, int64_t end) {
   for (int64_t a = begin; a < end; ++a) {
     prefetch_support(support, a + 1, end);
     const int64_t first = support.indptr[support.active[a]], stop = support.indptr[support.active[a] + 1];
-    counts[a] = count_present(support.features + first, stop - first, slots);
+    counts[a] = find_present(support.features + first, stop - first, slots, first, positions, touched_slots);
+    positions += counts[a];
+    touched_slots += counts[a];
   }
 }
 
-void wide_touch(Support support, const int32_t* slots, Touched touched, int64_t begin, int64_t end) {
-  for (int64_t a = begin; a < end; ++a) {
-    prefetch_support(support, a + 1, end);
-    const int64_t first = support.indptr[support.active[a]], stop = support.indptr[support.active[a] + 1];
-    const int64_t at = touched.indptr[a], room = touched.indptr[a + 1] - at;
-    find_present(support.features + first, stop - first, slots, first, room, touched.positions + at,
-                 touched.slots + at);
-  }
+// What a touched weight meets lies anywhere in tables that no L1 cache holds, and is fetched ahead.
+constexpr int64_t kWeightsAhead = 32, kStripsAhead = 8;
+
+inline void prefetch_strips(const Strips& batch, const Touched& touched, int64_t t, int64_t end) {
+  if (t < end) __builtin_prefetch(batch.strips + batch.lists[touched.slots[t]].first);
 }
 
-// The posting list of a touched weight. The loops below fetch the next list's ends before they walk through this one:
-// where its own end is guessed wrongly (see lists.inl.h), that much is not thrown away. A list that is long has its
-// points in a dense row as well, and that goes faster.
-struct PostingList {
-  int64_t from, to;
-  const float* dense;  // null, or a value for each point
-};
-
-inline PostingList list_of(Postings postings, int64_t n, int64_t slot) {
-  const int64_t dense = postings.dense_of[slot];
-  return {postings.starts[slot], postings.starts[slot + 1], dense < 0 ? nullptr : postings.dense + dense * n};
+// Two of three lists have one posting, and three of four at most two: whether a list has one strip is foreseen, where
+// its number of postings is not. Points of a strip may repeat those of the one before, so a strip is plain arithmetic.
+inline void add_strips(const Strip* strip, int32_t count, float factor, float* scores) {
+#pragma GCC unroll 1
+  for (int32_t j = 0; j < count; ++j, ++strip)
+    for (int32_t k = 0; k < kStrip; ++k) scores[strip->points[k]] += factor * strip->values[k];
 }
 
-constexpr int64_t kWeightsAhead = 16;  // weights lie anywhere in a large table
+inline float dot_strips(const Strip* strip, int32_t count, const float* dense) {
+  static_assert(kStrip == 4, "there is a sum for each posting of a strip");
+  float sums[kStrip] = {};
+#pragma GCC unroll 1
+  for (int32_t j = 0; j < count; ++j, ++strip)
+    for (int32_t k = 0; k < kStrip; ++k) sums[k] += strip->values[k] * dense[strip->points[k]];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
 
-void wide_forward(ConstTouched touched, const float* weights, Postings postings, float* __restrict out, int64_t n,
-                  int64_t begin, int64_t end) {
-  int64_t t = touched.indptr[begin];
+void wide_forward(Touched touched, const float* weights, Strips batch, float* __restrict out, int64_t n, int64_t begin,
+                  int64_t end) {
   const int64_t last = touched.indptr[end];
-  if (t == last) return;
-  PostingList list = list_of(postings, n, touched.slots[t]);
-  float weight = weights[touched.positions[t]];
   for (int64_t a = begin; a < end; ++a) {
     float* __restrict scores = out + a * n;
-    while (t < touched.indptr[a + 1]) {
+    for (int64_t t = touched.indptr[a]; t < touched.indptr[a + 1]; ++t) {
       if (t + kWeightsAhead < last) __builtin_prefetch(weights + touched.positions[t + kWeightsAhead]);
-      const int64_t next = ++t < last ? t : last - 1;
-      const PostingList next_list = list_of(postings, n, touched.slots[next]);
-      const float next_weight = weights[touched.positions[next]];
-      if (list.dense != nullptr)
-        for (int64_t i = 0; i < n; ++i) scores[i] += weight * list.dense[i];
-      else
-        sparse_add(postings.rows + list.from, postings.values + list.from, list.to - list.from, weight, scores);
-      list = next_list;
-      weight = next_weight;
+      prefetch_strips(batch, touched, t + kStripsAhead, last);
+      const StripList list = batch.lists[touched.slots[t]];
+      const float weight = weights[touched.positions[t]];
+      if (list.count < 0) {
+        const float* __restrict row = batch.dense + list.first * n;
+        for (int64_t i = 0; i < n; ++i) scores[i] += weight * row[i];
+      } else {
+        add_strips(batch.strips + list.first, list.count, weight, scores);
+      }
     }
   }
 }
 
-void wide_gradient(ConstTouched touched, Postings postings, const float* grad, int64_t n, float* out, int64_t begin,
+void wide_gradient(Touched touched, Strips batch, const float* grad, int64_t n, float* out, int64_t begin,
                    int64_t end) {
-  int64_t t = touched.indptr[begin];
   const int64_t last = touched.indptr[end];
-  if (t == last) return;
-  PostingList list = list_of(postings, n, touched.slots[t]);
   for (int64_t a = begin; a < end; ++a) {
     const float* g = grad + a * n;
-    for (; t < touched.indptr[a + 1]; ++t) {
-      const PostingList next_list = list_of(postings, n, touched.slots[t + 1 < last ? t + 1 : t]);
-      if (list.dense != nullptr)
-        out[t] = dot(g, list.dense, n);
-      else
-        out[t] = sparse_dot(postings.rows + list.from, postings.values + list.from, list.to - list.from, g);
-      list = next_list;
+    for (int64_t t = touched.indptr[a]; t < touched.indptr[a + 1]; ++t) {
+      prefetch_strips(batch, touched, t + kStripsAhead, last);
+      const StripList list = batch.lists[touched.slots[t]];
+      out[t] = list.count < 0 ? dot(g, batch.dense + list.first * n, n)
+                              : dot_strips(batch.strips + list.first, list.count, g);
     }
   }
 }
