@@ -169,6 +169,9 @@ def memory_needed(
         needed["weights"] += 4 * support + 8 * (network.output.n_labels + 1)
     needed["optimizer"] += wide.nbytes(training=True) - wide.nbytes(training=False)
     needed["batch"] += 4 * (features.width + network.output.n_labels)
+    # A batch touches up to half of its labels' wide weights: place, slot and gradient of each, and the first two once
+    # more until all are counted.
+    needed["batch"] += int(0.5 * 28 * support * active / network.output.n_labels)
     # The wide path once more by feature, to score every label. Making that takes 12 bytes a weight for a moment, in
     # which the best epoch is not yet copied.
     index = 8 * (support + features.width) if settings.wide else 0
