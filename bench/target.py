@@ -24,7 +24,12 @@ from bench.runner import Runner, parser, scorers
 from bench.running import assignment, head, keep, numbers, present, setting
 
 #: What of ours has epochs, and by which name.
-OURS = {"sparsenet": "epochs", "sparsenet-tree": "epochs", "sparsenet-light": "tree__epochs", "sparsenet-blend": "network__epochs"}
+OURS = {
+    "sparsenet": "epochs",
+    "sparsenet-tree": "epochs",
+    "sparsenet-light": "tree__epochs",
+    "sparsenet-blend": "network__epochs",
+}
 
 
 def main() -> None:
