@@ -39,8 +39,8 @@ py::array_t<T> joined(const std::vector<NodeMachines>& nodes, std::vector<T> Nod
 
 py::tuple bind_train_nodes(const I64& indptr, const I32& indices, const F32& data, int64_t n_features,
                            const F32& squares, const I64& starts, const I32& reached, const U16& belongs,
-                           const I64& children, float cost, int64_t most_epochs, float tolerance, uint64_t seed,
-                           float smallest, int threads) {
+                           const I64& children, float cost, float cost_of_others, float rarity, int64_t most_epochs,
+                           float tolerance, uint64_t seed, float smallest, int threads) {
   const Csr points = csr_argument(indptr, indices, data);
   const Vector<const float> squares_(squares, "squares");
   const Vector<const int64_t> starts_ = pointers_argument(starts, "starts");
@@ -57,7 +57,8 @@ py::tuple bind_train_nodes(const I64& indptr, const I32& indices, const F32& dat
   {
     const Arrivals arrivals{starts_.data(), reached_.data(), belongs_.data(), children_.data(), n_nodes};
     Released released;
-    nodes = train_nodes(points, n_features, squares_.data(), arrivals, cost, {most_epochs, tolerance, seed}, smallest,
+    const Costs costs{cost, rarity, cost_of_others};
+    nodes = train_nodes(points, n_features, squares_.data(), arrivals, costs, {most_epochs, tolerance, seed}, smallest,
                         threads);
   }
   py::array_t<int64_t> ends(n_nodes + 1);
@@ -131,8 +132,8 @@ void bind_tree(py::module_& core) {
   core.def("split_sets", bind_split_sets, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "starts"_a, "left"_a,
            "seed"_a, "most_rounds"_a, "order"_a, "threads"_a);
   core.def("train_nodes", bind_train_nodes, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "squares"_a, "starts"_a,
-           "reached"_a, "belongs"_a, "children"_a, "cost"_a, "most_epochs"_a, "tolerance"_a, "seed"_a, "smallest"_a,
-           "threads"_a);
+           "reached"_a, "belongs"_a, "children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a, "most_epochs"_a,
+           "tolerance"_a, "seed"_a, "smallest"_a, "threads"_a);
   core.def("search_tree", bind_search_tree, "levels"_a, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "beam"_a,
            "leaves"_a, "scores"_a, "threads"_a);
 }

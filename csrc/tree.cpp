@@ -124,13 +124,22 @@ struct Gathered {
     for (const int32_t feature : features) places[feature] = kNowhere;
   }
 
-  void train(int64_t n, int64_t n_children, float cost, DualRules rules) {
-    float slack[kChildren];
-    for (int64_t c = 0; c < kChildren; ++c) slack[c] = c < n_children ? 0.5f / cost : kNoCost;
+  void train(int64_t n, int64_t n_children, Costs costs, DualRules rules) {
+    int64_t own[kChildren] = {};
+    for (const int32_t child : labels) ++own[child];
+    float positive[kChildren], negative[kChildren];
+    std::fill_n(positive, kChildren, kNoCost);
+    std::fill_n(negative, kChildren, kNoCost);
+    for (int64_t c = 0; c < n_children; ++c) {
+      const float rare = static_cast<float>(std::max<int64_t>(n, 1)) / static_cast<float>(std::max<int64_t>(own[c], 1));
+      positive[c] = 0.5f / (costs.own * std::pow(rare, costs.rarity));
+      negative[c] = 0.5f / costs.others;
+    }
     const int64_t n_features = static_cast<int64_t>(features.size());
     weight.assign((n_features + 1) * kChildren, 0.0f);
     const Csr csr{indptr.data(), indices.data(), data.data()};
-    const DualProblem problem{csr, n_features, squares.data(), label_indptr.data(), labels.data(), 0, slack, slack};
+    const DualProblem problem{csr,           n_features, squares.data(), label_indptr.data(),
+                              labels.data(), 0,          positive,       negative};
     dual_train_block(problem, n, kChildren, rules, weight.data());
   }
 };
@@ -309,7 +318,7 @@ void split_sets(Csr rows, int64_t n_features, const int64_t* starts, const int64
 }
 
 std::vector<NodeMachines> train_nodes(Csr points, int64_t n_features, const float* squares, Arrivals arrivals,
-                                      float cost, DualRules rules, float smallest, int threads) {
+                                      Costs costs, DualRules rules, float smallest, int threads) {
   std::vector<NodeMachines> found(arrivals.n_nodes);
   // Working memory, as long as there are features, is one thread's and serves node after node.
   std::atomic<int64_t> next{0};
@@ -319,7 +328,7 @@ std::vector<NodeMachines> train_nodes(Csr points, int64_t n_features, const floa
       const int64_t begin = arrivals.starts[node], n = arrivals.starts[node + 1] - begin;
       const int64_t n_children = arrivals.children[node + 1] - arrivals.children[node];
       own.gather(points, n_features, squares, arrivals.reached + begin, arrivals.belongs + begin, n);
-      own.train(n, n_children, cost, {rules.most_epochs, rules.tolerance, split_mix(rules.seed + node)});
+      own.train(n, n_children, costs, {rules.most_epochs, rules.tolerance, split_mix(rules.seed + node)});
       found[node] = rounded(own, smallest);
     }
   });

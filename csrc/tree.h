@@ -38,6 +38,13 @@ struct Arrivals {
   int64_t n_nodes;
 };
 
+// What an error costs a machine, against the length of its weights.
+struct Costs {
+  float own;     // on a point of its child; the fewer these are of the node's points, the more each costs:
+  float rarity;  // by this power of how many there are for one of them
+  float others;  // on any other point
+};
+
 struct NodeMachines {
   std::vector<int32_t> features;
   std::vector<float> factors;
@@ -48,7 +55,7 @@ struct NodeMachines {
 // Trains the machines of each node; `squares` is 1 + the squared length of each point. Rows whose weights are all
 // smaller than `smallest` are left out.
 std::vector<NodeMachines> train_nodes(Csr points, int64_t n_features, const float* squares, Arrivals arrivals,
-                                      float cost, DualRules rules, float smallest, int threads);
+                                      Costs costs, DualRules rules, float smallest, int threads);
 
 // From the root down with a beam: the k best leaves of each point and the logarithms of their scores, best first;
 // where there are fewer, -1 and minus infinity. All nodes of the first level are the root's.

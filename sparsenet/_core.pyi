@@ -498,6 +498,8 @@ def train_nodes(
     belongs: U16,
     children: I64,
     cost: float,
+    cost_of_others: float,
+    rarity: float,
     most_epochs: int,
     tolerance: float,
     seed: int,
@@ -507,8 +509,10 @@ def train_nodes(
     """Train a machine for each child of each node, as `dual_train` does, on the points that reach the node.
 
     Those of node b are ``reached[starts[b] : starts[b + 1]]``, starts (b + 1,); bit c of `belongs`, parallel to
-    `reached`, says that the point belongs to child c. Slacks are ``0.5 / cost``, and `squares` (n,) holds
-    ``1 + |x_i|^2``. A node's machines depend on ``seed + b`` and its own points alone.
+    `reached`, says that the point belongs to child c. The slack of a point that does is ``0.5 / cost``, divided by how
+    many points of the node there are for each of the child's to the power of `rarity`; that of any other is
+    ``0.5 / cost_of_others``. `squares` (n,) holds ``1 + |x_i|^2``. A node's machines depend on ``seed + b`` and its own
+    points alone.
 
     Returns the machines as `search_tree` takes them: starts (b + 1,) of the rows of each node, features and factors
     (rows,), weights (rows, 16), of which row r is to be multiplied by ``factors[r]``, and bias (b, 16). Features

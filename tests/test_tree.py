@@ -122,6 +122,47 @@ def test_machines_are_those_of_the_points_that_reach_a_node(deep):
     np.testing.assert_allclose(np.take_along_axis(scores, leaves.astype(int), 1), found, rtol=1e-3, atol=1e-4)
 
 
+def labels_of(n_points, each, n_labels):
+    """Give each of so many points so many labels, all labels in turn, and one more point none."""
+    indptr = np.append(np.arange(n_points + 1) * each, n_points * each)
+    indices = (np.arange(n_points * each) % n_labels).astype(np.int32)
+    return Rows(indptr, indices, np.ones(len(indices), np.float32), n_labels + 1)
+
+
+def fitting(*shape):
+    return machines.Rules().fitting(labels_of(*shape))
+
+
+def test_rare_children_count_for_more_where_points_have_few_labels():
+    even, uneven = machines.Rules(), fitting(40, 1, 40)
+    assert (uneven.others, uneven.rarity) == (machines.OTHERS, machines.RARITY)
+    assert fitting(40, 4, 40) == uneven
+    between = fitting(40, 8, 40)
+    assert machines.OTHERS < between.others < 1
+    assert 0 < between.rarity < machines.RARITY
+    assert fitting(40, 16, 40) == fitting(40, 30, 40) == even
+
+
+def test_rare_children_count_for_more_where_labels_have_few_points():
+    assert fitting(1280, 1, 10) == fitting(10, 1, 10)
+    assert 0 < fitting(1800, 1, 10).rarity < machines.RARITY
+    assert fitting(2560, 1, 10) == fitting(9999, 1, 10) == machines.Rules()
+
+
+def test_no_labels_at_all_are_few():
+    nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 7)
+    assert machines.Rules().fitting(nothing) == fitting(40, 1, 40)
+
+
+def test_a_tree_is_trained_by_how_many_labels_points_have(deep, monkeypatch):
+    asked = []
+    train = machines.kernels.train_nodes
+    monkeypatch.setattr(machines.kernels, "train_nodes", lambda *given: asked.append(given[9:12]) or train(*given))
+    TreeClassifier(cost=0.4, random_state=0).fit(X, Y)
+    rules = machines.Rules().fitting(Rows.of(sparse.csr_array(Y)))
+    assert set(asked) == {(0.4, 0.4 * rules.others, rules.rarity)}
+
+
 def test_a_beam_loses_little_and_can_be_set_later(deep):
     test, truth = planted(n=1000, n_features=1501, n_labels=1500, seed=3)
 
@@ -433,7 +474,7 @@ def test_a_probability_is_a_curve_of_what_speaks_against_a_label(deep):
     labels, p = deep.topk_numbers(MANY[:50], 5)
     ranked, scores = deep._ranked(deep._features(MANY[:50]), 5, deep.beam, 1)
     np.testing.assert_array_equal(labels, ranked)
-    np.testing.assert_allclose(p, 1 / (1 + np.exp(2.3 * np.sqrt(-scores) - 3.0)), rtol=1e-5)
+    np.testing.assert_allclose(p, 1 / (1 + np.exp(2.5 * np.sqrt(-scores) - 2.8)), rtol=1e-5)
     assert p.max() < 1
     assert (np.diff(p, axis=1) <= 0).all()
 

@@ -157,6 +157,8 @@ def test_splitting_does_not_depend_on_threads(backend):
 # --- train_nodes ---
 
 COUNTS = [3, 16, 1, 5, 2, 0]
+#: What errors cost on points of a child and on others, and the power by which few points cost more.
+UNEVEN = (2.0, 1.0, 0.0)
 
 
 def arrivals(seed=0, n=60, sizes=(30, 60, 5, 0, 1, 4), counts=COUNTS):
@@ -170,9 +172,11 @@ def arrivals(seed=0, n=60, sizes=(30, 60, 5, 0, 1, 4), counts=COUNTS):
     return points, squares, pointers(sizes), reached, belongs, pointers(counts)
 
 
-def train(module, points, squares, *nodes, cost=0.5, epochs=10, tolerance=0.1, seed=5, smallest=0.0, threads=1):
+def train(
+    module, points, squares, *nodes, costs=(0.5, 0.5, 0.0), epochs=10, tolerance=0.1, seed=5, smallest=0.0, threads=1
+):
     about_points = (*points, N_FEATURES, squares)
-    return module.train_nodes(*about_points, *nodes, cost, epochs, tolerance, seed, smallest, threads)
+    return module.train_nodes(*about_points, *nodes, *costs, epochs, tolerance, seed, smallest, threads)
 
 
 def as_dense(starts, features, factors, weights, bias):
@@ -184,7 +188,17 @@ def as_dense(starts, features, factors, weights, bias):
     return out
 
 
-def trained_alone(module, points, squares, starts, reached, belongs, children, *, cost, epochs, seed):
+def slacks_of(member, n_children, costs):
+    """Return the slacks of points of each child, and of others."""
+    own, others, rarity = costs
+    rare = np.float32(max(len(member), 1)) / np.maximum(member.sum(axis=0), 1).astype(np.float32)
+    positive, negative = np.full((2, CHILDREN), 1e30, np.float32)
+    positive[:n_children] = (np.float32(0.5) / (np.float32(own) * rare ** np.float32(rarity)))[:n_children]
+    negative[:n_children] = 0.5 / others
+    return positive, negative
+
+
+def trained_alone(module, points, squares, starts, reached, belongs, children, *, costs, epochs, seed):
     """Train each node by the kernel of linear models, all features kept, without rounding."""
     X, weight = dense(*points).astype(np.float32), []
     for b in range(len(starts) - 1):
@@ -196,13 +210,12 @@ def trained_alone(module, points, squares, starts, reached, belongs, children, *
         indices = np.concatenate([np.empty(0, int), *(np.searchsorted(features, row) for row in rows)])
         data = np.concatenate([np.empty(0), *(X[i, row] for i, row in zip(reached[own], rows, strict=True))])
         member = belongs[own, None] >> np.arange(CHILDREN) & 1
-        slack = np.full(CHILDREN, 1e30, np.float32)
-        slack[: children[b + 1] - children[b]] = 0.5 / cost
+        slacks = slacks_of(member, children[b + 1] - children[b], costs)
         out = np.zeros((1, len(features) + 1, CHILDREN), np.float32)
         module.dual_train(
             pointers([len(row) for row in rows]), indices.astype(np.int32), data.astype(np.float32),
             squares[reached[own]], pointers(member.sum(axis=1)), np.nonzero(member)[1].astype(np.int32), 0,
-            slack, slack, epochs, 0.1, mixed(seed + b), out, np.zeros(1, np.int32), 1,
+            *slacks, epochs, 0.1, mixed(seed + b), out, np.zeros(1, np.int32), 1,
         )  # fmt: skip
         whole = np.zeros((N_FEATURES + 1, CHILDREN))
         whole[[*features, N_FEATURES]] = out[0]
@@ -213,36 +226,50 @@ def trained_alone(module, points, squares, starts, reached, belongs, children, *
 def optimum(X, y, slack):
     """Solve the dual of one machine by projected gradients, in float64."""
     signed = np.hstack([X, np.ones((len(X), 1))]) * y[:, None]
-    gram, alpha = signed @ signed.T + slack * np.eye(len(X)), np.zeros(len(X))
+    gram, alpha = signed @ signed.T + np.diag(slack), np.zeros(len(X))
     stride = 1 / np.linalg.eigvalsh(gram).max(initial=1)
     for _ in range(2000):
         alpha = np.maximum(alpha - stride * (gram @ alpha - 1), 0)
     return signed.T @ alpha
 
 
-def test_nodes_are_trained_to_the_optimum(backend):
+@pytest.mark.parametrize("costs", [(1.0, 1.0, 0.0), (1.0, 0.5, 0.5)], ids=["even", "uneven"])
+def test_nodes_are_trained_to_the_optimum(backend, costs):
     given = arrivals(sizes=(30, 20, 5, 0, 1, 4))
     points, _, starts, reached, belongs, children = given
-    weight, X = as_dense(*train(backend, *given, cost=1.0, epochs=3000, tolerance=1e-5)), dense(*points)
+    weight, X = as_dense(*train(backend, *given, costs=costs, epochs=3000, tolerance=1e-5)), dense(*points)
     for b in range(len(starts) - 1):
         own = slice(starts[b], starts[b + 1])
+        member = belongs[own, None] >> np.arange(CHILDREN) & 1
+        positive, negative = slacks_of(member, CHILDREN, costs)
         for c in range(children[b + 1] - children[b]):
-            expected = optimum(X[reached[own]], np.where(belongs[own] >> c & 1, 1.0, -1.0), 0.5)
+            slack = np.where(member[:, c], positive[c], negative[c])
+            expected = optimum(X[reached[own]], np.where(member[:, c], 1.0, -1.0), slack)
             rounding = np.abs(weight[b]).max() / 127
             np.testing.assert_allclose(weight[b, :, c], expected, atol=rounding + 2e-3)
 
 
 def test_a_node_is_trained_as_a_linear_model_of_its_points(backend):
     given = arrivals()
-    starts, features, factors, weights, bias = train(backend, *given, cost=2.0, epochs=5, seed=MASK - 2)
+    starts, features, factors, weights, bias = train(backend, *given, costs=UNEVEN, epochs=5, seed=MASK - 2)
     found = as_dense(starts, features, factors, weights, bias)
-    expected = trained_alone(backend, *given, cost=2.0, epochs=5, seed=MASK - 2)
+    expected = trained_alone(backend, *given, costs=UNEVEN, epochs=5, seed=MASK - 2)
     np.testing.assert_array_equal(bias, expected[:, -1])
     largest = np.abs(expected[:, :-1]).max(axis=2)
     assert (np.abs(found - expected)[:, :-1] <= largest[:, :, None] / 127 * 0.501).all()
     node = np.repeat(np.arange(len(bias)), np.diff(starts))
     np.testing.assert_allclose(factors, largest[node, features] / 127, rtol=1e-6)
     assert (np.abs(weights).max(axis=1, initial=0) == 127).all()
+
+
+def test_the_rarer_a_child_the_higher_its_own_points_score(backend):
+    points, _, _, reached, belongs, _ = given = arrivals(sizes=(60,), counts=[16])
+    X = np.hstack([dense(*points)[reached], np.ones((60, 1))])
+    even, uneven = (X @ as_dense(*train(backend, *given, costs=(0.5, 0.5, power)))[0] for power in (0.0, 0.5))
+    gains = [(uneven - even)[belongs >> c & 1 == 1, c].mean() for c in range(CHILDREN)]
+    counts = [(belongs >> c & 1).sum() for c in range(CHILDREN)]
+    assert min(gains) > 0
+    assert np.corrcoef(gains, counts)[0, 1] < -0.5
 
 
 def test_rows_of_small_weights_are_left_out(backend):
@@ -499,7 +526,15 @@ def all_arguments():
     yield "split_sets", named(rows, starts=starts, left=left, seed=0, most_rounds=3, order=order, threads=1)
     points, squares, starts, reached, belongs, children = arrivals()
     nodes = {"squares": squares, "starts": starts, "reached": reached, "belongs": belongs, "children": children}
-    rules = {"cost": 1.0, "most_epochs": 2, "tolerance": 0.1, "seed": 0, "smallest": 0.1}
+    rules = {
+        "cost": 1.0,
+        "cost_of_others": 0.5,
+        "rarity": 0.3,
+        "most_epochs": 2,
+        "tolerance": 0.1,
+        "seed": 0,
+        "smallest": 0.1,
+    }
     yield "train_nodes", named(points, **nodes, **rules, threads=1)
     out = {"leaves": np.zeros((len(points[0]) - 1, 3), np.int32), "scores": np.zeros((len(points[0]) - 1, 3), "f4")}
     yield "search_tree", {"levels": tree(), **named(points, beam=3), **out, "threads": 1}

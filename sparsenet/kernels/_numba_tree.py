@@ -137,6 +137,8 @@ def train_nodes(
     belongs: U16,
     children: I64,
     cost: float,
+    cost_of_others: float,
+    rarity: float,
     most_epochs: int,
     tolerance: float,
     seed: int,
@@ -153,11 +155,10 @@ def train_nodes(
     def train(first: int, last: int) -> None:
         for node in range(first, last):
             own = slice(starts[node], starts[node + 1])
-            slack = np.full(CHILDREN, _NO_COST)
-            slack[: counts[node]] = np.float32(0.5) / np.float32(cost)
+            slacks = _slacks(belongs[own], counts[node], (cost, cost_of_others, rarity))
             limits = (most_epochs, tolerance, int(_mixed(np.uint64((seed + node) & _64_BITS))))
             points = _gathered(indptr, indices, data, squares, reached[own])
-            found[node] = _rounded(*_trained(*points, belongs[own], slack, limits), np.float32(smallest))
+            found[node] = _rounded(*_trained(*points, belongs[own], slacks, limits), np.float32(smallest))
 
     parallel_for(train, len(counts), threads)
     parts = [np.concatenate([part, *(node[i] for node in found)]) for i, part in enumerate(_nothing())]
@@ -180,6 +181,17 @@ def _gathered(indptr: I64, indices: I32, data: F32, squares: F32, reached: I32) 
     return features, pointers, places.astype(np.int32), data[entries], squares[reached]
 
 
+def _slacks(belongs: U16, n_children: int, costs: tuple[float, float, float]) -> tuple[F32, F32]:
+    """Return the slacks of points of each child, and of others: the fewer of its own there are, the more each costs."""
+    cost, cost_of_others, rarity = (np.float32(value) for value in costs)
+    own = ((belongs[:, None] >> np.arange(n_children, dtype=np.uint16)) & 1).sum(axis=0)
+    rare = np.float32(max(len(belongs), 1)) / np.maximum(own, 1).astype(np.float32)
+    positive, negative = np.full(CHILDREN, _NO_COST), np.full(CHILDREN, _NO_COST)
+    positive[:n_children] = np.float32(0.5) / (cost * rare**rarity)
+    negative[:n_children] = np.float32(0.5) / cost_of_others
+    return positive, negative
+
+
 def _trained(
     features: I32,
     pointers: I64,
@@ -187,7 +199,7 @@ def _trained(
     data: F32,
     squares: F32,
     belongs: U16,
-    slack: F32,
+    slacks: tuple[F32, F32],
     limits: tuple[int, float, int],
 ) -> tuple[I32, F32]:
     member = (belongs[:, None] >> np.arange(CHILDREN, dtype=np.uint16)) & 1
@@ -195,7 +207,8 @@ def _trained(
     label_pointers = np.append(0, np.cumsum(member.sum(axis=1, dtype=np.int64)))
     weight, epochs = np.zeros((1, len(features) + 1, CHILDREN), np.float32), np.zeros(1, np.int32)
     points = (pointers, places, data, squares, label_pointers, labels)
-    dual_train(*points, 0, slack, slack, *limits, weight, epochs, 1)
+    positive, negative = slacks
+    dual_train(*points, 0, positive, negative, *limits, weight, epochs, 1)
     return features, weight[0]
 
 

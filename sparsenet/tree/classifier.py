@@ -30,8 +30,8 @@ from sparsenet.tree.machines import Rules, search, train
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 #: From the root of what speaks against a label to the logit of its probability, slope and shift: those that fit
-#: held-out points of seven unlike data sets best. The score as a probability said far too little (bench/README.md).
-SLOPE, SHIFT = np.float32(-2.3), np.float32(3.0)
+#: held-out points of twelve unlike data sets best. The score as a probability said far too little (bench/README.md).
+SLOPE, SHIFT = np.float32(-2.5), np.float32(2.8)
 
 
 class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -45,7 +45,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     Parameters
     ----------
     cost : float
-        Of an error in training, against simplicity: lower for noisy labels, higher for clean ones.
+        Of an error in training, against simplicity: lower for noisy labels, higher for clean ones. Where points have a
+        few labels each, an error costs more on a point of a rare label than on one that does not have it.
     beam : int
         How many nodes of each level are followed for a point, in training and in prediction. More is slower and hardly
         more accurate; it can be set on a fitted classifier. Points that meet fewer labels than are asked for are
@@ -127,7 +128,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             if scaling.kind == "none":
                 rules = replace(rules, smallest=rules.smallest / _typical_length(points))
-            shape = grow(points, labels, seed, threads)
+            rules, shape = rules.fitting(labels), grow(points, labels, seed, threads)
             with parts_done(1, f"{len(points):,} points", verbose) as told:
                 levels = train(shape, points, labels, rules, seed, threads, told)
             counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
