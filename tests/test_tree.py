@@ -129,8 +129,12 @@ def labels_of(n_points, each, n_labels):
     return Rows(indptr, indices, np.ones(len(indices), np.float32), n_labels + 1)
 
 
+def rules_for(labels):
+    return machines.Rules().fitting(labels, np.bincount(labels.indices, minlength=labels.width))
+
+
 def fitting(*shape):
-    return machines.Rules().fitting(labels_of(*shape))
+    return rules_for(labels_of(*shape))
 
 
 def test_rare_children_count_for_more_where_points_have_few_labels():
@@ -151,7 +155,7 @@ def test_rare_children_count_for_more_where_labels_have_few_points():
 
 def test_no_labels_at_all_are_few():
     nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 7)
-    assert machines.Rules().fitting(nothing) == fitting(40, 1, 40)
+    assert rules_for(nothing) == fitting(40, 1, 40)
 
 
 def test_a_tree_is_trained_by_how_many_labels_points_have(deep, monkeypatch):
@@ -159,7 +163,7 @@ def test_a_tree_is_trained_by_how_many_labels_points_have(deep, monkeypatch):
     train = machines.kernels.train_nodes
     monkeypatch.setattr(machines.kernels, "train_nodes", lambda *given: asked.append(given[9:12]) or train(*given))
     TreeClassifier(cost=0.4, random_state=0).fit(X, Y)
-    rules = machines.Rules().fitting(Rows.of(sparse.csr_array(Y)))
+    rules = rules_for(Rows.of(sparse.csr_array(Y)))
     assert set(asked) == {(0.4, 0.4 * rules.others, rules.rarity)}
 
 

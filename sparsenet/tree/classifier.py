@@ -128,10 +128,10 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             if scaling.kind == "none":
                 rules = replace(rules, smallest=rules.smallest / _typical_length(points))
-            rules, shape = rules.fitting(labels), grow(points, labels, seed, threads)
+            counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
+            rules, shape = rules.fitting(labels, counts), grow(points, labels, seed, threads)
             with parts_done(1, f"{len(points):,} points", verbose) as told:
                 levels = train(shape, points, labels, rules, seed, threads, told)
-            counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
             return self._adopt(Fitted(shape, levels, target, scaling, counts, len(points)))
 
     def predict_proba(self, X: Any) -> F32:

@@ -55,13 +55,12 @@ class Rules:
     tolerance: float = 0.1
     smallest: float = 0.2
 
-    def fitting(self, labels: Rows) -> Self:
-        """Return the rules with `others` and `rarity` as these labels of points want them."""
-        means = [
-            len(labels.indices) / max(int(np.count_nonzero(counts)), 1)
-            for counts in (np.diff(labels.indptr), np.bincount(labels.indices))
-        ]
-        share = _fewness(means[0], *LABELS_A_POINT) * _fewness(means[1], *POINTS_A_LABEL)
+    def fitting(self, labels: Rows, counts: I64) -> Self:
+        """Return the rules with `others` and `rarity` as labels want them of which each has `counts` points."""
+        labels_a_point, points_a_label = (
+            len(labels.indices) / max(int(np.count_nonzero(held)), 1) for held in (np.diff(labels.indptr), counts)
+        )
+        share = _fewness(labels_a_point, *LABELS_A_POINT) * _fewness(points_a_label, *POINTS_A_LABEL)
         return replace(self, others=OTHERS**share, rarity=RARITY * share)
 
 
@@ -178,6 +177,7 @@ def _trained(
     starts, reached, belongs = arrivals
     about_points = (points.indptr, points.indices, points.data, points.width, squared)
     entries = np.append(0, np.cumsum(np.diff(points.indptr)[reached] + 1))[starts]
+    costs = rules.cost, rules.cost * rules.others, rules.rarity
     parts: list[Part] = []
     for nodes in _groups(entries, NODES_A_THREAD * threads):
         own = slice(starts[nodes.start], starts[nodes.stop])
@@ -188,7 +188,6 @@ def _trained(
             children[nodes.start : nodes.stop + 1] - children[nodes.start],
         )
         # A node's seed is its own, however they are grouped, which depends on threads.
-        costs = rules.cost, rules.cost * rules.others, rules.rarity
         how: tuple[Any, ...] = (rules.epochs, rules.tolerance, seed + nodes.start, rules.smallest, threads)
         parts.append(kernels.train_nodes(*about_points, *about_nodes, *costs, *how))
         told(share * float((entries[nodes.stop] - entries[nodes.start]) / max(entries[-1], 1)))
