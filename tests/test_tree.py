@@ -149,8 +149,12 @@ def test_rare_children_count_for_more_where_points_have_few_labels():
 
 def test_rare_children_count_for_more_where_labels_have_few_points():
     assert fitting(1280, 1, 10) == fitting(10, 1, 10)
-    assert 0 < fitting(1800, 1, 10).rarity < machines.RARITY
-    assert fitting(2560, 1, 10) == fitting(9999, 1, 10) == machines.Rules()
+    frequent = fitting(2560, 1, 10)
+    assert frequent.rarity < fitting(1800, 1, 10).rarity < machines.RARITY
+    assert frequent == fitting(9999, 1, 10)
+    assert frequent.rarity == machines.OF_FREQUENT_LABELS * machines.RARITY
+    assert frequent.others == machines.OTHERS**machines.OF_FREQUENT_LABELS
+    assert fitting(9999, 16, 20) == machines.Rules()
 
 
 def test_no_labels_at_all_are_few():
