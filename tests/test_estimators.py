@@ -83,9 +83,9 @@ def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
     ("asked", "labels", "negatives"),
     [
         ("auto", 9, 9),
-        ("auto", 2048, 2048),
-        ("auto", 2049, 1024),
-        ("auto", 10**5, 2048),
+        ("auto", 1024, 1024),
+        ("auto", 1025, 256),
+        ("auto", 10**5, 256),
         (500, 400, 400),
         (500, 600, 500),
     ],

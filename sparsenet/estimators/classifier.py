@@ -40,8 +40,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     """A classifier for a few to millions of labels, one or several a point.
 
     Each label is a neuron with two kinds of input: a deep path through a hidden layer, and a wide path of sparse
-    weights straight from the features. A training step computes the neurons of the batch's own labels and of one or
-    two thousand others that a sampler chose; prediction is exact over all labels.
+    weights straight from the features. A training step computes the neurons of the batch's own labels and of a few
+    hundred others that a sampler chose; prediction is exact over all labels.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         What chooses the negatives; ``"none"`` computes all labels at each step. ``"lsh"`` hashes labels by the family,
         and into as many tables, as find the most of the best labels while it trains.
     n_negatives : int or "auto"
-        Negatives asked for at each step. If there are no more labels than that, all are computed. ``"auto"``: 1,024 for
-        more than 2,048 labels, 2,048 for more than 65,536.
+        Negatives asked for at each step, beside the labels of the batch's points, which are each other's. If there are
+        no more labels than that, all are computed. ``"auto"``: 256 if there are more than 1,024 labels.
     precision : {"auto", "float32", "bfloat16"}
         Of the operands in the products of the deep output; ``"auto"``: bfloat16 where the CPU multiplies it faster.
     per_sample : bool
