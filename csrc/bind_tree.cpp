@@ -57,7 +57,7 @@ py::tuple bind_train_nodes(const I64& indptr, const I32& indices, const F32& dat
   {
     const Arrivals arrivals{starts_.data(), reached_.data(), belongs_.data(), children_.data(), n_nodes};
     Released released;
-    const Costs costs{cost, rarity, cost_of_others};
+    const Costs costs{cost, cost_of_others, rarity};
     nodes = train_nodes(points, n_features, squares_.data(), arrivals, costs, {most_epochs, tolerance, seed}, smallest,
                         threads);
   }
@@ -87,6 +87,8 @@ Machines machines_argument(const py::handle& given) {
   const py::array starts = part(0), features = part(1), factors = part(2), weights = part(3), bias = part(4),
                   children = part(5);
   const Vector<const int64_t> starts_ = pointers_argument(starts, "starts");
+  // Their ends only, not what each node has: of very many labels that takes as long as a point's answer, and whoever
+  // makes a tree has looked.
   const Vector<const int64_t> children_ = pointers_argument(children, "children");
   const Vector<const int32_t> features_(features, "features");
   const Vector<const float> factors_(factors, "factors");

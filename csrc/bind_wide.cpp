@@ -8,17 +8,13 @@ namespace {
 
 Postings postings_argument(const I64& starts, const I32& rows, const F32& values, const I32& dense_of, const F32& dense,
                            int64_t n) {
-  const Vector<const int64_t> ends(starts, "starts");
+  const Vector<const int64_t> ends = pointers_argument(starts, "starts");
+  const Csr lists = csr_view(ends, {rows, "rows"}, {values, "values"});
   const Vector<const int32_t> dense_rows(dense_of, "dense_of");
   const Matrix<const float> table(dense, "dense");
   dense_rows.require(0, ends.size() - 1, "length of starts - 1");
   table.require(1, n, "points of the batch");
-  return {ends.size() - 1,
-          ends.data(),
-          Vector<const int32_t>(rows, "rows").data(),
-          Vector<const float>(values, "values").data(),
-          dense_rows.data(),
-          table.data()};
+  return {ends.size() - 1, ends.data(), lists.indices, lists.data, dense_rows.data(), table.data()};
 }
 
 Touched touched_argument(const I64& touched_indptr, const I64& touched, const I32& touched_slots, int64_t a,

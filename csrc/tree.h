@@ -40,9 +40,9 @@ struct Arrivals {
 
 // What an error costs a machine, against the length of its weights.
 struct Costs {
-  float own;     // on a point of its child; the fewer these are of the node's points, the more each costs:
-  float rarity;  // by this power of how many there are for one of them
-  float others;  // on any other point
+  float own;     // on a point of its child, where all points of the node are
+  float others;  // on a point that is not its child's
+  float rarity;  // an own point costs more by this power of how many points of the node there are for each of them
 };
 
 struct NodeMachines {

@@ -240,14 +240,27 @@ def test_ctrl_c_in_the_first_epoch_replaces_no_model(
     assert files(tmp_path / "m") == before
 
 
+def test_where_there_is_nothing_to_resume_that_is_said(folder: Path, tmp_path: Path) -> None:
+    done = run("train", folder / "train.txt", "--model", tmp_path / "m", *SMALL, "--resume")
+    assert f"there is no {tmp_path / 'm'}.checkpoint to go on from: training starts anew" in done.stderr
+
+
+def test_nothing_can_be_measured_where_no_point_has_a_label(folder: Path, tmp_path: Path) -> None:
+    train(folder / "train.txt", tmp_path / "m", "--no-network")
+    header, first = (folder / "test.txt").read_text().splitlines()[:2]
+    (tmp_path / "none.txt").write_text("1 " + header.split(maxsplit=1)[1] + "\n" + first[first.index(" ") :] + "\n")
+    done = run("evaluate", tmp_path / "m", tmp_path / "none.txt", status=1)
+    assert "none.txt: holds no labels, so there is nothing to measure" in done.stderr
+
+
+@pytest.mark.filterwarnings("always:time_budget leaves too little:UserWarning")
 def test_a_time_budget_is_for_the_whole(folder: Path, tmp_path: Path) -> None:
     summary = train(folder / "train.txt", tmp_path / "short", "--time-budget", 0.001)
     assert not summary["network"]
     assert "epochs" not in summary
     done = run("train", folder / "train.txt", "--model", tmp_path / "short", "--time-budget", 0.001)
-    assert (
-        done.stderr == "sparsenet: there is no network: tree and neighbours left too little of --time-budget for one\n"
-    )
+    assert done.stderr.startswith("sparsenet: warning: --time-budget leaves too little for a network, and there is")
+    assert done.stderr.count("\n") == 1
     assert BlendClassifier.load(tmp_path / "short").network_ is None
     assert json.loads(run("info", tmp_path / "short", "--json").stdout)["chosen"]["network"] == "none"
     assert "200 points" in run("evaluate", tmp_path / "short", folder / "test.txt").stdout

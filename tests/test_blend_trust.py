@@ -9,7 +9,7 @@ from planted import planted
 from scipy import sparse
 from sklearn.base import clone
 
-from sparsenet import BlendClassifier, ExtremeClassifier, Rows
+from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier
 from sparsenet.blend import trust, voting
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.estimators.fitting import as_matrix, run_seed
@@ -43,14 +43,15 @@ def test_so_many_points_are_kept_from_the_tree(n, expected):
         assert len(np.setdiff1d(kept, trust.kept_from_tree(n, 8))) > expected / 2
 
 
-def test_points_without_their_labels():
-    labels = Rows.of(sparse.csr_array(np.array([[1, 0, 1], [0, 1, 0], [0, 0, 0], [0, 1, 1]], np.float32)))
-    left = as_matrix(trust.without(labels, np.array([0, 2]))).toarray()
-    assert left.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 1]]
-    assert (
-        as_matrix(trust.without(labels, np.empty(0, np.int64))).toarray().tolist()
-        == as_matrix(labels).toarray().tolist()
-    )
+@pytest.mark.parametrize("kept", [[], [0, 5, 1199]], ids=len)
+def test_a_tree_goes_without_points_and_not_only_without_their_labels(kept):
+    points, labels = Rows.of(sparse.csr_array(X)), Rows.of(Y)
+    rest = np.setdiff1d(np.arange(X.shape[0]), kept)
+    found = trust.fit_without(TreeClassifier(random_state=0), points, labels, np.array(kept, np.int64))
+    expected = TreeClassifier(random_state=0).fit(as_matrix(points)[rest], Y[rest])
+    assert found.n_points_ == len(rest)
+    for given, wanted in zip(found.topk_numbers(X, 5), expected.topk_numbers(X, 5), strict=True):
+        np.testing.assert_array_equal(given, wanted)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,8 @@ def test_a_tree_apart_judges_and_the_one_that_is_kept_learns_all(monkeypatch, ne
     model = blend(**({} if network is None else {"network": network})).fit(X, Y)
     np.testing.assert_array_equal(model.tree_.label_counts_, Y.sum(axis=0))
     points, labels, kept = model._features(X), Rows.of(Y), trust.kept_apart(X.shape[0], run_seed(0))
-    judge = clone(model.tree_).fit(as_matrix(points), as_matrix(trust.without(labels, kept)))
+    rest = np.setdiff1d(np.arange(X.shape[0]), kept)
+    judge = clone(model.tree_).fit(as_matrix(points)[rest], Y[rest])
     expected = trust.measured(model.neighbors_, judge, points, labels, kept, k=50, threads=1)
     assert model.neighbors_.trust == expected != 1
 

@@ -477,7 +477,9 @@ def test_a_format_that_was_assumed_is_named(tmp_path):
     assert "svmlight, as line 1 is no header of XMC; --input-format says" in fails(
         "predict", tmp_path / "m", stdin=b"what a goal\n"
     )
-    assert "(there are 2 features)" in fails("predict", tmp_path / "m", stdin=b"0 7:1\n")
+    said = fails("predict", tmp_path / "m", stdin=b"0 7:1\n")
+    assert "(there are 2 features; what is trained with --features has room for more)" in said
+    assert "svmlight" not in said, "that it is has been understood"
 
 
 def test_compress_says_what_is_wrong_with_a_model(trained, tmp_path):

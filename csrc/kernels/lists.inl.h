@@ -1,7 +1,6 @@
-// Lists of distinct ids, some with a value each. Most are short: three of four posting lists that a label's weights
-// meet have four entries or fewer. A loop over such a list ends where no CPU foresees, and what it had begun of the
-// next list is thrown away. Where a mask can say which lanes of a vector count, eight entries are one step, and the end
-// of the list is data.
+// The supports of labels: lists of distinct ids, some with a value each, from a few to a thousand. A loop over a short
+// one ends where no CPU foresees, and what it had begun of the next is thrown away. Where a mask can say which lanes of
+// a vector count, eight or sixteen ids are one step, and the end of the list is data.
 
 #ifdef __AVX512VL__
 

@@ -30,7 +30,6 @@ from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
 from sparsenet.estimators.settings import seconds
 from sparsenet.estimators.targets import Target
-from sparsenet.progress import is_wanted
 from sparsenet.training.checkpoints import is_there
 from sparsenet.tree import TreeClassifier
 
@@ -61,8 +60,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         Likewise; the copy is `tree_`. Labels are named in twice its beam, which ``model.tree_.set_params(beam=...)``
         changes.
     candidates : int
-        How many labels the tree names for each point; as many as are asked for, if those are more, which may put others
-        first. It can be set on a fitted classifier.
+        How many labels the tree names for each point, and so the most that `predict` gives one and `predict_proba` more
+        than nothing: raise it where points have dozens. `topk` has as many named as it is asked for, if those are more,
+        which may put others first. It can be set on a fitted classifier.
     n_neighbors : int
         How many of the training points that are most like a point have a vote. 0: none, and the model does not hold the
         training points, as it does otherwise: those who may not see the data should not be given such a model either.
@@ -70,7 +70,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         tell little there of what is near.
     time_budget : float or None
         Seconds that `fit` may take. The network has what tree and neighbours leave it, and is made as large as that
-        allows; where that would not be enough for a third of its passes, there is none. A tree is not cut off. Without
+        allows; where that would not be enough for a third of its passes, there is none, with a warning. A tree is not
+        cut off. Without
         neighbours there is a network in any case, which has as long as the tree took at least. Where there is to be
         none, ``network="drop"``, nothing could keep a budget: None.
     normalize : {"auto", "rows", "columns", "none"}
@@ -175,45 +176,29 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
-        own = {"n_jobs": self._threads(), "random_state": seed, "verbose": self.verbose}
-        tree = parts.copied("tree", self.tree, TreeClassifier, own, self.time_budget)
-        network: ExtremeClassifier | None = None
-        if not parts.is_dropped(self.network):
-            network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
-            network._settings()  # better now than when the tree is trained
-        else:
-            parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
+        tree, network = self._copies(seed, checkpoint)
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, normalize)
             if network is None and scaling.kind == "columns":
                 raise ValueError(
-                    f"network is {DROPPED!r}, and where columns are standardised there are no neighbours: that is a "
-                    "TreeClassifier; normalize='rows' has some"
+                    f"network is {DROPPED!r}, and where columns are standardised, as those of X are, there are no "
+                    "neighbours: set normalize='rows' if its rows are counts or the like, or take a TreeClassifier"
                 )
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
-            given = as_matrix(points), as_matrix(labels)
-            neighbors, asked, how = None, self.n_neighbors, {"seed": seed, "threads": self._threads()}
-            if asked > 0 and scaling.kind != "columns":
-                tree.fit(given[0], as_matrix(trust.without(labels, trust.kept_from_tree(len(points), seed))))
-                neighbors = Neighbors.learn(points, labels, asked, **how)
-            else:
-                tree.fit(*given)
-            a_pass = time.perf_counter() - started
-            if neighbors is not None and (self.time_budget is None or 2 * a_pass < self.time_budget):
-                neighbors = trust.weighed(neighbors, tree, points, labels, k=asked, **how)
+            asked = 0 if scaling.kind == "columns" else self.n_neighbors
+            neighbors, a_pass = self._tree_and_neighbors(tree, points, labels, asked, seed, started)
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
             if network is not None and self.time_budget is not None:
                 resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
                 left = self.time_budget + started - time.perf_counter()
-                told = is_wanted(optional(switch, "verbose", self.verbose))
-                network = parts.in_time(network, left, a_pass, 0.0 if resumed else enough, told=told)
+                network = parts.in_time(network, left, a_pass, 0.0 if resumed else enough)
             counts = np.bincount(labels.indices, minlength=labels.width)
             fitted = Fitted(network, tree, neighbors, target, scaling, counts, len(points))
             try:
                 if network is not None:
-                    network.fit(*given, checkpoint=checkpoint, resume=resume)
+                    network.fit(as_matrix(points), as_matrix(labels), checkpoint=checkpoint, resume=resume)
             except KeyboardInterrupt:
                 if network is not None and hasattr(network, "network_"):
                     self._adopt(fitted if network.n_iter_ >= enough else replace(fitted, network=None))
@@ -222,6 +207,32 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 if network is not None and self.time_budget is not None:
                     network.set_params(time_budget=None)  # as it was given
             return self._adopt(fitted)
+
+    def _copies(self, seed: int, checkpoint: Any) -> tuple[TreeClassifier, ExtremeClassifier | None]:
+        """Return what is trained: copies of the parts that were given, or of the usual ones."""
+        own = {"n_jobs": self._threads(), "random_state": seed, "verbose": self.verbose}
+        tree = parts.copied("tree", self.tree, TreeClassifier, own, self.time_budget)
+        if parts.is_dropped(self.network):
+            parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
+            return tree, None
+        network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
+        network._settings()  # better now than when the tree is trained
+        return tree, network
+
+    def _tree_and_neighbors(
+        self, tree: TreeClassifier, points: Rows, labels: Rows, k: int, seed: int, started: float
+    ) -> tuple[Neighbors | None, float]:
+        """Train the tree; return the neighbours, if k of them are asked for, and about how long a pass would take."""
+        if k == 0:
+            tree.fit(as_matrix(points), as_matrix(labels))
+            return None, time.perf_counter() - started
+        how = {"seed": seed, "threads": self._threads()}
+        trust.fit_without(tree, points, labels, trust.kept_from_tree(len(points), seed))
+        neighbors = Neighbors.learn(points, labels, k, **how)
+        a_pass = time.perf_counter() - started
+        if self.time_budget is None or 2 * a_pass < self.time_budget:
+            neighbors = trust.weighed(neighbors, tree, points, labels, k=k, **how)
+        return neighbors, a_pass
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import warnings
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -16,7 +16,8 @@ from sparsenet.tree import TreeClassifier
 PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
 #: A network that there is not to be, as scikit-learn's VotingClassifier calls it.
 DROPPED: Literal["drop"] = "drop"
-#: What parts are not asked for: the blend says it.
+#: What parts are not asked for: the blend says it. One's own `random_state` is overridden without a word, as
+#: scikit-learn's ensembles set all that they find.
 OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 #: A network that has had less than this share of its passes is worth no more than none beside tree and neighbours,
 #: which take about as long as one of its passes (bench/README.md).
@@ -46,7 +47,7 @@ def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any]
     part: Part = kind() if own is None else clone(own)
     usual = kind()
     for parameter in OF_THE_WHOLE:
-        if (other := getattr(part, parameter)) != getattr(usual, parameter):
+        if parameter != "random_state" and (other := getattr(part, parameter)) != getattr(usual, parameter):
             raise ValueError(f"{name} has {parameter}={other!r}, which is for the blend to say: set it there")
     if time_budget is not None and getattr(part, "time_budget", None) is not None:
         raise ValueError(f"time_budget is {time_budget:g}, and {name} has its own: set one of them")
@@ -74,15 +75,16 @@ def enough(network: ExtremeClassifier, n_points: int) -> float:
     return WORTH_A_NETWORK * min(settings.n_epochs(n_points), usual)
 
 
-def in_time(
-    network: ExtremeClassifier, left: float, a_pass: float, passes: float, *, told: bool
-) -> ExtremeClassifier | None:
+def in_time(network: ExtremeClassifier, left: float, a_pass: float, passes: float) -> ExtremeClassifier | None:
     """Give the network the seconds that are left, or none back where that is less than so many passes take about."""
     left = max(left, 0.0)
     if left >= passes * a_pass:
         network.set_params(time_budget=max(left, a_pass))
         return network
-    if told:
-        about = f"one takes {passes * a_pass:.1f} s or more, and {left:.1f} are left"
-        print(f"sparsenet: chose no network ({about})", file=sys.stderr)
+    warnings.warn(
+        f"time_budget leaves too little for a network, and there is none: a useful one takes about "
+        f"{passes * a_pass:.1f} s, and {left:.1f} are left",
+        UserWarning,
+        stacklevel=3,
+    )
     return None

@@ -23,7 +23,7 @@ from sparsenet.tree import TreeClassifier
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
-#: One point of so many is measured on, at most MOST of them, and the tree goes without it, where FEWEST are left.
+#: One point of so many is measured on, at most MOST of them, and the tree goes without it, where that makes FEWEST.
 EVERY, FEWEST, MOST = 64, 1024, 2048
 #: Of fewer points that many would be missed: there a tree of its own learns all but a tenth. Where that is fewer than
 #: these, nothing is measured.
@@ -42,8 +42,7 @@ def weighed(
     if len(kept) == 0:
         kept = kept_apart(len(points), seed)
         if len(kept) > 0:
-            judge = clone(tree).set_params(verbose=False)
-            judge.fit(as_matrix(points), as_matrix(without(labels, kept)))
+            judge = fit_without(clone(tree).set_params(verbose=False), points, labels, kept)
     return replace(neighbors, trust=measured(neighbors, judge, points, labels, kept, k=k, threads=threads))
 
 
@@ -62,13 +61,12 @@ def _drawn(n_points: int, n: int, fewest: int, seed: int) -> I64:
     return np.sort(np.random.default_rng((seed, 3)).choice(n_points, n, replace=False, shuffle=False))
 
 
-def without(labels: Rows, points: I64) -> Rows:
-    """Take the labels away from some points: so a tree does not learn them."""
-    lengths, stays = np.diff(labels.indptr), np.ones(len(labels), bool)
-    stays[points] = False
-    kept = np.repeat(stays, lengths)
-    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths * stays)))
-    return Rows(indptr, labels.indices[kept], labels.data[kept], labels.width)
+def fit_without(tree: TreeClassifier, points: Rows, labels: Rows, kept: I64) -> TreeClassifier:
+    """Train a tree on all points but these: without their labels they would be examples of what has none."""
+    if len(kept) > 0:
+        rest = np.delete(np.arange(len(points)), kept)
+        points, labels = points.take(rest), labels.take(rest)
+    return tree.fit(as_matrix(points), as_matrix(labels))
 
 
 def measured(

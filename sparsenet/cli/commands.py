@@ -136,6 +136,8 @@ def evaluate(
     n_unseen = truth[0].shape[1] - len(model.label_counts_)
     numbers = np.pad(np.concatenate([labels for labels, _ in best]), ((0, 0), (0, n_unseen)), constant_values=-1)
     right = sparse.vstack(truth, format="csr")
+    if right.nnz == 0:
+        raise data.DataError(str(source.path), None, "holds no labels, so there is nothing to measure")
     if plot is not None:
         names = [*np.asarray(model.classes_).tolist(), *["unseen"] * n_unseen]
         draw(plot, right, numbers, np.concatenate([probabilities for _, probabilities in best]), names)

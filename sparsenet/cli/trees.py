@@ -12,7 +12,6 @@ from sparsenet import metrics
 from sparsenet.blend import BlendClassifier
 from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE
 from sparsenet.cli import commands, runs
-from sparsenet.cli.reporting import say
 from sparsenet.cli.sources import Source, labels_of
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.fitting import as_matrix
@@ -82,7 +81,6 @@ def train_blend(
         interrupted = True
     epochs = 0 if model.network_ is None else model.network_.n_iter_
     if model.network_ is None and not (no_network or interrupted):
-        say("there is no network: tree and neighbours left too little of --time-budget for one")
         state = None  # of a network that is not this one's
     saved = runs.end(model, model_path, state, epochs, interrupted=interrupted, compact=compact)
     about: dict[str, Any] = {"validation": None, "interrupted": interrupted, "saved": saved}

@@ -252,7 +252,7 @@ def _start(path: str, options: Options, first: Block) -> Reader:
     try:
         reader.feed(first)
     except DataError as error:
-        if options.format == "svmlight" or error.line != 1:
+        if options.format == "svmlight" or error.line != 1 or "out of range" in error.problem:
             raise
         guess = (
             "the file was taken for svmlight, as line 1 is no header of XMC; format= says what else it is, such as csv "

@@ -20,7 +20,9 @@ from sparsenet.kernels._numba_scorer import TextScorer, count_labels, count_slot
 from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
 from sparsenet.kernels._numba_text import join_texts, text_features, text_room
-from sparsenet.kernels._numba_tree import search_tree, split_sets, train_nodes
+from sparsenet.kernels._numba_tree_grow import split_sets
+from sparsenet.kernels._numba_tree_search import search_tree
+from sparsenet.kernels._numba_tree_train import train_nodes
 from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [

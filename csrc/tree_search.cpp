@@ -1,14 +1,11 @@
-#include "tree.h"
-
+// Asking a tree: points go down it together, with a beam.
 #include <algorithm>
-#include <atomic>
-#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "running.h"
-#include "sparse_sum.h"
-#include "split_mix.h"
 #include "threads.h"
+#include "tree.h"
 
 namespace sparsenet {
 namespace {
@@ -18,148 +15,7 @@ namespace {
 constexpr float kFading = 0.8f;
 constexpr int64_t kVisitsPerTask = 1 << 16;
 constexpr int64_t kWorthATable = 8;  // rows to write and wipe for each that would be searched for
-constexpr float kNoCost = 1e30f;     // of a child that is not there: no point moves its machine
 constexpr int32_t kNowhere = -1;     // what a feature has that is not among those of a node
-
-float inverse_length(const SparseSum& sum) {
-  double squares = 0;
-  for (const int32_t feature : sum) squares += static_cast<double>(sum[feature]) * sum[feature];
-  return squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0;
-}
-
-float dot(const SparseSum& sum, const Csr& rows, int64_t row) {
-  float total = 0;
-  for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) total += rows.data[j] * sum[rows.indices[j]];
-  return total;
-}
-
-// How much nearer each row of a set is to the one side than to the other.
-struct Sides {
-  SparseSum left, right;
-  std::vector<Best> nearer;
-
-  explicit Sides(int64_t n_features) : left(n_features), right(n_features) {}
-
-  // Has `order` begin with the `n_left` rows that are nearest to the left; tells whether other rows than before do.
-  bool divide(const Csr& rows, int32_t* order, int64_t n, int64_t n_left) {
-    const float to_left = inverse_length(left), to_right = inverse_length(right);
-    nearer.resize(n);
-    for (int64_t i = 0; i < n; ++i)
-      nearer[i] = {dot(left, rows, order[i]) * to_left - dot(right, rows, order[i]) * to_right, order[i]};
-    const Best& last = *std::min_element(nearer.begin(), nearer.begin() + n_left, worse);
-    const Best& first = *std::max_element(nearer.begin() + n_left, nearer.end(), worse);
-    if (better(last, first)) return false;
-    std::nth_element(nearer.begin(), nearer.begin() + n_left, nearer.end(), better);
-    for (int64_t i = 0; i < n; ++i) order[i] = nearer[i].label;
-    // In an order that does not depend on how the library selects.
-    std::sort(order, order + n_left);
-    std::sort(order + n_left, order + n);
-    return true;
-  }
-
-  void take(const Csr& rows, const int32_t* order, int64_t n, int64_t n_left) {
-    left.clear();
-    right.clear();
-    for (int64_t i = 0; i < n; ++i) (i < n_left ? left : right).add(rows, order[i]);
-  }
-
-  static bool worse(const Best& a, const Best& b) { return better(b, a); }
-};
-
-void split_set(const Csr& rows, Sides& sides, int32_t* order, int64_t n, int64_t n_left, uint64_t random,
-               int64_t most_rounds) {
-  if (n_left <= 0 || n_left >= n) return;
-  const int64_t one = static_cast<int64_t>(random % static_cast<uint64_t>(n));
-  const int64_t other = (one + 1 + static_cast<int64_t>((random >> 32) % static_cast<uint64_t>(n - 1))) % n;
-  sides.left.clear();
-  sides.right.clear();
-  sides.left.add(rows, order[one]);
-  sides.right.add(rows, order[other]);
-  for (int64_t round = 0; round < most_rounds && sides.divide(rows, order, n, n_left); ++round)
-    sides.take(rows, order, n, n_left);
-}
-
-// The points that reach a node, with features that are numbered from 0 in their order, and labels as `DualProblem` has
-// them.
-struct Gathered {
-  std::vector<int32_t> places;  // of each feature of all: its number among these
-  std::vector<int32_t> features;
-  std::vector<int64_t> indptr, label_indptr;
-  std::vector<int32_t> indices, labels;
-  std::vector<float> data, squares, weight;
-
-  void gather(const Csr& points, int64_t n_features, const float* all_squares, const int32_t* reached,
-              const uint16_t* belongs, int64_t n) {
-    places.resize(n_features, kNowhere);
-    features.clear();
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = points.indptr[reached[i]]; j < points.indptr[reached[i] + 1]; ++j) {
-        int32_t& place = places[points.indices[j]];
-        if (place == kNowhere) features.push_back(points.indices[j]);
-        place = 0;
-      }
-    std::sort(features.begin(), features.end());
-    for (size_t f = 0; f < features.size(); ++f) places[features[f]] = static_cast<int32_t>(f);
-    int64_t entries = 0;
-    for (int64_t i = 0; i < n; ++i) entries += points.indptr[reached[i] + 1] - points.indptr[reached[i]];
-    indices.reserve(entries);
-    data.reserve(entries);
-    indptr.assign(1, 0);
-    label_indptr.assign(1, 0);
-    indices.clear();
-    labels.clear();
-    data.clear();
-    squares.clear();
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = points.indptr[reached[i]]; j < points.indptr[reached[i] + 1]; ++j) {
-        indices.push_back(places[points.indices[j]]);
-        data.push_back(points.data[j]);
-      }
-      for (int32_t child = 0; child < kChildren; ++child)
-        if (belongs[i] >> child & 1) labels.push_back(child);
-      squares.push_back(all_squares[reached[i]]);
-      indptr.push_back(static_cast<int64_t>(indices.size()));
-      label_indptr.push_back(static_cast<int64_t>(labels.size()));
-    }
-    for (const int32_t feature : features) places[feature] = kNowhere;
-  }
-
-  void train(int64_t n, int64_t n_children, Costs costs, DualRules rules) {
-    int64_t own[kChildren] = {};
-    for (const int32_t child : labels) ++own[child];
-    float positive[kChildren], negative[kChildren];
-    std::fill_n(positive, kChildren, kNoCost);
-    std::fill_n(negative, kChildren, kNoCost);
-    for (int64_t c = 0; c < n_children; ++c) {
-      const float rare = static_cast<float>(std::max<int64_t>(n, 1)) / static_cast<float>(std::max<int64_t>(own[c], 1));
-      positive[c] = 0.5f / (costs.own * std::pow(rare, costs.rarity));
-      negative[c] = 0.5f / costs.others;
-    }
-    const int64_t n_features = static_cast<int64_t>(features.size());
-    weight.assign((n_features + 1) * kChildren, 0.0f);
-    const Csr csr{indptr.data(), indices.data(), data.data()};
-    const DualProblem problem{csr,           n_features, squares.data(), label_indptr.data(),
-                              labels.data(), 0,          positive,       negative};
-    dual_train_block(problem, n, kChildren, rules, weight.data());
-  }
-};
-
-// Rounds the weights of a node to 8 bits, without the rows in which none matters.
-NodeMachines rounded(const Gathered& own, float smallest) {
-  NodeMachines found;
-  for (size_t f = 0; f < own.features.size(); ++f) {
-    const float* row = own.weight.data() + f * kChildren;
-    float largest = 0;
-    for (int64_t c = 0; c < kChildren; ++c) largest = std::max(largest, std::fabs(row[c]));
-    if (!(largest >= smallest) || largest == 0) continue;
-    const float factor = largest / 127;
-    found.features.push_back(own.features[f]);
-    found.factors.push_back(factor);
-    for (int64_t c = 0; c < kChildren; ++c) found.weights.push_back(static_cast<int8_t>(std::lrint(row[c] / factor)));
-  }
-  std::copy_n(own.weight.data() + own.features.size() * kChildren, kChildren, found.bias);
-  return found;
-}
 
 // The logarithm of what a machine's score does to the score of its node: nothing from 1 on. What is no number, as sums
 // of huge values may be, is worst: an order of scores has to have a place for each.
@@ -303,37 +159,7 @@ class Descent {
   std::vector<float> sums_;
   Running best_;
 };
-
 }  // namespace
-
-void split_sets(Csr rows, int64_t n_features, const int64_t* starts, const int64_t* left, int64_t n_sets, uint64_t seed,
-                int64_t most_rounds, int32_t* order, int threads) {
-  // One task a thread, each with every workers-th set: the sums are as long as there are features.
-  const int64_t workers = std::min<int64_t>(threads, n_sets);
-  parallel_for(workers, threads, [&](int64_t worker) {
-    Sides sides(n_features);
-    for (int64_t b = worker; b < n_sets; b += workers)
-      split_set(rows, sides, order + starts[b], starts[b + 1] - starts[b], left[b], split_mix(seed + b), most_rounds);
-  });
-}
-
-std::vector<NodeMachines> train_nodes(Csr points, int64_t n_features, const float* squares, Arrivals arrivals,
-                                      Costs costs, DualRules rules, float smallest, int threads) {
-  std::vector<NodeMachines> found(arrivals.n_nodes);
-  // Working memory, as long as there are features, is one thread's and serves node after node.
-  std::atomic<int64_t> next{0};
-  parallel_for(std::min<int64_t>(threads, arrivals.n_nodes), threads, [&](int64_t) {
-    Gathered own;
-    for (int64_t node = next++; node < arrivals.n_nodes; node = next++) {
-      const int64_t begin = arrivals.starts[node], n = arrivals.starts[node + 1] - begin;
-      const int64_t n_children = arrivals.children[node + 1] - arrivals.children[node];
-      own.gather(points, n_features, squares, arrivals.reached + begin, arrivals.belongs + begin, n);
-      own.train(n, n_children, costs, {rules.most_epochs, rules.tolerance, split_mix(rules.seed + node)});
-      found[node] = rounded(own, smallest);
-    }
-  });
-  return found;
-}
 
 void search_tree(const std::vector<Machines>& levels, Csr points, int64_t n_features, int64_t n, int64_t beam,
                  int64_t k, int32_t* leaves, float* scores, int threads) {
