@@ -58,9 +58,8 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
       for (int64_t j = p.csr.indptr[i]; j < stop; ++j)
         *reinterpret_cast<Floats*>(weight + int64_t{p.csr.indices[j]} * width) += p.csr.data[j] * step;
       *reinterpret_cast<Floats*>(bias) += step;
+      memcpy(alpha + i * width, next, sizeof(next));
     }
-    // Also where nothing moved: a lane that is padding rests only once it has its next to nothing.
-    memcpy(alpha + i * width, next, sizeof(next));
     order[at] = order[kept];
     order[kept] = static_cast<int32_t>(i);
     kept += busy;
