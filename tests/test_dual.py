@@ -93,20 +93,6 @@ def test_training_stops_when_all_is_well(backend):
     assert (used < 3000).all()
 
 
-@pytest.mark.parametrize("width", [4, 8, 16])
-def test_padding_is_at_rest(backend, width):
-    """Passes end when all labels are right, whether or not there are others in their block that are none."""
-    rng = np.random.default_rng(0)
-    own = rng.integers(4, size=400)
-    X = sparse.csr_array(np.hstack([np.eye(4)[own], rng.random((400, 6)) < 0.1]).astype(np.float32))
-    Y = sparse.csr_array(np.eye(4)[own] > 0)
-    slacks = np.full(4, 0.02, np.float32), np.full(4, 0.02, np.float32)
-    exact, alone = train(backend, X, Y, *slacks, width=4, epochs=60, tolerance=0.1)
-    weight, used = train(backend, X, Y, *slacks, width=width, epochs=60, tolerance=0.1)
-    assert used[0] <= alone[0] + 2 < 20
-    np.testing.assert_allclose(weight[:, :4], exact[:, :4], atol=0.15)
-
-
 def test_wrong_arguments_are_refused(backend):
     X, Y, positive, negative = problem()
     with pytest.raises(ValueError, match="weight must have 1, 4, 8 or 16 columns"):
