@@ -71,9 +71,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     time_budget : float or None
         Seconds that `fit` may take. The network has what tree and neighbours leave it, and is made as large as that
         allows; where that would not be enough for a third of its passes, there is none, with a warning. A tree is not
-        cut off. Without
-        neighbours there is a network in any case, which has as long as the tree took at least. Where there is to be
-        none, ``network="drop"``, nothing could keep a budget: None.
+        cut off. Without neighbours there is a network in any case, which has as long as the tree took at least. Where
+        there is to be none, ``network="drop"``, nothing could keep a budget: None.
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero

@@ -44,9 +44,10 @@ def state_of(model_path: Path, checkpoint: bool | None, *, resume: bool) -> tupl
     """Return where the state of a run is kept, if anywhere, and what `fit` is told of it."""
     absolute = Path(os.path.abspath(model_path))
     state = absolute.with_name(f"{absolute.name}.checkpoint") if checkpoint is not False or resume else None
-    if state and checkpoints.is_there(state) and not resume:
+    is_there = state is not None and checkpoints.is_there(state)
+    if is_there and not resume:
         say(f"{state} of an interrupted run will be replaced; --resume would have gone on with it")
-    if state and resume and not checkpoints.is_there(state):
+    if resume and not is_there:
         say(f"there is no {state} to go on from: training starts anew")
     return state, {"checkpoint": checkpoints.Spare(state) if state and checkpoint is None else state, "resume": resume}
 

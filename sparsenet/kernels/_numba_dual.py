@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
+from sparsenet.kernels._numba_split_mix import GOLDEN, scrambled
 
 _STILL = np.float32(1e-6)
 _MOST_SHORT_PASSES = 4
@@ -76,11 +77,8 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
 @jit
 def _shuffle(order, state):  # type: ignore[no-untyped-def]
     for i in range(len(order) - 1, 0, -1):
-        state[0] += np.uint64(0x9E3779B97F4A7C15)
-        z = state[0]
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        j = np.int64((z ^ (z >> np.uint64(31))) % np.uint64(i + 1))
+        state[0] += GOLDEN
+        j = np.int64(scrambled(state[0]) % np.uint64(i + 1))
         order[i], order[j] = order[j], order[i]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
+from sparsenet.kernels._numba_split_mix import split_mix
 
 
 @checked(
@@ -36,7 +37,7 @@ def _split_sets(first, last, rows, limits, starts, left, order):  # type: ignore
         n = len(own)
         if n_left <= 0 or n_left >= n:
             continue
-        random = mixed(seed + np.uint64(b))
+        random = split_mix(seed + np.uint64(b))
         one = np.int64(random % np.uint64(n))
         other = (one + 1 + np.int64((random >> np.uint64(32)) % np.uint64(n - 1))) % n
         sides = (own[one : one + 1].copy(), own[other : other + 1].copy())
@@ -45,15 +46,6 @@ def _split_sets(first, last, rows, limits, starts, left, order):  # type: ignore
             if not _divide(own, nearer, n_left):  # type: ignore[no-untyped-call]
                 break
             sides = (own[:n_left].copy(), own[n_left:].copy())
-
-
-@jit
-def mixed(seed: np.uint64) -> np.uint64:
-    """Return random bits: the step of SplitMix64."""
-    z = seed * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 @jit

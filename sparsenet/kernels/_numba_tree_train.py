@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, parallel_for
 from sparsenet.kernels._numba_dual import dual_train
-from sparsenet.kernels._numba_tree_grow import mixed
+from sparsenet.kernels._numba_split_mix import split_mix
 
 I8 = NDArray[np.int8]
 U16 = NDArray[np.uint16]
@@ -52,7 +52,7 @@ def train_nodes(
         for node in range(first, last):
             own = slice(starts[node], starts[node + 1])
             slacks = _slacks(belongs[own], counts[node], (cost, cost_of_others, rarity))
-            limits = (most_epochs, tolerance, int(mixed(np.uint64((seed + node) & _64_BITS))))
+            limits = (most_epochs, tolerance, int(split_mix(np.uint64((seed + node) & _64_BITS))))
             points = _gathered(indptr, indices, data, squares, reached[own])
             found[node] = _rounded(*_trained(*points, belongs[own], slacks, limits), np.float32(smallest))
 
