@@ -116,6 +116,17 @@ def test_both_learn_what_they_would_alone():
     )
 
 
+@pytest.mark.parametrize(("given", "held"), [({}, 256), ({"wide_budget": 300}, 300)])
+def test_labels_hold_less_beside_a_tree(given, held):
+    """Each of two labels has points of 400 features."""
+    points = np.kron(np.eye(2), np.ones((10, 400)))
+    model = blend(network=ExtremeClassifier(hidden=4, epochs=1, **given)).fit(points, np.repeat([0, 1], 10))
+    wide = model.network_.network_.output.wide
+    assert np.diff(wide.indptr).tolist() == [held, held]
+    assert model.network_.choices_.get("wide_budget", (held,))[0] == held
+    assert model.network_.wide_budget == given.get("wide_budget", "auto")
+
+
 @pytest.mark.parametrize("weight", [0, 1, 2.5])
 def test_a_vote_is_what_both_say(model, weight):
     points = model._features(NOISY[:50])

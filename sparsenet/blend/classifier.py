@@ -53,9 +53,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     ----------
     network : ExtremeClassifier, "drop" or None
         What to train beside the tree, such as ``ExtremeClassifier(hidden=128)``; None: its defaults. It is copied, and
-        the copy, `network_`, trained. ``normalize``, ``n_jobs``, ``random_state`` and ``verbose`` are the blend's. Its
-        ``time_budget`` and ``memory_limit`` are for the network alone: the tree is trained before. ``"drop"``: no
-        network; tree and neighbours decide.
+        the copy, `network_`, trained. ``normalize``, ``n_jobs``, ``random_state`` and ``verbose`` are the blend's, and
+        ``wide_budget="auto"`` is 256 at most: more is no better beside a tree. Its ``time_budget`` and ``memory_limit``
+        are for the network alone: the tree is trained before. ``"drop"``: no network; tree and neighbours decide.
     tree : TreeClassifier or None
         Likewise; the copy is `tree_`. Labels are named in twice its beam, which ``model.tree_.set_params(beam=...)``
         changes.
@@ -215,6 +215,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
             return tree, None
         network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
+        network._most_features = parts.WIDE_BUDGET
         network._settings()  # better now than when the tree is trained
         return tree, network
 

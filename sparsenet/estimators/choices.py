@@ -37,8 +37,7 @@ def narrower(settings: Settings) -> Iterator[Settings]:
 
     Hidden units go before weights of the wide path: on real data the latter earn more.
     """
-    left = "wide_budget" in settings.auto and settings.wide and not settings.resumed
-    for budget in BUDGETS if left else (settings.wide_budget,):
+    for budget in _budgets(settings):
         for hidden in _widths(settings):
             changed: dict[str, Any] = {"hidden": hidden} if hidden != settings.hidden else {}
             changed |= {"wide_budget": budget} if budget != settings.wide_budget else {}
@@ -47,6 +46,12 @@ def narrower(settings: Settings) -> Iterator[Settings]:
 
 def _less(settings: Settings, short_of: str, **changed: Any) -> Settings:
     return replace(settings, short_of={**settings.short_of, **dict.fromkeys(changed, short_of)}, **changed)
+
+
+def _budgets(settings: Settings) -> list[int]:
+    if "wide_budget" not in settings.auto or settings.resumed or not settings.wide:
+        return [settings.wide_budget]
+    return [budget for budget in BUDGETS if budget <= settings.wide_budget]
 
 
 def _widths(settings: Settings) -> list[tuple[int, ...]]:

@@ -27,7 +27,7 @@ from sparsenet.estimators.fitting import (
 from sparsenet.estimators.persistence import SavingMixin
 from sparsenet.estimators.prediction import PredictionMixin
 from sparsenet.estimators.scaling import Scaling
-from sparsenet.estimators.settings import Settings
+from sparsenet.estimators.settings import BUDGETS, Settings
 from sparsenet.estimators.targets import Target
 from sparsenet.losses import Loss
 from sparsenet.lsh import LSHConfig
@@ -143,6 +143,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     >>> model.predict_topk([[1.0, 0.1, 0.0]], k=2).shape
     (1, 3)
     """
+
+    #: What ``wide_budget="auto"`` is at most; a blend sets less in its own copy.
+    _most_features = BUDGETS[0]
 
     def __init__(
         self,
@@ -303,7 +306,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             return self._train(trainer, fitted.counting(points[1]), keep_state=True)
 
     def _settings(self) -> Settings:
-        return Settings.of(self.get_params(deep=False))
+        return Settings.of(self.get_params(deep=False), most=self._most_features)
 
     def _train(self, trainer: Trainer, fitted: Fitted, *, keep_state: bool) -> Self:
         """Train, and be fitted with what came of it, even if that was cut short."""

@@ -79,8 +79,11 @@ class Settings:
     resumed: bool = False
 
     @classmethod
-    def of(cls, p: Mapping[str, Any]) -> Settings:
-        """Check the parameters of an estimator, as `get_params` returns them; an error names the first wrong one."""
+    def of(cls, p: Mapping[str, Any], *, most: int = BUDGETS[0]) -> Settings:
+        """Check the parameters of an estimator, as `get_params` returns them; an error names the first wrong one.
+
+        ``wide_budget="auto"`` is so many at `most`.
+        """
         wide_decay = real("wide_weight_decay", p["wide_weight_decay"], 0, 1)
         wide_rate = None if _is_auto(p["wide_learning_rate"]) else _rate("wide_learning_rate", p)
         settings = cls(
@@ -98,9 +101,7 @@ class Settings:
             optimizer=_optimizer(p),
             wide_rate=wide_rate,
             wide_optimizer=Adagrad(rate=WIDE_RATE if wide_rate is None else wide_rate, decay=wide_decay),
-            wide_budget=BUDGETS[0]
-            if _is_auto(p["wide_budget"])
-            else integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
+            wide_budget=most if _is_auto(p["wide_budget"]) else integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
             schedule=Schedule(
                 warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)
             ),
