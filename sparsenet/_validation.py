@@ -18,6 +18,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from sparsenet._machine import default_threads
+
 MAX_WIDTH = 2**31 - 1
 MAX_BYTES = 2**63 - 1
 MAX_THREADS = 1024
@@ -37,16 +39,16 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def n_jobs(value: Any) -> int | None:
-    """Return a number of threads that is one, or None for all CPUs."""
+    """Return a number of threads that is one, or None for all CPUs; below -1 it says how many less, as in joblib."""
     if value is None:
         return None
-    if (
-        isinstance(value, int | np.integer)
-        and not isinstance(value, bool)
-        and (value == -1 or 1 <= value <= MAX_THREADS)
-    ):
-        return None if value == -1 else int(value)
-    raise ValueError(f"n_jobs must be None, -1 (both: all CPUs) or an integer from 1 to {MAX_THREADS}, got {value!r}")
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value == 0 or abs(value) > MAX_THREADS:
+        wanted = f"None, -1 (both: all CPUs), -2 (all but one) and so on, or an integer from 1 to {MAX_THREADS}"
+        raise ValueError(f"n_jobs must be {wanted}, got {value!r}")
+    if value < -1:
+        return max(1, default_threads() + 1 + int(value))
+    return None if value == -1 else int(value)
 
 
 def real(name: str, value: Any, low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> float:

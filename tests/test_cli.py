@@ -159,9 +159,13 @@ class TestInterruption:
         assert json.loads(out)["interrupted"]
         assert "Traceback" not in err
         assert "200 points" in run("evaluate", model, folder / "test.txt").stdout
+        state = tmp_path / "model.checkpoint"
+        assert run("info", model).stdout.endswith(f"unfinished  train --resume goes on with the run in {state}\n")
         run("train", folder / "train.txt", "--model", model, *long, "--resume")
         assert files(model) == uninterrupted
         assert [*tmp_path.iterdir()] == [model]
+        assert json.loads(run("info", model, "--json").stdout)["unfinished"] is None
+        assert "unfinished" not in run("info", model).stdout
 
     def test_a_killed_run_is_resumed(
         self, folder: Path, tmp_path: Path, long: tuple[object, ...], uninterrupted: dict[str, bytes]

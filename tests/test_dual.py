@@ -78,6 +78,16 @@ def test_native_agrees_with_numba():
         np.testing.assert_allclose(a, b, atol=1e-4)
 
 
+def test_padding_takes_no_passes(backend):
+    """Labels beside padding are trained in as many passes as the same ones that fill their block."""
+    X, Y, *slacks = problem(200, 30, 4)
+    whole, used = train(backend, X, Y, *slacks, width=4, epochs=500, tolerance=1e-2)
+    padded, with_padding = train(backend, X, Y, *slacks, width=8, epochs=500, tolerance=1e-2)
+    assert used[0] < 500
+    assert with_padding.tolist() == used.tolist()
+    np.testing.assert_allclose(padded[:, :4], whole, atol=1e-4)
+
+
 def test_extents_of_zero(backend):
     X, Y, *slacks = problem(0, 3, 2)
     weight, used = train(backend, X, Y, *slacks)

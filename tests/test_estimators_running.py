@@ -76,7 +76,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         ({"n_negatives": 7}, "n_negatives=10", "n_negatives=7"),
         ({"sampler": "frequency"}, r"sampler=RandomSampler\(\)", r"sampler=FrequencySampler\(power=.*\)"),
         ({"loss": "softmax"}, "loss=BinaryCrossEntropy.*", "loss=SampledSoftmax.*"),
-        ({"epochs": 2, "batch_size": 9}, "epochs=1, batch_size=32", "epochs=2, batch_size=9"),
+        ({"epochs": 2, "batch_size": 9}, "epochs=1, batch_size=32, .*", "epochs=2, batch_size=9, .*"),
         ({"random_state": 1}, r"seed \(by random_state\)=\d+", r"seed \(by random_state\)=\d+"),
     ],
     ids=str,

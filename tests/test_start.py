@@ -5,9 +5,11 @@ import pytest
 from planted import X, Y
 from scipy import sparse
 
-from sparsenet import SGD, ExtremeClassifier, WideConfig
+from bench.planted import Shape, generate
+from sparsenet import SGD, Adagrad, ExtremeClassifier, WideConfig
 from sparsenet.batches import Rows
 from sparsenet.estimators import start
+from sparsenet.metrics import precision_at_k
 from sparsenet.wide import WidePath, transpose
 
 LABELS = Rows.of(sparse.csr_array(Y, dtype=np.float32))
@@ -113,8 +115,36 @@ def test_the_first_rate_is_in_proportion_to_the_weights(every, caution):
     assert wanted == pytest.approx(start.FIRST_STEP * caution * typical, rel=0.5)
 
 
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_a_wrong_answer_makes_nearly_a_whole_first_step(batch_size):
+    """And one that is nearly right hardly any; whatever the batch and the values of features are."""
+    features = Rows.of(sparse.csr_array(X, dtype=np.float32))
+    adagrad = Adagrad(rate=1.0, epsilon=start.damping(features, batch_size))
+    size = np.sqrt(np.square(features.data).mean())
+    for wrong, step in ((1.0, 1 / 3), (0.01, 0.005)):  # of a damping of 2
+        value = np.zeros((1, 1), np.float32)
+        state = {"squares": np.zeros((1, 1), np.float32)}
+        grads = np.full((1, 1), wrong * size / batch_size, np.float32)
+        adagrad.step(value, state, np.zeros(1, np.int64), grads, step=1, factor=1.0, threads=1)
+        assert -value[0, 0] == pytest.approx(step, rel=0.01)
+
+
+def test_labels_of_few_points_do_not_learn_these_by_heart(monkeypatch):
+    """A third of the words of each point are noise, and a label has four points: what is right from the start stays."""
+    data = generate(Shape.with_labels(2000, test_points=2000), seed=0)
+
+    def right() -> float:
+        model = ExtremeClassifier(hidden=0, random_state=0, verbose=False).fit(data.X, data.Y)
+        return precision_at_k(data.Y_test, model.topk(data.X_test, 5)[0], 5)
+
+    damped = right()
+    monkeypatch.setattr(start, "DAMPING", 0.0)
+    assert damped > right() + 0.02
+
+
 def test_without_weights_there_is_a_rate():
     nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 5)
+    assert start.damping(nothing, 8) == Adagrad.epsilon
     path = WidePath.from_centroids(nothing, transpose(nothing), CONFIG, 1)
     assert start.first_rate(CONFIG, path, np.zeros(5, np.int64)) > 0
 
@@ -128,7 +158,8 @@ def test_a_rate_that_is_given_is_kept():
 def test_another_optimizer_is_left_alone():
     features = Rows.of(sparse.csr_array(X, dtype=np.float32))
     config = WideConfig(optimizer=SGD(rate=0.1))
-    path = start.fitted_path(features, LABELS, transpose(LABELS), config, own_rate=True, seed=0, threads=1)
+    how = {"own_rate": True, "batch_size": 64, "seed": 0, "threads": 1}
+    path = start.fitted_path(features, LABELS, transpose(LABELS), config, **how)
     assert path.weight.optimizer is config.optimizer
 
 

@@ -145,7 +145,7 @@ def test_a_threshold_is_for_several_labels_and_kept(tmp_path):
     texts, labels = planted(400)
     noisy = [[label, f"{label}-at-times"][: 1 + (rng.random() < 0.6)] for label in labels]
     several = TextClassifier(random_state=0).fit(texts, noisy)
-    assert 0.1 < several.threshold_ < 0.48
+    assert 0.05 < several.threshold_ < 0.48  # a label that comes at times gets 0.6 at most
     several.save(tmp_path / "model")
     loaded = TextClassifier.load(tmp_path / "model")
     assert loaded.threshold_ == several.threshold_ == several.partial_fit(texts, noisy).threshold_

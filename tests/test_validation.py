@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from sparsenet import ExtremeClassifier, TreeClassifier
+from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
 from sparsenet._validation import number_of_bytes
 
 X = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.2, 0.9]])
@@ -56,7 +56,8 @@ def small(**parameters):
         ("memory_limit", "plenty", "memory_limit must be a number of bytes such as .*'8GB'.*, got 'plenty'"),
         ("memory_limit", 2**63, f"memory_limit must be an integer from 1 to {2**63 - 1}, got {2**63}"),
         ("memory_limit", "99999999TB", f"memory_limit must be an integer from 1 to {2**63 - 1}"),
-        ("n_jobs", 0, r"n_jobs must be None, -1 \(both: all CPUs\) or an integer from 1 to 1024, got 0"),
+        ("n_jobs", 0, r"n_jobs must be None, -1 \(both: all CPUs\), -2 .*, or an integer from 1 to 1024, got 0"),
+        ("n_jobs", -1025, "n_jobs must be None, -1 .*, got -1025"),
         ("n_jobs", 1.5, "n_jobs must be None, -1 .*, got 1.5"),
         ("random_state", -1, "random_state must be None, an integer from 0 to 4294967295 or a RandomState, got -1"),
         ("random_state", "foo", "random_state must be .*, got 'foo'"),
@@ -144,6 +145,14 @@ def test_broken_csc():
     matrix.indices[0] = 4
     with pytest.raises(ValueError, match="X holds the row index 4, but they go from 0 to 3"):
         small().fit(matrix, Y)
+
+
+@pytest.mark.parametrize(("n_jobs", "threads"), [(None, 4), (-1, 4), (-2, 3), (-4, 1), (-9, 1), (7, 7)])
+def test_threads_are_counted_as_by_joblib(monkeypatch, n_jobs, threads):
+    monkeypatch.setattr("sparsenet._machine.usable_cpus", lambda: 4)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for model in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier):
+        assert model(n_jobs=n_jobs)._threads() == threads
 
 
 def test_broken_coo():

@@ -11,12 +11,14 @@ from sparsenet.blend import BlendClassifier
 from sparsenet.blend import persistence as blends
 from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.cli.commands import best_epoch, count
+from sparsenet.cli.runs import place_of_state
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as points
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
 from sparsenet.text import persistence as texts
 from sparsenet.text.network import NetworkModel
+from sparsenet.training import checkpoints
 from sparsenet.tree import TreeClassifier
 from sparsenet.tree import persistence as trees
 
@@ -31,12 +33,14 @@ def collect(path: Path) -> dict[str, Any]:
         _, collected = _kind(metadata.get("model"))
         found = collected(arrays, metadata)
         settings = metadata["parameters"] | dict(_of_parts(metadata))
+    state = place_of_state(path)
     return {
         "model": str(path),
         "kind": metadata["model"],
         **found,
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
         "settings": {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose")},
+        "unfinished": str(state) if checkpoints.is_there(state) else None,
     }
 
 
@@ -163,6 +167,7 @@ def describe(found: Mapping[str, Any]) -> str:
         "held out": "  ".join(f"{name} {100 * value:.2f}" for name, value in (found["validation"] or {}).items()),
         "chosen": _listed(chosen),
         "settings": _listed(_unusual(found)),
+        "unfinished": found["unfinished"] and f"train --resume goes on with the run in {found['unfinished']}",
     }
     return "\n".join(f"{name:<11} {value}" for name, value in lines.items() if value)
 

@@ -40,10 +40,15 @@ def begin(source: Source, model_path: Path, valid: Path | None) -> tuple[Clock, 
     return clock, points, read_validation(source, valid, points)
 
 
+def place_of_state(model_path: Path) -> Path:
+    """Return where the state of a run lies that makes this model."""
+    absolute = Path(os.path.abspath(model_path))
+    return absolute.with_name(f"{absolute.name}.checkpoint")
+
+
 def state_of(model_path: Path, checkpoint: bool | None, *, resume: bool) -> tuple[Path | None, dict[str, Any]]:
     """Return where the state of a run is kept, if anywhere, and what `fit` is told of it."""
-    absolute = Path(os.path.abspath(model_path))
-    state = absolute.with_name(f"{absolute.name}.checkpoint") if checkpoint is not False or resume else None
+    state = place_of_state(model_path) if checkpoint is not False or resume else None
     is_there = state is not None and checkpoints.is_there(state)
     if is_there and not resume:
         say(f"{state} of an interrupted run will be replaced; --resume would have gone on with it")

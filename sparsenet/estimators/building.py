@@ -61,8 +61,13 @@ def build(
             break
     check_memory(needed, settings, limit)
     if settings.wide:
-        config, own = wide_config(settings), settings.wide_rate is None
-        path = fitted_path(features, labels, label_points, config, own_rate=own, seed=seed, threads=threads)
+        path = fitted_path(
+            *(features, labels, label_points, wide_config(settings)),
+            own_rate=settings.wide_rate is None,
+            batch_size=settings.batch_size,
+            seed=seed,
+            threads=threads,
+        )
 
     def ready(settings: Settings) -> Network:
         network = make(settings)

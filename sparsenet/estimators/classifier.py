@@ -103,7 +103,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         Seconds that `fit` may take: it takes fewer steps where its epochs do not fit, and the learning rate falls
         accordingly. How far it gets then depends on the machine.
     n_jobs : int or None
-        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
+        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
+        result does not depend on it.
     random_state : int, RandomState or None
         An integer gives equal models, bit for bit: where memory is short, or time by `time_budget`, if they are of one
         size, for which `hidden` and `wide_budget` can be named.

@@ -92,7 +92,8 @@ def _wide_start(network: Network) -> dict[str, float] | None:
     wide = network.output.wide
     if wide is None or not isinstance(wide.config.optimizer, Adagrad):
         return None
-    return {"norm": wide.config.norm, "learning_rate": wide.config.optimizer.rate}
+    adagrad = wide.config.optimizer
+    return {"norm": wide.config.norm, "learning_rate": adagrad.rate, "epsilon": adagrad.epsilon}
 
 
 def _check_unchanged(model: ExtremeClassifier, fitted: Fitted) -> None:
@@ -177,7 +178,11 @@ def _network(settings: Settings, arrays: Arrays, n_features: int, counts: NDArra
 def _wide_config(settings: Settings, start: dict[str, Any]) -> WideConfig:
     rate = real("learning_rate of the wide path", start["learning_rate"], 0, math.inf)
     norm = real("norm of the wide path", start["norm"], 0, math.inf)
-    return replace(wide_config(settings), norm=norm, optimizer=replace(settings.wide_optimizer, rate=rate))
+    epsilon = real(
+        "epsilon of the wide path", start.get("epsilon", Adagrad.epsilon), 0, math.inf
+    )  # old models have none
+    optimizer = replace(settings.wide_optimizer, rate=rate, epsilon=epsilon)
+    return replace(wide_config(settings), norm=norm, optimizer=optimizer)
 
 
 def pack_part(name: str, arrays: Arrays) -> Arrays:

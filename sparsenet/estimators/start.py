@@ -29,7 +29,11 @@ FEWEST_ANSWERS = 50
 SHORTEST, LONGEST = 0.05, 32.0
 #: What Adagrad moves a weight by at first, as a share of the root mean square of the starting weights; less where
 #: labels have fewer points than these on average, which large steps learn by heart.
-FIRST_STEP, ENOUGH_POINTS = 0.8, 20
+FIRST_STEP, ENOUGH_POINTS = 1.0, 20
+#: A gradient as large as that many answers which are all wrong makes that step half as long. Adagrad's steps go by how
+#: large a gradient is beside earlier ones alone: labels that were answered well from the start moved as far as others,
+#: and learnt by heart what else their few points held (bench/README.md).
+DAMPING = 2.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,12 @@ def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
     return float(f"{FIRST_STEP * caution * typical:.3g}")
 
 
+def damping(features: Rows, batch_size: int) -> float:
+    """Return the epsilon of Adagrad that suits the size of the gradients: those of wrong answers, in such batches."""
+    answer = np.sqrt(np.square(features.data, dtype=np.float64).mean()) if len(features.data) else 0.0
+    return float(f"{max(DAMPING * answer / batch_size, Adagrad.epsilon):.3g}")
+
+
 def fitted_path(
     features: Rows,
     labels: Rows,
@@ -71,15 +81,16 @@ def fitted_path(
     config: WideConfig,
     *,
     own_rate: bool,
+    batch_size: int,
     seed: int,
     threads: int,
 ) -> WidePath:
-    """Make a wide path that starts as the data ask for, and with `own_rate` moves so, too."""
+    """Make a wide path that starts as the data ask for, and with `own_rate` moves so, too, in such batches."""
     config = replace(config, norm=fitted_norm(features, labels, label_points, config, seed, threads))
     path = WidePath.from_centroids(features, label_points, config, threads)
     if own_rate and isinstance(config.optimizer, Adagrad):
-        rate = first_rate(config, path, np.diff(label_points.indptr))
-        path.configure(replace(config, optimizer=replace(config.optimizer, rate=rate)))
+        rate, epsilon = first_rate(config, path, np.diff(label_points.indptr)), damping(features, batch_size)
+        path.configure(replace(config, optimizer=replace(config.optimizer, rate=rate, epsilon=epsilon)))
     return path
 
 

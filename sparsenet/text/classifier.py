@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._machine import default_threads
-from sparsenet._validation import choice, integer, optional, real
+from sparsenet._validation import choice, integer, n_jobs, optional, real
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
@@ -82,7 +82,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         offer. Python, its libraries and buffers take some 250 MB beside that. Features that would take a large share of
         it lie in temporary files. A network needs its weights in memory.
     n_jobs : int or None
-        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
+        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
+        result does not depend on it.
     random_state : int, RandomState or None
         An integer gives equal models, bit for bit.
     verbose : bool, int or None
@@ -328,7 +329,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return TextSettings.of(self.get_params(deep=False))
 
     def _threads(self) -> int:
-        return default_threads() if self.n_jobs in (None, -1) else int(self.n_jobs)
+        return n_jobs(self.n_jobs) or default_threads()
 
     def _checked(self) -> Fitted:
         check_is_fitted(self)

@@ -58,7 +58,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
         and none negative; else columns.
     n_jobs : int or None
-        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS. The result does not depend on it.
+        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
+        result does not depend on it.
     random_state : int, RandomState or None
         An integer gives equal models, bit for bit.
     verbose : bool, int or None
