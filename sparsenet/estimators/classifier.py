@@ -78,7 +78,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     weight_decay : float
         Of the deep weights.
     wide_learning_rate : float or "auto"
-        Of the wide weights, which Adagrad moves; ``"auto"``: in proportion to the weights that they start from.
+        Of the wide weights, which Adagrad moves; ``"auto"``: in proportion to the weights that they start from, and
+        less than Adagrad would where a label is answered well already.
     wide_weight_decay : float
         Of the wide weights.
     wide_budget : int or "auto"
