@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.training import Progress as Progress
     from sparsenet.training import Trainer as Trainer
     from sparsenet.training import TrainingConfig as TrainingConfig
+    from sparsenet.training import Trial as Trial
     from sparsenet.training import Validation as Validation
     from sparsenet.tree import TreeClassifier as TreeClassifier
     from sparsenet.wide import WideConfig as WideConfig
@@ -78,6 +79,7 @@ _HOMES = {
     "Trainer": "training",
     "TrainingConfig": "training",
     "TreeClassifier": "tree",
+    "Trial": "training",
     "Validation": "training",
     "WideConfig": "wide",
     "WidePath": "wide",

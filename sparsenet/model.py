@@ -148,6 +148,14 @@ class Network:
         ]
         return np.concatenate([np.empty(0, np.float32), *totals])
 
+    def wide_alone(self) -> Network:
+        """Return a network of this one's wide path and biases, which both then have, without hidden units."""
+        return Network(output=self.output.wide_alone())
+
+    def drop_hidden(self) -> None:
+        """Become what `wide_alone` returns, and forget what was learnt beside it."""
+        self.output, self.input, self.hidden = self.output.wide_alone(), None, ()
+
     def drop_state(self) -> None:
         """Free what only training needs; training that goes on from here starts the optimizers afresh."""
         for parameter in self.parameters():

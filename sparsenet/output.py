@@ -116,6 +116,23 @@ class SampledOutput:
         """Return what is learnt."""
         return [self.weight, self.bias, *([self.wide.weight] if self.wide else [])]
 
+    def wide_alone(self) -> SampledOutput:
+        """Return a layer of this one's wide path, biases and sampler, which both then have, without dense rows."""
+        alone = SampledOutput(
+            0,
+            self.n_labels,
+            sampler=self.sampler,
+            loss=self.loss,
+            n_negatives=self.n_negatives,
+            wide=self.wide,
+            initial_bias=self.initial_bias,
+            bf16=self.bf16,
+            optimizer=self.weight.optimizer,
+        )
+        alone.weight.allocate()
+        alone.bias = self.bias
+        return alone
+
     def initialise(self, rng: np.random.Generator) -> None:
         """Draw the dense rows and set the biases; the wide path comes with its own start."""
         self.weight.allocate(uniform(rng, self.weight.shape, 3.0 * max(self.n_inputs, 1)))

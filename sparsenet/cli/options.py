@@ -124,7 +124,10 @@ Epochs = Annotated[
 Hidden = Annotated[
     int | None,
     _of_networks(
-        min=0, max=1 << 16, help="Units of the hidden layer; 0: wide path alone.", show_default="256, or what fits"
+        min=0,
+        max=1 << 16,
+        help="Units of the hidden layer; 0: wide path alone.",
+        show_default="256, or what fits and pays",
     ),
 ]
 BatchSize = Annotated[int | None, _of_networks(min=1, max=1 << 20, help="Points a step.", show_default="256 to 1024")]

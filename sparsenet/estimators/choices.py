@@ -21,7 +21,7 @@ from sparsenet.model import Network
 from sparsenet.optim import SGD, Adagrad, Adam
 from sparsenet.progress import is_wanted
 from sparsenet.samplers import AllSampler, LSHSampler
-from sparsenet.training import checkpoints
+from sparsenet.training import Trainer, checkpoints
 
 #: By the name of a parameter, what it came to and why.
 Choices = dict[str, tuple[Any, str]]
@@ -161,6 +161,16 @@ def hashed(network: Network) -> Choices:
     how = f"lsh: {config.family}, {config.n_tables} tables of {config.n_bits} bits"
     measured = f"what samples held of the best five labels by {TABLES} tables: {', '.join(shares)}"
     return {"sampler": (how, measured if sampler.found else "a guess: too few points or steps to try others")}
+
+
+def tried(trainer: Trainer) -> Choices:
+    """Return whether there are hidden units in the end, where that was found out in training."""
+    if trainer.verdict is None:
+        return {}
+    width, (both, alone) = trainer.network.output.n_inputs, trainer.verdict
+    measured = f"a mean of P@1, P@3 and P@5 of {100 * both:.1f} % with the deep path, {100 * alone:.1f} % without it"
+    counts = "" if trainer.weight == 1 else f"; in the end it counts {trainer.weight:g} of what it learnt"
+    return {"hidden": (width, f"{measured}, on points kept from training{counts}")}
 
 
 def _why(settings: Settings, name: str) -> str:

@@ -20,6 +20,7 @@ from sparsenet.estimators.fitting import (
     check_points,
     given_validation,
     grow,
+    held_for_trial,
     held_out,
     run_seed,
     shown,
@@ -33,7 +34,7 @@ from sparsenet.losses import Loss
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import Optimizer
 from sparsenet.samplers import Sampler
-from sparsenet.training import Callback, DivergenceError, Trainer
+from sparsenet.training import Callback, DivergenceError, Trainer, Trial
 
 
 class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -48,7 +49,10 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     hidden : int, tuple of int or "auto"
         Units of the hidden layer or layers; 0 for the wide path alone. ``"auto"``: 256, or 128, 64 or none where those
         would not fit into memory, or not go over the points five times within `time_budget` (measuring on validation
-        data not counted).
+        data not counted). With more than 1,024 labels they are given up after a third of the epochs if the network is
+        no worse without them, and else count less in the end if that is better. That is measured on the validation
+        data, if those are 512 points or more; where there are none and at least 16,384 points, on a 64th of these, 512
+        to 2,048, that are kept from training.
     wide : bool
         Whether there is a wide path.
     activation : {"relu", "linear", "tanh"}
@@ -249,6 +253,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             points = check_points(scaling.apply(X), labels, some_label=True)
             given = given_validation(self, validation, scaling, target)
             points, measured = held_out(settings, points, given, seed)
+            points, kept = held_for_trial(settings, points, measured, seed)
             settings = settings.for_points(len(points[0]))
             if resume and checkpoint is not None:
                 settings = choices.as_before(settings, checkpoint)
@@ -268,6 +273,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 trainer = Trainer(
                     *(network, *points, config),
                     validation=measured,
+                    trial=Trial(settings.epochs_before_trial(len(points[0])), kept) if kept else None,
                     callbacks=told,
                     checkpoint=checkpoint,
                     time_budget=left,
@@ -275,7 +281,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 if resume:
                     trainer.resume()
                 self._train(trainer, fitted, keep_state=False)
-            choices.tell({name: self.choices_[name] for name in self.choices_.keys() - made.keys()}, settings.verbose)
+            found = {name: choice for name, choice in self.choices_.items() if made.get(name) != choice}
+            choices.tell(found, settings.verbose)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:

@@ -29,6 +29,9 @@ Points = tuple[Rows, Rows]
 #: That the wide path takes a weight, old or new, while new ones are merged in: keys, their order, owners, and both
 #: generations of indices, weights and state.
 GROWTH_BYTES = 56
+#: Whether hidden units earn their keep is measured on one point of EVERY, but on no fewer than FEWEST and no more than
+#: MOST; where there are not ENOUGH points it is not, since too many of them would be missed.
+EVERY, FEWEST, MOST, ENOUGH = 64, 512, 2048, 16384
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Fitted:
 
     def after(self, trainer: Trainer, keep_state: bool) -> Fitted:
         """Take note of a training; without its state, further training is the same before `save` and after `load`."""
-        made = {**self.choices, **choices.hashed(self.network)}
+        made = {**self.choices, **choices.hashed(self.network), **choices.tried(trainer)}
         if not keep_state:
             self.network.drop_state()
         steps, history = trainer.steps if keep_state else 0, [*self.history, *trainer.history]
@@ -136,18 +139,41 @@ def held_out(settings: Settings, points: Points, given: Points | None, seed: int
     if given is not None and len(given[0]) == 0:
         raise ValueError("validation has no rows: pass some to measure each epoch on, or validation=None")
     if given is None and settings.validation_fraction > 0:
-        features, labels = points
-        n = len(features)
+        n = len(points[0])
         n_held = max(1, round(settings.validation_fraction * n))
         if n_held >= n:
             raise ValueError(f"validation_fraction={settings.validation_fraction} of {n} rows leaves none to train on")
-        kept, held = split(n, n_held, seed)
-        points, given = (features.take(kept), labels.take(kept)), (features.take(held), labels.take(held))
+        points, given = _apart(points, n_held, seed)
     if given is None:
         if settings.patience is not None:
             raise ValueError("patience needs validation data: set validation_fraction or pass fit(validation=(X, y))")
         return points, None
     return points, Validation(given[0], as_matrix(given[1]))
+
+
+def held_for_trial(
+    settings: Settings, points: Points, measured: Validation | None, seed: int
+) -> tuple[Points, Validation | None]:
+    """Return the points to train on and those that tell whether hidden units earn their keep, if that is to be seen.
+
+    What each epoch is measured on, if anything, will do; else a few points are kept from training.
+    """
+    if not settings.may_lose_hidden(points[1].width):
+        return points, None
+    if measured is not None:
+        return points, measured if len(measured.features) >= FEWEST else None
+    n = len(points[0])
+    if n < ENOUGH:
+        return points, None
+    points, (features, labels) = _apart(points, min(max(n // EVERY, FEWEST), MOST), seed)
+    return points, Validation(features, as_matrix(labels))
+
+
+def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, Points]:
+    """Return the points to train on and so many to measure on."""
+    features, labels = points
+    kept, held = split(len(features), n_held, seed)
+    return (features.take(kept), labels.take(kept)), (features.take(held), labels.take(held))
 
 
 def split(n_points: int, n_held: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -38,6 +38,8 @@ WIDE_RATE = 0.6
 BATCHES, STEPS_OF_A_PASS = (256, 512, 1024), 128
 #: ``learning_rate="auto"`` for the smallest of these; it grows with the root of the batch.
 RATE = 4e-3
+#: Where hidden units learn by heart what the wide path tells better, that shows after this share of the passes.
+TRIAL_AFTER = 3
 MAX_UNITS = 1 << 16
 #: What ``hidden="auto"`` and ``wide_budget="auto"`` may be: the first, unless that needs too much memory or time.
 WIDTHS, BUDGETS = (256, 128, 64), (1024, 512, 256, 128)
@@ -135,6 +137,14 @@ class Settings:
         """Whether nothing asks for hidden units; a sampler of the user's might."""
         own = (RandomSampler, FrequencySampler, AllSampler)
         return self.wide and not self.hashes and isinstance(self.sampler, (str, *own))
+
+    def may_lose_hidden(self, n_labels: int) -> bool:
+        """Whether it may turn out while a network of so many labels is trained that it is to have no hidden units."""
+        return "hidden" in self.auto and self.may_be_wide_alone and self.epochs != 1 and n_labels > ALL_LABELS
+
+    def epochs_before_trial(self, n_points: int) -> int:
+        """Return after how many passes over `n_points` it is measured whether hidden units earn their keep."""
+        return -(-self.n_epochs(n_points) // TRIAL_AFTER)
 
     def for_points(self, n_points: int) -> Settings:
         """Return the settings with the batch, and the rate that goes with it, for so many points, where left to us."""

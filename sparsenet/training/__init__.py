@@ -4,6 +4,7 @@ from sparsenet.training.checkpoints import CheckpointError
 from sparsenet.training.config import TrainingConfig
 from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
 from sparsenet.training.trainer import DivergenceError, Trainer
+from sparsenet.training.trial import Trial, Verdict
 
 __all__ = [
     "Callback",
@@ -12,6 +13,8 @@ __all__ = [
     "Progress",
     "Trainer",
     "TrainingConfig",
+    "Trial",
     "Validation",
+    "Verdict",
     "check_callbacks",
 ]

@@ -16,11 +16,21 @@ class TimeBudget:
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
-        self._started, self._taken = 0.0, 0
+        self._started, self._paced_since, self._taken = 0.0, 0.0, 0
 
     def start(self) -> None:
         """Begin to count."""
-        self._started, self._taken = time.perf_counter(), 0
+        self._started = time.perf_counter()
+        self.change_pace()
+
+    def change_pace(self) -> None:
+        """Forget how long steps took: others will take other times."""
+        self._paced_since, self._taken = time.perf_counter(), 0
+
+    def reserve(self, seconds: float) -> None:
+        """Keep so many seconds for what comes after the last step."""
+        if self._seconds is not None:
+            self._seconds -= seconds
 
     def step_done(self) -> None:
         """Take note of a step."""
@@ -45,4 +55,4 @@ class TimeBudget:
         return self._seconds - (time.perf_counter() - self._started)
 
     def _pace(self) -> float:
-        return (time.perf_counter() - self._started) / self._taken
+        return (time.perf_counter() - self._paced_since) / self._taken

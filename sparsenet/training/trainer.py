@@ -25,6 +25,7 @@ from sparsenet.training.config import TrainingConfig
 from sparsenet.training.fingerprint import fingerprint
 from sparsenet.training.interrupts import deferred_interrupt
 from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
+from sparsenet.training.trial import Trial, Verdict
 
 #: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
 CHECKPOINT_SECONDS = 5.0
@@ -58,6 +59,8 @@ class Trainer:
         How to train.
     validation : Validation, optional
         Each epoch is measured on it, and the best epoch's weights are what remains.
+    trial : Trial, optional
+        What hidden units are worth: the network may go on without them, and they count at the end as it says.
     callbacks : sequence of Callback
         Told of progress.
     checkpoint : path, optional
@@ -67,6 +70,13 @@ class Trainer:
         depends on the machine, and so does the result.
     steps_before : int
         Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
+
+    Attributes
+    ----------
+    verdict : Verdict or None
+        What `trial` found after some epochs, if this process was there.
+    weight : float
+        What the deep path counts by the end of `trial`.
 
     Examples
     --------
@@ -94,6 +104,7 @@ class Trainer:
         config: TrainingConfig,
         *,
         validation: Validation | None = None,
+        trial: Trial | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         time_budget: float | None = None,
@@ -110,7 +121,9 @@ class Trainer:
             raise ValueError(f"labels has {labels.width} columns, the network has {network.output.n_labels} labels")
         self.network, self.config = network, config
         self._features, self._labels = features, labels
-        self._validation, self._callbacks = validation, check_callbacks(callbacks)
+        self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
+        self.verdict: Verdict | None = None
+        self.weight = 1.0
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self._spare = isinstance(checkpoint, checkpoints.Spare)
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
@@ -148,6 +161,7 @@ class Trainer:
                 raise KeyboardInterrupt from None
         if self._state.best.weights:
             self.network.set_weights(self._state.best.weights)
+        self._weigh_hidden()
 
     @property
     def history(self) -> list[dict[str, float]]:
@@ -201,6 +215,7 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         state = self._state
+        self._try_without_hidden()
         record = {
             "epoch": float(state.epoch + 1),
             "loss": state.loss_sum / max(state.batch, 1),
@@ -220,6 +235,27 @@ class Trainer:
         for callback in self._callbacks:
             if hasattr(callback, "on_epoch"):
                 callback.on_epoch(record)
+
+    def _try_without_hidden(self) -> None:
+        """Go on without hidden units if this is when to look at that, and the network is no worse for it."""
+        if self._trial is None or self._state.epoch + 1 != self._trial.epochs or self.network.input is None:
+            return
+        started = time.perf_counter()
+        self.verdict = self._trial.judge(self.network, self.config.threads, self._stop_if_asked)
+        if not self.verdict.drops:
+            self._budget.reserve(time.perf_counter() - started)  # as long as they are looked at the second time
+        else:
+            self.network.drop_hidden()
+            self._state.best = Best()  # which had them
+            self._workspace = Workspace()
+            self._budget.change_pace()
+
+    def _weigh_hidden(self) -> None:
+        """Have hidden units count as the trial says, unless time has run out before it had its first look."""
+        if self._trial is None or self.network.input is None or self._state.epoch < self._trial.epochs:
+            return
+        self.weight = self._trial.weigh(self.network, self.config.threads)
+        self.network.output.weight.value *= np.float32(self.weight)
 
     def _is_enough(self) -> bool:
         return self._budget.is_spent() or self._out_of_patience()

@@ -1,0 +1,273 @@
+"""Whether hidden units earn their keep: looked at while a network is trained, on points that it does not learn."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from networks import FEATURES, TRUTH, network, train
+from scipy import sparse
+
+from bench import planted
+from sparsenet import ExtremeClassifier, Trial, Validation, metrics
+from sparsenet.estimators import fitting, settings
+from sparsenet.estimators.fitting import as_matrix
+from sparsenet.training import Verdict
+from sparsenet.training.budget import TimeBudget
+from sparsenet.training.trial import WEIGHTS
+
+N, FAST = 1600, {"random_state": 0, "n_jobs": 1, "batch_size": 32, "epochs": 6, "verbose": 0}
+NOISY = planted.generate(planted.Shape.with_labels(2500, features=10_000, points=N, test_points=600))
+
+
+def tangled(n):
+    """Labels that no feature speaks for: only what it occurs with tells."""
+    a, b = np.random.default_rng(0).integers(0, 12, (2, n))
+    X = sparse.csr_array((np.ones(2 * n), (np.tile(np.arange(n), 2), np.concatenate((a, 12 + b)))), shape=(n, 24))
+    return X, sparse.csr_array((np.ones(n), (np.arange(n), (a + b) % 12)), shape=(n, 12))
+
+
+DATA = {"noisy": NOISY[:2], "tangled": tangled(N)}
+TEST = {"noisy": NOISY[2:], "tangled": tangled(N + 400)}
+
+
+def precision(model, data, k=1):
+    """Return precision at k on points that are not those of training, but for the first ones of what is tangled."""
+    X, Y = TEST[data]
+    return metrics.precision_at_k(Y, model.topk(X, k)[0], k)
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch):
+    """Have trials where there are ten labels and a thousand points."""
+    monkeypatch.setattr(settings, "ALL_LABELS", 10)
+    for name, value in {"ENOUGH": 1000, "FEWEST": 200}.items():
+        monkeypatch.setattr(fitting, name, value)
+
+
+def fitted(data, *, checkpoint=None, resume=False, callbacks=(), **parameters):
+    model = ExtremeClassifier(**{**FAST, **parameters})
+    return model.fit(*DATA[data], checkpoint=checkpoint, resume=resume, callbacks=callbacks)
+
+
+def assert_equal(a, b):
+    for name, array in a.network_.weights().items():
+        np.testing.assert_array_equal(b.network_.weights()[name], array, err_msg=name)
+    assert a.choices_["hidden"][0] == b.choices_["hidden"][0]
+
+
+def test_they_go_where_the_network_is_better_without_them(capsys):
+    model = fitted("noisy", verbose=1)
+    width, why = model.choices_["hidden"]
+    assert width == model.network_.output.n_inputs == 0
+    assert model.network_.input is None
+    assert why.startswith("a mean of P@1, P@3 and P@5 of ")
+    assert why.endswith(" % without it, on points kept from training")
+    told = capsys.readouterr().err
+    assert "chose hidden=256 (there is memory and time for it)" in told
+    assert f"chose hidden=0 ({why})" in told
+    assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4, 5, 6]
+    assert model.n_points_ == N - 200
+    assert model.label_counts_.sum() < DATA["noisy"][1].nnz
+    rest = fitting.split(N, 200, fitting.run_seed(0))[0]
+    X, Y = (matrix[rest] for matrix in DATA["noisy"])
+    both, alone = (precision(ExtremeClassifier(**FAST, hidden=hidden).fit(X, Y), "noisy", 3) for hidden in (256, 0))
+    assert both + 0.02 < precision(model, "noisy", 3) > alone - 0.02
+
+
+def test_they_stay_where_it_is_better_with_them(capsys):
+    model = fitted("tangled", verbose=1)
+    width, why = model.choices_["hidden"]
+    assert width == model.network_.output.n_inputs == 256
+    assert " % with the deep path, " in why
+    assert f"chose hidden=256 ({why})" in capsys.readouterr().err
+    assert precision(model, "tangled") > precision(fitted("tangled", hidden=0), "tangled") + 0.2
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"hidden": 64},
+        {"hidden": 0},
+        {"epochs": 1},
+        {"wide": False},
+        {"sampler": "lsh"},
+        {"labels": 2500},
+        {"points": N + 1},
+    ],
+    ids=str,
+)
+def test_nothing_is_tried_where_it_is_not_ours_to_choose_or_there_is_too_little(monkeypatch, parameters):
+    parameters = dict(parameters)
+    monkeypatch.setattr(settings, "ALL_LABELS", parameters.pop("labels", 10))
+    monkeypatch.setattr(fitting, "ENOUGH", parameters.pop("points", 1000))
+    model = fitted("noisy", **{"epochs": 2, **parameters})
+    assert model.n_points_ == N
+    assert "kept" not in model.choices_.get("hidden", ("", ""))[1]
+
+
+def test_the_first_call_of_partial_fit_tries_nothing():
+    model = ExtremeClassifier(**FAST).partial_fit(*DATA["noisy"])
+    assert (model.n_points_, model.choices_["hidden"][0]) == (N, 256)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_validation_data_serve_where_there_are_some(data):
+    model = fitted(data, validation_fraction=0.15)
+    assert model.n_points_ == 1360
+    best = max(record["P@1"] for record in model.history_)
+    if data == "noisy":  # what was measured of another network is not what remains
+        best = max(record["P@1"] for record in model.history_[1:])
+    assert model.choices_["hidden"][0] == (0 if data == "noisy" else 256)
+    held = fitting.split(N, 240, fitting.run_seed(0))[1]
+    X, Y = DATA[data]
+    assert metrics.precision_at_k(Y[held], model.topk(X[held], 1)[0], 1) == pytest.approx(best)
+    few = fitted(data, validation_fraction=0.1)  # 160, too few to tell
+    assert (few.n_points_, few.choices_["hidden"][0]) == (1440, 256)
+
+
+class StopAt:
+    """Ctrl-C after some batches."""
+
+    def __init__(self, batch):
+        self.left = batch
+
+    def on_batch(self, progress):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("batch", [3, 60, 88, 89, 120])
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, data, batch):
+    whole = fitted(data)
+    assert -(-(N - 200) // 32) == 44  # so the trial, after two epochs, comes with the 88th batch
+    with pytest.raises(KeyboardInterrupt):
+        fitted(data, checkpoint=tmp_path / "run", callbacks=[StopAt(batch)])
+    assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True, n_jobs=2))
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_control_c_while_it_is_measured_loses_nothing(monkeypatch, tmp_path, data):
+    whole, measure = fitted(data), Validation.measure
+
+    def interrupted(*args):
+        os.kill(os.getpid(), signal.SIGINT)
+        return measure(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Validation, "measure", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fitted(data, checkpoint=tmp_path / "run")
+    assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_it_is_saved_as_it_is_and_learns_on(tmp_path, data):
+    model, (X, Y) = fitted(data), DATA[data]
+    model.save(tmp_path / "model")
+    copy = ExtremeClassifier.load(tmp_path / "model")
+    assert_equal(model, copy)
+    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    assert_equal(model.partial_fit(X[:100], Y[:100]), copy.partial_fit(X[:100], Y[:100]))
+
+
+def test_a_verdict_is_what_both_have_on_points_kept():
+    made = network(16)
+    train(made, epochs=3, batch_size=50)
+    held = Validation(FEATURES, as_matrix(TRUTH))
+    verdict = Trial(epochs=1, held_out=held).judge(made, 1, lambda: None)
+    units = made.hidden_units(FEATURES, 1)
+    wide = made.output.wide
+    weights = sparse.csr_array((wide.weight.value.ravel(), wide.indices, wide.indptr), shape=(40, 60))
+    alone = as_matrix(FEATURES) @ weights.T.toarray() + made.output.bias.value.ravel()
+    both = alone + units @ made.output.weight.value.T
+    for scores, found in ((both, verdict.with_hidden), (alone, verdict.without)):
+        best = np.argsort(-scores, axis=1)[:, :5]
+        wanted = np.mean([metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)])
+        assert found == pytest.approx(wanted, abs=0.003)  # where scores are equal but for rounding
+    assert made.output.n_inputs == 16  # as it was
+
+
+def test_what_is_as_good_without_goes():
+    assert Verdict(0.5, 0.5).drops
+    assert not Verdict(0.5, 0.49).drops
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_what_hidden_units_count_in_the_end_is_in_their_weights(monkeypatch, data):
+    models = {}
+    for weight in (1.0, 0.5):
+        monkeypatch.setattr(Trial, "weigh", lambda *args, weight=weight: weight)
+        models[weight] = fitted(data)
+    whole, less = (model.network_.weights() for model in models.values())
+    np.testing.assert_array_equal(less.pop("output.weight"), 0.5 * whole.pop("output.weight"))
+    for name, array in whole.items():
+        np.testing.assert_array_equal(less[name], array, err_msg=name)
+    said = [model.choices_["hidden"][1] for model in models.values()]
+    assert said[1] == said[0] + ("; in the end it counts 0.5 of what it learnt" if data == "tangled" else "")
+
+
+def test_hidden_units_count_less_where_they_say_nothing():
+    made = network(16)
+    train(made, epochs=30, batch_size=50)
+    weigh = Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH))).weigh
+    assert weigh(made, 1) == 1
+    weight = made.output.weight.value
+    weight[:] = np.random.default_rng(0).normal(0, 20, weight.shape)
+    before = weight.copy()
+    assert weigh(made, 2) == min(WEIGHTS)
+    np.testing.assert_array_equal(weight, before)  # it looks, and moves nothing
+
+
+def test_they_count_less_only_if_that_is_better_for_certain(monkeypatch):
+    trial = Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))
+    gains = np.zeros((len(WEIGHTS), 100))
+    monkeypatch.setattr(Trial, "_worth", lambda *args: gains)
+    assert trial.weigh(network(16), 1) == 1
+    gains[1] = np.tile([0.5, -0.45], 50)
+    assert trial.weigh(network(16), 1) == 1
+    gains[2], gains[3] = 0.01, 0.02
+    assert trial.weigh(network(16), 1) == WEIGHTS[3]
+
+
+def test_a_run_that_ends_before_the_first_look_is_left_as_it_is(monkeypatch):
+    def never(*args):
+        raise AssertionError("nothing is to be measured")
+
+    monkeypatch.setattr(Trial, "judge", never)
+    monkeypatch.setattr(Trial, "weigh", never)
+    assert fitted("tangled", time_budget=1e-6, hidden="auto").n_iter_ == 1
+    with pytest.raises(KeyboardInterrupt):
+        fitted("tangled", callbacks=[StopAt(3)])
+
+
+def test_time_is_kept_for_the_last_look(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    budget = TimeBudget(20.0)
+    budget.start()
+    budget.step_done()
+    now[0] = 1.0
+    assert budget.last_step(2, 1000) == 20
+    budget.reserve(5.0)
+    assert budget.last_step(2, 1000) == 15
+    unlimited = TimeBudget(None)
+    unlimited.reserve(5.0)
+    assert unlimited.steps(3, 10) is None
+
+
+def test_a_budget_counts_on_the_pace_of_what_is_left(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    budget = TimeBudget(20.0)
+    budget.start()
+    budget.step_done()
+    now[0] = 10.0
+    assert budget.last_step(2, 1000) == 2
+    budget.change_pace()
+    budget.step_done()
+    now[0] = 11.0
+    assert budget.last_step(3, 1000) == 11  # nine seconds for nine steps
