@@ -88,7 +88,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     settings = Settings.of(model.get_params(deep=False)).for_points(X.shape[0])
     scaling = Scaling.learn(X, settings.normalize)
     points = scaling.apply(X), Rows.of(Y)
-    network, settings = build(settings, *points, seed=job["seed"], threads=job["threads"], keep_best=False)
+    network, settings = build(settings, *points, seed=job["seed"], threads=job["threads"])
     config = settings.training(X.shape[0], seed=job["seed"], threads=job["threads"])
     config = replace(config, epochs=1_000_000, schedule=BudgetSchedule(budget))  # type: ignore[arg-type]
     trainer = Trainer(network, *points, config, callbacks=[budget])

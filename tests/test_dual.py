@@ -88,6 +88,20 @@ def test_padding_takes_no_passes(backend):
     np.testing.assert_allclose(padded[:, :4], whole, atol=1e-4)
 
 
+@pytest.mark.skipif(not has_extension(), reason="needs both backends")
+def test_native_agrees_with_numba_on_what_rests():
+    """Of rare labels beside padding points rest from the first pass on, and the same ones."""
+    native, numba = (importlib.import_module(n) for n in ("sparsenet._core", "sparsenet.kernels._numba"))
+    X, Y, *slacks = problem(400, 30, 3)
+    keep = np.random.default_rng(1).random(Y.nnz) < 0.05
+    Y = sparse.csr_array((Y.data * keep, Y.indices, Y.indptr), shape=Y.shape)
+    Y.eliminate_zeros()
+    for epochs in (2, 6, 40):
+        (a, used), (b, also) = (train(m, X, Y, *slacks, width=8, epochs=epochs, tolerance=0.3) for m in (native, numba))
+        assert used.tolist() == also.tolist()
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
 def test_extents_of_zero(backend):
     X, Y, *slacks = problem(0, 3, 2)
     weight, used = train(backend, X, Y, *slacks)

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from sparsenet import CheckpointError
 from sparsenet.batches import Rows
+from sparsenet.estimators import building, fitting, settings
 from sparsenet.estimators.building import memory_needed, outline
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
@@ -142,9 +143,9 @@ def test_too_little_memory_is_said_in_words():
     fast(memory_limit="1GB", epochs=1).fit(X, Y)
 
 
-def sparse_points(n=3000, n_features=20_000, n_labels=4000):
+def sparse_points(n=3000, n_features=20_000, n_labels=4000, density=0.004):
     rng = np.random.default_rng(0)
-    points = sparse.csr_array(sparse.random(n, n_features, 0.004, "csr", rng=rng, dtype=np.float32))
+    points = sparse.csr_array(sparse.random(n, n_features, density, "csr", rng=rng, dtype=np.float32))
     labels = sparse.csr_array((np.ones(n, np.float32), rng.integers(0, n_labels, n), np.arange(n + 1)), (n, n_labels))
     return Rows.of(points), Rows.of(labels), points, labels
 
@@ -157,11 +158,11 @@ def sparse_points(n=3000, n_features=20_000, n_labels=4000):
 def test_memory_is_foretold(parameters):
     features, labels, points, y = sparse_points()
     model = fast(**{"hidden": 64, "n_negatives": 500, "epochs": 1, **parameters})
-    settings = Settings.of(model.get_params())
+    known = Settings.of(model.get_params())
     counts = np.bincount(labels.indices, minlength=labels.width)
-    support = int(support_bound(features, transpose(labels), settings.wide_budget).sum()) if settings.wide else 0
-    network = outline(settings, features.width, counts, len(features), seed=0, threads=1)
-    foretold = memory_needed(settings, network, features, labels, support, keep_best=True)
+    support = int(support_bound(features, transpose(labels), known.wide_budget).sum()) if known.wide else 0
+    network = outline(known, features.width, counts, len(features), seed=0, threads=1)
+    foretold = memory_needed(known, network, features, labels, support, scored=True, keep_best=True)
 
     trained = model.set_params(hidden=2).fit(points, y)  # imports and compiles
     model = trained.set_params(**{"hidden": 64, **parameters})
@@ -174,6 +175,24 @@ def test_memory_is_foretold(parameters):
     arrays = sum(array.nbytes for array in model.network_.weights().values())
     assert foretold["weights"] == pytest.approx(arrays, rel=0.1)
     assert sum(foretold.values()) + scaled == pytest.approx(peak, rel=0.1)
+
+
+def test_memory_of_a_trial_is_foretold(monkeypatch):
+    _, _, points, y = sparse_points(6000, 5000, 1500, 0.04)  # most weights are in the wide path
+    monkeypatch.setattr(settings, "ALL_LABELS", 10)
+    monkeypatch.setattr(fitting, "ENOUGH", 100)
+    foretold = []
+    monkeypatch.setattr(building, "check_memory", lambda needed, *rest: foretold.append(sum(needed.values())))
+    model = fast(hidden="auto", n_negatives=500, epochs=3)
+    model.fit(points, y)  # imports and compiles
+    assert "kept from training" in model.choices_["hidden"][1]
+    del model._fitted, model.network_
+    tracemalloc.start()
+    model.fit(points, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    data = 2 * points.data.nbytes + points.indices.nbytes  # scaled, and then without those that are kept
+    assert foretold[-1] + data == pytest.approx(peak, rel=0.1)
 
 
 def test_a_dense_table_is_scaled_in_little_more_memory_than_the_result_takes():

@@ -142,6 +142,13 @@ def test_labels_of_few_points_do_not_learn_these_by_heart(monkeypatch):
     assert damped > right() + 0.02
 
 
+def test_damping_goes_by_the_points_that_there_are():
+    """Fewer than a batch are a batch of their own, whose gradients are so much larger."""
+    points = sparse.csr_array(np.random.default_rng(0).random((40, 6)))
+    model = ExtremeClassifier(hidden=0, epochs=1, normalize="none", n_jobs=1).fit(points, np.arange(40) % 2)
+    assert model.network_.output.wide.config.optimizer.epsilon == start.damping(Rows.of(points.astype(np.float32)), 40)
+
+
 def test_without_weights_there_is_a_rate():
     nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 5)
     assert start.damping(nothing, 8) == Adagrad.epsilon

@@ -6,14 +6,24 @@ import time
 
 import numpy as np
 import pytest
-from networks import FEATURES, TRUTH, network, train
+from networks import FEATURES, TRUTH, assert_equal_weights, network, train
 from scipy import sparse
 
 from bench import planted
-from sparsenet import ExtremeClassifier, Trial, Validation, metrics
+from sparsenet import (
+    CheckpointError,
+    ExtremeClassifier,
+    LSHSampler,
+    Trainer,
+    TrainingConfig,
+    Trial,
+    Validation,
+    metrics,
+)
+from sparsenet.cli.commands import best_epoch
 from sparsenet.estimators import fitting, settings
 from sparsenet.estimators.fitting import as_matrix
-from sparsenet.training import Verdict
+from sparsenet.training import Verdict, trainer
 from sparsenet.training.budget import TimeBudget
 from sparsenet.training.trial import WEIGHTS
 
@@ -52,9 +62,13 @@ def fitted(data, *, checkpoint=None, resume=False, callbacks=(), **parameters):
 
 
 def assert_equal(a, b):
+    """Compare what there is, and what would be saved but for the settings."""
+    assert {name: value for name, (value, _) in a.choices_.items()} == {
+        name: value for name, (value, _) in b.choices_.items()
+    }
     for name, array in a.network_.weights().items():
         np.testing.assert_array_equal(b.network_.weights()[name], array, err_msg=name)
-    assert a.choices_["hidden"][0] == b.choices_["hidden"][0]
+    assert len(a.history_) == len(b.history_)
 
 
 def test_they_go_where_the_network_is_better_without_them(capsys):
@@ -116,9 +130,7 @@ def test_the_first_call_of_partial_fit_tries_nothing():
 def test_validation_data_serve_where_there_are_some(data):
     model = fitted(data, validation_fraction=0.15)
     assert model.n_points_ == 1360
-    best = max(record["P@1"] for record in model.history_)
-    if data == "noisy":  # what was measured of another network is not what remains
-        best = max(record["P@1"] for record in model.history_[1:])
+    best = max(record["P@1"] for record in model.history_)  # of what remains, too
     assert model.choices_["hidden"][0] == (0 if data == "noisy" else 256)
     held = fitting.split(N, 240, fitting.run_seed(0))[1]
     X, Y = DATA[data]
@@ -186,14 +198,15 @@ def test_a_verdict_is_what_both_have_on_points_kept():
     both = alone + units @ made.output.weight.value.T
     for scores, found in ((both, verdict.with_hidden), (alone, verdict.without)):
         best = np.argsort(-scores, axis=1)[:, :5]
-        wanted = np.mean([metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)])
-        assert found == pytest.approx(wanted, abs=0.003)  # where scores are equal but for rounding
+        wanted = [metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)]
+        assert found == pytest.approx(np.mean(wanted), abs=0.003)  # where scores are equal but for rounding
+    assert verdict.right_without == pytest.approx(wanted[0], abs=0.003)
     assert made.output.n_inputs == 16  # as it was
 
 
 def test_what_is_as_good_without_goes():
-    assert Verdict(0.5, 0.5).drops
-    assert not Verdict(0.5, 0.49).drops
+    assert Verdict(0.5, 0.5, 0.5).drops
+    assert not Verdict(0.5, 0.49, 0.6).drops
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -207,30 +220,171 @@ def test_what_hidden_units_count_in_the_end_is_in_their_weights(monkeypatch, dat
     for name, array in whole.items():
         np.testing.assert_array_equal(less[name], array, err_msg=name)
     said = [model.choices_["hidden"][1] for model in models.values()]
-    assert said[1] == said[0] + ("; in the end it counts 0.5 of what it learnt" if data == "tangled" else "")
+    assert said[1] == said[0] + ("; in the end the deep path counts 0.5 of what it learnt" if data == "tangled" else "")
 
 
 def test_hidden_units_count_less_where_they_say_nothing():
     made = network(16)
     train(made, epochs=30, batch_size=50)
     weigh = Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH))).weigh
-    assert weigh(made, 1) == 1
+    assert weigh(made, 1, lambda: None) == 1
     weight = made.output.weight.value
     weight[:] = np.random.default_rng(0).normal(0, 20, weight.shape)
     before = weight.copy()
-    assert weigh(made, 2) == min(WEIGHTS)
+    looks = []
+    assert weigh(made, 2, lambda: looks.append(1)) == min(WEIGHTS)
+    assert looks  # at whether to go on
     np.testing.assert_array_equal(weight, before)  # it looks, and moves nothing
 
 
 def test_they_count_less_only_if_that_is_better_for_certain(monkeypatch):
     trial = Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))
-    gains = np.zeros((len(WEIGHTS), 100))
-    monkeypatch.setattr(Trial, "_worth", lambda *args: gains)
-    assert trial.weigh(network(16), 1) == 1
-    gains[1] = np.tile([0.5, -0.45], 50)
-    assert trial.weigh(network(16), 1) == 1
-    gains[2], gains[3] = 0.01, 0.02
-    assert trial.weigh(network(16), 1) == WEIGHTS[3]
+    worth, right = np.zeros((2, len(WEIGHTS), 100))
+    monkeypatch.setattr(Trial, "_worth", lambda *args: (worth, right))
+
+    def weighed():
+        return trial.weigh(network(16), 1, lambda: None)
+
+    assert weighed() == 1
+    worth[1] = np.tile([0.5, -0.45], 50)
+    assert weighed() == 1
+    worth[2], worth[3] = 0.01, 0.02
+    assert weighed() == WEIGHTS[3]
+    right[0] = right[2] = 0.5
+    assert weighed() == WEIGHTS[2]  # with the other the best label would be right less often
+
+
+def test_what_each_weight_is_worth_is_as_all_labels_say():
+    made = network(16)
+    train(made, epochs=5, batch_size=50)
+    made.output.weight.value *= 3
+    worth, right = Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))._worth(made, 1, lambda: None)
+    kept = made.output.weight.value.copy()
+    for row, weight in enumerate(WEIGHTS):
+        made.output.weight.value[:] = np.float32(weight) * kept
+        best = made.topk(FEATURES, 5, 1)[0]
+        wanted = [metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)]
+        assert worth[row].mean() == pytest.approx(np.mean(wanted), abs=0.003)
+        assert right[row].mean() == pytest.approx(wanted[0], abs=0.003)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_what_is_reported_is_of_the_model_that_remains(monkeypatch, data):
+    def halved(self, network, *args):
+        network.output.weight.value[:] = 2 * network.output.weight.value  # so that a half is what it was
+        return 0.5
+
+    monkeypatch.setattr(Trial, "weigh", halved)
+    model = fitted(data, validation_fraction=0.15)
+    held = fitting.split(N, 240, fitting.run_seed(0))[1]
+    X, Y = DATA[data]
+    found = metrics.precision_at_k(Y[held], model.topk(X[held], 1)[0], 1)
+    assert best_epoch(model.history_)["P@1"] == pytest.approx(found)
+
+
+def test_with_validation_hidden_units_stay_where_an_epoch_with_them_was_better(monkeypatch):
+    judge = Trial.judge
+    monkeypatch.setattr(Trial, "judge", lambda *args: judge(*args)._replace(right_without=0.01))
+    model = fitted("noisy", validation_fraction=0.15)
+    assert model.choices_["hidden"][0] == 256
+    assert fitted("noisy").choices_["hidden"][0] == 0
+
+
+class Noted(TimeBudget):
+    """Notes what it is told beside steps, and is never spent before a number of steps."""
+
+    def __init__(self, seconds):
+        super().__init__(seconds)
+        self.told = []
+
+    def change_pace(self):
+        self.told.append("change_pace")
+        super().change_pace()
+
+    def reserve(self, seconds):
+        self.told.append("reserve")
+        super().reserve(seconds)
+
+    def not_steps(self, seconds):
+        self.told.append("not_steps")
+        super().not_steps(seconds)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_a_time_budget_hears_of_the_trial(monkeypatch, data):
+    made = []
+    monkeypatch.setattr(trainer, "TimeBudget", lambda seconds: made.append(Noted(seconds)) or made[-1])
+    fitted(data, time_budget=1000.0)
+    assert made[0].told == ["not_steps", "change_pace" if data == "noisy" else "reserve"]
+
+
+def test_nothing_is_judged_when_time_is_up(monkeypatch):
+    monkeypatch.setattr(TimeBudget, "is_spent", lambda self: self._taken >= 60)  # in the second of six epochs
+    monkeypatch.setattr(Trial, "judge", None)
+    monkeypatch.setattr(Trial, "weigh", lambda *args: 1.0)
+    assert fitted("noisy").n_iter_ == 2
+
+
+def both_paths(sampler=None):
+    made = network(16, sampler=sampler)
+    held = Validation(FEATURES, as_matrix(TRUTH))
+    return made, Trial(epochs=1, held_out=held)
+
+
+def test_a_trainer_resumes_what_it_dropped(monkeypatch, tmp_path):
+    monkeypatch.setattr(Trial, "judge", lambda *args: Verdict(0.5, 0.5, 0.5))
+    config = TrainingConfig(epochs=3, batch_size=50)
+    made, trial = both_paths()
+    whole = Trainer(made, FEATURES, TRUTH, config, trial=trial)
+    whole.run()
+    assert made.input is None
+    half, trial = both_paths()
+    stopped = Trainer(half, FEATURES, TRUTH, config, trial=trial, checkpoint=tmp_path, callbacks=[StopAt(12)])
+    with pytest.raises(KeyboardInterrupt):
+        stopped.run()
+    rest, trial = both_paths()
+    again = Trainer(rest, FEATURES, TRUTH, config, trial=trial, checkpoint=tmp_path)
+    assert again.resume()
+    again.run()
+    assert_equal_weights(rest, made)
+    for other in (None, Trial(epochs=2, held_out=trial.held_out)):
+        with pytest.raises(CheckpointError, match="trial"):
+            Trainer(network(16), FEATURES, TRUTH, config, trial=other, checkpoint=tmp_path).resume()
+
+
+def test_a_trial_that_could_not_be_held_is_refused():
+    made, trial = both_paths()
+    config = TrainingConfig(epochs=3)
+    with pytest.raises(ValueError, match="this one has none"):
+        Trainer(network(16, wide=False), FEATURES, TRUTH, config, trial=trial)
+    with pytest.raises(ValueError, match="an LSHSampler hashes them"):
+        Trainer(network(16, sampler=LSHSampler()), FEATURES, TRUTH, config, trial=trial)
+    narrow = Validation(FEATURES.__class__.of(as_matrix(FEATURES)[:, :50]), as_matrix(TRUTH))
+    with pytest.raises(ValueError, match="points of 50 features, and features are 60"):
+        Trainer(made, FEATURES, TRUTH, config, trial=Trial(epochs=1, held_out=narrow))
+    with pytest.raises(ValueError, match="epochs must be"):
+        Trial(epochs=0, held_out=trial.held_out)
+    nothing = Validation(FEATURES.slice(0, 0), as_matrix(TRUTH)[:0])
+    with pytest.raises(ValueError, match="nothing to measure on"):
+        Trial(epochs=1, held_out=nothing)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_control_c_in_the_last_look_loses_nothing(monkeypatch, tmp_path, data):
+    whole, worth = fitted(data), Trial._worth
+
+    def interrupted(*args):
+        os.kill(os.getpid(), signal.SIGINT)
+        return worth(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trial, "_worth", interrupted)
+        if data == "noisy":  # which has no last look
+            fitted(data, checkpoint=tmp_path / "run")
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                fitted(data, checkpoint=tmp_path / "run")
+    assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))
 
 
 def test_a_run_that_ends_before_the_first_look_is_left_as_it_is(monkeypatch):
@@ -267,7 +421,14 @@ def test_a_budget_counts_on_the_pace_of_what_is_left(monkeypatch):
     budget.step_done()
     now[0] = 10.0
     assert budget.last_step(2, 1000) == 2
+    now[0] = 12.0
+    budget.not_steps(2.0)
+    assert budget.last_step(2, 1000) == 1  # eight seconds do not do for one of ten
     budget.change_pace()
+    for _ in range(4):
+        budget.step_done()
+    now[0] = 12.4
+    assert budget.is_spent()  # four steps say little
     budget.step_done()
-    now[0] = 11.0
-    assert budget.last_step(3, 1000) == 11  # nine seconds for nine steps
+    now[0] = 12.5
+    assert budget.last_step(7, 1000) == 81  # 7.5 seconds for 75 steps

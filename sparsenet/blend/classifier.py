@@ -88,7 +88,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     Attributes
     ----------
     network_ : ExtremeClassifier or None
-        Fitted; its labels are positions in `classes_`, and its points are scaled.
+        Fitted; its labels are positions in `classes_`, and its points are scaled. Of many points it goes without some
+        of its own, to measure what its hidden units are worth.
     tree_ : TreeClassifier
         Likewise.
     neighbors_ : Neighbors or None

@@ -35,7 +35,8 @@ def build(
     *,
     seed: int,
     threads: int,
-    keep_best: bool,
+    scored: bool = False,
+    keep_best: bool = False,
     time_left: Callable[[], float | None] = lambda: None,
 ) -> tuple[Network, Settings]:
     """Make a network that is ready to be trained, and return the settings that it has.
@@ -56,7 +57,7 @@ def build(
     for candidate in choices.narrower(settings):
         settings = candidate
         bound = int(support_bound(features, label_points, settings.wide_budget).sum()) if settings.wide else 0
-        needed = memory_needed(settings, make(settings), features, labels, bound, keep_best)
+        needed = memory_needed(settings, make(settings), features, labels, bound, scored, keep_best)
         if sum(needed.values()) <= limit:
             break
     check_memory(needed, settings, limit)
@@ -64,7 +65,7 @@ def build(
         path = fitted_path(
             *(features, labels, label_points, wide_config(settings)),
             own_rate=settings.wide_rate is None,
-            batch_size=settings.batch_size,
+            batch_size=min(settings.batch_size, len(features)),
             seed=seed,
             threads=threads,
         )
@@ -151,11 +152,12 @@ def _initial_bias(settings: Settings, n_entries: float, n_cells: int) -> float:
 
 
 def memory_needed(
-    settings: Settings, network: Network, features: Rows, labels: Rows, support: int, keep_best: bool
+    settings: Settings, network: Network, features: Rows, labels: Rows, support: int, scored: bool, keep_best: bool
 ) -> dict[str, int]:
     """Return the bytes that building, training and then predicting will take at most, by purpose.
 
-    `support` bounds the number of wide weights. With `keep_best`, labels are scored while the network is trained.
+    `support` bounds the number of wide weights. With `scored`, labels are scored while the network is trained, and with
+    `keep_best` also, since the weights of the best epoch are kept.
     """
     batch = min(settings.batch_size, len(features))
     per_point = labels.indptr[-1] / max(len(labels), 1)
@@ -182,6 +184,8 @@ def memory_needed(
     index = 8 * (support + features.width) if settings.wide else 0
     if keep_best:
         needed |= {"wide index": index, "best epoch": max(needed["weights"], 12 * support)}
+    elif scored:
+        needed["wide index"] = index + 12 * support if settings.wide else 0
     else:  # labels are scored after training, when all but the weights is gone
         needed["wide index"] = max(0, needed["weights"] + index + 12 * support - sum(needed.values()))
     return {purpose: size for purpose, size in needed.items() if size}

@@ -165,12 +165,14 @@ def hashed(network: Network) -> Choices:
 
 def tried(trainer: Trainer) -> Choices:
     """Return whether there are hidden units in the end, where that was found out in training."""
-    if trainer.verdict is None:
-        return {}
-    width, (both, alone) = trainer.network.output.n_inputs, trainer.verdict
-    measured = f"a mean of P@1, P@3 and P@5 of {100 * both:.1f} % with the deep path, {100 * alone:.1f} % without it"
-    counts = "" if trainer.weight == 1 else f"; in the end it counts {trainer.weight:g} of what it learnt"
-    return {"hidden": (width, f"{measured}, on points kept from training{counts}")}
+    why = []
+    if trainer.verdict is not None:
+        both, alone, _ = trainer.verdict
+        shares = f"{100 * both:.1f} % with the deep path, {100 * alone:.1f} % without it"
+        why.append(f"a mean of P@1, P@3 and P@5 of {shares}, on points kept from training")
+    if trainer.weight != 1:
+        why.append(f"in the end the deep path counts {trainer.weight:g} of what it learnt")
+    return {"hidden": (trainer.network.output.n_inputs, "; ".join(why))} if why else {}
 
 
 def _why(settings: Settings, name: str) -> str:

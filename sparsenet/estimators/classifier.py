@@ -49,10 +49,10 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     hidden : int, tuple of int or "auto"
         Units of the hidden layer or layers; 0 for the wide path alone. ``"auto"``: 256, or 128, 64 or none where those
         would not fit into memory, or not go over the points five times within `time_budget` (measuring on validation
-        data not counted). With more than 1,024 labels they are given up after a third of the epochs if the network is
-        no worse without them, and else count less in the end if that is better. That is measured on the validation
-        data, if those are 512 points or more; where there are none and at least 16,384 points, on a 64th of these, 512
-        to 2,048, that are kept from training.
+        data not counted). With more than 1,024 labels and two epochs or more they are given up after a third of these
+        if the network is no worse without them, and else count less in the end if that is better, unless a `sampler`
+        needs them. That is measured on the validation data, if those are 512 points or more; where there are none and
+        at least 16,384 points, on a 64th of these, 512 to 2,048, that are kept from training.
     wide : bool
         Whether there is a wide path.
     activation : {"relu", "linear", "tanh"}
@@ -236,7 +236,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
             an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
         validation : (X, y), optional
-            Each epoch is measured on it, and the epoch of the best P@1 kept.
+            Each epoch is measured on it, and the epoch of the best P@1 kept; see also `hidden`.
         callbacks : sequence of Callback
             Told of each batch and epoch.
         checkpoint : directory, optional
@@ -261,6 +261,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 *(settings, *points),
                 seed=seed,
                 threads=threads,
+                scored=kept is not None,
                 keep_best=measured is not None,
                 time_left=lambda: settings.time_left(time.perf_counter() - started),
             )
@@ -306,7 +307,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 scaling = Scaling.learn(X, settings.normalize)
                 points = check_points(scaling.apply(X), labels)
                 seed, settings = run_seed(self.random_state), settings.for_points(len(points[0]))
-                network, settings = build(settings, *points, seed=seed, threads=threads, keep_best=False)
+                network, settings = build(settings, *points, seed=seed, threads=threads)
                 made = choices.made(settings, network, scaling.kind, len(points[0]))
                 made.pop("epochs", None)  # each call takes one pass
                 fitted = Fitted(network, target, scaling, choices=made)

@@ -64,6 +64,8 @@ class Fitted:
     def after(self, trainer: Trainer, keep_state: bool) -> Fitted:
         """Take note of a training; without its state, further training is the same before `save` and after `load`."""
         made = {**self.choices, **choices.hashed(self.network), **choices.tried(trainer)}
+        if not self.network.output.n_inputs:
+            made.pop("learning_rate", None)  # of weights that there are no more
         if not keep_state:
             self.network.drop_state()
         steps, history = trainer.steps if keep_state else 0, [*self.history, *trainer.history]

@@ -10,6 +10,8 @@ from sparsenet.kernels._numba_split_mix import GOLDEN, scrambled
 _STILL = np.float32(1e-6)
 _MOST_SHORT_PASSES = 4
 _MOST_SHORT_STRIDES = 4
+#: From this slack on a label is padding, which starts where it ends.
+PADDING = np.float32(1e29)
 
 
 @checked(
@@ -52,7 +54,7 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
     for block in range(first, last):
         label = first_label + block * width
         order = np.arange(n).astype(np.int32)
-        alpha = np.zeros((n, width), np.float32)
+        alpha = _start(n, slacks[1][block])  # type: ignore[no-untyped-call]
         state = np.array([seed + np.uint64(label)])
         active, epoch, in_a_row = n, 0, 0
         while epoch < most_epochs and n > 0:
@@ -72,6 +74,15 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
                 break
             active = n  # to see whether what has moved since is still right for those that rested
         epochs[block] = epoch
+
+
+@jit
+def _start(n, slack):  # type: ignore[no-untyped-def]
+    alpha = np.zeros((n, len(slack)), np.float32)
+    for c in range(len(slack)):
+        if slack[c] >= PADDING:
+            alpha[:, c] = np.float32(1) / slack[c]
+    return alpha
 
 
 @jit

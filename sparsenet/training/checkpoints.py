@@ -105,6 +105,12 @@ def size(directory: Path) -> tuple[int, int | None]:
     return (widths or [0])[0], run.get("wide_budget")
 
 
+def has_dropped_hidden(directory: Path) -> bool:
+    """Say whether the run that left a checkpoint went on without the hidden units that it began with."""
+    run = storage.metadata(directory).get("run", {})
+    return run.get("trial") is not None and run.get("hidden") == [0]
+
+
 def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
     """Put a network back to where the checkpoint was written, and return the state of the run there."""
     arrays, position = storage.load(directory)

@@ -15,14 +15,17 @@ from sparsenet.model import Network
 from sparsenet.training.config import TrainingConfig
 
 #: What the data of a run are, in the order in which they come.
-DATA = ("points", "labels", "validation points", "validation labels")
+DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
 #: What people cannot know by its own name.
 _CALLED = {"seed": "seed (by random_state)"}
 
 
-def fingerprint(network: Network, config: TrainingConfig, data: Sequence[Rows]) -> dict[str, Any]:
+def fingerprint(
+    network: Network, config: TrainingConfig, data: Mapping[str, Rows], *, trial: int | None = None
+) -> dict[str, Any]:
     """Say what makes a run the same as another: settings, shapes and data, but not the number of threads.
 
+    `trial` is after how many epochs it is looked at what hidden units are worth, if it is.
     Settings have the names that `ExtremeClassifier` has for them, for `differences`; values are as JSON has them.
     """
     layers: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
@@ -32,7 +35,8 @@ def fingerprint(network: Network, config: TrainingConfig, data: Sequence[Rows]) 
     del settings["threads"]
     return {
         **dict.fromkeys(DATA),
-        **dict(zip(DATA, map(_about, data), strict=False)),
+        **{name: _about(rows) for name, rows in data.items()},
+        "trial": trial,
         **settings,
         **schedule,
         "hidden": [layer.n_outputs for layer in layers] or [0],

@@ -18,6 +18,7 @@ from sparsenet import storage
 from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
 from sparsenet.model import Network
+from sparsenet.samplers import LSHSampler
 from sparsenet.training import checkpoints
 from sparsenet.training.budget import TimeBudget
 from sparsenet.training.checkpoints import Best, RunState
@@ -58,9 +59,10 @@ class Trainer:
     config : TrainingConfig
         How to train.
     validation : Validation, optional
-        Each epoch is measured on it, and the best epoch's weights are what remains.
+        Each epoch is measured on it, and the best epoch's weights are what remains, but for what `trial` says.
     trial : Trial, optional
-        What hidden units are worth: the network may go on without them, and they count at the end as it says.
+        What hidden units are worth: the network may go on without them, and they count at the end as it says. There
+        must be a wide path, and no LSHSampler.
     callbacks : sequence of Callback
         Told of progress.
     checkpoint : path, optional
@@ -128,6 +130,8 @@ class Trainer:
         self._spare = isinstance(checkpoint, checkpoints.Spare)
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
+        if trial is not None:
+            _check_trial(trial, network, features)
         self._state = RunState()
         self._started, self._points = 0.0, 0
         self._steps_before = steps_before
@@ -156,12 +160,12 @@ class Trainer:
             try:
                 while self._state.epoch < self.config.epochs and not self._is_enough():
                     self._train_epoch()
+                if self._state.best.weights:
+                    self.network.set_weights(self._state.best.weights)
+                self._weigh_hidden()
             except _Stop:
                 self._save_checkpoint()
                 raise KeyboardInterrupt from None
-        if self._state.best.weights:
-            self.network.set_weights(self._state.best.weights)
-        self._weigh_hidden()
 
     @property
     def history(self) -> list[dict[str, float]]:
@@ -237,25 +241,38 @@ class Trainer:
                 callback.on_epoch(record)
 
     def _try_without_hidden(self) -> None:
-        """Go on without hidden units if this is when to look at that, and the network is no worse for it."""
+        """Go on without hidden units if this is when to look at that, and the network is no worse for it.
+
+        With validation it is to be better than in any epoch before: that one would be what remains.
+        """
         if self._trial is None or self._state.epoch + 1 != self._trial.epochs or self.network.input is None:
             return
+        if self._budget.is_spent():
+            return
         started = time.perf_counter()
-        self.verdict = self._trial.judge(self.network, self.config.threads, self._stop_if_asked)
-        if not self.verdict.drops:
-            self._budget.reserve(time.perf_counter() - started)  # as long as they are looked at the second time
-        else:
-            self.network.drop_hidden()
-            self._state.best = Best()  # which had them
-            self._workspace = Workspace()
-            self._budget.change_pace()
+        self.verdict = verdict = self._trial.judge(self.network, self.config.threads, self._stop_if_asked)
+        taken = time.perf_counter() - started
+        self._budget.not_steps(taken)
+        if not verdict.drops or verdict.right_without <= self._state.best.score:
+            self._budget.reserve(taken)  # as long as they are looked at the second time
+            return
+        self.network.drop_hidden()
+        self._state.best = Best()  # which had them
+        self._workspace = Workspace()
+        self._budget.change_pace()
 
     def _weigh_hidden(self) -> None:
         """Have hidden units count as the trial says, unless time has run out before it had its first look."""
         if self._trial is None or self.network.input is None or self._state.epoch < self._trial.epochs:
             return
-        self.weight = self._trial.weigh(self.network, self.config.threads)
-        self.network.output.weight.value *= np.float32(self.weight)
+        self.weight = self._trial.weigh(self.network, self.config.threads, self._stop_if_asked)
+        if self.weight == 1:
+            return
+        dense = self.network.output.weight
+        dense.value = np.float32(self.weight) * dense.value  # not in place: the best epoch's are the same array
+        if self._validation:
+            measured = self._validation.measure(self.network, self.config.threads, lambda: None)
+            self.history[self._state.best.epoch] |= measured  # of what remains
 
     def _is_enough(self) -> bool:
         return self._budget.is_spent() or self._out_of_patience()
@@ -293,6 +310,8 @@ class Trainer:
         """
         if self._checkpoint is None or not checkpoints.is_there(self._checkpoint):
             return False
+        if self._trial is not None and checkpoints.has_dropped_hidden(self._checkpoint):
+            self.network.drop_hidden()
         self._state = checkpoints.load(self._checkpoint, self.network, self._fingerprint())
         return True
 
@@ -316,7 +335,24 @@ class Trainer:
             warnings.warn(f"training goes on without a checkpoint: {place}: {problem}", RuntimeWarning, stacklevel=2)
 
     def _fingerprint(self) -> dict[str, Any]:
-        data = [self._features, self._labels]
+        data = {"points": self._features, "labels": self._labels}
         if self._validation:  # it chooses the best epoch, and when to stop
-            data += [self._validation.features, Rows.of(self._validation.truth)]
-        return fingerprint(self.network, self.config, data)
+            data |= {
+                "validation points": self._validation.features,
+                "validation labels": Rows.of(self._validation.truth),
+            }
+        if self._trial:
+            held_out = self._trial.held_out
+            data |= {"trial points": held_out.features, "trial labels": Rows.of(held_out.truth)}
+        return fingerprint(self.network, self.config, data, trial=self._trial.epochs if self._trial else None)
+
+
+def _check_trial(trial: Trial, network: Network, features: Rows) -> None:
+    """Refuse a trial that could not be held, or not be acted upon."""
+    if network.output.wide is None:
+        raise ValueError("trial compares a network with its wide path alone, and this one has none")
+    if isinstance(network.output.sampler, LSHSampler):
+        raise ValueError("trial may drop hidden units, and an LSHSampler hashes them: choose another sampler")
+    if trial.held_out.features.width != features.width:
+        widths = trial.held_out.features.width, features.width
+        raise ValueError(f"trial has held out points of {widths[0]} features, and features are {widths[1]}")
