@@ -1,8 +1,33 @@
 """Ctrl-C at a moment of a network's training."""
 
 import itertools
+import os
+import signal
 
 from sparsenet import ExtremeClassifier, Network
+
+
+class StopAt:
+    """Ctrl-C after some batches."""
+
+    def __init__(self, batch):
+        self.left = batch
+
+    def on_batch(self, progress):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted_before(monkeypatch, owner, name):
+    """Have Ctrl-C come whenever a method begins."""
+    method = getattr(owner, name)
+
+    def interrupted(*args):
+        os.kill(os.getpid(), signal.SIGINT)
+        return method(*args)
+
+    monkeypatch.setattr(owner, name, interrupted)
 
 
 def interrupted_in(monkeypatch, epoch):

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from interrupting import StopAt
 from patience import PATIENCE
 from planted import X, Y, fast
 from scipy import sparse
@@ -23,21 +23,6 @@ from sparsenet.estimators.building import memory_needed, outline
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.wide import support_bound, transpose
-
-
-class StopAt:
-    """Ctrl-C after some batches."""
-
-    def __init__(self, batch):
-        self.left = batch
-
-    def on_batch(self, progress):
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    def on_epoch(self, record):
-        pass
 
 
 @pytest.mark.parametrize("batch", [1, 6, 10, 17])

@@ -1,11 +1,10 @@
 """Whether hidden units earn their keep: looked at while a network is trained, on points that it does not learn."""
 
-import os
-import signal
 import time
 
 import numpy as np
 import pytest
+from interrupting import StopAt, interrupted_before
 from networks import FEATURES, TRUTH, assert_equal_weights, network, train
 from scipy import sparse
 
@@ -14,6 +13,7 @@ from sparsenet import (
     CheckpointError,
     ExtremeClassifier,
     LSHSampler,
+    Rows,
     Trainer,
     TrainingConfig,
     Trial,
@@ -139,18 +139,6 @@ def test_validation_data_serve_where_there_are_some(data):
     assert (few.n_points_, few.choices_["hidden"][0]) == (1440, 256)
 
 
-class StopAt:
-    """Ctrl-C after some batches."""
-
-    def __init__(self, batch):
-        self.left = batch
-
-    def on_batch(self, progress):
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-
-
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("batch", [3, 60, 88, 89, 120])
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, data, batch):
@@ -163,14 +151,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, data, batch):
 
 @pytest.mark.parametrize("data", DATA)
 def test_control_c_while_it_is_measured_loses_nothing(monkeypatch, tmp_path, data):
-    whole, measure = fitted(data), Validation.measure
-
-    def interrupted(*args):
-        os.kill(os.getpid(), signal.SIGINT)
-        return measure(*args)
-
+    whole = fitted(data)
     with monkeypatch.context() as patch:
-        patch.setattr(Validation, "measure", interrupted)
+        interrupted_before(patch, Validation, "measure")
         with pytest.raises(KeyboardInterrupt):
             fitted(data, checkpoint=tmp_path / "run")
     assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))
@@ -291,7 +274,7 @@ def test_with_validation_hidden_units_stay_where_an_epoch_with_them_was_better(m
 
 
 class Noted(TimeBudget):
-    """Notes what it is told beside steps, and is never spent before a number of steps."""
+    """Notes what it is told beside steps."""
 
     def __init__(self, seconds):
         super().__init__(seconds)
@@ -325,10 +308,8 @@ def test_nothing_is_judged_when_time_is_up(monkeypatch):
     assert fitted("noisy").n_iter_ == 2
 
 
-def both_paths(sampler=None):
-    made = network(16, sampler=sampler)
-    held = Validation(FEATURES, as_matrix(TRUTH))
-    return made, Trial(epochs=1, held_out=held)
+def both_paths():
+    return network(16), Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))
 
 
 def test_a_trainer_resumes_what_it_dropped(monkeypatch, tmp_path):
@@ -359,7 +340,7 @@ def test_a_trial_that_could_not_be_held_is_refused():
         Trainer(network(16, wide=False), FEATURES, TRUTH, config, trial=trial)
     with pytest.raises(ValueError, match="an LSHSampler hashes them"):
         Trainer(network(16, sampler=LSHSampler()), FEATURES, TRUTH, config, trial=trial)
-    narrow = Validation(FEATURES.__class__.of(as_matrix(FEATURES)[:, :50]), as_matrix(TRUTH))
+    narrow = Validation(Rows.of(as_matrix(FEATURES)[:, :50]), as_matrix(TRUTH))
     with pytest.raises(ValueError, match="points of 50 features, and features are 60"):
         Trainer(made, FEATURES, TRUTH, config, trial=Trial(epochs=1, held_out=narrow))
     with pytest.raises(ValueError, match="epochs must be"):
@@ -371,14 +352,9 @@ def test_a_trial_that_could_not_be_held_is_refused():
 
 @pytest.mark.parametrize("data", DATA)
 def test_control_c_in_the_last_look_loses_nothing(monkeypatch, tmp_path, data):
-    whole, worth = fitted(data), Trial._worth
-
-    def interrupted(*args):
-        os.kill(os.getpid(), signal.SIGINT)
-        return worth(*args)
-
+    whole = fitted(data)
     with monkeypatch.context() as patch:
-        patch.setattr(Trial, "_worth", interrupted)
+        interrupted_before(patch, Trial, "_worth")
         if data == "noisy":  # which has no last look
             fitted(data, checkpoint=tmp_path / "run")
         else:

@@ -12,6 +12,9 @@ from sparsenet import metrics
 from sparsenet.batches import Rows
 from sparsenet.model import Network
 
+#: At which ranks precision is measured.
+RANKS = (1, 3, 5)
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -128,6 +131,6 @@ class Validation:
 
     def measure(self, network: Network, threads: int, on_block: Callable[[], None]) -> dict[str, float]:
         """Return P@1, P@3 and P@5 of the network as it is; `on_block` is called now and then."""
-        k = min(5, network.output.n_labels)
+        k = min(RANKS[-1], network.output.n_labels)
         labels, _ = network.topk(self.features, k, threads, lambda done: on_block())
-        return {f"P@{j}": metrics.precision_at_k(self.truth, labels, j) for j in (1, 3, 5)}
+        return {f"P@{j}": metrics.precision_at_k(self.truth, labels, j) for j in RANKS}

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.metrics.ranking import find_hits
 from sparsenet.model import Network
-from sparsenet.training.reports import Validation
+from sparsenet.training.reports import RANKS, Validation
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -24,8 +24,6 @@ WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25)
 #: Compared on so many labels of each point, the best by the first and as many by the last of these weights: the best
 #: five by one between have been among them wherever it was looked.
 CANDIDATES = 32
-#: Of which precisions the mean is taken.
-RANKS = (1, 3, 5)
 
 
 class Verdict(NamedTuple):
