@@ -26,9 +26,9 @@ from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
 from bench.running import head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, Rows, metrics
+from sparsenet.batches import is_hit
 from sparsenet.blend.voting import curve_of, logits, vote
 from sparsenet.estimators.fitting import as_matrix
-from sparsenet.estimators.inference import is_hit
 
 KS = (1, 3, 5)
 #: Mean probability, and share that is right, of each point's best label, and of all labels that are likelier than not.

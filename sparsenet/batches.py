@@ -137,6 +137,13 @@ class Rows:
             yield self.slice(begin, min(begin + n, len(self)))
 
 
+def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:
+    """Tell for each point whether its best label, (n,), or which of its best labels, (n, k), are true ones."""
+    points = np.arange(len(truth)).reshape(-1, *(1,) * (best.ndim - 1))
+    owners = np.repeat(np.arange(len(truth)), np.diff(truth.indptr))
+    return np.isin(points * truth.width + best, owners * truth.width + truth.indices)
+
+
 class Slots:
     """The scratch of `transpose`: for each id its position among those present, -1 outside of a batch's life."""
 

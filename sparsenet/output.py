@@ -138,6 +138,17 @@ class SampledOutput:
         self.weight.allocate(uniform(rng, self.weight.shape, 3.0 * max(self.n_inputs, 1)))
         self.bias.allocate(np.full(self.bias.shape, self.initial_bias, np.float32))
 
+    def rescale(self, *, deep: float, slope: float, shift: float) -> None:
+        """Make scores `slope` times the sum of both paths, the deep one `deep` times, plus `shift`.
+
+        In new arrays: someone may hold on to weights as they were.
+        """
+        self.weight.value = np.float32(deep * slope) * self.weight.value
+        self.bias.value = np.float32(slope) * self.bias.value + np.float32(shift)
+        if self.wide:
+            self.wide.forget_inverted()
+            self.wide.weight.value = np.float32(slope) * self.wide.weight.value
+
     def prepare(self, label_counts: NDArray[np.int64], threads: int) -> None:
         """Get ready to be trained on data that holds each label so often, (L,)."""
         self.sampler.prepare(self.n_labels, label_counts)

@@ -7,6 +7,7 @@ import pytest
 from interrupting import StopAt, interrupted_before
 from networks import FEATURES, TRUTH, assert_equal_weights, network, train
 from scipy import sparse
+from scipy.special import expit, logit
 
 from bench import planted
 from sparsenet import (
@@ -14,16 +15,18 @@ from sparsenet import (
     ExtremeClassifier,
     LSHSampler,
     Rows,
+    SampledSoftmax,
     Trainer,
     TrainingConfig,
     Trial,
     Validation,
     metrics,
 )
+from sparsenet.batches import is_hit
 from sparsenet.cli.commands import best_epoch
 from sparsenet.estimators import fitting, settings
 from sparsenet.estimators.fitting import as_matrix
-from sparsenet.training import Verdict, trainer
+from sparsenet.training import Verdict, Weighing, trainer, trial
 from sparsenet.training.budget import TimeBudget
 from sparsenet.training.trial import WEIGHTS
 
@@ -193,40 +196,50 @@ def test_what_is_as_good_without_goes():
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_what_hidden_units_count_in_the_end_is_in_their_weights(monkeypatch, data):
+def test_what_scores_count_in_the_end_is_in_the_weights(monkeypatch, data):
     models = {}
-    for weight in (1.0, 0.5):
-        monkeypatch.setattr(Trial, "weigh", lambda *args, weight=weight: weight)
-        models[weight] = fitted(data)
-    whole, less = (model.network_.weights() for model in models.values())
-    np.testing.assert_array_equal(less.pop("output.weight"), 0.5 * whole.pop("output.weight"))
-    for name, array in whole.items():
-        np.testing.assert_array_equal(less[name], array, err_msg=name)
+    for weighing in (Weighing(), Weighing(0.5, 2.0, -1.5)):
+        monkeypatch.setattr(Trial, "weigh", lambda *args, weighing=weighing: weighing)
+        models[weighing] = fitted(data)
+    before, after = (model.network_.weights() for model in models.values())
+    np.testing.assert_array_equal(after.pop("output.weight"), before.pop("output.weight"))  # half of it, twice
+    np.testing.assert_allclose(after.pop("output.bias"), 2 * before.pop("output.bias") - 1.5, rtol=1e-6)
+    np.testing.assert_array_equal(after.pop("wide.weight"), 2 * before.pop("wide.weight"))
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array, err_msg=name)
+    if data == "noisy":  # where there is no deep path left
+        X = TEST[data][0][:50]
+        scores, others = (logit(model.predict_proba(X).astype(np.float64)) for model in models.values())
+        np.testing.assert_allclose(others, 2 * scores - 1.5, rtol=1e-3, atol=1e-3)
     said = [model.choices_["hidden"][1] for model in models.values()]
-    assert said[1] == said[0] + ("; in the end the deep path counts 0.5 of what it learnt" if data == "tangled" else "")
+    assert said[1] == said[0] + "; in the end the deep path counts 0.5 of what it learnt"
+
+
+def held_out():
+    return Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))
 
 
 def test_hidden_units_count_less_where_they_say_nothing():
     made = network(16)
     train(made, epochs=30, batch_size=50)
-    weigh = Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH))).weigh
-    assert weigh(made, 1, lambda: None) == 1
+    weigh = held_out().weigh
+    assert weigh(made, 1, lambda: None).deep == 1
     weight = made.output.weight.value
     weight[:] = np.random.default_rng(0).normal(0, 20, weight.shape)
     before = weight.copy()
     looks = []
-    assert weigh(made, 2, lambda: looks.append(1)) == min(WEIGHTS)
+    assert weigh(made, 2, lambda: looks.append(1)).deep == min(WEIGHTS)
     assert looks  # at whether to go on
     np.testing.assert_array_equal(weight, before)  # it looks, and moves nothing
 
 
 def test_they_count_less_only_if_that_is_better_for_certain(monkeypatch):
-    trial = Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))
     worth, right = np.zeros((2, len(WEIGHTS), 100))
-    monkeypatch.setattr(Trial, "_worth", lambda *args: (worth, right))
+    rows = {weight: row for row, weight in enumerate(WEIGHTS)}
+    monkeypatch.setattr(trial._Seen, "worth", lambda self, weight: (worth[rows[weight]], right[rows[weight]]))
 
     def weighed():
-        return trial.weigh(network(16), 1, lambda: None)
+        return held_out().weigh(network(16), 1, lambda: None).deep
 
     assert weighed() == 1
     worth[1] = np.tile([0.5, -0.45], 50)
@@ -241,21 +254,63 @@ def test_what_each_weight_is_worth_is_as_all_labels_say():
     made = network(16)
     train(made, epochs=5, batch_size=50)
     made.output.weight.value *= 3
-    worth, right = Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))._worth(made, 1, lambda: None)
+    seen = held_out()._look(made, 1, lambda: None)
     kept = made.output.weight.value.copy()
-    for row, weight in enumerate(WEIGHTS):
+    for weight in WEIGHTS:
+        worth, right = seen.worth(weight)
         made.output.weight.value[:] = np.float32(weight) * kept
         best = made.topk(FEATURES, 5, 1)[0]
         wanted = [metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)]
-        assert worth[row].mean() == pytest.approx(np.mean(wanted), abs=0.003)
-        assert right[row].mean() == pytest.approx(wanted[0], abs=0.003)
+        assert worth.mean() == pytest.approx(np.mean(wanted), abs=0.003)
+        assert right.mean() == pytest.approx(wanted[0], abs=0.003)
+
+
+@pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
+@pytest.mark.parametrize(("slope", "shift"), [(3.0, 0.0), (1.0, 2.0), (0.5, -1.0)])
+def test_scores_that_say_too_much_or_too_little_are_put_right(hidden, slope, shift):
+    made = network(*hidden)
+    train(made, epochs=5, batch_size=50)
+    surprise = []
+    for worse in (False, True):
+        if worse:
+            made.output.rescale(deep=1.0, slope=slope, shift=shift)
+        weighing = held_out().weigh(made, 1, lambda: None)._replace(deep=1.0)
+        made.output.rescale(**weighing._asdict())
+        labels, scores = made.topk(FEATURES, 20, 1)
+        right = is_hit(labels, TRUTH)
+        surprise.append(np.logaddexp(0, np.where(right, -scores, scores)).mean())
+        assert expit(scores).sum() == pytest.approx(right.sum(), rel=0.03)  # as many as come true
+    assert surprise[1] == pytest.approx(surprise[0], rel=1e-3)
+
+
+def test_labels_that_compete_keep_their_scores():
+    made = network(16, loss=SampledSoftmax())
+    train(made, epochs=5, batch_size=50)
+    assert held_out().weigh(made, 1, lambda: None)[1:] == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_probabilities_are_those_with_which_labels_come_true(monkeypatch, data):
+    X, Y = TEST[data]
+
+    def surprise():
+        model = fitted(data)
+        p = np.clip(model.predict_proba(X).astype(np.float64), 1e-12, 1 - 1e-12)
+        return -np.where(Y.toarray() != 0, np.log(p), np.log1p(-p)).sum(axis=1).mean(), model
+
+    weighed, model = surprise()
+    weigh = Trial.weigh
+    monkeypatch.setattr(Trial, "weigh", lambda *args: Weighing(weigh(*args).deep))
+    plain, raw = surprise()
+    assert weighed < 0.98 * plain
+    np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], raw.topk_numbers(X, 3)[0])
 
 
 @pytest.mark.parametrize("data", DATA)
 def test_what_is_reported_is_of_the_model_that_remains(monkeypatch, data):
     def halved(self, network, *args):
         network.output.weight.value[:] = 2 * network.output.weight.value  # so that a half is what it was
-        return 0.5
+        return Weighing(0.5)
 
     monkeypatch.setattr(Trial, "weigh", halved)
     model = fitted(data, validation_fraction=0.15)
@@ -298,18 +353,18 @@ def test_a_time_budget_hears_of_the_trial(monkeypatch, data):
     made = []
     monkeypatch.setattr(trainer, "TimeBudget", lambda seconds: made.append(Noted(seconds)) or made[-1])
     fitted(data, time_budget=1000.0)
-    assert made[0].told == ["not_steps", "change_pace" if data == "noisy" else "reserve"]
+    assert made[0].told == ["not_steps", "reserve", *(["change_pace"] if data == "noisy" else [])]
 
 
 def test_nothing_is_judged_when_time_is_up(monkeypatch):
     monkeypatch.setattr(TimeBudget, "is_spent", lambda self: self._taken >= 60)  # in the second of six epochs
     monkeypatch.setattr(Trial, "judge", None)
-    monkeypatch.setattr(Trial, "weigh", lambda *args: 1.0)
+    monkeypatch.setattr(Trial, "weigh", lambda *args: Weighing())
     assert fitted("noisy").n_iter_ == 2
 
 
 def both_paths():
-    return network(16), Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))
+    return network(16), held_out()
 
 
 def test_a_trainer_resumes_what_it_dropped(monkeypatch, tmp_path):
@@ -354,12 +409,9 @@ def test_a_trial_that_could_not_be_held_is_refused():
 def test_control_c_in_the_last_look_loses_nothing(monkeypatch, tmp_path, data):
     whole = fitted(data)
     with monkeypatch.context() as patch:
-        interrupted_before(patch, Trial, "_worth")
-        if data == "noisy":  # which has no last look
+        interrupted_before(patch, Trial, "_look")
+        with pytest.raises(KeyboardInterrupt):
             fitted(data, checkpoint=tmp_path / "run")
-        else:
-            with pytest.raises(KeyboardInterrupt):
-                fitted(data, checkpoint=tmp_path / "run")
     assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))
 
 

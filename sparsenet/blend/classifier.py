@@ -217,7 +217,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
             return tree, None
         network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
-        network._most_features = parts.WIDE_BUDGET
+        network._most_features, network._calibrates = parts.WIDE_BUDGET, False
         network._settings()  # better now than when the tree is trained
         return tree, network
 

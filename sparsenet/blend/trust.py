@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, is_hit
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.voting import WIDER
 from sparsenet.estimators.fitting import as_matrix
-from sparsenet.estimators.inference import is_hit
 from sparsenet.tree import TreeClassifier
 
 I32 = NDArray[np.int32]

@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet._machine import default_threads
 from sparsenet._validation import check_features, integer, n_jobs, real
-from sparsenet.batches import POINTS_AT_A_TIME, Rows
+from sparsenet.batches import POINTS_AT_A_TIME, Rows, is_hit
 from sparsenet.estimators.fitting import check_points
-from sparsenet.estimators.inference import is_hit
 
 #: Labels that are looked at first for those that are probable enough; more where a point has them all.
 FIRST_LOOK = 16

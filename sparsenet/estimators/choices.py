@@ -170,8 +170,8 @@ def tried(trainer: Trainer) -> Choices:
         both, alone, _ = trainer.verdict
         shares = f"{100 * both:.1f} % with the deep path, {100 * alone:.1f} % without it"
         why.append(f"a mean of P@1, P@3 and P@5 of {shares}, on points kept from training")
-    if trainer.weight != 1:
-        why.append(f"in the end the deep path counts {trainer.weight:g} of what it learnt")
+    if trainer.weighing.deep != 1:
+        why.append(f"in the end the deep path counts {trainer.weighing.deep:g} of what it learnt")
     return {"hidden": (trainer.network.output.n_inputs, "; ".join(why))} if why else {}
 
 

@@ -152,6 +152,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
 
     #: What ``wide_budget="auto"`` is at most; a blend sets less in its own copy.
     _most_features = BUDGETS[0]
+    #: Whether scores are made probabilities of, where points are kept; a blend has a curve of its own for its votes.
+    _calibrates = True
 
     def __init__(
         self,
@@ -274,7 +276,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 trainer = Trainer(
                     *(network, *points, config),
                     validation=measured,
-                    trial=Trial(settings.epochs_before_trial(len(points[0])), kept) if kept else None,
+                    trial=Trial(settings.epochs_before_trial(len(points[0])), kept, self._calibrates) if kept else None,
                     callbacks=told,
                     checkpoint=checkpoint,
                     time_budget=left,

@@ -13,7 +13,6 @@ from sparsenet.model import Network
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 MAX_CELLS = 10**9
 
@@ -33,13 +32,6 @@ def log_probabilities(network: Network, features: Rows, labels: I32, threads: in
     if isinstance(loss, SampledSoftmax):
         return scores - network.log_totals(features, threads)[:, None]
     return np.log(np.maximum(loss.probabilities(scores), np.finfo(np.float32).tiny))
-
-
-def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:
-    """Tell for each point whether its best label, (n,), or which of its best labels, (n, k), are true ones."""
-    points = np.arange(len(truth)).reshape(-1, *(1,) * (best.ndim - 1))
-    owners = np.repeat(np.arange(len(truth)), np.diff(truth.indptr))
-    return np.isin(points * truth.width + best, owners * truth.width + truth.indices)
 
 
 def dense_scores(network: Network, features: Rows, threads: int) -> F32:

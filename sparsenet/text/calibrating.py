@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sparsenet.batches import Rows
+from sparsenet.platt import most_probable
 from sparsenet.text import competing
 from sparsenet.text.calibration import Calibration
-from sparsenet.text.competing import CLOSE_ENOUGH, MOST_STEPS, STEEPNESS, USUAL
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
-#: Where a step leads uphill, curvatures are taken to be larger by this factor, and more.
-MOST_DAMPING = 1e9
-#: Keeps the curvature of certain answers above zero.
-TINY = 1e-12
 #: The steps in which a threshold is searched for, of the root of probability: with many labels it is a small one.
 STEPS = 1000
 #: The most labels that are named, for each true one: where probabilities tell nothing, to name all is best by F1.
@@ -39,55 +35,8 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool, missed: int = 0) -> Calib
     truth = _as_table(labels, scores.shape)
     # What is believed before counts as one text, and a text tells about every label.
     firmness = 0.5 / max(len(scores), 1) / scores.shape[1]
-    found = Calibration(*_most_probable(scores, truth, firmness))
+    found = Calibration(*most_probable(scores, truth, usual=competing.USUAL, firmness=firmness))
     return replace(found, threshold=_best_threshold(found.probabilities(scores, exclusive=False), truth, missed))
-
-
-def _most_probable(scores: F32, truth: NDArray[np.bool_], firmness: float) -> tuple[float, float]:
-    """Return the steepness and the shift under which each label is by itself most probable, by Newton's method.
-
-    As Platt has it, one more label of each kind than there are is taken to be of the other: else a few texts without
-    any would make all labels of all texts impossible. The loss is convex, and goes over all pairs of a text and a
-    label: searches without derivatives go over them three times as often.
-    """
-    exact, n_true = scores.astype(np.float64), np.count_nonzero(truth)
-    n_false = truth.size - n_true
-    target = np.where(truth, (n_true + 1) / (n_true + 2), 1 / (n_false + 2))
-
-    def loss(steepness: float, shift: float) -> float:
-        logits = steepness * exact + shift
-        wrong = (np.logaddexp(0, logits) - target * logits).mean()
-        return float(wrong) + firmness * (math.log(steepness) - USUAL) ** 2
-
-    # From where the labels have their frequency on average: far from there the loss is flat, and bends nowhere.
-    steepness = math.exp(USUAL)
-    shift = math.log((n_true + 1) / (n_false + 1)) - steepness * float(exact.mean())
-    reached, damping = loss(steepness, shift), 0.0
-    for _ in range(MOST_STEPS):
-        p = expit(steepness * exact + shift)
-        off, weight = p - target, p * (1 - p)
-        belief = 2 * firmness / steepness
-        d_steepness = float((off * exact).mean()) + belief * (math.log(steepness) - USUAL)
-        d_shift, h_shift = float(off.mean()), float(weight.mean())
-        weight *= exact
-        h_both, h_steepness = float(weight.mean()), float((weight * exact).mean()) + belief / steepness
-        while True:
-            down, across = h_steepness * (1 + damping) + TINY, h_shift * (1 + damping) + TINY
-            turned = steepness + (h_both * d_shift - across * d_steepness) / max(down * across - h_both**2, TINY**2)
-            turned = min(max(turned, STEEPNESS[0]), STEEPNESS[1])
-            # Where a bound holds the steepness back, the shift is what is best for that one.
-            moved = shift - (d_shift + h_both * (turned - steepness)) / across
-            now = loss(turned, moved)
-            if now <= reached:
-                break
-            damping = max(4 * damping, CLOSE_ENOUGH)
-            if damping > MOST_DAMPING:
-                return steepness, shift
-        close = abs(turned - steepness) < CLOSE_ENOUGH * steepness and abs(moved - shift) < CLOSE_ENOUGH
-        steepness, shift, reached, damping = turned, moved, now, damping / 4
-        if close and damping < 1:
-            break
-    return steepness, shift
 
 
 def _as_table(labels: Rows, shape: tuple[int, ...]) -> NDArray[np.bool_]:

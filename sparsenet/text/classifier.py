@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import storage
 from sparsenet._machine import default_threads
 from sparsenet._validation import choice, integer, n_jobs, optional, real
+from sparsenet.batches import is_hit
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
-from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import listed
 from sparsenet.text import columns, persistence
 from sparsenet.text.compression import Compression, compress

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.batches import Rows
+from sparsenet.platt import CLOSE_ENOUGH, MOST_STEPS, STEEPNESS
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
-#: Within these bounds, probabilities of unseen texts cannot come out as 0 or 1 because a few held out were all right.
-STEEPNESS = (0.05, 20.0)
 LOGARITHMS = (math.log(STEEPNESS[0]), math.log(STEEPNESS[1]))
 #: What is believed before any text is seen, as firmly as one text can tell: log steepness, give or take 1; that rarity
 #: asks for no shift, give or take 1 for each time that a label is e times rarer; and a label's own shift beyond that.
@@ -27,9 +26,6 @@ USUAL, BY_RARITY, OWN = math.log(2.0), 1.0, 0.2
 #: A label's shift is found where so many texts have it; others have that of the rarest of these. No shift is worth more
 #: than so much of a score: the distance from where a label begins to that at which training leaves it alone.
 FEWEST, FARTHEST = 2, 1.0
-#: The digits that a search is for, and after how many steps it ends in any case.
-CLOSE_ENOUGH = 1e-3
-MOST_STEPS = 100
 #: Keeps a division by no text at all from failing.
 TINY = 1e-300
 

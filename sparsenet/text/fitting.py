@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, is_hit
 from sparsenet.estimators.fitting import split
-from sparsenet.estimators.inference import is_hit
 from sparsenet.estimators.targets import Target
 from sparsenet.text import linear
 from sparsenet.text.corpus import Corpus

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, is_hit
 from sparsenet.estimators.fitting import split
-from sparsenet.estimators.inference import is_hit
 from sparsenet.text import calibrating, competing, linear
 from sparsenet.text.calibration import Calibration
 from sparsenet.text.corpus import Corpus

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, is_hit
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import TooLargeError
 from sparsenet.estimators.choices import decided
 from sparsenet.estimators.fitting import as_matrix, grow
-from sparsenet.estimators.inference import check_cells, dense_scores, is_hit
+from sparsenet.estimators.inference import check_cells, dense_scores
 from sparsenet.estimators.persistence import pack, pack_part, unpack, unpack_part
 from sparsenet.optim import Schedule
 from sparsenet.text import calibrating

@@ -4,7 +4,7 @@ from sparsenet.training.checkpoints import CheckpointError
 from sparsenet.training.config import TrainingConfig
 from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
 from sparsenet.training.trainer import DivergenceError, Trainer
-from sparsenet.training.trial import Trial, Verdict
+from sparsenet.training.trial import Trial, Verdict, Weighing
 
 __all__ = [
     "Callback",
@@ -16,5 +16,6 @@ __all__ = [
     "Trial",
     "Validation",
     "Verdict",
+    "Weighing",
     "check_callbacks",
 ]

@@ -26,7 +26,7 @@ from sparsenet.training.config import TrainingConfig
 from sparsenet.training.fingerprint import fingerprint
 from sparsenet.training.interrupts import deferred_interrupt
 from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
-from sparsenet.training.trial import Trial, Verdict
+from sparsenet.training.trial import Trial, Verdict, Weighing
 
 #: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
 CHECKPOINT_SECONDS = 5.0
@@ -61,8 +61,8 @@ class Trainer:
     validation : Validation, optional
         Each epoch is measured on it, and the best epoch's weights are what remains, but for what `trial` says.
     trial : Trial, optional
-        What hidden units are worth: the network may go on without them, and they count at the end as it says. There
-        must be a wide path, and no LSHSampler.
+        What hidden units are worth: the network may go on without them, and scores are at the end what it makes of
+        them. There must be a wide path, and no LSHSampler.
     callbacks : sequence of Callback
         Told of progress.
     checkpoint : path, optional
@@ -77,8 +77,8 @@ class Trainer:
     ----------
     verdict : Verdict or None
         What `trial` found after some epochs, if this process was there.
-    weight : float
-        What the deep path counts by the end of `trial`.
+    weighing : Weighing
+        What `trial` made of the network's scores in the end.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Trainer:
         self._features, self._labels = features, labels
         self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
         self.verdict: Verdict | None = None
-        self.weight = 1.0
+        self.weighing = Weighing()
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self._spare = isinstance(checkpoint, checkpoints.Spare)
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
@@ -162,7 +162,7 @@ class Trainer:
                     self._train_epoch()
                 if self._state.best.weights:
                     self.network.set_weights(self._state.best.weights)
-                self._weigh_hidden()
+                self._weigh()
             except _Stop:
                 self._save_checkpoint()
                 raise KeyboardInterrupt from None
@@ -253,24 +253,21 @@ class Trainer:
         self.verdict = verdict = self._trial.judge(self.network, self.config.threads, self._stop_if_asked)
         taken = time.perf_counter() - started
         self._budget.not_steps(taken)
+        self._budget.reserve(taken)  # as long as the last look
         if not verdict.drops or verdict.right_without <= self._state.best.score:
-            self._budget.reserve(taken)  # as long as they are looked at the second time
             return
         self.network.drop_hidden()
         self._state.best = Best()  # which had them
         self._workspace = Workspace()
         self._budget.change_pace()
 
-    def _weigh_hidden(self) -> None:
-        """Have hidden units count as the trial says, unless time has run out before it had its first look."""
-        if self._trial is None or self.network.input is None or self._state.epoch < self._trial.epochs:
+    def _weigh(self) -> None:
+        """Have scores count as the trial says, unless time has run out before it had its first look."""
+        if self._trial is None or self._state.epoch < self._trial.epochs:
             return
-        self.weight = self._trial.weigh(self.network, self.config.threads, self._stop_if_asked)
-        if self.weight == 1:
-            return
-        dense = self.network.output.weight
-        dense.value = np.float32(self.weight) * dense.value  # not in place: the best epoch's are the same array
-        if self._validation:
+        self.weighing = self._trial.weigh(self.network, self.config.threads, self._stop_if_asked)
+        self.network.output.rescale(**self.weighing._asdict())
+        if self._validation and self.weighing.deep != 1:
             measured = self._validation.measure(self.network, self.config.threads, lambda: None)
             self.history[self._state.best.epoch] |= measured  # of what remains
 

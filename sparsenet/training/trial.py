@@ -1,4 +1,4 @@
-"""Whether hidden units earn their keep, and how much they count: found out while a network is trained."""
+"""Whether hidden units earn their keep, how much they count, and how sure scores are: found out while one trains."""
 
 from __future__ import annotations
 
@@ -10,20 +10,33 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from sparsenet._validation import MAX_WIDTH, integer
-from sparsenet.metrics.ranking import find_hits
+from sparsenet.batches import Rows, is_hit
+from sparsenet.losses import BinaryCrossEntropy
 from sparsenet.model import Network
+from sparsenet.platt import most_probable
 from sparsenet.training.reports import RANKS, Validation
 
+F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
 #: What the deep path may count at the end of a training: all, or less by the roots of a half.
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25)
-#: Compared on so many labels of each point, the best by the first and as many by the last of these weights: the best
+#: Measured on so many labels of each point, the best by the first and as many by the last of these weights: the best
 #: five by one between have been among them wherever it was looked.
 CANDIDATES = 32
+#: So many that are not among those, and as many that are true, say how sure the scores of all others may be.
+OTHERS = 1 << 16
+
+
+class Weighing(NamedTuple):
+    """What scores are in the end: `slope` times the sum of both paths, the deep one counting `deep`, plus `shift`."""
+
+    deep: float = 1.0
+    slope: float = 1.0
+    shift: float = 0.0
 
 
 class Verdict(NamedTuple):
@@ -41,11 +54,12 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """Measures, on points that a network does not learn, what its hidden units are worth beside its wide path.
+    """Measures, on points that a network does not learn, what its hidden units are worth, and how sure it may be.
 
-    They find what labels have in common. Where there is little of that, and labels have few points, they learn points
-    by heart: after some epochs it shows whether the network is better off without them; and at the end, whether the
-    deep path is to count less than it has learnt to.
+    Hidden units find what labels have in common. Where there is little of that, and labels have few points, they learn
+    points by heart: after some epochs it shows whether the network is better off without them; and at the end, whether
+    the deep path is to count less than it has learnt to. Then all scores are stretched and shifted so that the labels
+    of these points, those that are true and all others, are as probable as can be.
 
     Attributes
     ----------
@@ -53,6 +67,8 @@ class Trial:
         How many are trained before the first look.
     held_out : Validation
         What it is measured on.
+    calibrates : bool
+        Whether scores are stretched and shifted in the end.
 
     Examples
     --------
@@ -77,6 +93,7 @@ class Trial:
 
     epochs: int
     held_out: Validation
+    calibrates: bool = True
 
     def __post_init__(self) -> None:
         integer("epochs", self.epochs, 1, MAX_WIDTH)
@@ -88,44 +105,97 @@ class Trial:
         whole, alone = (self.held_out.measure(one, threads, on_block) for one in (network, network.wide_alone()))
         return Verdict(fmean(whole.values()), fmean(alone.values()), alone["P@1"])
 
-    def weigh(self, network: Network, threads: int, on_block: Callable[[], None]) -> float:
-        """Return what the deep path is to count: less than all if that is better by more than its standard error.
+    def weigh(self, network: Network, threads: int, on_block: Callable[[], None]) -> Weighing:
+        """Say what a trained network's scores are to count: the deep path by itself, and all of them.
 
-        P@1 must be no lower.
+        The deep path counts less than all if that is better by more than its standard error and P@1 is no lower.
         """
-        worth, right = self._worth(network, threads, on_block)
-        gains = worth - worth[0]
-        certain = gains.mean(axis=1) - gains.std(axis=1) / math.sqrt(gains.shape[1])
-        certain[right.mean(axis=1) < right[0].mean()] = -math.inf
-        return WEIGHTS[int(certain.argmax())]
+        seen = self._look(network, threads, on_block)
+        deep = _best_weight(seen) if network.output.n_inputs else 1.0
+        if not self.calibrates or not isinstance(network.output.loss, BinaryCrossEntropy):
+            return Weighing(deep)  # where labels compete, none is judged by its own score
+        points, labels, right, counts = self._others(seen)
+        on_block()
+        features = self.held_out.features.take(points)
+        wide, both = (
+            one.scores_of(features, labels[:, None], threads)[:, 0] for one in (network.wide_alone(), network)
+        )
+        on_block()
+        named = ~seen.twice
+        scores = np.concatenate((seen.scores(deep)[named], wide + np.float32(deep) * (both - wide)))
+        right = np.concatenate((seen.right[named], right))
+        counts = np.concatenate((np.ones(np.count_nonzero(named)), counts))
+        firmness = 0.5 / counts.sum()  # what is believed before counts as one label of one point
+        return Weighing(deep, *most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts))
 
-    def _worth(self, network: Network, threads: int, on_block: Callable[[], None]) -> tuple[F64, F64]:
-        """Return the mean of the precisions of each point by each of the weights, (weights, n), and its P@1."""
-        alone, points, done = network.wide_alone(), self.held_out.features, 0
-        worth, first = np.empty((2, len(WEIGHTS), len(points)))
-        for block in network.blocks(points):
-            own = slice(done, done + len(block))
-            units, k = network.hidden_units(block, threads), min(CANDIDATES, network.output.n_labels)
-            ends = [network.output.topk(block, np.float32(w) * units, k, threads)[0] for w in (WEIGHTS[0], WEIGHTS[-1])]
-            labels = np.hstack(ends)
+    def _look(self, network: Network, threads: int, on_block: Callable[[], None]) -> _Seen:
+        """Score the labels of each point that the largest or the smallest of the weights puts first."""
+        output, alone, truth = network.output, network.wide_alone(), Rows.of(self.held_out.truth)
+        blocks: list[tuple[I32, NDArray[np.bool_], F32, F32]] = []
+        k = min(CANDIDATES, output.n_labels)
+        for block in network.blocks(self.held_out.features):
+            units = network.hidden_units(block, threads)
+            ends = [WEIGHTS[0], WEIGHTS[-1]] if output.n_inputs else [WEIGHTS[0]]
+            labels = np.hstack([output.topk(block, np.float32(weight) * units, k, threads)[0] for weight in ends])
+            twice = np.zeros(labels.shape, bool)
+            twice[:, k:] = (labels[:, k:, None] == labels[:, None, :k]).any(axis=2)
             wide = alone.scores_of(block, labels, threads)
-            deep = network.output.add_deep(np.zeros_like(wide), units, labels, threads)
-            twice = np.hstack([np.zeros_like(ends[0], bool), (ends[1][:, :, None] == ends[0][:, None]).any(axis=2)])
-            right = _is_true(np.where(twice, -1, labels), self.held_out.truth[own])
-            for row, weight in enumerate(WEIGHTS):
-                scores = np.where(twice, -np.inf, wide + np.float32(weight) * deep)
-                order = np.argsort(-scores, axis=1, kind="stable")[:, : RANKS[-1]]
-                ranked = np.take_along_axis(right, order, axis=1)
-                worth[row, own] = np.mean([ranked[:, :k].sum(axis=1) / k for k in RANKS], axis=0)
-                first[row, own] = ranked[:, 0]
-            done = own.stop
+            blocks.append((labels, twice, wide, output.add_deep(np.zeros_like(wide), units, labels, threads)))
             on_block()
-        return worth, first
+        labels, twice, wide, deep = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return _Seen(labels, twice, is_hit(labels, truth) & ~twice, wide, deep)
+
+    def _others(self, seen: _Seen) -> tuple[I64, I32, NDArray[np.bool_], F64]:
+        """Draw labels of points that are not among those seen: most of what is to come out as next to impossible.
+
+        Returns points, labels, whether these are true, and how many such pairs each stands for.
+        """
+        rng, truth = np.random.default_rng(0), self.held_out.truth
+        n, width = truth.shape
+        known = np.sort((np.arange(n)[:, None] * width + seen.labels)[~seen.twice])
+        true = np.repeat(np.arange(n), np.diff(truth.indptr)) * width + truth.indices
+        missed = np.setdiff1d(true, known)
+        kept = rng.choice(missed, min(len(missed), OTHERS), replace=False, shuffle=False)
+        drawn = rng.integers(0, n * width, OTHERS)
+        drawn = drawn[~np.isin(drawn, np.concatenate((known, true)))]
+        n_false = n * width - len(known) - len(missed)
+        pairs, right = np.concatenate((kept, drawn)), np.arange(len(kept) + len(drawn)) < len(kept)
+        counts = np.where(right, len(missed) / max(len(kept), 1), n_false / max(len(drawn), 1))
+        return pairs // width, (pairs % width).astype(np.int32), right, counts
 
 
-def _is_true(labels: I32, truth: csr_array) -> NDArray[np.bool_]:
-    """Tell which labels of each point are true ones; none that is -1."""
-    hits = find_hits(truth, labels, labels.shape[1])
-    right = np.zeros(labels.shape, bool)
-    right[hits.points, hits.ranks] = True
-    return right
+class _Seen(NamedTuple):
+    """Labels that come into question for each point, all (n, c): which are true, and what both paths say of them.
+
+    Those that have been named `twice` count once.
+    """
+
+    labels: I32
+    twice: NDArray[np.bool_]
+    right: NDArray[np.bool_]
+    wide: F32
+    deep: F32
+
+    def scores(self, weight: float) -> F32:
+        """Return the scores if the deep path counts so much."""
+        return np.asarray(self.wide + np.float32(weight) * self.deep)
+
+    def worth(self, weight: float) -> tuple[F64, NDArray[np.bool_]]:
+        """Return the mean of P@1, P@3 and P@5 of each point by those scores, and whether its best label is right."""
+        scores = np.where(self.twice, -np.inf, self.scores(weight))
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : RANKS[-1]]
+        ranked = np.take_along_axis(self.right, order, axis=1)
+        return np.mean([ranked[:, :k].sum(axis=1) / k for k in RANKS], axis=0), ranked[:, 0]
+
+
+def _best_weight(seen: _Seen) -> float:
+    """Return by which of the weights the network is best for certain."""
+    whole, right = seen.worth(WEIGHTS[0])
+    best, gained = WEIGHTS[0], 0.0
+    for weight in WEIGHTS[1:]:
+        worth, still = seen.worth(weight)
+        gains = worth - whole
+        certain = float(gains.mean() - gains.std() / math.sqrt(len(gains)))
+        if certain > gained and still.mean() >= right.mean():
+            best, gained = weight, certain
+    return best
