@@ -79,9 +79,9 @@ def most_probable(
                 break
             damping = max(4 * damping, CLOSE_ENOUGH)
             if damping > MOST_DAMPING:
-                return steepness, shift
+                return float(steepness), float(shift)
         close = abs(turned - steepness) < CLOSE_ENOUGH * steepness and abs(moved - shift) < CLOSE_ENOUGH
         steepness, shift, reached, damping = turned, moved, now, damping / 4
         if close and damping < 1:
             break
-    return steepness, shift
+    return float(steepness), float(shift)
