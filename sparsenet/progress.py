@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sparsenet.training import Progress
 
@@ -15,11 +15,48 @@ if TYPE_CHECKING:  # else imported where a bar is drawn: every classifier import
 
 #: Seconds after which a count of parts is shown: what is done by then needs no bar.
 A_MOMENT = 1.0
+#: Seconds between two lines of what is no terminal.
+BETWEEN_LINES = 10.0
+_by_default: bool | None = None
+
+
+def show_by_default(shown: bool | None) -> None:
+    """Say whether ``verbose=None`` is to show progress; None: if stderr is a terminal."""
+    global _by_default
+    _by_default = shown
 
 
 def is_wanted(verbose: bool | None) -> bool:
-    """Tell whether progress is to be shown: as the parameter `verbose` says, or else if stderr is a terminal."""
-    return sys.stderr.isatty() if verbose is None else verbose
+    """Tell whether progress is to be shown: as the parameter `verbose` says, or else as is usual."""
+    usual = sys.stderr.isatty() if _by_default is None else _by_default
+    return usual if verbose is None else verbose
+
+
+class _Lines:
+    """Has a bar drawn line by line, where there is no terminal that could draw it anew."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._last = file, ""
+
+    def write(self, text: str) -> None:
+        """Write what is drawn, once, and nothing of what only moves the cursor."""
+        if (line := text.strip()) and line != self._last:
+            self._file.write(f"{line}\n")
+            self._last = line
+
+    def flush(self) -> None:
+        """Have it seen."""
+        self._file.flush()
+
+
+def bar(file: TextIO | None = None, **shape: Any) -> tqdm:
+    """Make a bar of this shape on a file, stderr by default."""
+    from tqdm import tqdm
+
+    out = file or sys.stderr
+    if out.isatty():
+        return tqdm(file=out, dynamic_ncols=True, **shape)
+    return tqdm(file=_Lines(out), mininterval=BETWEEN_LINES, **shape)
 
 
 @contextmanager
@@ -28,11 +65,9 @@ def parts_done(total: float, what: str, verbose: bool | None) -> Iterator[Callab
     if not is_wanted(verbose):
         yield lambda n: None
         return
-    from tqdm import tqdm
-
     shape = "{desc} {percentage:3.0f}%|{bar}| {remaining} left"
-    with tqdm(total=total, desc=what, dynamic_ncols=True, delay=A_MOMENT, bar_format=shape, file=sys.stderr) as bar:
-        yield bar.update
+    with bar(total=total, desc=what, delay=A_MOMENT, bar_format=shape) as drawn:
+        yield drawn.update
 
 
 class ProgressBar:
@@ -65,22 +100,19 @@ class ProgressBar:
         """Move on; the text is made only when it is time to draw."""
         total = progress.steps or progress.epochs * progress.batches
         if self._bar is None:
-            from tqdm import tqdm
-
-            self._bar = tqdm(
+            self._bar = bar(
+                self._file,
                 total=total,
                 initial=progress.done - 1,
-                file=self._file,
                 unit="batch",
-                dynamic_ncols=True,
                 desc=_epoch(progress),
                 bar_format="{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}",
             )
-        bar = self._bar
-        bar.total = total  # the pace may change, and with it what a time budget leaves room for
-        if bar.update(progress.done - bar.n) or progress.done == total:
-            bar.set_description_str(_epoch(progress), refresh=False)
-            bar.set_postfix_str(describe(progress), refresh=True)
+        drawn = self._bar
+        drawn.total = total  # the pace may change, and with it what a time budget leaves room for
+        if drawn.update(progress.done - drawn.n) or progress.done == total:
+            drawn.set_description_str(_epoch(progress), refresh=False)
+            drawn.set_postfix_str(describe(progress), refresh=True)
 
     def on_epoch(self, record: dict[str, float]) -> None:
         """Nothing to add: what an epoch measured comes with the next batch."""

@@ -56,6 +56,31 @@ def fails(*arguments: object, stdin: str = "", status: int = 1) -> str:
     return done.stderr
 
 
+def test_how_far_training_is_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
+    train = ["train", folder / "train.txt", "--model", tmp_path / "model", "--threads", 1]
+    for method in ("network", "blend"):
+        quiet = run(*train, "--method", method)
+        assert "epoch" not in quiet.stderr
+        plain = files(tmp_path / "model")
+        told = run(*train, "--method", method, "--progress")
+        lines = told.stderr.splitlines()
+        assert "\r" not in told.stderr
+        assert len(lines) == len(set(lines))
+        assert (
+            [line for line in lines if line.startswith("epoch")][-1]
+            .split(" left, loss ")[0]
+            .endswith("100%|##########| 00:00")
+        )
+        assert files(tmp_path / "model") == plain
+        assert run(*train, "--method", method).stderr == quiet.stderr  # it is asked for once
+
+
+def test_a_model_that_is_not_there_is_what_is_said(folder: Path, summary: dict[str, Any], tmp_path: Path) -> None:
+    assert "no-model" in fails("predict", tmp_path / "no-model", folder / "test.txt", "--threshold", "learnt")
+    said = fails("predict", folder / "model", folder / "test.txt", "--threshold", "learnt", status=2)
+    assert "has learnt none" in said
+
+
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 

@@ -15,7 +15,8 @@ from sparsenet import (
     LSHConfig,
     RandomSampler,
 )
-from sparsenet.estimators.settings import LEAST_STEPS, Settings
+from sparsenet.estimators import settings
+from sparsenet.estimators.settings import AFTER_FIT, LEAST_STEPS, Settings
 from sparsenet.estimators.targets import Target
 
 # --- learning ---
@@ -280,6 +281,24 @@ def test_partial_fit_learns_in_parts():
             model.partial_fit(X[part::4], Y[part::4])
     assert model.score(X, Y) > 0.9
     assert model.n_iter_ == 60
+
+
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_what_fit_has_trained_is_moved_gently(monkeypatch, tmp_path, first, saved):
+    moved = {}
+    for share in (AFTER_FIT, 1.0):
+        monkeypatch.setattr(settings, "AFTER_FIT", share)
+        model = getattr(fast(wide=False, optimizer="sgd", learning_rate=0.1), first)(X, Y)
+        if saved:
+            model.save(tmp_path / "model")
+            model = ExtremeClassifier.load(tmp_path / "model")
+        before = model.network_.output.weight.value.copy()
+        model.partial_fit(X[:32], Y[:32])
+        moved[share] = model.network_.output.weight.value - before
+    expected = AFTER_FIT if first == "fit" else 1.0  # one of many parts, all at the same rate
+    np.testing.assert_allclose(moved[AFTER_FIT], expected * moved[1.0], rtol=0.02, atol=1e-6)
+    assert np.abs(moved[1.0]).max() > 1e-4
 
 
 def test_partial_fit_grows_the_wide_path():

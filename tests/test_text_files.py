@@ -168,12 +168,23 @@ def test_a_header_that_is_taken_for_a_text_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize(
+    "header",
+    ["review,stars?", "Review Text (EN),stars", "Review Text,Sentiment (1-5)", "review_text,stars/5", "text,label:"],
+)
+def test_names_of_columns_may_hold_what_words_do_not(tmp_path, header):
+    (tmp_path / "t.csv").write_text(f"{header}\n{ROWS}")
+    with pytest.warns(UserWarning, match="looks like a header"):
+        TextClassifier(random_state=0).fit(tmp_path / "t.csv", text=0, target=1)
+
+
+@pytest.mark.parametrize(
     "content",
     [
         ROWS,
         f"a lovely and short film,unique\n{ROWS}",
         f"film,good\n{ROWS}",
         f"film,17\n{ROWS}",
+        f"What a film!,topic\n{ROWS}",
         "review,topic\nfilm,good\n",
     ],
 )

@@ -72,6 +72,7 @@ def train(
     checkpoint: options.Checkpoint = None,
     resume: options.Resume = False,
     compact: options.Compact = False,
+    progress: options.Progress = None,
     cost: options.Cost = None,
     beam: options.Beam = None,
     word_ngrams: options.WordNgrams = None,
@@ -122,7 +123,9 @@ def train(
     with errors_reported():
         from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
+        from sparsenet.progress import show_by_default
 
+        show_by_default(progress)
         if text_sources.is_text_file(data, format, text, target, label_delimiter, header, quotes):
             checks.method_of_texts(method)
             checks.settings("texts", given)
@@ -237,6 +240,7 @@ def predict(
             answers = texts.predict(model, table, k, format, threads=threads, threshold=threshold)
         else:
             source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
+            models.check(model)
             checks.not_learnt_of_points(threshold)
             about: dict[str, Any] = {"exclude_seen": exclude_seen, "threads": threads, "threshold": float(threshold)}
             answers = commands.predict(model, source, k, format, **about)

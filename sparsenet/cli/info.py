@@ -17,6 +17,7 @@ from sparsenet import _machine
 #: Packages that sparsenet can do without, and what they are for.
 OPTIONAL = {
     "matplotlib": ("the pictures of `sparsenet evaluate --plot` and `demo`", "sparsenet[plot]"),
+    "pyarrow": ("reading Parquet", "sparsenet[parquet]"),
     "zstandard": ("reading .zst files", "sparsenet[zstd]"),
 }
 COMPILERS = ("c++", "g++", "clang++")

@@ -28,6 +28,11 @@ def kind_of(path: Path) -> str | None:
         return None
 
 
+def check(path: Path) -> None:
+    """Raise a ModelError where a directory holds no model of any kind."""
+    storage.metadata(path)
+
+
 def is_of_texts(path: Path) -> bool:
     """Tell whether a directory holds a model of texts, believing it for now."""
     return kind_of(path) == texts.KIND

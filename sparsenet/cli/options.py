@@ -141,7 +141,7 @@ LearningRate = Annotated[
 ]
 Negatives = Annotated[
     int | None,
-    _of_networks(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="1024 or 2048"),
+    _of_networks(min=1, max=MOST, help="Labels computed beside the true ones in a batch.", show_default="256"),
 ]
 WideBudget = Annotated[
     int | None,
@@ -201,6 +201,14 @@ Checkpoint = Annotated[
     ),
 ]
 Resume = Annotated[bool, _of_networks("--resume", help="Go on where an interrupted run of the same kind was.")]
+Progress = Annotated[
+    bool | None,
+    typer.Option(
+        "--progress/--no-progress",
+        help="Show on stderr how far training is: a bar on a terminal, else a line every few seconds.",
+        show_default="if stderr is a terminal",
+    ),
+]
 Compact = Annotated[bool, _of_networks("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]
 
 # --- of train alone, for texts, trees and blends ---

@@ -28,6 +28,7 @@ _OPTIONS = {
     r"\bn_negatives=": "--negatives ",
     r"\b(epochs|hidden|patience)=": r"--\1 ",
     r"\b(batch|wide)_(size|budget)=": r"--\1-\2 ",
+    r"name the columns, or give positions": "name the columns (--text, --target), or give positions",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from tqdm import tqdm
 
 from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
 from sparsenet.cli.reporting import say
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import table_format
+from sparsenet.progress import bar, is_wanted
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,9 @@ class Source:
     @contextmanager
     def _progress(self) -> Iterator[Callable[[int], object]]:
         size = os.stat(self.path).st_size if self.path.is_file() else None
-        with tqdm(total=size, desc=f"reading {self.path.name}", unit="B", unit_scale=True, disable=None) as bar:
-            yield bar.update
+        shape: dict[str, Any] = {"desc": f"reading {self.path.name}", "unit": "B", "unit_scale": True}
+        with bar(total=size, disable=not is_wanted(None), **shape) as drawn:
+            yield drawn.update
 
 
 def check_validation(source: Source, valid: Path | None) -> None:

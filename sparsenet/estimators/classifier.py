@@ -269,7 +269,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             )
             made = choices.made(settings, network, scaling.kind, len(points[0]))
             choices.tell(made, settings.verbose)
-            fitted = Fitted(network, target, scaling, choices=made).counting(points[1])
+            fitted = Fitted(network, target, scaling, finished=True, choices=made).counting(points[1])
             config = settings.training(len(points[0]), seed=seed, threads=threads)
             with shown(settings, callbacks) as told:
                 left = settings.time_left(time.perf_counter() - started)
@@ -291,6 +291,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Take one pass over X and y, from where the classifier stands, at a constant learning rate.
 
+        Where `fit` has been, that is a quarter of the usual rate: so old points are not forgotten for a few new ones.
+        All the same `fit` on old and new points together is more accurate, and the more so the fewer the new ones.
         The first call names all `classes`, unless y is an indicator, and fixes how features are scaled. The wide path
         gets room for features that are new to a label. The optimizer's state lives on from call to call; what `fit`
         and `load` leave are the weights alone. A pass that diverges leaves the classifier unfitted.
@@ -313,7 +315,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 made = choices.made(settings, network, scaling.kind, len(points[0]))
                 made.pop("epochs", None)  # each call takes one pass
                 fitted = Fitted(network, target, scaling, choices=made)
-            config = settings.one_pass(seed=seed, threads=threads)
+            config = settings.one_pass(finished=fitted.finished, seed=seed, threads=threads)
             trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
             return self._train(trainer, fitted.counting(points[1]), keep_state=True)
 

@@ -43,6 +43,7 @@ class Fitted:
     label_counts, n_points : how many points each label had in training, and how many there were.
     steps : how many steps the optimizers' states have seen; 0 if those are gone.
     calls : how many times it was trained; each draws other numbers.
+    finished : whether `fit` trained it, at rates that fell to next to nothing.
     choices : parameters that were left to the classifier, what they came to and why.
     """
 
@@ -54,6 +55,7 @@ class Fitted:
     history: Sequence[dict[str, Any]] = ()
     steps: int = 0
     calls: int = 0
+    finished: bool = False
     choices: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
 
     def counting(self, labels: Rows) -> Fitted:

@@ -77,6 +77,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
         "n_features": model.n_features_in_,
         "n_points": fitted.n_points,
         "calls": fitted.calls,
+        "finished": fitted.finished,
         # Not why: a resumed run has its size for another reason than an uninterrupted one, and is its equal.
         "choices": {name: to_json(name, value) for name, (value, _) in fitted.choices.items()},
         "target": about_target,
@@ -155,8 +156,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     if len(target.classes) != network.output.n_labels:
         raise ModelError(f"the model counts {len(counts)} labels, and names {len(target.classes)}")
     scaling = unpack_scaling(arrays, metadata["scaling"], model.n_features_in_)
-    history, calls = metadata["history"], int(metadata["calls"])
-    model._adopt(Fitted(network, target, scaling, counts, n_points, history, calls=calls, choices=choices))
+    kept = {"calls": int(metadata["calls"]), "finished": bool(metadata.get("finished", False))}  # old models have none
+    model._adopt(Fitted(network, target, scaling, counts, n_points, metadata["history"], **kept, choices=choices))
     return model
 
 

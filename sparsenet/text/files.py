@@ -25,8 +25,8 @@ BATCH_ROWS = 64
 BATCH_CHARACTERS = 1 << 19
 #: What separates words and labels in lines, to fastText: any of these.
 _BLANK = re.compile(r"[ \t\v\f\r]")
-#: What columns are called: up to three words.
-_NAME = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+){0,2}")
+#: What columns are called: up to three words, some of them in brackets.
+_NAME = re.compile(r"[^\W\d][\w./-]*(?: ?\([\w./ -]+\)| [\w./-]+){0,2}[?:*]?")
 _TAKEN = "was taken for a text, and looks like a header: say header=True, or header=False if it is none"
 
 

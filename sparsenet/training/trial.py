@@ -28,7 +28,7 @@ WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25)
 #: five by one between have been among them wherever it was looked.
 CANDIDATES = 32
 #: So many that are not among those, and as many that are true, say how sure the scores of all others may be.
-OTHERS = 1 << 16
+OTHERS, PAIRS_AT_A_TIME = 1 << 16, 1 << 12
 
 
 class Weighing(NamedTuple):
@@ -114,19 +114,20 @@ class Trial:
         deep = _best_weight(seen) if network.output.n_inputs else 1.0
         if not self.calibrates or not isinstance(network.output.loss, BinaryCrossEntropy):
             return Weighing(deep)  # where labels compete, none is judged by its own score
+        return Weighing(deep, *self._curve(network, seen, deep, threads, on_block))
+
+    def _curve(
+        self, network: Network, seen: _Seen, deep: float, threads: int, on_block: Callable[[], None]
+    ) -> tuple[float, float]:
+        """Return the slope and the shift under which all labels of the points are most probable."""
         points, labels, right, counts = self._others(seen)
-        on_block()
-        features = self.held_out.features.take(points)
-        wide, both = (
-            one.scores_of(features, labels[:, None], threads)[:, 0] for one in (network.wide_alone(), network)
-        )
-        on_block()
+        wide, both = (self._scored(one, points, labels, threads, on_block) for one in (network.wide_alone(), network))
         named = ~seen.twice
         scores = np.concatenate((seen.scores(deep)[named], wide + np.float32(deep) * (both - wide)))
         right = np.concatenate((seen.right[named], right))
         counts = np.concatenate((np.ones(np.count_nonzero(named)), counts))
         firmness = 0.5 / counts.sum()  # what is believed before counts as one label of one point
-        return Weighing(deep, *most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts))
+        return most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts)
 
     def _look(self, network: Network, threads: int, on_block: Callable[[], None]) -> _Seen:
         """Score the labels of each point that the largest or the smallest of the weights puts first."""
@@ -144,6 +145,16 @@ class Trial:
             on_block()
         labels, twice, wide, deep = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         return _Seen(labels, twice, is_hit(labels, truth) & ~twice, wide, deep)
+
+    def _scored(self, network: Network, points: I64, labels: I32, threads: int, on_block: Callable[[], None]) -> F32:
+        """Score a label of each of some points, a few at a time: one and the same may be there many times."""
+        scores = [np.empty(0, np.float32)]
+        for begin in range(0, len(points), PAIRS_AT_A_TIME):
+            own = slice(begin, begin + PAIRS_AT_A_TIME)
+            features = self.held_out.features.take(points[own])
+            scores.append(network.scores_of(features, labels[own, None], threads)[:, 0])
+            on_block()
+        return np.concatenate(scores)
 
     def _others(self, seen: _Seen) -> tuple[I64, I32, NDArray[np.bool_], F64]:
         """Draw labels of points that are not among those seen: most of what is to come out as next to impossible.
