@@ -15,7 +15,7 @@ from sparsenet import (
     LSHConfig,
     RandomSampler,
 )
-from sparsenet.estimators import settings
+from sparsenet.estimators import fitting
 from sparsenet.estimators.settings import AFTER_FIT, LEAST_STEPS, Settings
 from sparsenet.estimators.targets import Target
 
@@ -288,7 +288,7 @@ def test_partial_fit_learns_in_parts():
 def test_what_fit_has_trained_is_moved_gently(monkeypatch, tmp_path, first, saved):
     moved = {}
     for share in (AFTER_FIT, 1.0):
-        monkeypatch.setattr(settings, "AFTER_FIT", share)
+        monkeypatch.setattr(fitting, "AFTER_FIT", share)
         model = getattr(fast(wide=False, optimizer="sgd", learning_rate=0.1), first)(X, Y)
         if saved:
             model.save(tmp_path / "model")

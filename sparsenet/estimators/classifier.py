@@ -315,7 +315,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 made = choices.made(settings, network, scaling.kind, len(points[0]))
                 made.pop("epochs", None)  # each call takes one pass
                 fitted = Fitted(network, target, scaling, choices=made)
-            config = settings.one_pass(finished=fitted.finished, seed=seed, threads=threads)
+            config = settings.one_pass(fitted.rates, seed=seed, threads=threads)
             trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
             return self._train(trainer, fitted.counting(points[1]), keep_state=True)
 

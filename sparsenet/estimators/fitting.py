@@ -18,9 +18,10 @@ from sparsenet.batches import Rows
 from sparsenet.estimators import choices
 from sparsenet.estimators.building import check_memory, memory_limit
 from sparsenet.estimators.scaling import Scaling
-from sparsenet.estimators.settings import Settings
+from sparsenet.estimators.settings import AFTER_FIT, Settings
 from sparsenet.estimators.targets import Target
 from sparsenet.model import Network
+from sparsenet.optim import Schedule
 from sparsenet.progress import ProgressBar, is_wanted
 from sparsenet.training import Callback, Trainer, Validation, check_callbacks
 from sparsenet.wide import support_bound, transpose
@@ -62,6 +63,11 @@ class Fitted:
         """Count the labels of new points in."""
         counts = self.label_counts + np.bincount(labels.indices, minlength=labels.width)
         return replace(self, label_counts=counts, n_points=self.n_points + len(labels))
+
+    @property
+    def rates(self) -> Schedule:
+        """Return the rates at which it is trained further."""
+        return Schedule(decay="constant", peak=AFTER_FIT if self.finished else 1.0)
 
     def after(self, trainer: Trainer, keep_state: bool) -> Fitted:
         """Take note of a training; without its state, further training is the same before `save` and after `load`."""

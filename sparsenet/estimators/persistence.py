@@ -156,8 +156,12 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     if len(target.classes) != network.output.n_labels:
         raise ModelError(f"the model counts {len(counts)} labels, and names {len(target.classes)}")
     scaling = unpack_scaling(arrays, metadata["scaling"], model.n_features_in_)
-    kept = {"calls": int(metadata["calls"]), "finished": bool(metadata.get("finished", False))}  # old models have none
-    model._adopt(Fitted(network, target, scaling, counts, n_points, metadata["history"], **kept, choices=choices))
+    history, calls = metadata["history"], int(metadata["calls"])
+    finished = bool(metadata.get("finished", False))  # old models do not say
+    fitted = Fitted(
+        network, target, scaling, counts, n_points, history, calls=calls, finished=finished, choices=choices
+    )
+    model._adopt(fitted)
     return model
 
 

@@ -176,10 +176,9 @@ class Settings:
         """Return the seconds that training may take when `spent` have gone; one step is taken in any case."""
         return None if self.time_budget is None else max(self.time_budget - spent, 0.0)
 
-    def one_pass(self, *, finished: bool, seed: int, threads: int) -> TrainingConfig:
-        """Say how `partial_fit` trains, what `fit` has `finished` gently."""
-        constant = Schedule(decay="constant", peak=AFTER_FIT if finished else 1.0)
-        return TrainingConfig(epochs=1, batch_size=self.batch_size, seed=seed, threads=threads, schedule=constant)
+    def one_pass(self, schedule: Schedule, *, seed: int, threads: int) -> TrainingConfig:
+        """Say how `partial_fit` trains."""
+        return TrainingConfig(epochs=1, batch_size=self.batch_size, seed=seed, threads=threads, schedule=schedule)
 
     def negatives(self, n_labels: int) -> int:
         """Return how many negatives a step computes, of so many labels; as many as these: all."""

@@ -130,8 +130,8 @@ class NetworkModel:
         steps, total = 0, n_passes(len(points))
         for number, chosen in enumerate(memory.passes(points, labels, seed)):
             peak, final = (LATER_RATE * (1 - done / total) for done in (number, number + 1))
-            config = settings.one_pass(seed=seed + number, threads=threads)
-            config = replace(config, schedule=Schedule(peak=peak, decay="linear", final=final))
+            schedule = Schedule(peak=peak, decay="linear", final=final)
+            config = settings.one_pass(schedule, seed=seed + number, threads=threads)
             trainer = Trainer(fitted.network, *chosen, config, steps_before=steps)
             trainer.run()
             steps = trainer.steps
