@@ -6,8 +6,10 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from data_cases import COMPRESSORS
 from hypothesis import given, settings
@@ -210,6 +212,53 @@ def test_a_quote_that_swallows_the_file_is_refused_early(monkeypatch):
     taken = io.BytesIO(b'text,label\n"a,b\n' + b"c,d\n" * 1_000_000)
     with pytest.raises(DataError, match="line 2: a quote opens here"):
         read_table(taken, format="csv")
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "T.PQ"])
+def test_parquet_is_read_as_other_tables_are(tmp_path: Path, name: str):
+    path, n, texts = tmp_path / name, 150, [f"text {i}" for i in range(150)]
+    frame = pd.DataFrame({"price": np.arange(n) / 2, "text": texts, "label": ["a|b", "b", ""] * 50})
+    frame.to_parquet(path)
+    columns: dict[str, Any] = {"features": ["price"], "label_delimiter": "|"}
+    found = read_table(path, **columns)
+    as_csv = read_table(io.BytesIO(frame.to_csv(index=False).encode()), format="csv", **columns)
+    assert (found.texts, found.labels) == (as_csv.texts, as_csv.labels)
+    np.testing.assert_array_equal(found.features, as_csv.features)
+    assert found.lines.tolist() == list(range(n))  # rows, as there are no lines
+    assert read(str(path)).texts == found.texts
+    assert read_table(path, text=1, target=None).texts == found.texts
+    assert [batch.n_points for batch in iter_table(path, batch_rows=100, **columns)] == [100, 50]
+    assert read_table(path, text=None, target=None, features=["price"]).n_points == n
+    path.rename(tmp_path / "unnamed")
+    assert read_table(tmp_path / "unnamed", format="parquet").texts == found.texts
+
+
+def test_what_is_wrong_with_a_cell_of_parquet_is_said_with_its_row(tmp_path: Path):
+    path = tmp_path / "t.parquet"
+    frame = pd.DataFrame({"text": ["a", "b", None], "label": ["x", "y", "z"], "price": [1.0, float("inf"), 2.0]})
+    frame.to_parquet(path)
+    with pytest.raises(DataError, match="column 'text' must hold texts, got None in row 2; fill missing texts in with"):
+        read_table(path)
+    with pytest.raises(DataError, match="column 'price' holds inf, which is no finite 32-bit float in row 1; fill"):
+        read_table(path, text=None, features=["price"])
+    with pytest.raises(DataError, match=r"column 'label' must hold a number, found 'x' in row 0$"):
+        read_table(path, text=None, target=None, features=["label"])
+    with pytest.raises(DataError, match="this is Parquet, of which the end is read first"):
+        read_table(io.BytesIO(path.read_bytes()), format="parquet")
+
+
+def test_lines_are_read_with_their_labels(tmp_path: Path):
+    path = tmp_path / "t.txt"
+    path.write_text("__label__a two words __label__b\nno label\n")
+    for found in (read_table(path, format="lines"), read(path, "lines")):
+        assert (found.texts, found.labels) == (["two words", "no label"], [["a", "b"], []])
+        assert found.lines.tolist() == [1, 2]
+    assert read_table(path, format="lines", target=None).labels is None
+    assert [batch.texts for batch in iter_table(path, batch_rows=1, format="lines")] == [["two words"], ["no label"]]
+    with pytest.raises(ValueError, match="lines have none"):
+        read_table(path, format="lines", features=["price"])
+    with pytest.raises(DataError, match=r"line 1: a label has no name: 'a __label__'"):
+        read_table(io.BytesIO(b"a __label__\n"), format="lines")
 
 
 def test_wrong_arguments(tmp_path: Path):

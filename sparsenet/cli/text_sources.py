@@ -14,7 +14,8 @@ from sparsenet import data
 from sparsenet.cli import checks
 from sparsenet.cli.models import columns_of
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
-from sparsenet.data.formats import TableFormat, table_format
+from sparsenet.data.fasttext import LABEL, parted
+from sparsenet.data.formats import TableFormat, is_parquet, table_format, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import open_source
@@ -24,13 +25,11 @@ from sparsenet.text.files import (
     FileRules,
     TextFile,
     is_json,
-    is_parquet,
     iter_texts,
-    parted,
     read_texts,
     warn_of_header,
 )
-from sparsenet.text.inputs import LABEL, no_label, nothing_to_learn
+from sparsenet.text.inputs import no_label, nothing_to_learn
 
 Column = str | int
 TABLES = ("csv", "tsv", "jsonl")
@@ -179,7 +178,7 @@ def texts_of(
     """
     columns_given = {"text": text, "target": target, "label_delimiter": label_delimiter}
     columns = {name.replace("_", "-"): value for name, value in columns_given.items()}
-    is_table = table_format(str(data)) is not None or is_parquet(data)
+    is_table = text_format(str(data)) is not None
     found = checks.of_texts(format, hint, data, is_table=is_table, **columns, header=header, quotes=quotes)
     about: dict[str, Any] = {"label_delimiter": label_delimiter, "header": header, "quotes": quotes}
     source = TextSource(data, text or "text", target or "label", format=found, batch_rows=batch_rows, **about)
@@ -191,7 +190,7 @@ def is_text_file(path: Path, format: str = "auto", *columns: str | bool | None) 
     """Tell a table, or lines with labels as fastText has them, from a file of sparse points."""
     if format != "auto" or any(column is not None for column in columns):
         return format not in ("xmc", "svmlight")
-    if table_format(str(path)) or is_parquet(path) or is_json(path):
+    if text_format(str(path)) or is_json(path):
         return True
     if str(path) == "-":
         head = bytearray(sys.stdin.buffer.peek(64))  # type: ignore[union-attr]  # a pipe's buffer can do that
@@ -221,4 +220,4 @@ def validation(source: TextSource, valid: Path | None) -> TextSource | TextFile 
 
 def _format_of(source: TextSource, valid: Path) -> str:
     """Return the format of the texts to measure on: that of the others, unless its own name says another."""
-    return "auto" if table_format(str(valid)) or is_parquet(valid) else source.format
+    return "auto" if text_format(str(valid)) else source.format

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from sparsenet._validation import choice
 from sparsenet.data.dataset import Dataset
-from sparsenet.data.formats import table_format
+from sparsenet.data.formats import TextFormat, text_format
 from sparsenet.data.options import Options
 from sparsenet.data.sources import PathOrStream
 from sparsenet.data.sparse import read_sparse, read_svmlight, read_xmc
 from sparsenet.data.tables import TextDataset, read_table
 
-Format = Literal["auto", "xmc", "svmlight", "csv", "tsv", "jsonl"]
+Format = Literal["auto", "xmc", "svmlight", TextFormat]
 
 
 def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset | TextDataset:
@@ -21,16 +22,17 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
     ----------
     path : path, '-' or binary stream
         What to read; ``"-"`` is standard input.
-    format : {'auto', 'xmc', 'svmlight', 'csv', 'tsv', 'jsonl'}
-        "auto" goes by the name for tables (``.csv``, ``.tsv``, ``.jsonl``, before the suffix of a compression), and
-        by the first line else: XMC has a header of three counts.
+    format : {'auto', 'xmc', 'svmlight', 'csv', 'tsv', 'jsonl', 'parquet', 'lines'}
+        "auto" goes by the name for tables (``.csv``, ``.tsv``, ``.jsonl``, before the suffix of a compression, or
+        ``.parquet``), and by the first line else: XMC has a header of three counts. ``"lines"`` are texts with
+        ``__label__`` words.
     **options
         Those of `read_xmc`, `read_svmlight` or `read_table`.
 
     Returns
     -------
     Dataset or TextDataset
-        The latter for tables.
+        The latter for tables and lines.
 
     Raises
     ------
@@ -45,15 +47,13 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
     >>> read(BytesIO(b'{"text": "sort an array", "label": "np.sort"}\n'), "jsonl").texts
     ['sort an array']
     """
-    table = table_format(path) if format == "auto" else format
-    match table:
-        case "csv" | "tsv" | "jsonl":
-            return read_table(path, format=table, **options)
+    found = text_format(path) if format == "auto" else choice("format", format, get_args(Format))
+    match found:
+        case "csv" | "tsv" | "jsonl" | "parquet" | "lines":
+            return read_table(path, format=found, **options)
         case "xmc":
             return read_xmc(path, **options)
         case "svmlight":
             return read_svmlight(path, **options)
-        case None:
-            on_bytes = options.pop("on_bytes", None)
-            return read_sparse(path, Options(**options), on_bytes)
-    raise ValueError(f"format must be 'auto', 'xmc', 'svmlight', 'csv', 'tsv' or 'jsonl', got {format!r}")
+    on_bytes = options.pop("on_bytes", None)
+    return read_sparse(path, Options(**options), on_bytes)

@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 from sparsenet.data.sources import PathOrStream
 
 TableFormat: TypeAlias = Literal["csv", "tsv", "jsonl"]
+#: Of files of texts: tables, Parquet, and lines with ``__label__`` words.
+TextFormat: TypeAlias = Literal[TableFormat, "parquet", "lines"]
 
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst", ".zstd")
 _TABLES: dict[str, TableFormat] = {
@@ -28,3 +30,13 @@ def table_format(path: PathOrStream) -> TableFormat | None:
     if suffix in _COMPRESSED:
         suffix = os.path.splitext(stem)[1]
     return _TABLES.get(suffix)
+
+
+def is_parquet(path: PathOrStream) -> bool:
+    """Tell a Parquet file by its name."""
+    return isinstance(path, str | os.PathLike) and os.fspath(path).lower().endswith((".parquet", ".pq"))
+
+
+def text_format(path: PathOrStream) -> TextFormat | None:
+    """Tell a table or a Parquet file by its name; None for all else."""
+    return "parquet" if is_parquet(path) else table_format(path)

@@ -140,6 +140,20 @@ def label_name(label: str | float | bool) -> str:
     return json.dumps(label) if isinstance(label, bool) else str(label).strip()
 
 
+def number(cell: Any) -> float:
+    """Return the number that a cell holds; a ValueError says what else it does."""
+    try:
+        if isinstance(cell, bool) or not isinstance(cell, str | int | float) or "_" in str(cell):
+            raise ValueError
+        found = float(cell)
+    except (ValueError, OverflowError):
+        raise ValueError(f"must hold a number, found {quoted(str(cell))}") from None
+    if not math.isfinite(found) or abs(found) >= _LARGEST:
+        problem = f"holds {quoted(str(cell))[1:-1]}, which is no finite 32-bit float"
+        raise ValueError(f"{problem}; fill missing values in and rescale large ones")
+    return found
+
+
 class _Cells:
     """The cells of one row, by column."""
 
@@ -186,17 +200,12 @@ class _Cells:
         return name
 
     def _number_in(self, column: Column) -> float:
-        cell = self._cell(column)
         try:
-            if isinstance(cell, bool) or not isinstance(cell, str | int | float) or "_" in str(cell):
-                raise ValueError
-            number = float(cell)
-        except (ValueError, OverflowError):
-            raise self._error(f"{column!r} must hold a number, found {quoted(str(cell))}") from None
-        if not math.isfinite(number) or abs(number) >= _LARGEST:
-            problem = f"{column!r} holds {quoted(str(cell))[1:-1]}, which is no finite 32-bit float"
-            raise self._error(f"{problem}; fill missing values in and rescale large ones")
-        return number
+            return number(self._cell(column))
+        except DataError:
+            raise
+        except ValueError as error:
+            raise self._error(f"{column!r} {error}") from None
 
     def _error(self, problem: str) -> DataError:
         return DataError(self._path, self._number, problem)

@@ -1,16 +1,23 @@
-"""Reading of texts and labels from CSV, TSV and JSONL, as a whole or a batch at a time."""
+"""Reading of texts and labels from tables and lines, as a whole or a batch at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.data.formats import TableFormat, table_format
+from sparsenet._validation import choice
+from sparsenet.data.errors import DataError
+from sparsenet.data.fasttext import labelled_lines
+from sparsenet.data.formats import TextFormat, text_format
+from sparsenet.data.lines import NO_PARQUET
+from sparsenet.data.parquet import parquet_rows
 from sparsenet.data.rows import Column, Columns, Row, table_rows
 from sparsenet.data.sources import OnBytes, PathOrStream, open_source
 
@@ -28,7 +35,7 @@ class TextDataset:
     features : ndarray of shape (n_points, n_features), float32
         The numeric columns asked for.
     lines : ndarray of shape (n_points,), int64
-        The line of the file on which each point begins, counted from 1.
+        The line of the file on which each point begins, counted from 1; of Parquet the row, from 0.
 
     Examples
     --------
@@ -79,13 +86,13 @@ def read_table(
     text: Column | None = "text",
     target: Column | None = "label",
     features: Sequence[Column] = (),
-    format: TableFormat | Literal["auto"] = "auto",
+    format: TextFormat | Literal["auto"] = "auto",
     label_delimiter: str | None = None,
     header: bool | None = None,
     quotes: bool | None = None,
     on_bytes: OnBytes | None = None,
 ) -> TextDataset:
-    r"""Read texts and labels from a CSV, TSV or JSONL file in UTF-8, compressed or not.
+    r"""Read texts and labels from a CSV, TSV or JSONL file in UTF-8, compressed or not, from Parquet or from lines.
 
     Parameters
     ----------
@@ -96,8 +103,9 @@ def read_table(
         file, a position from 0. None: do without.
     features : sequence of str or int
         Columns of numbers.
-    format : {'auto', 'csv', 'tsv', 'jsonl'}
-        "auto" goes by the suffix before that of the compression.
+    format : {'auto', 'csv', 'tsv', 'jsonl', 'parquet', 'lines'}
+        "auto" goes by the suffix before that of the compression. In lines, words that begin with ``__label__`` are
+        labels, as fastText has them, and there are no columns to name.
     label_delimiter : str, optional
         What separates the labels of a point. By default, a cell is one label, an empty one none. A list of labels in
         JSON needs none. Blanks around a label are no part of it.
@@ -127,10 +135,7 @@ def read_table(
     [['greet'], ['bye']]
     """
     columns = _columns(text, target, features, label_delimiter)
-    table = _table(path, format)
-    with open_source(path, on_bytes) as source:
-        rows = list(table_rows(source, table, columns, header, quotes))
-    return _dataset(rows, columns)
+    return _dataset(list(_rows(path, _format(path, format, columns), columns, header, quotes, on_bytes)), columns)
 
 
 def iter_table(
@@ -140,7 +145,7 @@ def iter_table(
     text: Column | None = "text",
     target: Column | None = "label",
     features: Sequence[Column] = (),
-    format: TableFormat | Literal["auto"] = "auto",
+    format: TextFormat | Literal["auto"] = "auto",
     label_delimiter: str | None = None,
     header: bool | None = None,
     quotes: bool | None = None,
@@ -170,15 +175,32 @@ def iter_table(
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     columns = _columns(text, target, features, label_delimiter)
-    table = _table(path, format)
+    rows = _rows(path, _format(path, format, columns), columns, header, quotes, on_bytes)
 
     def batches() -> Iterator[TextDataset]:
-        with open_source(path, on_bytes) as source:
-            rows = table_rows(source, table, columns, header, quotes)
+        with closing(rows):
             while batch := list(islice(rows, batch_rows)):
                 yield _dataset(batch, columns)
 
     return batches()
+
+
+def _rows(
+    path: PathOrStream,
+    format: TextFormat,
+    columns: Columns,
+    header: bool | None,
+    quotes: bool | None,
+    on_bytes: OnBytes | None,
+) -> Generator[Row, None, None]:
+    """Yield the rows of a file of texts."""
+    if format == "parquet":
+        if path == "-" or not isinstance(path, str | os.PathLike):
+            raise DataError("<stdin>" if path == "-" else repr(path), None, NO_PARQUET)
+        yield from parquet_rows(os.fspath(path), columns)
+        return
+    with open_source(path, on_bytes) as source:
+        yield from labelled_lines(source) if format == "lines" else table_rows(source, format, columns, header, quotes)
 
 
 def _columns(text: Column | None, target: Column | None, features: Sequence[Column], delimiter: str | None) -> Columns:
@@ -192,12 +214,15 @@ def _columns(text: Column | None, target: Column | None, features: Sequence[Colu
     return columns
 
 
-def _table(path: PathOrStream, format: TableFormat | Literal["auto"]) -> TableFormat:
-    if format not in ("auto", "csv", "tsv", "jsonl"):
-        raise ValueError(f"format must be 'auto', 'csv', 'tsv' or 'jsonl', got {format!r}")
-    found = table_format(path) if format == "auto" else format
+def _format(path: PathOrStream, format: TextFormat | Literal["auto"], columns: Columns) -> TextFormat:
+    choice("format", format, ("auto", *get_args(TextFormat)))
+    found = text_format(path) if format == "auto" else format
     if found is None:
-        raise ValueError(f"cannot tell the format of {path!r} by its name; give format='csv', 'tsv' or 'jsonl'")
+        raise ValueError(
+            f"cannot tell the format of {path!r} by its name; give format='csv', 'tsv', 'jsonl', 'parquet' or 'lines'"
+        )
+    if found == "lines" and columns.features:
+        raise ValueError(f"features={list(columns.features)!r} names columns, and lines have none: leave it out")
     return found
 
 

@@ -9,12 +9,13 @@ from io import BufferedReader, BytesIO
 from typing import Any
 
 from sparsenet.data.codecs import find_codec
-from sparsenet.data.formats import TableFormat, table_format
+from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.lines import delimited_records, text_lines
+from sparsenet.data.parquet import parquet_names
 from sparsenet.data.rows import Column, json_object
 from sparsenet.data.sources import PathOrStream, open_source
 from sparsenet.storage import ModelError
-from sparsenet.text.files import FileRules, is_parquet, parquet_names
+from sparsenet.text.files import FileRules
 
 #: The names of the columns of texts and labels, and what separates several labels, if anything does.
 Columns = dict[str, str | None]

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from sparsenet._validation import is_missing
 from sparsenet.batches import Rows
 from sparsenet.data import DataError
-from sparsenet.data.formats import table_format
+from sparsenet.data.fasttext import LABEL
+from sparsenet.data.formats import text_format
 from sparsenet.data.rows import Column
-
-#: What labels begin with in lines of text.
-LABEL = "__label__"
 
 
 class Batch(NamedTuple):
@@ -54,10 +52,10 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
 def _single(text: str | bytes | os.PathLike[Any]) -> str:
     """Say what to do with a single text, or with a path, which `fit` alone takes."""
     path = os.fspath(text)
-    is_table = isinstance(path, str) and (table_format(path) is not None or path.lower().endswith((".parquet", ".pq")))
+    is_table = isinstance(path, str) and text_format(path) is not None
     if isinstance(text, os.PathLike) or is_table or (isinstance(text, str) and os.path.isfile(text)):
-        read = "sparsenet.data.read_table and pandas.read_parquet read such a file, evaluate and predict of the command"
-        return f"the name of a file, {path!r}: only fit takes one; {read} line measure and answer one"
+        read = "sparsenet.data.read_table reads one, evaluate and predict of the command line measure and answer one"
+        return f"the name of a file, {path!r}: only fit takes one; {read}"
     return "a single one: pass [text]"
 
 

@@ -1,0 +1,38 @@
+"""Lines of texts whose labels are words among others, as fastText has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sparsenet.data.errors import DataError, quoted
+from sparsenet.data.lines import text_lines
+from sparsenet.data.rows import Row
+from sparsenet.data.sources import Source
+
+#: What words begin with that are labels.
+LABEL = "__label__"
+#: What separates words and labels, to fastText: any of these.
+_BLANK = re.compile(r"[ \t\v\f\r]")
+
+
+def labelled_lines(source: Source) -> Iterator[Row]:
+    """Yield the text of each line and its labels, if there are any."""
+    for line in text_lines(source):
+        text, labels = parted(line.text)
+        if "" in labels:
+            raise DataError(source.name, line.number, f"a label has no name: {quoted(line.text)}")
+        yield Row(text, labels, [], line.number)
+
+
+def parted(line: str) -> tuple[str, list[str]]:
+    r"""Take the text of a line and its labels, each once, apart; a label may stand anywhere, as with fastText.
+
+    >>> parted("__label__a\ttea and __label__b __label__a")
+    ('tea and', ['a', 'b'])
+    """
+    if LABEL not in line:
+        return line, []
+    words = _BLANK.split(line)
+    own = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
+    return (" ".join(word for word in words if not word.startswith(LABEL)) if own else line), list(dict.fromkeys(own))
