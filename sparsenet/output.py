@@ -145,7 +145,7 @@ class SampledOutput:
         """
         self.weight.value = np.float32(deep * slope) * self.weight.value
         self.bias.value = np.float32(slope) * self.bias.value + np.float32(shift)
-        if self.wide:
+        if self.wide and slope != 1:
             self.wide.forget_inverted()
             self.wide.weight.value = np.float32(slope) * self.wide.weight.value
 

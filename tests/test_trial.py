@@ -1,6 +1,7 @@
 """Whether hidden units earn their keep: looked at while a network is trained, on points that it does not learn."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sparsenet import (
     ExtremeClassifier,
     LSHSampler,
     Rows,
+    SampledOutput,
     SampledSoftmax,
     Trainer,
     TrainingConfig,
@@ -281,6 +283,15 @@ def test_scores_that_say_too_much_or_too_little_are_put_right(hidden, slope, shi
         surprise.append(np.logaddexp(0, np.where(right, -scores, scores)).mean())
         assert expit(scores).sum() == pytest.approx(right.sum(), rel=0.03)  # as many as come true
     assert surprise[1] == pytest.approx(surprise[0], rel=1e-3)
+
+
+def test_nothing_is_looked_at_that_would_say_nothing(monkeypatch):
+    monkeypatch.setattr(Trial, "_look", None)
+    monkeypatch.setattr(SampledOutput, "rescale", None)
+    made = network()
+    before = made.output.wide.weight.value
+    train(made, run={"trial": replace(held_out(), calibrates=False)}, epochs=2)
+    assert made.output.wide.weight.value is before
 
 
 def test_labels_that_compete_keep_their_scores():

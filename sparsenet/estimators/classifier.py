@@ -291,8 +291,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Take one pass over X and y, from where the classifier stands, at a constant learning rate.
 
-        Where `fit` has been, that is a quarter of the usual rate: so old points are not forgotten for a few new ones.
-        All the same `fit` on old and new points together is more accurate, and the more so the fewer the new ones.
+        Where `fit` has been, that is a quarter of the usual rate: so old points are not forgotten for a few new ones,
+        and labels that are new take several calls. `fit` on old and new points together is more accurate.
         The first call names all `classes`, unless y is an indicator, and fixes how features are scaled. The wide path
         gets room for features that are new to a label. The optimizer's state lives on from call to call; what `fit`
         and `load` leave are the weights alone. A pass that diverges leaves the classifier unfitted.

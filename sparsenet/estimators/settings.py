@@ -41,8 +41,8 @@ RATE = 4e-3
 #: Where hidden units learn by heart what the wide path tells better, that shows after this share of the passes.
 TRIAL_AFTER = 3
 #: The share of its rates at which what `fit` has trained is trained further. At all of them a pass over a tenth of the
-#: points, new ones, changed P@1 by -2.7 (bibtex), -2 (delicious), 0.3 (wordnet) and 1.2 (citeulike-t), at a quarter by
-#: -0.4 to 0.5 and P@3 by 0.2 to 0.7; over fiftieths and hundredths that cost up to 1.1, and now next to nothing.
+#: points, new ones, changed P@1 by -2.7 (bibtex), -2 (delicious), -1.2 (wordnet) and 1.2 (citeulike-t), and at this
+#: share by -0.4 to 0.4; over fiftieths and hundredths that cost up to 1.1, and so 0.3. New labels take more passes.
 AFTER_FIT = 0.25
 MAX_UNITS = 1 << 16
 #: What ``hidden="auto"`` and ``wide_budget="auto"`` may be: the first, unless that needs too much memory or time.

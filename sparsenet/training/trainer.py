@@ -266,7 +266,8 @@ class Trainer:
         if self._trial is None or self._state.epoch < self._trial.epochs:
             return
         self.weighing = self._trial.weigh(self.network, self.config.threads, self._stop_if_asked)
-        self.network.output.rescale(**self.weighing._asdict())
+        if self.weighing != Weighing():
+            self.network.output.rescale(**self.weighing._asdict())
         if self._validation and self.weighing.deep != 1:
             measured = self._validation.measure(self.network, self.config.threads, lambda: None)
             self.history[self._state.best.epoch] |= measured  # of what remains

@@ -110,10 +110,14 @@ class Trial:
 
         The deep path counts less than all if that is better by more than its standard error and P@1 is no lower.
         """
+        # Where labels compete, none is judged by its own score.
+        calibrates = self.calibrates and isinstance(network.output.loss, BinaryCrossEntropy)
+        if not calibrates and not network.output.n_inputs:
+            return Weighing()
         seen = self._look(network, threads, on_block)
         deep = _best_weight(seen) if network.output.n_inputs else 1.0
-        if not self.calibrates or not isinstance(network.output.loss, BinaryCrossEntropy):
-            return Weighing(deep)  # where labels compete, none is judged by its own score
+        if not calibrates:
+            return Weighing(deep)
         return Weighing(deep, *self._curve(network, seen, deep, threads, on_block))
 
     def _curve(
