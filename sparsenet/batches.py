@@ -139,8 +139,9 @@ class Rows:
 
 def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:
     """Tell for each point whether its best label, (n,), or which of its best labels, (n, k), are true ones."""
-    points = np.arange(len(truth)).reshape(-1, *(1,) * (best.ndim - 1))
-    owners = np.repeat(np.arange(len(truth)), np.diff(truth.indptr))
+    numbers = np.arange(len(truth), dtype=np.int64)
+    points = numbers.reshape(-1, *(1,) * (best.ndim - 1))
+    owners = np.repeat(numbers, np.diff(truth.indptr))
     return np.isin(points * truth.width + best, owners * truth.width + truth.indices)
 
 

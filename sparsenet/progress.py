@@ -20,10 +20,15 @@ BETWEEN_LINES = 10.0
 _by_default: bool | None = None
 
 
-def show_by_default(shown: bool | None) -> None:
-    """Say whether ``verbose=None`` is to show progress; None: if stderr is a terminal."""
+@contextmanager
+def shown_by_default(shown: bool | None) -> Iterator[None]:
+    """Say whether ``verbose=None`` is to show progress, in lines if not on a terminal; None: if stderr is one."""
     global _by_default
-    _by_default = shown
+    _by_default, before = shown, _by_default
+    try:
+        yield
+    finally:
+        _by_default = before
 
 
 def is_wanted(verbose: bool | None) -> bool:
@@ -50,13 +55,16 @@ class _Lines:
 
 
 def bar(file: TextIO | None = None, **shape: Any) -> tqdm:
-    """Make a bar of this shape on a file, stderr by default."""
+    """Make a bar of this shape on a file, stderr by default.
+
+    Notebooks are no terminal either, and draw a bar anew all the same: lines are for whoever asked for them.
+    """
     from tqdm import tqdm
 
     out = file or sys.stderr
-    if out.isatty():
-        return tqdm(file=out, dynamic_ncols=True, **shape)
-    return tqdm(file=_Lines(out), mininterval=BETWEEN_LINES, **shape)
+    if _by_default and not out.isatty():
+        return tqdm(file=_Lines(out), mininterval=BETWEEN_LINES, **shape)
+    return tqdm(file=out, dynamic_ncols=True, **shape)
 
 
 @contextmanager
@@ -97,7 +105,7 @@ class ProgressBar:
         self.close()
 
     def on_batch(self, progress: Progress) -> None:
-        """Move on; the text is made only when it is time to draw."""
+        """Move on, and draw if it is time to."""
         total = progress.steps or progress.epochs * progress.batches
         if self._bar is None:
             self._bar = bar(
@@ -110,9 +118,10 @@ class ProgressBar:
             )
         drawn = self._bar
         drawn.total = total  # the pace may change, and with it what a time budget leaves room for
-        if drawn.update(progress.done - drawn.n) or progress.done == total:
-            drawn.set_description_str(_epoch(progress), refresh=False)
-            drawn.set_postfix_str(describe(progress), refresh=True)
+        drawn.set_description_str(_epoch(progress), refresh=False)
+        drawn.set_postfix_str(describe(progress), refresh=False)
+        if not drawn.update(progress.done - drawn.n) and progress.done == total:
+            drawn.refresh()
 
     def on_epoch(self, record: dict[str, float]) -> None:
         """Nothing to add: what an epoch measured comes with the next batch."""

@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -73,6 +74,21 @@ def test_how_far_training_is_can_be_asked_for(folder: Path, tmp_path: Path) -> N
         )
         assert files(tmp_path / "model") == plain
         assert run(*train, "--method", method).stderr == quiet.stderr  # it is asked for once
+
+
+def test_each_line_of_progress_is_further_than_the_one_before(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparsenet.progress.BETWEEN_LINES", 1e-6)
+    train = ["train", folder / "train.txt", "--model", tmp_path / "model", "--method", "network", "--batch-size", 32]
+    told = run(*train, "--epochs", 2, "--progress").stderr
+    steps = re.findall(r"^epoch (\d)/2 +(\d+)%.* left(?:, loss ([\d.]+))?", told, re.MULTILINE)
+    done = [int(percent) for _, percent, _ in steps]
+    assert len(done) > 30
+    assert done == sorted(set(done)), "once each"
+    assert {epoch for epoch, percent, _ in steps if int(percent) <= 50} == {"1"}
+    assert {epoch for epoch, percent, _ in steps if int(percent) > 50} == {"2"}
+    assert all(loss for *_, loss in steps[1:])
 
 
 def test_a_model_that_is_not_there_is_what_is_said(folder: Path, summary: dict[str, Any], tmp_path: Path) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from data_cases import COMPRESSORS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet as pq
 
 from sparsenet.data import DataError, TextDataset, iter_table, read, read_table
 
@@ -237,12 +240,23 @@ def test_what_is_wrong_with_a_cell_of_parquet_is_said_with_its_row(tmp_path: Pat
     path = tmp_path / "t.parquet"
     frame = pd.DataFrame({"text": ["a", "b", None], "label": ["x", "y", "z"], "price": [1.0, float("inf"), 2.0]})
     frame.to_parquet(path)
-    with pytest.raises(DataError, match="column 'text' must hold texts, got None in row 2; fill missing texts in with"):
+    with pytest.raises(DataError, match="row 2: column 'text' must hold texts, got None; fill missing texts in with"):
         read_table(path)
-    with pytest.raises(DataError, match="column 'price' holds inf, which is no finite 32-bit float in row 1; fill"):
+    with pytest.raises(DataError, match="row 1: column 'price' holds inf, which is no finite 32-bit float; fill"):
         read_table(path, text=None, features=["price"])
-    with pytest.raises(DataError, match=r"column 'label' must hold a number, found 'x' in row 0$"):
+    with pytest.raises(DataError, match=r"row 0: column 'label' must hold a number, found 'x'$"):
         read_table(path, text=None, target=None, features=["label"])
+    odd = pa.table([["a"], ["x;y"], ["b"], [Decimal("1.5")]], names=["text", "label", "text", "price"])
+    pq.write_table(odd, path)
+    for text in ("text", 2):
+        with pytest.raises(DataError, match="column 'text' is there twice; rename one"):
+            read_table(path, text=text)
+    assert read_table(path, text=None, features=["price"]).features.tolist() == [[1.5]]
+    with pytest.raises(DataError, match=r"row 0: column 'label' must hold a number, found 'x;y'$"):
+        read_table(path, text=None, target=None, features=["label"])
+    told: list[int] = []
+    read_table(path, text=None, on_bytes=told.append)
+    assert told == [path.stat().st_size]
     with pytest.raises(DataError, match="this is Parquet, of which the end is read first"):
         read_table(io.BytesIO(path.read_bytes()), format="parquet")
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from interrupting import StopAt
 from planted import NAMES, X, Y, fast, lists
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
@@ -299,6 +300,14 @@ def test_what_fit_has_trained_is_moved_gently(monkeypatch, tmp_path, first, save
     expected = AFTER_FIT if first == "fit" else 1.0  # one of many parts, all at the same rate
     np.testing.assert_allclose(moved[AFTER_FIT], expected * moved[1.0], rtol=0.02, atol=1e-6)
     assert np.abs(moved[1.0]).max() > 1e-4
+
+
+def test_what_was_interrupted_or_kept_its_rates_is_not_finished():
+    with pytest.raises(KeyboardInterrupt):
+        (model := fast(epochs=50)).fit(X, Y, callbacks=[StopAt(5)])
+    assert not model._fitted.finished
+    assert not fast(decay="constant").fit(X, Y)._fitted.finished
+    assert fast().fit(X, Y)._fitted.finished
 
 
 def test_partial_fit_grows_the_wide_path():

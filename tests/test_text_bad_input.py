@@ -157,7 +157,7 @@ def test_damage_within_a_parquet_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"t\.parquet: is no Parquet file, or a damaged one"):
         TextClassifier().fit(path)
     pd.DataFrame({"text": [*TEXTS, None], "label": [*LABELS, "x"]}).to_parquet(path)
-    with pytest.raises(DataError, match=r"t\.parquet: column 'text' must hold texts, got None in row 60"):
+    with pytest.raises(DataError, match=r"t\.parquet: row 60: column 'text' must hold texts, got None"):
         TextClassifier().fit(path)
     pd.DataFrame({"text": TEXTS, "label": [*LABELS[:-1], None]}).to_parquet(path)
     with pytest.raises(DataError, match=r"t\.parquet: the text in row 59 has no label"):

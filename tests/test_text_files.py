@@ -108,9 +108,9 @@ def test_labels_of_a_parquet_column_are_lists_or_are_taken_apart(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (["a", None], "column 'label' must hold labels, texts or numbers, got None in row 70"),
-        (["a", ""], "column 'label' must hold labels, texts or numbers, got '' in row 70"),
-        (["b", "a", "b"], "column 'label' holds the label 'b' twice in row 70"),
+        (["a", None], "row 70: column 'label' must hold labels, texts or numbers, got None$"),
+        (["a", ""], "row 70: column 'label' must hold labels, texts or numbers, got ''$"),
+        (["b", "a", "b"], "row 70: column 'label' holds the label 'b' twice$"),
     ],
 )
 def test_what_is_no_label_in_a_parquet_list_is_named(tmp_path, wrong, message):

@@ -285,6 +285,43 @@ def test_scores_that_say_too_much_or_too_little_are_put_right(hidden, slope, shi
     assert surprise[1] == pytest.approx(surprise[0], rel=1e-3)
 
 
+def test_all_labels_count_and_each_once():
+    """Against all pairs of a point and a label, of which a sample is drawn of those that are not among the best."""
+    made, trial = network(16), held_out()
+    train(made, epochs=3, batch_size=50)
+    exact = made.topk(FEATURES, 40, 1)
+    scores, right = exact[1].astype(np.float64), is_hit(exact[0], TRUTH)
+    for others in (2, 64):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sparsenet.training.trial.CANDIDATES", 5)
+            patch.setattr("sparsenet.training.trial.OTHERS", others)
+            seen = trial._look(made, 1, lambda: None)
+        assert seen.counts.sum() == pytest.approx(scores.size, rel=0.02)
+        assert (seen.counts * seen.right).sum() == pytest.approx(right.sum())
+        found = seen.scores(1.0).astype(np.float64)
+        for odds in (found, 2 * found - 1):
+            surprise = (seen.counts * np.logaddexp(0, np.where(seen.right, -odds, odds))).sum()
+            slope, shift = (1, 0) if odds is found else (2, -1)
+            whole = np.logaddexp(0, np.where(right, -1, 1) * (slope * scores + shift)).sum()
+            assert surprise == pytest.approx(whole, rel=0.15 if others == 2 else 0.03)
+
+
+def test_what_is_looked_at_in_the_end_is_bounded(monkeypatch):
+    made, trial = network(16), held_out()
+    monkeypatch.setattr("sparsenet.training.trial.MOST_LOOKED_AT", 50)
+    seen = trial._look(made, 1, lambda: None)
+    assert len(seen.right) == 50
+    one = trial.held_out.features.take(np.array([0, len(FEATURES) - 1]))
+    np.testing.assert_allclose(seen.scores(1.0)[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
+
+
+def test_labels_that_nobody_knows_tell_nothing_of_how_sure_to_be():
+    made = network(16)
+    train(made, epochs=5, batch_size=50)
+    unknown = sparse.csr_array((len(TRUTH), TRUTH.width))
+    assert Trial(epochs=1, held_out=Validation(FEATURES, unknown)).weigh(made, 1, lambda: None) == Weighing()
+
+
 def test_nothing_is_looked_at_that_would_say_nothing(monkeypatch):
     monkeypatch.setattr(Trial, "_look", None)
     monkeypatch.setattr(SampledOutput, "rescale", None)

@@ -7,6 +7,8 @@ what is wrong; 2 for wrong usage; 130 after Ctrl-C.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,6 +34,15 @@ def _show_version(wanted: bool) -> None:
 
         print(f"sparsenet {sparsenet.__version__}")
         raise typer.Exit
+
+
+@contextmanager
+def _showing(progress: bool | None) -> Iterator[None]:
+    """Show how far training is, if that is asked for; what is imported for it takes a second."""
+    from sparsenet.progress import shown_by_default
+
+    with shown_by_default(progress):
+        yield
 
 
 @app.callback()
@@ -120,12 +131,10 @@ def train(
         "validation_fraction": validation_fraction,
     }
     given = {name: value for name, value in settings.items() if value is not None}
-    with errors_reported():
+    with errors_reported(), _showing(progress):
         from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
-        from sparsenet.progress import show_by_default
 
-        show_by_default(progress)
         if text_sources.is_text_file(data, format, text, target, label_delimiter, header, quotes):
             checks.method_of_texts(method)
             checks.settings("texts", given)

@@ -205,7 +205,7 @@ Progress = Annotated[
     bool | None,
     typer.Option(
         "--progress/--no-progress",
-        help="Show on stderr how far training is: a bar on a terminal, else a line every few seconds.",
+        help="Show on stderr how far training is: a bar on a terminal, else a line every ten seconds.",
         show_default="if stderr is a terminal",
     ),
 ]

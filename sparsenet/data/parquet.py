@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 from sparsenet._validation import is_missing
@@ -40,7 +41,8 @@ def _opened(path: str) -> Iterator[Any]:
     except ImportError as error:
         raise ImportError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
     try:
-        yield parquet.ParquetFile(path)
+        with parquet.ParquetFile(path) as file:
+            yield file
     except FileNotFoundError:
         raise
     except (pyarrow.ArrowException, OSError) as error:
@@ -53,6 +55,8 @@ def _names(path: str, names: list[str], wanted: list[Column]) -> dict[Column, st
     for column in found.values():
         if column not in names:
             raise DataError(path, None, f"there is no column {column!r}; there are {', '.join(names)}")
+        if names.count(str(column)) > 1:
+            raise DataError(path, None, f"column {column!r} is there twice; rename one")
     return {column: str(name) for column, name in found.items()}
 
 
@@ -65,10 +69,10 @@ def _row(path: str, cells: dict[Column, Any], names: dict[Column, str], columns:
             reading = columns.target
             labels = _labels(cells[reading], columns.label_delimiter)
         for reading in columns.features:
-            numbers.append(number(cells[reading]))
+            cell = cells[reading]
+            numbers.append(number(float(cell) if isinstance(cell, Decimal) else cell))
     except ValueError as error:
-        problem, semicolon, advice = str(error).partition(";")
-        raise DataError(path, None, f"column {names[reading]!r} {problem} in row {row}{semicolon}{advice}") from None
+        raise DataError(path, None, f"row {row}: column {names[reading]!r} {error}") from None
     return Row(text, labels, numbers, row)
 
 

@@ -104,8 +104,8 @@ def read_table(
     features : sequence of str or int
         Columns of numbers.
     format : {'auto', 'csv', 'tsv', 'jsonl', 'parquet', 'lines'}
-        "auto" goes by the suffix before that of the compression. In lines, words that begin with ``__label__`` are
-        labels, as fastText has them, and there are no columns to name.
+        "auto" goes by the suffix before that of the compression. Of Parquet there must be a path. In lines, words that
+        begin with ``__label__`` are labels, as fastText has them, and what is said of columns goes for nothing.
     label_delimiter : str, optional
         What separates the labels of a point. By default, a cell is one label, an empty one none. A list of labels in
         JSON needs none. Blanks around a label are no part of it.
@@ -115,7 +115,8 @@ def read_table(
         Whether fields may be enclosed in double quotes. By default in CSV; in TSV a field that starts and ends with
         one in the same line is taken out of them, and others stay as they are, as all do if False.
     on_bytes : callable, optional
-        Called with the number of bytes read, before decompression, after each read: for a progress bar.
+        Called with the number of bytes read, before decompression, after each read: for a progress bar. Of Parquet
+        once, with all of them.
 
     Returns
     -------
@@ -125,7 +126,7 @@ def read_table(
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line.
+        For whatever is wrong with the file, naming the line, or the row of Parquet.
 
     Examples
     --------
@@ -197,6 +198,8 @@ def _rows(
     if format == "parquet":
         if path == "-" or not isinstance(path, str | os.PathLike):
             raise DataError("<stdin>" if path == "-" else repr(path), None, NO_PARQUET)
+        if on_bytes is not None:  # pyarrow does not say what it reads when
+            on_bytes(os.stat(path).st_size)
         yield from parquet_rows(os.fspath(path), columns)
         return
     with open_source(path, on_bytes) as source:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -52,7 +53,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         data not counted). With more than 1,024 labels and two epochs or more they are given up after a third of these
         if the network is no worse without them, and else count less in the end if that is better, unless a `sampler`
         needs them. That is measured on the validation data, if those are 512 points or more; where there are none and
-        at least 16,384 points, on a 64th of these, 512 to 2,048, that are kept from training.
+        at least 16,384 points, on a 64th of these, 512 to 2,048, that are kept from training. On them scores are also
+        made probabilities of.
     wide : bool
         Whether there is a wide path.
     activation : {"relu", "linear", "tanh"}
@@ -269,10 +271,13 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             )
             made = choices.made(settings, network, scaling.kind, len(points[0]))
             choices.tell(made, settings.verbose)
-            fitted = Fitted(network, target, scaling, finished=True, choices=made).counting(points[1])
+            finished = settings.schedule.decay != "constant"
+            fitted = Fitted(network, target, scaling, finished=finished, choices=made).counting(points[1])
             config = settings.training(len(points[0]), seed=seed, threads=threads)
             with shown(settings, callbacks) as told:
                 left = settings.time_left(time.perf_counter() - started)
+                if network.input is None and left is not None:
+                    kept = None  # time is too short for hidden units, and so for a look at what there is
                 trainer = Trainer(
                     *(network, *points, config),
                     validation=measured,
@@ -327,7 +332,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         try:
             trainer.run()
         except KeyboardInterrupt:
-            self._adopt(fitted.after(trainer, keep_state))
+            self._adopt(replace(fitted.after(trainer, keep_state), finished=keep_state and fitted.finished))
             raise
         except DivergenceError:
             if keep_state and self.__sklearn_is_fitted__():

@@ -51,8 +51,9 @@ class PredictionMixin(AnswersMixin):
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probability of every label, dense (n, n_labels).
 
-        With one label a row, and under softmax, those of a row sum to one; else each label has its own. Where that
-        would be absurdly large, a ValueError points to `predict_topk`.
+        With one label a row, and under softmax, those of a row sum to one; else each label has its own. They are fitted
+        to points kept from training where there are such: see `hidden`. Where that would be absurdly large, a
+        ValueError points to `predict_topk`.
         """
         features = self._features(X)
         scores = inference.dense_scores(self.network_, features, self._threads())

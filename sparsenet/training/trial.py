@@ -27,8 +27,14 @@ WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25)
 #: Measured on so many labels of each point, the best by the first and as many by the last of these weights: the best
 #: five by one between have been among them wherever it was looked.
 CANDIDATES = 32
-#: So many that are not among those, and as many that are true, say how sure the scores of all others may be.
-OTHERS, PAIRS_AT_A_TIME = 1 << 16, 1 << 12
+#: So many labels that are not among those, and as many that are true, say how sure the scores of all others may be.
+OTHERS = 64
+#: Seeds these draws: not the seed that somebody may have made data from.
+DRAWS = (0, 4)
+#: No more points are looked at in the end, evenly spaced: people may have kept hundreds of thousands.
+MOST_LOOKED_AT = 4096
+#: Where fewer labels of these come true, as if all that they have were unknown, nothing is told of how sure to be.
+FEW_TRUE = 100
 
 
 class Weighing(NamedTuple):
@@ -116,80 +122,45 @@ class Trial:
             return Weighing()
         seen = self._look(network, threads, on_block)
         deep = _best_weight(seen) if network.output.n_inputs else 1.0
-        if not calibrates:
+        if not calibrates or (seen.counts * seen.right).sum() < FEW_TRUE:
             return Weighing(deep)
-        return Weighing(deep, *self._curve(network, seen, deep, threads, on_block))
-
-    def _curve(
-        self, network: Network, seen: _Seen, deep: float, threads: int, on_block: Callable[[], None]
-    ) -> tuple[float, float]:
-        """Return the slope and the shift under which all labels of the points are most probable."""
-        points, labels, right, counts = self._others(seen)
-        wide, both = (self._scored(one, points, labels, threads, on_block) for one in (network.wide_alone(), network))
-        named = ~seen.twice
-        scores = np.concatenate((seen.scores(deep)[named], wide + np.float32(deep) * (both - wide)))
-        right = np.concatenate((seen.right[named], right))
-        counts = np.concatenate((np.ones(np.count_nonzero(named)), counts))
+        asked = seen.counts > 0
+        scores, right, counts = seen.scores(deep)[asked], seen.right[asked], seen.counts[asked]
         firmness = 0.5 / counts.sum()  # what is believed before counts as one label of one point
-        return most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts)
+        return Weighing(deep, *most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts))
 
     def _look(self, network: Network, threads: int, on_block: Callable[[], None]) -> _Seen:
-        """Score the labels of each point that the largest or the smallest of the weights puts first."""
-        output, alone, truth = network.output, network.wide_alone(), Rows.of(self.held_out.truth)
-        blocks: list[tuple[I32, NDArray[np.bool_], F32, F32]] = []
-        k = min(CANDIDATES, output.n_labels)
-        for block in network.blocks(self.held_out.features):
+        """Score the labels of some points that the largest or the smallest of the weights puts first, and others."""
+        output, alone, rng = network.output, network.wide_alone(), np.random.default_rng(DRAWS)
+        n, k = len(self.held_out.features), min(CANDIDATES, network.output.n_labels)
+        chosen = np.unique(np.linspace(0, n - 1, MOST_LOOKED_AT).astype(np.int64))
+        features, truth = (rows.take(chosen) for rows in (self.held_out.features, Rows.of(self.held_out.truth)))
+        seen, done = [], 0
+        for block in network.blocks(features):
             units = network.hidden_units(block, threads)
             ends = [WEIGHTS[0], WEIGHTS[-1]] if output.n_inputs else [WEIGHTS[0]]
-            labels = np.hstack([output.topk(block, np.float32(weight) * units, k, threads)[0] for weight in ends])
-            twice = np.zeros(labels.shape, bool)
-            twice[:, k:] = (labels[:, k:, None] == labels[:, None, :k]).any(axis=2)
+            best = np.hstack([output.topk(block, np.float32(weight) * units, k, threads)[0] for weight in ends])
+            labels, right, counts = _and_others(best, k, truth.slice(done, done + len(block)), rng)
             wide = alone.scores_of(block, labels, threads)
-            blocks.append((labels, twice, wide, output.add_deep(np.zeros_like(wide), units, labels, threads)))
+            deep = output.add_deep(np.zeros_like(wide), units, labels, threads)
+            seen.append((wide, deep, right, counts))
+            done += len(block)
             on_block()
-        labels, twice, wide, deep = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-        return _Seen(labels, twice, is_hit(labels, truth) & ~twice, wide, deep)
-
-    def _scored(self, network: Network, points: I64, labels: I32, threads: int, on_block: Callable[[], None]) -> F32:
-        """Score a label of each of some points, a few at a time: one and the same may be there many times."""
-        scores = [np.empty(0, np.float32)]
-        for begin in range(0, len(points), PAIRS_AT_A_TIME):
-            own = slice(begin, begin + PAIRS_AT_A_TIME)
-            features = self.held_out.features.take(points[own])
-            scores.append(network.scores_of(features, labels[own, None], threads)[:, 0])
-            on_block()
-        return np.concatenate(scores)
-
-    def _others(self, seen: _Seen) -> tuple[I64, I32, NDArray[np.bool_], F64]:
-        """Draw labels of points that are not among those seen: most of what is to come out as next to impossible.
-
-        Returns points, labels, whether these are true, and how many such pairs each stands for.
-        """
-        rng, truth = np.random.default_rng(0), self.held_out.truth
-        n, width = truth.shape
-        known = np.sort((np.arange(n)[:, None] * width + seen.labels)[~seen.twice])
-        true = np.repeat(np.arange(n), np.diff(truth.indptr)) * width + truth.indices
-        missed = np.setdiff1d(true, known)
-        kept = rng.choice(missed, min(len(missed), OTHERS), replace=False, shuffle=False)
-        drawn = rng.integers(0, n * width, OTHERS)
-        drawn = drawn[~np.isin(drawn, np.concatenate((known, true)))]
-        n_false = n * width - len(known) - len(missed)
-        pairs, right = np.concatenate((kept, drawn)), np.arange(len(kept) + len(drawn)) < len(kept)
-        counts = np.where(right, len(missed) / max(len(kept), 1), n_false / max(len(drawn), 1))
-        return pairs // width, (pairs % width).astype(np.int32), right, counts
+        return _Seen(best.shape[1], *(np.concatenate(parts) for parts in zip(*seen, strict=True)))
 
 
 class _Seen(NamedTuple):
-    """Labels that come into question for each point, all (n, c): which are true, and what both paths say of them.
+    """Labels of each point, all (n, c): what both paths say of them, which are true, and for how many each stands.
 
-    Those that have been named `twice` count once.
+    Those of the first `n_best` columns are the best, once each: what stands for none has been named before. Then come
+    others, which stand for all that are not among them.
     """
 
-    labels: I32
-    twice: NDArray[np.bool_]
-    right: NDArray[np.bool_]
+    n_best: int
     wide: F32
     deep: F32
+    right: NDArray[np.bool_]
+    counts: F64
 
     def scores(self, weight: float) -> F32:
         """Return the scores if the deep path counts so much."""
@@ -197,10 +168,38 @@ class _Seen(NamedTuple):
 
     def worth(self, weight: float) -> tuple[F64, NDArray[np.bool_]]:
         """Return the mean of P@1, P@3 and P@5 of each point by those scores, and whether its best label is right."""
-        scores = np.where(self.twice, -np.inf, self.scores(weight))
+        own = slice(0, self.n_best)
+        scores = np.where(self.counts[:, own] > 0, self.scores(weight)[:, own], -np.inf)
         order = np.argsort(-scores, axis=1, kind="stable")[:, : RANKS[-1]]
-        ranked = np.take_along_axis(self.right, order, axis=1)
+        ranked = np.take_along_axis(self.right[:, own], order, axis=1)
         return np.mean([ranked[:, :k].sum(axis=1) / k for k in RANKS], axis=0), ranked[:, 0]
+
+
+def _and_others(best: I32, k: int, truth: Rows, rng: np.random.Generator) -> tuple[I32, NDArray[np.bool_], F64]:
+    """Return the best labels of each point, by k at a time, some true ones beside these, and some that are neither.
+
+    Also which are true, and how many labels of the point each stands for: most are to come out as next to impossible.
+    """
+    n, width, rows = len(best), truth.width, np.arange(len(best), dtype=np.int64)[:, None] * truth.width
+    once = np.ones(best.shape, bool)
+    once[:, k:] = ~(best[:, k:, None] == best[:, None, :k]).any(axis=2)
+    owners = np.repeat(np.arange(n), np.diff(truth.indptr))
+    missed = ~np.isin(rows[owners, 0] + truth.indices, rows + best)
+    owners, labels = owners[missed], truth.indices[missed]
+    n_missed = np.bincount(owners, minlength=n)
+    order = np.lexsort((rng.random(len(owners)), owners))
+    place = np.arange(len(owners)) - np.repeat(np.cumsum(n_missed) - n_missed, n_missed)
+    kept = place < OTHERS
+    true, of_true = np.zeros((n, OTHERS), np.int32), np.zeros((n, OTHERS))
+    true[owners[kept], place[kept]] = labels[order][kept]
+    of_true[owners[kept], place[kept]] = (n_missed / np.clip(n_missed, 1, OTHERS))[owners[kept]]
+    drawn = rng.integers(0, width, (n, OTHERS), dtype=np.int32)
+    neither = ~(is_hit(drawn, truth) | np.isin(rows + drawn, rows + best))
+    n_neither = width - once.sum(axis=1) - n_missed
+    of_drawn = neither * (n_neither / np.maximum(neither.sum(axis=1), 1))[:, None]
+    labels = np.hstack((best, true, drawn))
+    counts = np.hstack((once, of_true, of_drawn))
+    return labels, is_hit(labels, truth) & (counts > 0), counts
 
 
 def _best_weight(seen: _Seen) -> float:
