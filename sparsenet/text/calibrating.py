@@ -15,7 +15,6 @@ from sparsenet.text import competing
 from sparsenet.text.calibration import Calibration
 
 F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
 #: The steps in which a threshold is searched for, of the root of probability: with many labels it is a small one.
 STEPS = 1000
 #: The most labels that are named, for each true one: where probabilities tell nothing, to name all is best by F1.

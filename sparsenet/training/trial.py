@@ -21,7 +21,6 @@ from sparsenet.training.reports import RANKS, Validation
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 #: What the deep path may count at the end of a training: all, or less by the roots of a half.
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25)
 #: Measured on so many labels of each point, the best by the first and as many by the last of these weights: the best
@@ -185,21 +184,22 @@ def _and_others(best: I32, k: int, truth: Rows, rng: np.random.Generator) -> tup
     once[:, k:] = ~(best[:, k:, None] == best[:, None, :k]).any(axis=2)
     owners = np.repeat(np.arange(n), np.diff(truth.indptr))
     missed = ~np.isin(rows[owners, 0] + truth.indices, rows + best)
-    owners, labels = owners[missed], truth.indices[missed]
+    owners, missing = owners[missed], truth.indices[missed]
     n_missed = np.bincount(owners, minlength=n)
     order = np.lexsort((rng.random(len(owners)), owners))
     place = np.arange(len(owners)) - np.repeat(np.cumsum(n_missed) - n_missed, n_missed)
     kept = place < OTHERS
     true, of_true = np.zeros((n, OTHERS), np.int32), np.zeros((n, OTHERS))
-    true[owners[kept], place[kept]] = labels[order][kept]
+    true[owners[kept], place[kept]] = missing[order][kept]
     of_true[owners[kept], place[kept]] = (n_missed / np.clip(n_missed, 1, OTHERS))[owners[kept]]
     drawn = rng.integers(0, width, (n, OTHERS), dtype=np.int32)
-    neither = ~(is_hit(drawn, truth) | np.isin(rows + drawn, rows + best))
+    labels = np.hstack((best, true, drawn))
+    right = is_hit(labels, truth)
+    neither = ~(right[:, -OTHERS:] | np.isin(rows + drawn, rows + best))
     n_neither = width - once.sum(axis=1) - n_missed
     of_drawn = neither * (n_neither / np.maximum(neither.sum(axis=1), 1))[:, None]
-    labels = np.hstack((best, true, drawn))
     counts = np.hstack((once, of_true, of_drawn))
-    return labels, is_hit(labels, truth) & (counts > 0), counts
+    return labels, right & (counts > 0), counts
 
 
 def _best_weight(seen: _Seen) -> float:
