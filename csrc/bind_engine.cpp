@@ -47,6 +47,30 @@ int64_t bind_transpose_batch(const I64& indptr, const I32& indices, const F32& d
   return transpose_batch(csr, n, slot.data(), feature.data(), start.data(), row.data(), value.data());
 }
 
+void bind_take_rows(const I64& indptr, const I32& indices, const F32& data, const I64& rows, const I64& out_indptr,
+                    I32& out_indices, F32& out_data) {
+  const Csr csr = csr_argument(indptr, indices, data);
+  const Vector<const int64_t> chosen(rows, "rows"), pointers = pointers_argument(out_indptr, "out_indptr");
+  pointers.require(0, chosen.size() + 1, "length of rows + 1");
+  const int64_t nnz = pointers.data()[chosen.size()];
+  const Vector<int32_t> ids(out_indices, "out_indices");
+  const Vector<float> values(out_data, "out_data");
+  if (ids.size() < nnz) ids.fail("is too short for the rows");
+  if (values.size() < nnz) values.fail("is too short for the rows");
+  Released released;
+  take_rows(csr, chosen.data(), chosen.size(), pointers.data(), ids.data(), values.data());
+}
+
+void bind_spread_postings(const I64& starts, const I32& rows, const F32& values, const I32& dense_of, F32& dense) {
+  const Csr postings = csr_view(pointers_argument(starts, "starts"), {rows, "rows"}, {values, "values"});
+  const Vector<const int32_t> row_of(dense_of, "dense_of");
+  row_of.require(0, starts.size() - 1, "features of `starts`");
+  const Matrix<float> table(dense, "dense");
+  Released released;
+  spread_postings(postings.indptr, row_of.size(), postings.indices, postings.data, row_of.data(), table.data(),
+                  table.rows(), table.cols());
+}
+
 void bind_matmul(const F32& a, const F32& b, F32& out, const std::optional<I32>& a_rows,
                  const std::optional<I32>& b_rows, bool transpose_a, bool transpose_b, bool bf16, int threads) {
   const Matrix<const float> left(a, "a"), right(b, "b");
@@ -96,6 +120,10 @@ void bind_engine(py::module_& core) {
            arg("threads"));
   core.def("transpose_batch", &bind_transpose_batch, arg("indptr"), arg("indices"), arg("data"), arg("slots"),
            arg("features"), arg("starts"), arg("rows"), arg("values"));
+  core.def("take_rows", &bind_take_rows, arg("indptr"), arg("indices"), arg("data"), arg("rows"), arg("out_indptr"),
+           arg("out_indices"), arg("out_data"));
+  core.def("spread_postings", &bind_spread_postings, arg("starts"), arg("rows"), arg("values"), arg("dense_of"),
+           arg("dense"));
   core.def("matmul", &bind_matmul, arg("a"), arg("b"), arg("out"), arg("a_rows"), arg("b_rows"), arg("transpose_a"),
            arg("transpose_b"), arg("bf16"), arg("threads"));
   core.def("pair_dot", &bind_pair_dot, arg("indptr"), arg("ids"), arg("hidden"), arg("weight"), arg("out"),

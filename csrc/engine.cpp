@@ -50,6 +50,34 @@ int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, i
   return present;
 }
 
+void take_rows(Csr csr, const int64_t* rows, int64_t count, const int64_t* out_indptr, int32_t* out_indices,
+               float* out_data) {
+  // Rows lie anywhere in a large matrix, and are too short for the CPU to foresee what follows.
+  constexpr int64_t kAhead = 4, kLine = 16;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) {
+      const int64_t later = csr.indptr[rows[i + kAhead]], stop = csr.indptr[rows[i + kAhead] + 1];
+      for (int64_t j = later; j < stop; j += kLine) {
+        __builtin_prefetch(csr.indices + j);
+        __builtin_prefetch(csr.data + j);
+      }
+    }
+    const int64_t from = csr.indptr[rows[i]], to = out_indptr[i], length = out_indptr[i + 1] - to;
+    std::copy_n(csr.indices + from, length, out_indices + to);
+    std::copy_n(csr.data + from, length, out_data + to);
+  }
+}
+
+void spread_postings(const int64_t* starts, int64_t n_slots, const int32_t* rows, const float* values,
+                     const int32_t* dense_of, float* dense, int64_t k, int64_t n) {
+  std::fill_n(dense, k * n, 0.0f);
+  for (int64_t s = 0; s < n_slots; ++s) {
+    if (dense_of[s] < 0) continue;
+    float* row = dense + dense_of[s] * n;
+    for (int64_t j = starts[s]; j < starts[s + 1]; ++j) row[rows[j]] = values[j];
+  }
+}
+
 void pair_dot(const int64_t* indptr, const int32_t* ids, int64_t n, const float* hidden, const float* weight,
               int64_t width, float* out, int threads) {
   parallel_blocks(n, 1, threads, [&](int64_t begin, int64_t) {

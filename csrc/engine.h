@@ -14,6 +14,13 @@ void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* ou
 int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, int64_t* starts, int32_t* rows,
                         float* values);
 
+// Gathers the rows of a batch, and spreads the postings of frequent features: memory that moves, in too little time to
+// be worth threads.
+void take_rows(Csr csr, const int64_t* rows, int64_t count, const int64_t* out_indptr, int32_t* out_indices,
+               float* out_data);
+void spread_postings(const int64_t* starts, int64_t n_slots, const int32_t* rows, const float* values,
+                     const int32_t* dense_of, float* dense, int64_t k, int64_t n);
+
 struct MatmulShape {
   int64_t m, n, depth;
   bool transpose_a, transpose_b;

@@ -46,6 +46,20 @@ def transpose_batch(
     first appearance, rows ascending. Returns p. To reuse `slots`, set ``slots[features[:p]] = -1``.
     """
 
+def take_rows(
+    indptr: I64, indices: I32, data: F32, rows: I64, out_indptr: I64, out_indices: I32, out_data: F32
+) -> None:
+    """Gather rows of a CSR matrix: row i of `out` is row ``rows[i]``; `out_indptr` says how long each is, and is given.
+
+    rows (m,), out_indptr (m + 1,); `out_indices` and `out_data` have room for ``out_indptr[m]`` entries.
+    """
+
+def spread_postings(starts: I64, rows: I32, values: F32, dense_of: I32, dense: F32) -> None:
+    """Write the postings of a batch, `starts` (p + 1,), that have a dense row: those of s to ``dense[dense_of[s]]``.
+
+    dense_of (p,), -1 for features without one; dense (k, n) is replaced, zeros included.
+    """
+
 # --- dense tiles -----------------------------------------------------------------------------------------------
 
 def matmul(

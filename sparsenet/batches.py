@@ -41,15 +41,6 @@ class Workspace:
         return buffer[:size].reshape(shape)
 
 
-def gathered(indptr: I64, rows: I64) -> tuple[I64, I64]:
-    """Return the row pointers of the given rows put together, and where each of their entries comes from."""
-    begin = indptr[rows]
-    lengths = indptr[rows + 1] - begin
-    pointers = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(lengths, out=pointers[1:])
-    return pointers, np.repeat(begin - pointers[:-1], lengths) + np.arange(pointers[-1])
-
-
 @dataclass(frozen=True)
 class Rows:
     """Rows of a sparse matrix: point i holds ``indices[indptr[i] : indptr[i + 1]]``.
@@ -106,8 +97,13 @@ class Rows:
 
     def take(self, points: I64) -> Rows:
         """Gather the given points into new rows."""
-        indptr, source = gathered(self.indptr, points)
-        return Rows(indptr, self.indices[source], self.data[source], self.width)
+        points = np.ascontiguousarray(points, np.int64)
+        indptr = np.zeros(len(points) + 1, np.int64)
+        np.cumsum(self.indptr[points + 1] - self.indptr[points], out=indptr[1:])
+        taken = Rows(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32), self.width)
+        source = self.indptr, self.indices, self.data
+        kernels.take_rows(*source, points, taken.indptr, taken.indices, taken.data)
+        return taken
 
     def slice(self, begin: int, end: int) -> Rows:
         """View consecutive points without a copy of their entries."""
@@ -151,6 +147,7 @@ class Slots:
     def __init__(self, width: int) -> None:
         self.array: I32 = np.full(width, -1, np.int32)
         self._used: I32 = np.empty(0, np.int32)
+        self._room = Workspace()
 
     def clear(self) -> None:
         """Forget the last batch, at the cost of what it held."""
@@ -161,8 +158,9 @@ class Slots:
         """Turn rows into postings; those of an earlier call become invalid."""
         self.clear()
         nnz = int(rows.indptr[-1])
-        ids, starts = np.empty(nnz, np.int32), np.empty(nnz + 1, np.int64)
-        points, values = np.empty(nnz, np.int32), np.empty(nnz, np.float32)
+        ids, points = (np.asarray(self._room.take(name, (nnz,), np.int32)) for name in ("ids", "points"))
+        starts = np.asarray(self._room.take("starts", (nnz + 1,), np.int64))
+        values = np.asarray(self._room.take("values", (nnz,), np.float32))
         p = kernels.transpose_batch(rows.indptr, rows.indices, rows.data, self.array, ids, starts, points, values)
         self._used = ids[:p]
         return Postings(len(rows), self.array, ids[:p], starts[: p + 1], points, values)
@@ -189,10 +187,8 @@ class Postings:
         frequent = np.flatnonzero(lengths >= max(FEWEST_DENSE, self.n // DENSE_SHARE))
         row_of = np.full(len(lengths), -1, np.int32)
         row_of[frequent] = np.arange(len(frequent))
-        rows = np.zeros((len(frequent), self.n), np.float32)
-        for row, slot in zip(rows, frequent, strict=True):
-            held = slice(self.starts[slot], self.starts[slot + 1])
-            row[self.points[held]] = self.values[held]
+        rows = np.empty((len(frequent), self.n), np.float32)
+        kernels.spread_postings(self.starts, self.points, self.values, row_of, rows)
         return DensePostings(row_of, rows)
 
 

@@ -17,6 +17,8 @@ Arguments = dict[str, Any]
 
 SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 100, 128)
 N_FEATURES = 40
+#: Kernels that take no threads.
+ALONE = {"transpose_batch", "take_rows", "spread_postings"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Call:
     ) -> reference.Outputs:
         """Run on copies made by `place` and return what was written, cut to what the contract defines."""
         arguments = {name: place(x) if isinstance(x, np.ndarray) else x for name, x in self.arguments.items()}
-        if self.function != "transpose_batch":
+        if self.function not in ALONE:
             arguments["threads"] = threads
         returned = getattr(backend, self.function)(**arguments)
         outputs = {name: arguments[name] for name in self.writes}

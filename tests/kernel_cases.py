@@ -35,6 +35,21 @@ def transpose_batch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     yield Call("transpose_batch", arguments, ("slots", "features", "starts", "rows", "values"))
 
 
+def take_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    indptr, indices, data = csr(rng, shape.n + 1, N_FEATURES)
+    rows = rng.integers(0, shape.n + 1, shape.labels)  # some more than once
+    out_indptr = np.concatenate([[0], np.cumsum(np.diff(indptr)[rows])])
+    arguments = {"indptr": indptr, "indices": indices, "data": data, "rows": rows, "out_indptr": out_indptr}
+    arguments |= {"out_indices": np.full(out_indptr[-1], -1, np.int32), "out_data": normal(rng, out_indptr[-1])}
+    yield Call("take_rows", arguments, ("out_indices", "out_data"))
+
+
+def spread_postings(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    arguments = pick(wide_batch(rng, shape), "starts", "rows", "values", "dense_of", "dense")
+    arguments["dense"] = normal(rng, *arguments["dense"].shape)
+    yield Call("spread_postings", arguments, ("dense",))
+
+
 def matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     m, depth, n = shape.n, shape.width, shape.labels
     for form in range(32):
@@ -242,6 +257,8 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
     for maker in (
         csr_matmul,
         transpose_batch,
+        take_rows,
+        spread_postings,
         matmul,
         pair_dot,
         label_centroids,

@@ -41,6 +41,20 @@ def csr_matmul(indptr: Array, indices: Array, data: Array, dense: Array) -> Outp
     return {"out": dense_batch(indptr, indices, data, len(dense)) @ double(dense)}
 
 
+def take_rows(indptr: Array, indices: Array, data: Array, rows: Array) -> Outputs:
+    entries = [np.arange(indptr[row], indptr[row + 1]) for row in rows]
+    source = np.concatenate([np.empty(0, np.int64), *entries]).astype(np.int64)
+    return {"out_indices": indices[source], "out_data": data[source]}
+
+
+def spread_postings(starts: Array, rows: Array, values: Array, dense_of: Array, dense: Array) -> Outputs:
+    out = np.zeros_like(dense)
+    for slot in np.flatnonzero(dense_of >= 0):
+        held = slice(starts[slot], starts[slot + 1])
+        out[dense_of[slot], rows[held]] = values[held]
+    return {"dense": out}
+
+
 def transpose_batch(indptr: Array, indices: Array, data: Array, slots: Array) -> Outputs:
     features = list(dict.fromkeys(indices[: indptr[-1]].tolist()))  # in order of first appearance
     row_of = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_calls import Call, Shape
+from kernel_calls import ALONE, Call, Shape
 from kernel_cases import MAKERS, calls
 from numpy.typing import NDArray
 
@@ -33,6 +33,8 @@ DAMAGE: dict[str, Callable[[Array], Array]] = {
 # The arrays whose length no other argument tells: tables that ids point into, and lists that pointers do.
 FREE_LENGTH = {
     "csr_matmul": {"dense"},
+    "take_rows": {"indptr"},
+    "spread_postings": {"dense"},
     "transpose_batch": {"indptr", "slots"},
     "pair_dot": {"weight"},
     "label_centroids": {"indptr"},
@@ -48,7 +50,7 @@ FREE_LENGTH = {
 }
 
 # The tiles whose number of columns no other argument tells.
-FREE_WIDTH = {"wide_forward": "out", "wide_gradient": "grad", "bce_gradient": "logits"}
+FREE_WIDTH = {"spread_postings": "dense", "wide_forward": "out", "wide_gradient": "grad", "bce_gradient": "logits"}
 
 functions = pytest.mark.parametrize("function", sorted(MAKERS))
 
@@ -68,7 +70,7 @@ def damaged(call: Call, name: str, damage: Callable[[Array], Array]) -> Call:
 
 
 def assert_refused(backend: ModuleType, call: Call, pattern: str) -> None:
-    arguments = call.arguments if call.function == "transpose_batch" else {"threads": 1} | call.arguments
+    arguments = call.arguments if call.function in ALONE else {"threads": 1} | call.arguments
     before = copy.deepcopy(arguments)
     with pytest.raises(ValueError, match=pattern):
         getattr(backend, call.function)(**arguments)
@@ -150,7 +152,7 @@ def test_pointers_that_do_not_start_with_zero_are_refused_by_name(backend: Modul
 
 
 @pytest.mark.parametrize("threads", [0, -1])
-@pytest.mark.parametrize("function", sorted(MAKERS.keys() - {"transpose_batch"}))
+@pytest.mark.parametrize("function", sorted(MAKERS.keys() - ALONE))
 def test_threads_below_one_are_refused(backend: ModuleType, function: str, threads: int) -> None:
     for call in sample(function):
         bad = Call(function, call.arguments | {"threads": threads}, call.writes)

@@ -1,20 +1,53 @@
 // Products with sparse operands.
 
+// The sums of some columns stay in registers over all entries of a row; in memory, each entry would read and write
+// them.
+constexpr int kSumVectors = kLanes == 16 ? 16 : 8;
+
+// Rows of `dense` lie anywhere in a large table: those of entries that come later, up to `last`, are fetched.
+inline void fetch_later(Csr csr, int64_t j, int64_t last, const float* dense, int64_t width) {
+  constexpr int64_t kAhead = 16;
+  if (j + kAhead >= last) return;
+  const float* later = dense + csr.indices[j + kAhead] * width;
+  for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(later + c);
+}
+
+template <int kVectors>
+inline void sum_columns(Csr csr, int64_t i, int64_t last, const float* dense, int64_t width, int64_t c, float* out) {
+  Lanes sum[kVectors] = {};
+  for (int64_t j = csr.indptr[i]; j < csr.indptr[i + 1]; ++j) {
+    if (c == 0) fetch_later(csr, j, last, dense, width);
+    const float* row = dense + csr.indices[j] * width + c;
+    const float x = csr.data[j];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sum[v] += x * *reinterpret_cast<const Lanes*>(row + v * kLanes);
+  }
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) *reinterpret_cast<Lanes*>(out + c + v * kLanes) = sum[v];
+}
+
+// From column c on, as many columns as make whole blocks of so many vectors, and then of half as many.
+template <int kVectors>
+inline int64_t sum_blocks(Csr csr, int64_t i, int64_t last, const float* dense, int64_t width, int64_t c, float* out) {
+  for (; c + kVectors * kLanes <= width; c += kVectors * kLanes)
+    sum_columns<kVectors>(csr, i, last, dense, width, c, out);
+  if constexpr (kVectors > 1) return sum_blocks<kVectors / 2>(csr, i, last, dense, width, c, out);
+  return c;
+}
+
 void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end) {
-  // The rows of `dense` lie anywhere in a large table: without prefetch this loop waits for memory.
-  constexpr int64_t kAhead = 12;
+  const int64_t last = csr.indptr[end];
   for (int64_t i = begin; i < end; ++i) {
     float* sum = out + i * width;
-    memset(sum, 0, static_cast<size_t>(width) * sizeof(float));
-    const int64_t stop = csr.indptr[i + 1];
-    for (int64_t j = csr.indptr[i]; j < stop; ++j) {
-      if (j + kAhead < csr.indptr[end]) {
-        const float* next = dense + csr.indices[j + kAhead] * width;
-        for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(next + c);
-      }
-      const float* row = dense + csr.indices[j] * width;
-      const float x = csr.data[j];
-      for (int64_t c = 0; c < width; ++c) sum[c] += x * row[c];
+    int64_t c = sum_blocks<kSumVectors>(csr, i, last, dense, width, 0, sum);
+    if (c > 0 && c < width) {  // a last vector, of which some columns are summed once more
+      sum_columns<1>(csr, i, last, dense, width, width - kLanes, sum);
+      continue;
+    }
+    for (; c < width; ++c) {
+      sum[c] = 0;
+      for (int64_t j = csr.indptr[i]; j < csr.indptr[i + 1]; ++j)
+        sum[c] += csr.data[j] * dense[csr.indices[j] * width + c];
     }
   }
 }

@@ -18,7 +18,7 @@ from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
 from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_xmc
 from sparsenet.kernels._numba_scorer import TextScorer, count_labels, count_slots, text_points
 from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
-from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, transpose_batch
+from sparsenet.kernels._numba_sparse import csr_matmul, pair_dot, spread_postings, take_rows, transpose_batch
 from sparsenet.kernels._numba_text import join_texts, text_features, text_room
 from sparsenet.kernels._numba_tree_grow import split_sets
 from sparsenet.kernels._numba_tree_search import search_tree
@@ -58,6 +58,8 @@ __all__ = [
     "shortlist",
     "softmax_gradient",
     "split_sets",
+    "spread_postings",
+    "take_rows",
     "text_features",
     "text_points",
     "text_room",

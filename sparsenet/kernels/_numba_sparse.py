@@ -71,6 +71,50 @@ def _transpose_batch(
     return present
 
 
+@checked(
+    indptr="ptr n+1 nnz",
+    indices="i32 >=nnz",
+    data="f32 >=nnz",
+    rows="i64 m",
+    out_indptr="ptr m+1 taken",
+    out_indices="out i32 >=taken",
+    out_data="out f32 >=taken",
+)
+def take_rows(
+    indptr: I64, indices: I32, data: F32, rows: I64, out_indptr: I64, out_indices: I32, out_data: F32
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    _take_rows(indptr, indices, data, rows, out_indptr, out_indices, out_data)
+
+
+@jit
+def _take_rows(
+    indptr: I64, indices: I32, data: F32, rows: I64, out_indptr: I64, out_indices: I32, out_data: F32
+) -> None:
+    for i in range(rows.size):
+        begin = indptr[rows[i]]
+        for j in range(out_indptr[i], out_indptr[i + 1]):
+            source = begin + j - out_indptr[i]
+            out_indices[j] = indices[source]
+            out_data[j] = data[source]
+
+
+@checked(starts="ptr p+1 nnz", rows="i32 >=nnz", values="f32 >=nnz", dense_of="i32 p", dense="out f32 k n")
+def spread_postings(starts: I64, rows: I32, values: F32, dense_of: I32, dense: F32) -> None:
+    """See `sparsenet/_core.pyi`."""
+    _spread_postings(starts, rows, values, dense_of, dense)
+
+
+@jit
+def _spread_postings(starts: I64, rows: I32, values: F32, dense_of: I32, dense: F32) -> None:
+    dense[:] = 0
+    for s in range(dense_of.size):
+        if dense_of[s] >= 0:
+            row = dense[dense_of[s]]
+            for j in range(starts[s], starts[s + 1]):
+                row[rows[j]] = values[j]
+
+
 @checked(indptr="ptr n+1 nnz", ids="i32 nnz", hidden="f32 n h", weight="f32 L h", out="out f32 nnz")
 def pair_dot(indptr: I64, ids: I32, hidden: F32, weight: F32, out: F32, threads: int) -> None:
     """See `sparsenet/_core.pyi`."""
