@@ -25,6 +25,7 @@ from sparsenet.wide import WidePath
 #: Kernels of a training step and of prediction; a name that the kernels no longer have is an error.
 KERNELS = (
     "adagrad_rows",
+    "adam_product",
     "adam_rows",
     "bce_gradient",
     "csr_matmul",

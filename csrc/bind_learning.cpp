@@ -71,19 +71,43 @@ void bind_adagrad_rows(F32& value, F32& squares, const I64& rows, const F32& gra
   adagrad_rows(parameter.data(), sums.data(), touched, rate, epsilon, decay, threads);
 }
 
-void bind_adam_rows(F32& value, F32& first, F32& second, I32& last_step, const I64& rows, const F32& grads,
-                    int32_t step, float rate, float beta1, float beta2, float epsilon, float decay, int threads) {
+AdamState adam_argument(F32& value, F32& first, F32& second, I32& last_step) {
   const Matrix<float> parameter(value, "value"), mean(first, "first"), square(second, "second");
   const Vector<int32_t> last(last_step, "last_step");
   require_same(parameter, mean);
   require_same(parameter, square);
   last.require(0, parameter.rows(), "rows of value");
+  return {parameter.data(), mean.data(), square.data(), last.data()};
+}
+
+void checked_step(int32_t step) {
   if (step < 1) throw py::value_error("step counts from 1, got " + std::to_string(step));
-  const Rows touched = rows_argument(parameter, rows, grads);
+}
+
+void bind_adam_rows(F32& value, F32& first, F32& second, I32& last_step, const I64& rows, const F32& grads,
+                    int32_t step, float rate, float beta1, float beta2, float epsilon, float decay, int threads) {
+  const AdamState state = adam_argument(value, first, second, last_step);
+  const Rows touched = rows_argument({value, "value"}, rows, grads);
+  checked_step(step);
   checked_threads(threads);
   Released released;
-  adam_rows(parameter.data(), mean.data(), square.data(), last.data(), touched,
-            {step, rate, beta1, beta2, epsilon, decay}, threads);
+  adam_rows(state, touched, {step, rate, beta1, beta2, epsilon, decay}, threads);
+}
+
+void bind_adam_product(F32& value, F32& first, F32& second, I32& last_step, const I64& rows, const I64& indptr,
+                       const I32& indices, const F32& data, const F32& dense, int32_t step, float rate, float beta1,
+                       float beta2, float epsilon, float decay, int threads) {
+  const AdamState state = adam_argument(value, first, second, last_step);
+  const Vector<const int64_t> ids(rows, "rows");
+  const Csr csr = csr_argument(indptr, indices, data);
+  ids.require(0, indptr.size() - 1, "rows of the product");
+  const Matrix<const float> table(dense, "dense");
+  table.require(1, value.shape(1), "columns of value");
+  checked_step(step);
+  checked_threads(threads);
+  Released released;
+  adam_product(state, {ids.data(), ids.size(), table.cols(), nullptr}, csr, table.data(),
+               {step, rate, beta1, beta2, epsilon, decay}, threads);
 }
 
 }  // namespace
@@ -102,6 +126,9 @@ void bind_learning(py::module_& core) {
   core.def("adam_rows", &bind_adam_rows, arg("value"), arg("first"), arg("second"), arg("last_step"), arg("rows"),
            arg("grads"), arg("step"), arg("rate"), arg("beta1"), arg("beta2"), arg("epsilon"), arg("decay"),
            arg("threads"));
+  core.def("adam_product", &bind_adam_product, arg("value"), arg("first"), arg("second"), arg("last_step"), arg("rows"),
+           arg("indptr"), arg("indices"), arg("data"), arg("dense"), arg("step"), arg("rate"), arg("beta1"),
+           arg("beta2"), arg("epsilon"), arg("decay"), arg("threads"));
 }
 
 }  // namespace sparsenet

@@ -114,9 +114,20 @@ void adagrad_rows(float* value, float* squares, Rows rows, float rate, float eps
   });
 }
 
-void adam_rows(float* value, float* first, float* second, int32_t* last_step, Rows rows, AdamStep adam, int threads) {
-  parallel_blocks(rows.count, row_grain(rows.width), threads, [&](int64_t begin, int64_t end) {
+void adam_rows(AdamState state, Rows rows, AdamStep adam, int threads) {
+  const auto [value, first, second, last_step] = state;
+  parallel_blocks(rows.count, row_grain(rows.width), threads, [=](int64_t begin, int64_t end) {
     kernels().adam_rows(value, first, second, last_step, rows.width, rows.ids, rows.grads, adam, begin, end);
+  });
+}
+
+void adam_product(AdamState state, Rows rows, Csr csr, const float* dense, AdamStep adam, int threads) {
+  const auto [value, first, second, last_step] = state;
+  parallel_blocks(rows.count, row_grain(rows.width), threads, [=](int64_t begin, int64_t end) {
+    static thread_local Scratch scratch;
+    float* grads = scratch.floats((end - begin) * rows.width);
+    kernels().csr_matmul({csr.indptr + begin, csr.indices, csr.data}, dense, rows.width, grads, 0, end - begin);
+    kernels().adam_rows(value, first, second, last_step, rows.width, rows.ids + begin, grads, adam, 0, end - begin);
   });
 }
 

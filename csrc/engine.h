@@ -69,7 +69,14 @@ struct Rows {
 };
 void sgd_rows(float* value, Rows rows, float rate, float decay, int threads);
 void adagrad_rows(float* value, float* squares, Rows rows, float rate, float epsilon, float decay, int threads);
-void adam_rows(float* value, float* first, float* second, int32_t* last_step, Rows rows, AdamStep adam, int threads);
+
+struct AdamState {
+  float *value, *first, *second;
+  int32_t* last_step;
+};
+void adam_rows(AdamState state, Rows rows, AdamStep adam, int threads);
+// The same where gradients are a product, that of the rows of `csr` with `dense`: a block of them never leaves a cache.
+void adam_product(AdamState state, Rows rows, Csr csr, const float* dense, AdamStep adam, int threads);
 
 struct TopkIn {
   int64_t n, width, n_labels;

@@ -226,6 +226,26 @@ def adam_rows(
     `step` (from 1), move it. ``last_step[r]``, below `step` on entry, becomes `step`.
     """
 
+def adam_product(
+    value: F32,
+    first: F32,
+    second: F32,
+    last_step: I32,
+    rows: I64,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    dense: F32,
+    step: int,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    threads: int,
+) -> None:
+    """`adam_rows` with ``grads = csr @ dense``, csr (len(rows), n), dense (n, h): never in memory as a whole."""
+
 # --- inference -------------------------------------------------------------------------------------------------
 
 def predict_topk(

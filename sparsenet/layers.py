@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.batches import Postings, Rows, Workspace
-from sparsenet.optim import Adam, Optimizer, Parameter
+from sparsenet.optim import Adam, Optimizer, Parameter, Product
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -153,9 +153,8 @@ class SparseInput:
             assert postings is not None, "an inference pass has no way back"
             grad = activation(grad)
             self.bias.record(np.zeros(1, np.int64), grad.sum(axis=0, keepdims=True))
-            rows = np.asarray(context.workspace.take("input.grads", (len(postings.ids), self.n_outputs), np.float32))
-            kernels.csr_matmul(postings.starts, postings.points, postings.values, grad, rows, context.threads)
-            self.weight.record(postings.ids.astype(np.int64), rows)
+            product = Product(postings.starts, postings.points, postings.values, grad)
+            self.weight.record(postings.ids.astype(np.int64), product)
 
         return out, backward
 

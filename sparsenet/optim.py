@@ -14,8 +14,28 @@ from sparsenet import kernels
 from sparsenet._validation import real
 
 F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 State = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Product:
+    """Gradients that are yet to be computed: row i adds up rows of `dense` by entries ``indptr[i] : indptr[i + 1]``.
+
+    Shapes: indptr (m + 1,), indices and data (nnz,), dense (n, h), of which the gradients are (m, h).
+    """
+
+    indptr: I64
+    indices: I32
+    data: F32
+    dense: F32
+
+    def compute(self, threads: int) -> F32:
+        """Return the gradients."""
+        out = np.empty((len(self.indptr) - 1, self.dense.shape[1]), np.float32)
+        kernels.csr_matmul(self.indptr, self.indices, self.data, self.dense, out, threads)
+        return out
 
 
 class Optimizer(Protocol):
@@ -149,21 +169,20 @@ class Adam:
 
     def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
         """Take one step on the rows given."""
-        kernels.adam_rows(
-            value,
-            state["first"],
-            state["second"],
-            state["last_step"],
-            rows,
-            grads,
-            step,
-            self.rate * factor,
-            self.beta1,
-            self.beta2,
-            self.epsilon,
-            self.decay,
-            threads,
-        )
+        kernels.adam_rows(*self._arrays(value, state), rows, grads, step, *self._rates(factor), threads)
+
+    def step_product(
+        self, value: F32, state: State, rows: I64, grads: Product, *, step: int, factor: float, threads: int
+    ) -> None:
+        """Take the same step with gradients that are computed on the way, while they are near."""
+        product = grads.indptr, grads.indices, grads.data, grads.dense
+        kernels.adam_product(*self._arrays(value, state), rows, *product, step, *self._rates(factor), threads)
+
+    def _arrays(self, value: F32, state: State) -> tuple[F32, F32, F32, I32]:
+        return value, state["first"], state["second"], state["last_step"]
+
+    def _rates(self, factor: float) -> tuple[float, float, float, float, float]:
+        return self.rate * factor, self.beta1, self.beta2, self.epsilon, self.decay
 
 
 @dataclass
@@ -175,7 +194,7 @@ class Parameter:
     optimizer: Optimizer
     value: F32 = field(init=False, repr=False)
     state: State = field(init=False, repr=False, default_factory=dict)
-    _pending: tuple[I64, F32] | None = field(init=False, repr=False, default=None)
+    _pending: tuple[I64, F32 | Product] | None = field(init=False, repr=False, default=None)
 
     def nbytes(self, *, training: bool) -> int:
         """Return the bytes of the weights and, if `training`, of the optimizer's state."""
@@ -192,7 +211,7 @@ class Parameter:
             raise ValueError(f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}")
         self.state = {}
 
-    def record(self, rows: I64, grads: F32) -> None:
+    def record(self, rows: I64, grads: F32 | Product) -> None:
         """Note the gradient of distinct rows; the next `apply` uses it."""
         self._pending = (rows, grads)
 
@@ -204,7 +223,12 @@ class Parameter:
             shapes = self.optimizer.state_shapes(self.shape)
             self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
         rows, grads = self._pending
-        self.optimizer.step(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
+        if isinstance(grads, Product) and isinstance(self.optimizer, Adam):
+            take = self.optimizer.step_product
+            take(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
+        else:
+            grads = grads.compute(threads) if isinstance(grads, Product) else grads
+            self.optimizer.step(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
         self._pending = None
 
     def drop_state(self) -> None:

@@ -77,8 +77,10 @@ class Call:
     def expected(self) -> reference.Outputs:
         """Ask the oracle, which takes the inputs only."""
         oracle = getattr(reference, self.function)
-        inputs = inspect.signature(oracle).parameters
-        return oracle(**{name: self.arguments[name] for name in inputs})  # type: ignore[no-any-return]
+        inputs = inspect.signature(oracle).parameters.values()
+        if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in inputs):
+            return oracle(**self.arguments)  # type: ignore[no-any-return]
+        return oracle(**{parameter.name: self.arguments[parameter.name] for parameter in inputs})  # type: ignore[no-any-return]
 
 
 # --- ingredients ---

@@ -186,6 +186,13 @@ def adam_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
         yield Call("adam_rows", arguments, ("value", "first", "second", "last_step"))
 
 
+def adam_product(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for call in adam_rows(rng, shape):
+        arguments = {name: x for name, x in call.arguments.items() if name != "grads"}
+        arguments |= dict(zip(("indptr", "indices", "data"), csr(rng, shape.labels, shape.n), strict=True))
+        yield Call("adam_product", arguments | {"dense": normal(rng, shape.n, shape.width)}, call.writes)
+
+
 def predict_topk(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     # Whole numbers only: scores are exact in any order of summation, so labels must match, ties included.
     for k in sorted({0, 1, 5, shape.labels} & set(range(shape.labels + 1))):
@@ -274,6 +281,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
         sgd_rows,
         adagrad_rows,
         adam_rows,
+        adam_product,
         predict_topk,
     )
 }

@@ -257,6 +257,10 @@ def adagrad_rows(
     return {"value": out, "squares": sums}
 
 
+def adam_product(indptr: Array, indices: Array, data: Array, dense: Array, **step: Any) -> Outputs:
+    return adam_rows(grads=csr_matmul(indptr, indices, data, dense)["out"], **step)
+
+
 def adam_rows(
     value: Array,
     first: Array,

@@ -42,6 +42,7 @@ FREE_LENGTH = {
     "wide_forward": {"weights", "dense"},
     "wide_gradient": {"dense"},
     "sgd_rows": {"value"},
+    "adam_product": {"dense"},
     "predict_topk": {"wide_indptr"},
     "shortlist": {"index_indptr", "bias", "fallback"},
     "wide_scores": {"wide_indptr"},
@@ -164,9 +165,10 @@ def test_more_threads_than_anyone_has_are_allowed(backend: ModuleType) -> None:
         assert call.run(backend, threads=10**6)["out"].tobytes() == call.run(backend)["out"].tobytes()
 
 
-def test_adam_counts_steps_from_one(backend: ModuleType) -> None:
-    for call in sample("adam_rows"):
-        assert_refused(backend, Call("adam_rows", call.arguments | {"step": 0}, call.writes), "step")
+@pytest.mark.parametrize("function", ["adam_rows", "adam_product"])
+def test_adam_counts_steps_from_one(backend: ModuleType, function: str) -> None:
+    for call in sample(function):
+        assert_refused(backend, Call(function, call.arguments | {"step": 0}, call.writes), "step")
 
 
 def test_matmul_names_what_does_not_fit(backend: ModuleType) -> None:

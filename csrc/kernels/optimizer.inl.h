@@ -62,17 +62,12 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
   const float rate = -adam.rate / __builtin_expm1f(log1 * step);  // over 1 - beta1^step
   const float unbias = -1.0f / __builtin_expm1f(log2 * step);
   const float shrink = 1.0f - adam.rate * adam.decay;
-  constexpr int64_t kAhead = 4;  // rows lie anywhere in three large tables
+  // Rows lie anywhere in three large tables. They are fetched ahead line by line, as others are worked on: whole rows
+  // at once are more than a core can ask for.
+  constexpr int64_t kAhead = 4, kLine = 16;
   for (int64_t r = begin; r < end; ++r) {
-    if (r + kAhead < end) {
-      const int64_t later = rows[r + kAhead] * width;
-      for (int64_t c = 0; c < width; c += 16) {
-        __builtin_prefetch(first + later + c, 1);
-        __builtin_prefetch(second + later + c, 1);
-        __builtin_prefetch(value + later + c, 1);
-      }
-      __builtin_prefetch(last_step + rows[r + kAhead], 1);
-    }
+    const int64_t later = rows[r + kAhead < end ? r + kAhead : end - 1];
+    __builtin_prefetch(last_step + later, 1);
     const int32_t skipped = adam.step - last_step[rows[r]] - 1;
     const float keep1 = adam.beta1 * power(log1, skipped), keep2 = adam.beta2 * power(log2, skipped);
     const auto update = [=](int64_t at, int64_t from) {
@@ -83,7 +78,17 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
       second[at] = v;
       value[at] = shrink * value[at] - rate * m / (__builtin_sqrtf(v * unbias) + adam.epsilon);
     };
-    for_each_element(width, rows, r, r + 1, update);
+    const int64_t row = rows[r] * width, from = r * width;
+    for (int64_t c = 0; c < width; c += kLine) {
+      __builtin_prefetch(first + later * width + c, 1);
+      __builtin_prefetch(second + later * width + c, 1);
+      __builtin_prefetch(value + later * width + c, 1);
+      if (c + kLine <= width) {
+        for (int64_t k = c; k < c + kLine; ++k) update(row + k, from + k);
+      } else {
+        for (int64_t k = c; k < width; ++k) update(row + k, from + k);
+      }
+    }
     last_step[rows[r]] = adam.step;
   }
 }

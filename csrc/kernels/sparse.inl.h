@@ -1,22 +1,29 @@
 // Products with sparse operands.
 
-// The sums of some columns stay in registers over all entries of a row; in memory, each entry would read and write
-// them.
-constexpr int kSumVectors = kLanes == 16 ? 16 : 8;
+// The sums of some columns stay in registers over the entries of a turn; in memory, each entry would read and write
+// them. What the turn takes of `dense` is then near for the next columns, and what is fetched ahead still there.
+constexpr int kSumVectors = kTileRows * kTileVectors >= 16 ? 16 : 8;
+constexpr int64_t kEntriesOfTurn = 32;
 
-// Rows of `dense` lie anywhere in a large table: those of entries that come later, up to `last`, are fetched.
-inline void fetch_later(Csr csr, int64_t j, int64_t last, const float* dense, int64_t width) {
-  constexpr int64_t kAhead = 16;
-  if (j + kAhead >= last) return;
-  const float* later = dense + csr.indices[j + kAhead] * width;
-  for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(later + c);
-}
+struct Turn {
+  int64_t first, stop;  // the entries that are added
+  int64_t last;         // up to which entries rows are fetched ahead
+  bool begins;          // the sums, at zero
+};
 
 template <int kVectors>
-inline void sum_columns(Csr csr, int64_t i, int64_t last, const float* dense, int64_t width, int64_t c, float* out) {
+inline void sum_columns(Csr csr, Turn turn, const float* dense, int64_t width, int64_t c, float* out) {
+  constexpr int64_t kAhead = 16;
   Lanes sum[kVectors] = {};
-  for (int64_t j = csr.indptr[i]; j < csr.indptr[i + 1]; ++j) {
-    if (c == 0) fetch_later(csr, j, last, dense, width);
+  if (!turn.begins) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sum[v] = *reinterpret_cast<const Lanes*>(out + c + v * kLanes);
+  }
+  for (int64_t j = turn.first; j < turn.stop; ++j) {
+    if (j + kAhead < turn.last) {  // rows of `dense` lie anywhere in a large table
+      const float* later = dense + csr.indices[j + kAhead] * width + c;
+      for (int64_t k = 0; k < kVectors * kLanes; k += 16) __builtin_prefetch(later + k);
+    }
     const float* row = dense + csr.indices[j] * width + c;
     const float x = csr.data[j];
 #pragma GCC unroll 16
@@ -26,28 +33,33 @@ inline void sum_columns(Csr csr, int64_t i, int64_t last, const float* dense, in
   for (int v = 0; v < kVectors; ++v) *reinterpret_cast<Lanes*>(out + c + v * kLanes) = sum[v];
 }
 
-// From column c on, as many columns as make whole blocks of so many vectors, and then of half as many.
+// From column c on, as many as make whole blocks of so many vectors, and then of half as many; returns where these end.
 template <int kVectors>
-inline int64_t sum_blocks(Csr csr, int64_t i, int64_t last, const float* dense, int64_t width, int64_t c, float* out) {
-  for (; c + kVectors * kLanes <= width; c += kVectors * kLanes)
-    sum_columns<kVectors>(csr, i, last, dense, width, c, out);
-  if constexpr (kVectors > 1) return sum_blocks<kVectors / 2>(csr, i, last, dense, width, c, out);
+inline int64_t sum_blocks(Csr csr, Turn turn, const float* dense, int64_t width, int64_t c, float* out) {
+  for (; c + kVectors * kLanes <= width; c += kVectors * kLanes) sum_columns<kVectors>(csr, turn, dense, width, c, out);
+  if constexpr (kVectors > 1) return sum_blocks<kVectors / 2>(csr, turn, dense, width, c, out);
   return c;
 }
 
 void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end) {
   const int64_t last = csr.indptr[end];
   for (int64_t i = begin; i < end; ++i) {
-    float* sum = out + i * width;
-    int64_t c = sum_blocks<kSumVectors>(csr, i, last, dense, width, 0, sum);
-    if (c > 0 && c < width) {  // a last vector, of which some columns are summed once more
-      sum_columns<1>(csr, i, last, dense, width, width - kLanes, sum);
+    const int64_t first = csr.indptr[i], stop = csr.indptr[i + 1];
+    float* sums = out + i * width;
+    int64_t done = 0, j = first;
+    do {
+      const int64_t next = stop - j < kEntriesOfTurn ? stop : j + kEntriesOfTurn;
+      done = sum_blocks<kSumVectors>(csr, {j, next, last, j == first}, dense, width, 0, sums);
+      j = next;
+    } while (j < stop);
+    if (done == width) continue;
+    if (width > kLanes) {  // a last vector, of which some columns are summed once more
+      sum_columns<1>(csr, {first, stop, last, true}, dense, width, width - kLanes, sums);
       continue;
     }
-    for (; c < width; ++c) {
-      sum[c] = 0;
-      for (int64_t j = csr.indptr[i]; j < csr.indptr[i + 1]; ++j)
-        sum[c] += csr.data[j] * dense[csr.indices[j] * width + c];
+    for (int64_t c = 0; c < width; ++c) {
+      sums[c] = 0;
+      for (int64_t k = first; k < stop; ++k) sums[c] += csr.data[k] * dense[csr.indices[k] * width + c];
     }
   }
 }

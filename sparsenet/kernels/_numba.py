@@ -14,7 +14,7 @@ from sparsenet.kernels._numba_lsh import (
 )
 from sparsenet.kernels._numba_matmul import matmul
 from sparsenet.kernels._numba_neighbors import nearest_points, neighbor_votes
-from sparsenet.kernels._numba_optim import adagrad_rows, adam_rows, sgd_rows
+from sparsenet.kernels._numba_optim import adagrad_rows, adam_product, adam_rows, sgd_rows
 from sparsenet.kernels._numba_reader import count_marks, parse_svmlight, parse_xmc
 from sparsenet.kernels._numba_scorer import TextScorer, count_labels, count_slots, text_points
 from sparsenet.kernels._numba_shortlist import shortlist, wide_scores
@@ -28,6 +28,7 @@ from sparsenet.kernels._numba_wide import label_centroids, wide_forward, wide_gr
 __all__ = [
     "TextScorer",
     "adagrad_rows",
+    "adam_product",
     "adam_rows",
     "bce_gradient",
     "count_labels",

@@ -7,8 +7,10 @@ import math
 import numpy as np
 
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
+from sparsenet.kernels._numba_sparse import _csr_matmul
 
 GRAIN = 512  # rows worth a range
+BLOCK = 64  # rows whose gradients, if they are a product, are held at a time
 
 
 @checked(value="out f32 R h", rows="i64 m", grads="f32 m h")
@@ -85,6 +87,72 @@ def adam_rows(
     scalars = (int(step), float(rate), float(beta1), float(beta2), float(epsilon), float(decay))
     state = (value, first, second, last_step, rows, grads)
     parallel_for(_adam, len(rows), threads, *state, *scalars, grain=GRAIN)
+
+
+@checked(
+    value="out f32 R h",
+    first="out f32 R h",
+    second="out f32 R h",
+    last_step="out i32 R",
+    rows="i64 m",
+    indptr="ptr m+1 nnz",
+    indices="i32 >=nnz",
+    data="f32 >=nnz",
+    dense="f32 n h",
+)
+def adam_product(
+    value: F32,
+    first: F32,
+    second: F32,
+    last_step: I32,
+    rows: I64,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    dense: F32,
+    step: int,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    threads: int,
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    if step < 1:
+        raise ValueError(f"step must be at least 1, got {step}")
+    scalars = (int(step), float(rate), float(beta1), float(beta2), float(epsilon), float(decay))
+    state = (value, first, second, last_step, rows, indptr, indices, data, dense)
+    parallel_for(_adam_product, len(rows), threads, *state, *scalars, grain=GRAIN)
+
+
+@jit
+def _adam_product(
+    begin: int,
+    end: int,
+    value: F32,
+    first: F32,
+    second: F32,
+    last_step: I32,
+    rows: I64,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    dense: F32,
+    step: int,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+) -> None:
+    state = (value, first, second, last_step)
+    rates = (rate, beta1, beta2, epsilon, decay)
+    grads = np.empty((min(BLOCK, end - begin), value.shape[1]), np.float32)
+    for i in range(begin, end, BLOCK):
+        stop = min(i + BLOCK, end)
+        _csr_matmul(0, stop - i, indptr[i:], indices, data, dense, grads)
+        _adam(0, stop - i, *state, rows[i:], grads, step, *rates)
 
 
 @jit

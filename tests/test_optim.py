@@ -1,0 +1,51 @@
+"""Parameters and their optimizers: what the kernels' own tests do not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparsenet import SGD, Adagrad, Adam
+from sparsenet.optim import Optimizer, Parameter, Product
+
+ROWS = np.array([4, 0, 2])
+#: Rows of three, none and one entry.
+PRODUCT = Product(
+    np.array([0, 3, 3, 4]),
+    np.array([1, 0, 2, 1], np.int32),
+    np.array([0.5, -1.0, 2.0, 3.0], np.float32),
+    np.random.default_rng(0).normal(size=(3, 17)).astype(np.float32),
+)
+
+
+class Own:
+    """An optimizer that only has what the protocol asks for."""
+
+    def state_shapes(self, shape: tuple[int, int]) -> dict[str, Any]:
+        return {}
+
+    def step(self, value: Any, state: Any, rows: Any, grads: Any, *, step: int, factor: float, threads: int) -> None:
+        value[rows] -= factor * step * grads
+
+
+@pytest.mark.parametrize("optimizer", [SGD(rate=0.1), Adagrad(rate=0.1, decay=0.1), Adam(rate=0.1, decay=0.1), Own()])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_product_moves_rows_as_the_gradients_it_stands_for_do(optimizer: Optimizer, threads: int) -> None:
+    values = []
+    for grads in (PRODUCT, PRODUCT.compute(threads=1)):
+        parameter = Parameter("weight", (5, 17), optimizer)
+        parameter.allocate(np.ones((5, 17), np.float32))
+        for step in (1, 2):
+            parameter.record(ROWS, grads)
+            parameter.apply(step=step, factor=0.5, threads=threads)
+        values.append(parameter.value)
+    np.testing.assert_array_equal(values[0], values[1])
+    assert (values[0][4] != 1).all()
+    assert (values[0][[1, 3]] == 1).all()
+
+
+def test_a_product_is_the_sum_of_the_rows_that_it_names() -> None:
+    expected = [0.5 * PRODUCT.dense[1] - PRODUCT.dense[0] + 2 * PRODUCT.dense[2], 0 * PRODUCT.dense[0]]
+    np.testing.assert_allclose(PRODUCT.compute(threads=1), [*expected, 3 * PRODUCT.dense[1]], rtol=1e-6)
