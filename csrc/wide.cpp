@@ -16,10 +16,13 @@ constexpr int64_t kSlotGrain = 1 << 12;
 // the same where n allows that: each would wait for the one before.
 int32_t fill_strips(const int32_t* points, const float* values, int64_t count, int64_t n, Strip* strips) {
   const int64_t n_strips = (count + kStrip - 1) / kStrip;
-  for (int64_t j = 0; j < n_strips * kStrip; ++j) {
-    const bool own = j < count;
-    strips[j / kStrip].points[j % kStrip] = own ? points[j] : static_cast<int32_t>((points[count - 1] + j) % n);
-    strips[j / kStrip].values[j % kStrip] = own ? values[j] : 0.0f;
+  for (int64_t j = 0; j < count; ++j) {
+    strips[j / kStrip].points[j % kStrip] = points[j];
+    strips[j / kStrip].values[j % kStrip] = values[j];
+  }
+  for (int64_t j = count, point = points[count - 1] + 1; j < n_strips * kStrip; ++j, ++point) {
+    strips[j / kStrip].points[j % kStrip] = static_cast<int32_t>(point < n ? point : point % n);
+    strips[j / kStrip].values[j % kStrip] = 0.0f;
   }
   return static_cast<int32_t>(n_strips);
 }
