@@ -106,23 +106,41 @@ inline float dot_strips(const Strip* strip, int32_t count, const float* dense) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+// Weights of a label whose features have dense rows, put off until there are enough to add up in registers.
+struct PutOff {
+  int32_t rows[kEntriesOfTurn];
+  float weights[kEntriesOfTurn];
+  int64_t count = 0;
+
+  void add_to(float* scores, const float* dense, int64_t n) {
+    const Csr entries = {nullptr, rows, weights};
+    const int64_t done = sum_blocks<kSumVectors>(entries, {0, count, count, false}, dense, n, 0, scores);
+    for (int64_t j = 0; j < count; ++j)
+      for (int64_t i = done; i < n; ++i) scores[i] += weights[j] * dense[rows[j] * n + i];
+    count = 0;
+  }
+};
+
 void wide_forward(Touched touched, const float* weights, Strips batch, float* __restrict out, int64_t n, int64_t begin,
                   int64_t end) {
   const int64_t last = touched.indptr[end];
   for (int64_t a = begin; a < end; ++a) {
     float* __restrict scores = out + a * n;
+    PutOff frequent;
     for (int64_t t = touched.indptr[a]; t < touched.indptr[a + 1]; ++t) {
       if (t + kWeightsAhead < last) __builtin_prefetch(weights + touched.positions[t + kWeightsAhead]);
       prefetch_strips(batch, touched, t + kStripsAhead, last);
       const StripList list = batch.lists[touched.slots[t]];
       const float weight = weights[touched.positions[t]];
       if (list.count < 0) {
-        const float* __restrict row = batch.dense + list.first * n;
-        for (int64_t i = 0; i < n; ++i) scores[i] += weight * row[i];
+        frequent.rows[frequent.count] = list.first;
+        frequent.weights[frequent.count++] = weight;
+        if (frequent.count == kEntriesOfTurn) frequent.add_to(scores, batch.dense, n);
       } else {
         add_strips(batch.strips + list.first, list.count, weight, scores);
       }
     }
+    if (frequent.count > 0) frequent.add_to(scores, batch.dense, n);
   }
 }
 
