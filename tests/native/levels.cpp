@@ -125,9 +125,15 @@ void optimizers(int64_t width, Results& results) {
   results["sgd_rows" + at] = value;
   sparsenet::adagrad_rows(value.data(), second.data(), rows, 0.1f, 1e-6f, 0.01f, kThreads);
   results["adagrad_rows" + at] = value;
-  sparsenet::adam_rows(value.data(), first.data(), second.data(), last_step.data(), rows,
-                       {3, 0.01f, 0.9f, 0.999f, 1e-8f, 0.01f}, kThreads);
+  const sparsenet::AdamState state = {value.data(), first.data(), second.data(), last_step.data()};
+  sparsenet::adam_rows(state, rows, {3, 0.01f, 0.9f, 0.999f, 1e-8f, 0.01f}, kThreads);
   results["adam_rows" + at] = value;
+  const std::vector<int64_t> indptr = {0, 2, 2, 5, 6};
+  const std::vector<int32_t> indices = {1, 0, 2, 3, 1, 0};
+  const Floats data = numbers.floats(6);
+  sparsenet::adam_product(state, rows, {indptr.data(), indices.data(), data.data()}, grads.data(),
+                          {4, 0.01f, 0.9f, 0.999f, 1e-8f, 0.01f}, kThreads);
+  results["adam_product" + at] = value;
 }
 
 // No level takes part in hashing, only comparisons and integers.
