@@ -59,9 +59,8 @@ CPUS = (
 KERNELS = (
     Kernel("tile, float32", r"8multiplyI\w*Single", {FUSED: 1}),
     Kernel("tile, bfloat16", r"8multiplyI\w*(Pairs|Squares)", {"vdpbf16ps": 2, "bfmmla": 4}),
-    Kernel("csr_matmul", r"10csr_matmul", {FUSED: 1}),
+    Kernel("csr_matmul, wide_forward", r"(11sum_columnsILi16E|10csr_matmul)", {FUSED: 1}),
     Kernel("dot_rows", r"8dot_rows", {FUSED: 1}),
-    Kernel("wide_forward", r"12wide_forward", {FUSED: 1}),
     Kernel("wide_gradient", r"13wide_gradient", {FUSED: 1}),
     Kernel("sparse_dot", r"10sparse_dot", {FUSED: 1}),
     Kernel("sgd_rows", r"8sgd_rows", {FUSED: 1}),
