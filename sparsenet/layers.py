@@ -6,6 +6,7 @@ the layer's input. Nothing else: no registry, no autograd.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -50,34 +51,50 @@ class Activation:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
 
-    def forward(self, x: F32, context: Pass) -> Callable[[F32], F32]:
-        """Replace `x` by the activation; return the function that turns its gradient into that of the input."""
-        if self.name == "relu":
-            np.maximum(x, 0, out=x)
-        elif self.name == "tanh":
+    def forward(self, x: F32, context: Pass, layer: str = "") -> Callable[[F32], F32]:
+        """Replace `x` by the activation; return the function that turns its gradient into that of the input.
+
+        No two layers of a network may have the same name: by that they have room for their slopes.
+        """
+        if context.rng is None:
+            return self._infer(x)
+        slope = np.asarray(context.workspace.take(f"{layer}.slope", x.shape, np.float32))
+        kept = self._kept(x.shape, context.rng)
+        scale = np.float32(1 / (1 - self.dropout))
+        if self.name == "tanh":
             np.tanh(x, out=x)
-        y = x.copy() if self.name == "tanh" and self.dropout else x
-        mask = self._mask(x, context)
-        if mask is not None:
-            x *= mask
+            np.multiply(1 - x * x, kept * scale, out=slope)
+            x *= kept * scale
+        else:
+            # Units that are silent for either reason have a slope of zero, and nothing comes back to them.
+            np.multiply(kept & (x > 0) if self.name == "relu" else kept, scale, out=slope)
+            x *= slope
 
         def backward(grad: F32) -> F32:
-            if mask is not None:
-                grad *= mask
-            if self.name == "relu":
-                grad *= x > 0
-            elif self.name == "tanh":
-                grad *= 1 - y * y
+            grad *= slope
             return grad
 
         return backward
 
-    def _mask(self, x: F32, context: Pass) -> F32 | None:
-        if context.rng is None or not self.dropout:
-            return None
-        # 16 random bits decide as well as a float of 24 would, in a quarter of the time.
-        keep = context.rng.integers(0, 1 << 16, x.shape, np.uint16) >= self.dropout * (1 << 16)
-        return np.asarray(keep * np.float32(1 / (1 - self.dropout)))
+    def _infer(self, x: F32) -> Callable[[F32], F32]:
+        if self.name == "relu":
+            np.maximum(x, 0, out=x)
+        elif self.name == "tanh":
+            np.tanh(x, out=x)
+
+        def backward(grad: F32) -> F32:
+            raise AssertionError("an inference pass has no way back")
+
+        return backward
+
+    def _kept(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Draw which units dropout leaves."""
+        if not self.dropout:
+            return np.ones(shape, np.bool_)
+        # 16 random bits decide as well as a float of 24 would; four are cut from each number as the generator makes it.
+        size = math.prod(shape)
+        bits = rng.bit_generator.random_raw(-(-size // 4)).view(np.uint16)[:size]
+        return np.asarray(bits >= self.dropout * (1 << 16)).reshape(shape)
 
 
 def uniform(rng: np.random.Generator, shape: tuple[int, int], fan_in: float) -> F32:
@@ -147,7 +164,7 @@ class SparseInput:
         out = np.asarray(context.workspace.take(self.weight.name, (len(features), self.n_outputs), np.float32))
         kernels.csr_matmul(features.indptr, features.indices, features.data, self.weight.value, out, context.threads)
         out += self.bias.value
-        activation = self.activation.forward(out, context)
+        activation = self.activation.forward(out, context, self.weight.name)
 
         def backward(grad: F32) -> None:
             assert postings is not None, "an inference pass has no way back"
@@ -211,7 +228,7 @@ class Dense:
         out = np.empty((len(x), self.n_outputs), np.float32)
         kernels.matmul(x, self.weight.value, out, None, None, False, True, False, context.threads)
         out += self.bias.value
-        activation = self.activation.forward(out, context)
+        activation = self.activation.forward(out, context, self.weight.name)
 
         def backward(grad: F32) -> F32:
             grad = activation(grad)

@@ -18,7 +18,7 @@ from sparsenet.layers import Dense, SparseInput
 from sparsenet.losses import BinaryCrossEntropy
 from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network
-from sparsenet.optim import Parameter
+from sparsenet.optim import Adam, Parameter
 from sparsenet.output import SampledOutput
 from sparsenet.progress import is_wanted
 from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
@@ -167,9 +167,6 @@ def memory_needed(
     needed = network.memory(batch_size=batch, n_active=active)
     if settings.per_sample:
         needed["batch"] = int(batch * (negatives + per_point)) * 40  # a pair in its several lists
-    if settings.hidden:  # the gradient of the first layer: a row for each feature present
-        present = min(int(batch * features.indptr[-1] / max(len(features), 1)), features.width)
-        needed["batch"] += 4 * present * settings.hidden[0]
     wide = Parameter("wide.weight", (support, 1), settings.wide_optimizer)
     needed["weights"] += wide.nbytes(training=False)
     if settings.wide:  # which features they belong to
@@ -182,6 +179,8 @@ def memory_needed(
     # The wide path once more by feature, to score every label. Making that takes 12 bytes a weight for a moment, in
     # which the best epoch is not yet copied.
     index = 8 * (support + features.width) if settings.wide else 0
+    # The gradient of the first layer is not there any more when that is made.
+    needed["batch"] += max(0, _input_gradient(settings, features, batch) - (index if keep_best or scored else 0))
     if keep_best:
         needed |= {"wide index": index, "best epoch": max(needed["weights"], 12 * support)}
     elif scored:
@@ -189,6 +188,14 @@ def memory_needed(
     else:  # labels are scored after training, when all but the weights is gone
         needed["wide index"] = max(0, needed["weights"] + index + 12 * support - sum(needed.values()))
     return {purpose: size for purpose, size in needed.items() if size}
+
+
+def _input_gradient(settings: Settings, features: Rows, batch: int) -> int:
+    """Return the bytes of the first layer's gradient: a row for each feature present, which Adam makes as it goes."""
+    if not settings.hidden or isinstance(settings.optimizer, Adam):
+        return 0
+    present = min(int(batch * features.indptr[-1] / max(len(features), 1)), features.width)
+    return 4 * present * settings.hidden[0]
 
 
 class TooLargeError(MemoryError):
