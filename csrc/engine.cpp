@@ -52,7 +52,7 @@ int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, i
 
 void take_rows(Csr csr, const int64_t* rows, int64_t count, const int64_t* out_indptr, int32_t* out_indices,
                float* out_data) {
-  // Rows lie anywhere in a large matrix, and are too short for the CPU to foresee what follows.
+  // Rows lie anywhere in a large matrix, and are too short for the CPU's own prefetcher.
   constexpr int64_t kAhead = 4, kLine = 16;
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAhead < count) {

@@ -15,6 +15,7 @@ constexpr int64_t kSlotGrain = 1 << 12;
 // The strips of one list, of points of n. Points that stand in are those behind its last, so that no two of a strip are
 // the same where n allows that: each would wait for the one before.
 int32_t fill_strips(const int32_t* points, const float* values, int64_t count, int64_t n, Strip* strips) {
+  if (count == 0) return 0;
   const int64_t n_strips = (count + kStrip - 1) / kStrip;
   for (int64_t j = 0; j < count; ++j) {
     strips[j / kStrip].points[j % kStrip] = points[j];

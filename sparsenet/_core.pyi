@@ -49,15 +49,16 @@ def transpose_batch(
 def take_rows(
     indptr: I64, indices: I32, data: F32, rows: I64, out_indptr: I64, out_indices: I32, out_data: F32
 ) -> None:
-    """Gather rows of a CSR matrix: row i of `out` is row ``rows[i]``; `out_indptr` says how long each is, and is given.
+    """Gather rows of a CSR matrix: row i of `out` is row ``rows[i]``.
 
-    rows (m,), out_indptr (m + 1,); `out_indices` and `out_data` have room for ``out_indptr[m]`` entries.
+    rows (m,); `out_indptr` (m + 1,), which the caller fills, sums up the lengths of these rows, and `out_indices` and
+    `out_data` have room for as many entries.
     """
 
 def spread_postings(starts: I64, rows: I32, values: F32, dense_of: I32, dense: F32) -> None:
     """Write the postings of a batch, `starts` (p + 1,), that have a dense row: those of s to ``dense[dense_of[s]]``.
 
-    dense_of (p,), -1 for features without one; dense (k, n) is replaced, zeros included.
+    dense_of (p,), below k, or -1 for features without one; dense (k, n) is replaced, zeros included.
     """
 
 # --- dense tiles -----------------------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ def adam_product(
     decay: float,
     threads: int,
 ) -> None:
-    """`adam_rows` with ``grads = csr @ dense``, csr (len(rows), n), dense (n, h): never in memory as a whole."""
+    """`adam_rows` with ``grads = csr @ dense``, never in memory as a whole: csr (len(rows), n), dense (n, h)."""
 
 # --- inference -------------------------------------------------------------------------------------------------
 

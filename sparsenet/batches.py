@@ -96,8 +96,12 @@ class Rows:
         return len(self.indptr) - 1
 
     def take(self, points: I64) -> Rows:
-        """Gather the given points into new rows."""
+        """Gather the given points, numbers from 0 to n - 1, into new rows."""
+        if points.dtype.kind not in "iu":
+            raise TypeError(f"points must be whole numbers, got an array of {points.dtype}: pass np.flatnonzero(mask)")
         points = np.ascontiguousarray(points, np.int64)
+        if len(points) and not 0 <= points.min() <= points.max() < len(self):
+            raise IndexError(f"points go from {points.min()} to {points.max()}, and there are {len(self)} rows")
         indptr = np.zeros(len(points) + 1, np.int64)
         np.cumsum(self.indptr[points + 1] - self.indptr[points], out=indptr[1:])
         taken = Rows(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32), self.width)

@@ -29,6 +29,8 @@ ACTIVATIONS = ("relu", "linear", "tanh")
 class Pass:
     """What one pass through the layers needs beside its data; without a generator it is inference.
 
+    An inference pass has no way back: its backward functions are not to be called.
+
     Everything random comes from `rng`, which is made anew for each batch from the seed and the batch's number: so a
     resumed run draws what an uninterrupted one would have drawn.
     """
@@ -51,7 +53,7 @@ class Activation:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
 
-    def forward(self, x: F32, context: Pass, layer: str = "") -> Callable[[F32], F32]:
+    def forward(self, x: F32, context: Pass, layer: str) -> Callable[[F32], F32]:
         """Replace `x` by the activation; return the function that turns its gradient into that of the input.
 
         No two layers of a network may have the same name: by that they have room for their slopes.
@@ -91,9 +93,10 @@ class Activation:
         """Draw which units dropout leaves."""
         if not self.dropout:
             return np.ones(shape, np.bool_)
-        # 16 random bits decide as well as a float of 24 would; four are cut from each number as the generator makes it.
+        # 16 random bits decide as well as a float of 24 would; four times as many are cut from numbers of 64.
         size = math.prod(shape)
-        bits = rng.bit_generator.random_raw(-(-size // 4)).view(np.uint16)[:size]
+        numbers = rng.integers(0, (1 << 64) - 1, -(-size // 4), np.uint64, endpoint=True)
+        bits = numbers.view(np.uint16)[:size]
         return np.asarray(bits >= self.dropout * (1 << 16)).reshape(shape)
 
 

@@ -57,6 +57,10 @@ class Network:
         for position, (width, wanted) in enumerate(zip(widths, expected, strict=True)):
             if width != wanted:
                 raise ValueError(f"layer {position + 2} takes {wanted} inputs, the one below has {width} outputs")
+        names = [parameter.name for parameter in self.parameters()]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"two layers have weights called {twice!r}: give each Dense layer a name of its own")
 
     def parameters(self) -> list[Parameter]:
         """Return all that is learnt, from input to output."""

@@ -223,7 +223,7 @@ class Parameter:
             shapes = self.optimizer.state_shapes(self.shape)
             self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
         rows, grads = self._pending
-        if isinstance(grads, Product) and isinstance(self.optimizer, Adam):
+        if isinstance(grads, Product) and type(self.optimizer) is Adam:  # one of its own kind may step otherwise
             take = self.optimizer.step_product
             take(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
         else:

@@ -21,3 +21,15 @@ def test_rows_are_reduced_each_by_itself(empty: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(by_row(np.maximum, np.abs(rows.data), rows.indptr), np.abs(dense).max(axis=1))
     np.testing.assert_allclose(lengths(rows), np.linalg.norm(dense, axis=1), rtol=1e-6)
     np.testing.assert_allclose(squares(rows), 1 + np.square(dense).sum(axis=1), rtol=1e-5)
+
+
+def test_points_that_are_not_there_are_not_taken() -> None:
+    rows = Rows.of(csr_array(np.eye(6, dtype=np.float32)))
+    assert rows.take(np.array([5, 0, 5], np.int32)).indices.tolist() == [5, 0, 5]
+    assert len(rows.take(np.empty(0, np.int64))) == 0
+    for wrong in ([-1], [6], [0, -2]):
+        with pytest.raises(IndexError, match="and there are 6 rows"):
+            rows.take(np.array(wrong))
+    for kind in (np.ones(6, bool), np.array([1.7])):
+        with pytest.raises(TypeError, match="must be whole numbers"):
+            rows.take(kind)

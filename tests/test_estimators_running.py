@@ -137,7 +137,14 @@ def sparse_points(n=3000, n_features=20_000, n_labels=4000, density=0.004):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"hidden": 0}, {"wide": False}, {"sampler": "none"}, {"optimizer": "sgd", "sampler": "lsh"}],
+    [
+        {},
+        {"hidden": 0},
+        {"wide": False},
+        {"sampler": "none"},
+        {"optimizer": "sgd", "sampler": "lsh"},
+        {"optimizer": "sgd", "wide": False},
+    ],
     ids=str,
 )
 def test_memory_is_foretold(parameters):

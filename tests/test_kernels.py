@@ -76,6 +76,57 @@ def test_transposing_leaves_slots_ready_to_be_cleared(backend: ModuleType) -> No
         assert (slots == -1).all(), name
 
 
+LONG_ROWS = np.cumsum([0, 0, 31, 32, 33, 65])
+
+
+@pytest.mark.parametrize("width", [3, 15, 255, 256, 257, 273])
+def test_sums_of_many_entries_over_many_columns(backend: ModuleType, width: int) -> None:
+    rng = np.random.default_rng(width)
+    indices, data = rng.integers(0, 70, LONG_ROWS[-1]).astype(np.int32), normal(rng, LONG_ROWS[-1])
+    dense, out = normal(rng, 70, width), np.full((5, width), np.nan, np.float32)
+    backend.csr_matmul(LONG_ROWS, indices, data, dense, out, 1)
+    expected = reference.csr_matmul(LONG_ROWS, indices, data, dense)["out"]
+    np.testing.assert_allclose(out, expected, rtol=3e-5, atol=3e-5)
+
+    form = {"step": 3, "rate": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "decay": 0.01, "threads": 2}
+    found = []
+    for gradient in ("grads", "product"):
+        state = {name: np.full((7, width), 0.5, np.float32) for name in ("value", "first", "second")}
+        given: dict[str, Any] = {**state, "last_step": np.zeros(7, np.int32), "rows": np.array([6, 0, 3, 1, 4])}
+        if gradient == "grads":
+            backend.adam_rows(**given, grads=out, **form)
+        else:
+            backend.adam_product(**given, indptr=LONG_ROWS, indices=indices, data=data, dense=dense, **form)
+        found.append(given["value"])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [15, 257])
+def test_wide_scores_of_many_frequent_features(backend: ModuleType, n: int) -> None:
+    """Of 100 features every label has all, the first 80 as dense rows, and the last held by no point."""
+    rng, slots, labels = np.random.default_rng(n), 100, 3
+    holders = [np.flatnonzero(rng.random(n) < 0.5).astype(np.int32) for _ in range(slots - 1)]
+    starts = np.concatenate([[0], np.cumsum([len(points) for points in holders]), [sum(map(len, holders))]])
+    points, values = np.concatenate(holders), normal(rng, starts[-1])
+    dense_of = np.where(np.arange(slots) < 80, np.arange(slots), -1).astype(np.int32)
+    dense = np.zeros((80, n), np.float32)
+    backend.spread_postings(starts, points, values, dense_of, dense)
+    touched = {
+        "touched_indptr": np.arange(labels + 1) * slots,
+        "touched": np.arange(labels * slots),
+        "touched_slots": np.tile(np.arange(slots, dtype=np.int32), labels),
+    }
+    batch = {"starts": starts, "rows": points, "values": values, "dense_of": dense_of, "dense": dense}
+    weights, out = normal(rng, labels * slots), normal(rng, labels, n)
+    everything = reference.dense_postings(starts, points, values, n)
+    expected = out + weights.reshape(labels, slots).astype(np.float64) @ everything.T
+    backend.wide_forward(**touched, weights=weights, **batch, out=out, threads=1)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+    slopes = np.empty(labels * slots, np.float32)
+    backend.wide_gradient(**touched, **batch, grad=out, out=slopes, threads=1)
+    np.testing.assert_allclose(slopes.reshape(labels, slots), out @ everything, rtol=1e-4, atol=1e-3)
+
+
 def test_centroid_ties_keep_the_smaller_feature(backend: ModuleType) -> None:
     def i64(*x: int) -> NDArray[np.int64]:
         return np.array(x, np.int64)

@@ -169,6 +169,13 @@ def test_the_correction_matters_only_where_labels_are_not_sampled_alike():
 def test_layers_must_fit():
     with pytest.raises(ValueError, match="layer 2 takes 8 inputs, the one below has 16 outputs"):
         Network(input=SparseInput(D, 16), output=SampledOutput(8, L, sampler=AllSampler(), loss=BinaryCrossEntropy()))
+    twins = [Dense(16, 16), Dense(16, 8)]
+    with pytest.raises(ValueError, match=r"two layers have weights called 'dense.weight'"):
+        Network(
+            input=SparseInput(D, 16),
+            hidden=twins,
+            output=SampledOutput(8, L, sampler=AllSampler(), loss=BinaryCrossEntropy()),
+        )
     with pytest.raises(ValueError, match="needs hidden units"):
         SampledOutput(0, L, sampler=AllSampler(), loss=BinaryCrossEntropy())
     with pytest.raises(ValueError, match="per_sample=True works on the deep path alone"):
@@ -180,14 +187,16 @@ def test_dropout_keeps_the_mean_and_the_gradient_of_what_it_kept(name):
     ones = np.full((500, 200), 0.5, np.float32)
     silent = Activation(name, dropout=0.25)
     kept = ones.copy()
-    silent.forward(kept, Pass(1, rng=np.random.default_rng(0)))
+    silent.forward(kept, Pass(1, rng=np.random.default_rng(0)), "layer")
     plain = ones.copy()
-    silent.forward(plain, Pass(1))
+    silent.forward(plain, Pass(1), "layer")
     assert (kept == 0).mean() == pytest.approx(0.25, abs=0.01)
     assert kept.mean() == pytest.approx(plain.mean(), rel=0.01)
     x = ones.copy()
-    grad = silent.forward(x, Pass(1, rng=np.random.default_rng(1)))(np.ones_like(ones))
+    old = np.random.Generator(np.random.MT19937(1))  # of numbers of 32 bits
+    grad = silent.forward(x, Pass(1, rng=old), "layer")(np.ones_like(ones))
     np.testing.assert_array_equal(grad == 0, x == 0)
+    assert (x == 0).mean() == pytest.approx(0.25, abs=0.01)
 
 
 # --- the wide path ---

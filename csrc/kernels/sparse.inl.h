@@ -1,9 +1,10 @@
 // Products with sparse operands.
 
-// The sums of some columns stay in registers over the entries of a turn; in memory, each entry would read and write
-// them. What the turn takes of `dense` is then near for the next columns, and what is fetched ahead still there.
+// The sums of some columns stay in registers over the entries of a turn: were they in memory, each entry would read and
+// write them. What a turn takes of `dense` is near when the next columns take it, and what is fetched ahead still
+// there. Sums have 16 registers of 32, or 8 of 16.
 constexpr int kSumVectors = kTileRows * kTileVectors >= 16 ? 16 : 8;
-constexpr int64_t kEntriesOfTurn = 32;
+constexpr int64_t kEntriesOfTurn = 32, kEntriesAhead = 16;
 
 struct Turn {
   int64_t first, stop;  // the entries that are added
@@ -13,15 +14,14 @@ struct Turn {
 
 template <int kVectors>
 inline void sum_columns(Csr csr, Turn turn, const float* dense, int64_t width, int64_t c, float* out) {
-  constexpr int64_t kAhead = 16;
   Lanes sum[kVectors] = {};
   if (!turn.begins) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) sum[v] = *reinterpret_cast<const Lanes*>(out + c + v * kLanes);
   }
   for (int64_t j = turn.first; j < turn.stop; ++j) {
-    if (j + kAhead < turn.last) {  // rows of `dense` lie anywhere in a large table
-      const float* later = dense + csr.indices[j + kAhead] * width + c;
+    if (j + kEntriesAhead < turn.last) {  // rows of `dense` lie anywhere in a large table
+      const float* later = dense + csr.indices[j + kEntriesAhead] * width + c;
       for (int64_t k = 0; k < kVectors * kLanes; k += 16) __builtin_prefetch(later + k);
     }
     const float* row = dense + csr.indices[j] * width + c;
@@ -57,9 +57,11 @@ void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t 
       sum_columns<1>(csr, {first, stop, last, true}, dense, width, width - kLanes, sums);
       continue;
     }
-    for (int64_t c = 0; c < width; ++c) {
-      sums[c] = 0;
-      for (int64_t k = first; k < stop; ++k) sums[c] += csr.data[k] * dense[csr.indices[k] * width + c];
+    for (int64_t c = 0; c < width; ++c) sums[c] = 0;  // less than a vector
+    for (j = first; j < stop; ++j) {
+      const float* row = dense + csr.indices[j] * width;
+      __builtin_prefetch(dense + csr.indices[j + kEntriesAhead < last ? j + kEntriesAhead : last - 1] * width);
+      for (int64_t c = 0; c < width; ++c) sums[c] += csr.data[j] * row[c];
     }
   }
 }

@@ -179,7 +179,7 @@ def memory_needed(
     # The wide path once more by feature, to score every label. Making that takes 12 bytes a weight for a moment, in
     # which the best epoch is not yet copied.
     index = 8 * (support + features.width) if settings.wide else 0
-    # The gradient of the first layer is not there any more when that is made.
+    # The gradient of the first layer and that index are never there at once: the larger of them counts.
     needed["batch"] += max(0, _input_gradient(settings, features, batch) - (index if keep_best or scored else 0))
     if keep_best:
         needed |= {"wide index": index, "best epoch": max(needed["weights"], 12 * support)}
@@ -192,7 +192,7 @@ def memory_needed(
 
 def _input_gradient(settings: Settings, features: Rows, batch: int) -> int:
     """Return the bytes of the first layer's gradient: a row for each feature present, which Adam makes as it goes."""
-    if not settings.hidden or isinstance(settings.optimizer, Adam):
+    if not settings.hidden or type(settings.optimizer) is Adam:
         return 0
     present = min(int(batch * features.indptr[-1] / max(len(features), 1)), features.width)
     return 4 * present * settings.hidden[0]

@@ -10,7 +10,7 @@ from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, paralle
 from sparsenet.kernels._numba_sparse import _csr_matmul
 
 GRAIN = 512  # rows worth a range
-BLOCK = 64  # rows whose gradients, if they are a product, are held at a time
+BLOCK = 64  # rows of a product that are held at a time
 
 
 @checked(value="out f32 R h", rows="i64 m", grads="f32 m h")
