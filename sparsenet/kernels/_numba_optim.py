@@ -9,8 +9,7 @@ import numpy as np
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
 from sparsenet.kernels._numba_sparse import _csr_matmul
 
-GRAIN = 512  # rows worth a range
-BLOCK = 64  # rows of a product that are held at a time
+GRAIN = 512  # rows worth a range, and of a product held at a time
 
 
 @checked(value="out f32 R h", rows="i64 m", grads="f32 m h")
@@ -126,7 +125,6 @@ def adam_product(
     parallel_for(_adam_product, len(rows), threads, *state, *scalars, grain=GRAIN)
 
 
-@jit
 def _adam_product(
     begin: int,
     end: int,
@@ -140,19 +138,14 @@ def _adam_product(
     data: F32,
     dense: F32,
     step: int,
-    rate: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
+    *rates: float,
 ) -> None:
-    state = (value, first, second, last_step)
-    rates = (rate, beta1, beta2, epsilon, decay)
-    grads = np.empty((min(BLOCK, end - begin), value.shape[1]), np.float32)
-    for i in range(begin, end, BLOCK):
-        stop = min(i + BLOCK, end)
-        _csr_matmul(0, stop - i, indptr[i:], indices, data, dense, grads)
-        _adam(0, stop - i, *state, rows[i:], grads, step, *rates)
+    # Not compiled as a whole: what the compiler makes of both together may round otherwise than each by itself does.
+    grads = np.empty((min(GRAIN, end - begin), value.shape[1]), np.float32)
+    for i in range(begin, end, GRAIN):
+        count = min(GRAIN, end - i)
+        _csr_matmul(0, count, indptr[i:], indices, data, dense, grads)
+        _adam(0, count, value, first, second, last_step, rows[i:], grads, step, *rates)
 
 
 @jit
