@@ -72,7 +72,8 @@ void bind_spread_postings(const I64& starts, const I32& rows, const F32& values,
 }
 
 void bind_matmul(const F32& a, const F32& b, F32& out, const std::optional<I32>& a_rows,
-                 const std::optional<I32>& b_rows, bool transpose_a, bool transpose_b, bool bf16, int threads) {
+                 const std::optional<I32>& b_rows, const std::optional<F32>& start, bool transpose_a, bool transpose_b,
+                 bool bf16, int threads) {
   const Matrix<const float> left(a, "a"), right(b, "b");
   const Matrix<float> result(out, "out");
   const OptionalRows left_rows(a_rows, "a_rows", left.rows()), right_rows(b_rows, "b_rows", right.rows());
@@ -87,10 +88,16 @@ void bind_matmul(const F32& a, const F32& b, F32& out, const std::optional<I32>&
     right.fail("does not fit a: the inner extents are " + std::to_string(shape.depth) + " and " +
                std::to_string(transpose_b ? right.cols() : right_rows.count));
   result.require(0, shape.m, "rows of op(a)").require(1, shape.n, "columns of op(b)");
+  const float* first = nullptr;
+  if (start) {
+    const Vector<const float> starts(*start, "start");
+    starts.require(0, shape.m, "rows of op(a)");
+    first = starts.data();
+  }
   checked_threads(threads);
   Released released;
-  matmul({left.data(), left.cols(), left_rows.ids}, {right.data(), right.cols(), right_rows.ids}, shape, result.data(),
-         threads);
+  matmul({left.data(), left.cols(), left_rows.ids}, {right.data(), right.cols(), right_rows.ids}, shape, first,
+         result.data(), threads);
 }
 
 void bind_pair_dot(const I64& indptr, const I32& ids, const F32& hidden, const F32& weight, F32& out, int threads) {
@@ -124,8 +131,8 @@ void bind_engine(py::module_& core) {
            arg("out_indices"), arg("out_data"));
   core.def("spread_postings", &bind_spread_postings, arg("starts"), arg("rows"), arg("values"), arg("dense_of"),
            arg("dense"));
-  core.def("matmul", &bind_matmul, arg("a"), arg("b"), arg("out"), arg("a_rows"), arg("b_rows"), arg("transpose_a"),
-           arg("transpose_b"), arg("bf16"), arg("threads"));
+  core.def("matmul", &bind_matmul, arg("a"), arg("b"), arg("out"), arg("a_rows"), arg("b_rows"), arg("start"),
+           arg("transpose_a"), arg("transpose_b"), arg("bf16"), arg("threads"));
   core.def("pair_dot", &bind_pair_dot, arg("indptr"), arg("ids"), arg("hidden"), arg("weight"), arg("out"),
            arg("threads"));
   try {

@@ -26,7 +26,8 @@ struct MatmulShape {
   bool transpose_a, transpose_b;
   bool half;  // round both operands to bfloat16; sums stay in float
 };
-void matmul(Operand a, Operand b, MatmulShape shape, float* out, int threads);
+// `start`: m numbers that the sums of each row begin with, or null.
+void matmul(Operand a, Operand b, MatmulShape shape, const float* start, float* out, int threads);
 
 void pair_dot(const int64_t* indptr, const int32_t* ids, int64_t n, const float* hidden, const float* weight,
               int64_t width, float* out, int threads);

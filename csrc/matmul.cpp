@@ -31,10 +31,12 @@ struct Product {
   const Matmul& kernel;
   Operand a, b;
   MatmulShape shape;
+  const float* start;  // of the sums of each row, or null
 
   int64_t words(int64_t depth) const { return round_up(ceil_div(depth, kernel.depth_of_word), kernel.words_together); }
   int64_t block_depth() const { return kWords * kernel.depth_of_word; }
   int64_t block_rows() const { return round_up(kBlockRows, kernel.tile_rows); }
+  float start_of(int64_t i) const { return start != nullptr ? start[i] : 0.0f; }
 
   void pack_b(int64_t j, int64_t cols, int64_t p, int64_t depth, float* packed) const {
     kernel.pack_b(b, shape.transpose_b, j, cols, p, depth, packed);
@@ -74,9 +76,11 @@ void multiply_by_blocks(const Product& product, float* out, int threads) {
   parallel_for(row_blocks * col_blocks, threads, [&](int64_t task) {
     const int64_t i = task / col_blocks * block_rows, j = task % col_blocks * block_cols;
     const int64_t rows = std::min(block_rows, m - i), cols = std::min(block_cols, n - j);
+    const bool started = product.start != nullptr || depth == 0;
+    for (int64_t r = i; started && r < i + rows; ++r) std::fill_n(out + r * n + j, cols, product.start_of(r));
     for (int64_t p = 0; p < depth; p += block_depth) {
       const int64_t used = std::min(block_depth, depth - p);
-      product.multiply(i, rows, p, used, packed_at(p, j, used), cols, out + i * n + j, p > 0);
+      product.multiply(i, rows, p, used, packed_at(p, j, used), cols, out + i * n + j, started || p > 0);
     }
   });
 }
@@ -102,8 +106,8 @@ void multiply_by_depth(const Product& product, float* out, int threads) {
   });
   parallel_blocks(m * n, 1 << 14, threads, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      float sum = sums[i];
-      for (int64_t chunk = 1; chunk < chunks; ++chunk) sum += sums[chunk * m * n + i];
+      float sum = product.start_of(i / n);
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * m * n + i];
       out[i] = sum;
     }
   });
@@ -111,13 +115,9 @@ void multiply_by_depth(const Product& product, float* out, int threads) {
 
 }  // namespace
 
-void matmul(Operand a, Operand b, MatmulShape shape, float* out, int threads) {
+void matmul(Operand a, Operand b, MatmulShape shape, const float* start, float* out, int threads) {
   if (shape.m == 0 || shape.n == 0) return;
-  if (shape.depth == 0) {
-    std::fill(out, out + shape.m * shape.n, 0.0f);
-    return;
-  }
-  const Product product = {shape.half ? kernels().half : kernels().single, a, b, shape};
+  const Product product = {shape.half ? kernels().half : kernels().single, a, b, shape, start};
   if (shape.m * shape.n <= kSmall && shape.depth > 2 * kDeepChunk)
     multiply_by_depth(product, out, threads);
   else

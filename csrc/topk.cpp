@@ -40,7 +40,7 @@ void dense_scores(const Task& task, int64_t label, int64_t labels, float* tile) 
       kernels().dot_rows(hidden + i * in.width, in.weight, in.width, nullptr, label, labels, tile + i * labels);
   } else {
     matmul({hidden, in.width, nullptr}, {in.weight + label * in.width, in.width, nullptr},
-           {task.n, labels, in.width, false, true, false}, tile, 1);
+           {task.n, labels, in.width, false, true, false}, nullptr, tile, 1);
   }
   for (int64_t i = 0; i < task.n; ++i)
     for (int64_t l = 0; l < labels; ++l) tile[i * labels + l] += in.bias[label + l];

@@ -69,12 +69,15 @@ def matmul(
     out: F32,
     a_rows: I32 | None,
     b_rows: I32 | None,
+    start: F32 | None,
     transpose_a: bool,
     transpose_b: bool,
     bf16: bool,
     threads: int,
 ) -> None:
-    """Compute ``out = op(A) @ op(B)``, where A is ``a`` or ``a[a_rows]`` and op transposes if asked.
+    """Compute ``out = start + op(A) @ op(B)``, where A is ``a`` or ``a[a_rows]`` and op transposes if asked.
+
+    start (m,) is added to each column of the product (m, n); None adds nothing.
 
     `bf16` rounds the elements of both to the nearest bfloat16, ties to even; products are summed in float32.
     """

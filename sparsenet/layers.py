@@ -229,7 +229,7 @@ class Dense:
     def forward(self, x: F32, context: Pass) -> tuple[F32, Backward]:
         """Map units (n, n_inputs) to units (n, n_units)."""
         out = np.empty((len(x), self.n_outputs), np.float32)
-        kernels.matmul(x, self.weight.value, out, None, None, False, True, False, context.threads)
+        kernels.matmul(x, self.weight.value, out, None, None, None, False, True, False, context.threads)
         out += self.bias.value
         activation = self.activation.forward(out, context, self.weight.name)
 
@@ -237,10 +237,10 @@ class Dense:
             grad = activation(grad)
             self.bias.record(np.zeros(1, np.int64), grad.sum(axis=0, keepdims=True))
             rows = np.empty(self.weight.shape, np.float32)
-            kernels.matmul(grad, x, rows, None, None, True, False, False, context.threads)
+            kernels.matmul(grad, x, rows, None, None, None, True, False, False, context.threads)
             self.weight.record(np.arange(self.n_outputs), rows)
             below = np.empty_like(x)
-            kernels.matmul(grad, self.weight.value, below, None, None, False, False, False, context.threads)
+            kernels.matmul(grad, self.weight.value, below, None, None, None, False, False, False, context.threads)
             return below
 
         return out, backward

@@ -192,9 +192,9 @@ class SampledOutput:
             below: F32 = np.empty((n, self.n_inputs), np.float32)
             if self.n_inputs:
                 grads: F32 = np.asarray(context.workspace.take("output.grads", (a, self.n_inputs), np.float32))
-                kernels.matmul(tile, hidden, grads, None, None, False, False, self.bf16, threads)
+                kernels.matmul(tile, hidden, grads, None, None, None, False, False, self.bf16, threads)
                 self.weight.record(rows, grads)
-                kernels.matmul(tile, weight, below, None, active.labels, True, False, self.bf16, threads)
+                kernels.matmul(tile, weight, below, None, active.labels, None, True, False, self.bf16, threads)
             return below
 
         return loss, backward
@@ -204,11 +204,8 @@ class SampledOutput:
     ) -> tuple[F32, Touched | None]:
         """Score some labels for all points of a batch, (a, n); also return the wide weights that took part."""
         tile: F32 = np.asarray(context.workspace.take("output.tile", (len(labels), len(hidden)), np.float32))
-        if self.n_inputs:
-            kernels.matmul(self.weight.value, hidden, tile, labels, None, False, True, bf16, context.threads)
-        else:
-            tile.fill(0)
-        tile += self.bias.value[labels]
+        bias = self.bias.value[labels, 0]
+        kernels.matmul(self.weight.value, hidden, tile, labels, None, bias, False, True, bf16, context.threads)
         if not self.wide:
             return tile, None
         touched = self.wide.touch(labels, postings, context.workspace, context.threads)

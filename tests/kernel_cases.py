@@ -52,13 +52,14 @@ def spread_postings(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 def matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     m, depth, n = shape.n, shape.width, shape.labels
-    for form in range(32):
-        transpose_a, transpose_b, gather_a, gather_b, bf16 = (bool(form >> bit & 1) for bit in range(5))
+    for form in range(64):
+        transpose_a, transpose_b, gather_a, gather_b, bf16, started = (bool(form >> bit & 1) for bit in range(6))
         a_shape = (depth, m) if transpose_a else (m, depth)
         b_shape = (n, depth) if transpose_b else (depth, n)
         a, a_rows = _operand(rng, a_shape, gather_a)
         b, b_rows = _operand(rng, b_shape, gather_b)
         arguments = {"a": a, "b": b, "out": normal(rng, m, n), "a_rows": a_rows, "b_rows": b_rows}
+        arguments |= {"start": normal(rng, m) if started else None}
         arguments |= {"transpose_a": transpose_a, "transpose_b": transpose_b, "bf16": bf16}
         yield Call("matmul", arguments, ("out",))
 

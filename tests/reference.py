@@ -73,11 +73,19 @@ def transpose_batch(indptr: Array, indices: Array, data: Array, slots: Array) ->
 
 
 def matmul(
-    a: Array, b: Array, a_rows: Array | None, b_rows: Array | None, transpose_a: bool, transpose_b: bool, bf16: bool
+    a: Array,
+    b: Array,
+    a_rows: Array | None,
+    b_rows: Array | None,
+    start: Array | None,
+    transpose_a: bool,
+    transpose_b: bool,
+    bf16: bool,
 ) -> Outputs:
     kept = to_bfloat16 if bf16 else double
     left, right = (kept(x if rows is None else x[rows]) for x, rows in ((a, a_rows), (b, b_rows)))
-    return {"out": (left.T if transpose_a else left) @ (right.T if transpose_b else right)}
+    product = (left.T if transpose_a else left) @ (right.T if transpose_b else right)
+    return {"out": product if start is None else double(start)[:, None] + product}
 
 
 def pair_dot(indptr: Array, ids: Array, hidden: Array, weight: Array) -> Outputs:

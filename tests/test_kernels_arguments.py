@@ -173,7 +173,7 @@ def test_adam_counts_steps_from_one(backend: ModuleType, function: str) -> None:
 
 def test_matmul_names_what_does_not_fit(backend: ModuleType) -> None:
     zeros = {name: np.zeros(shape, np.float32) for name, shape in (("a", (2, 3)), ("b", (4, 5)), ("out", (2, 5)))}
-    form = {"a_rows": None, "b_rows": None, "transpose_a": False, "transpose_b": False, "bf16": False}
+    form = {"a_rows": None, "b_rows": None, "start": None, "transpose_a": False, "transpose_b": False, "bf16": False}
     assert_refused(backend, Call("matmul", zeros | form, ("out",)), "b does not fit a.* 3 and 4")
 
 

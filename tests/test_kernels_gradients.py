@@ -90,13 +90,13 @@ class Composition:
         n, labels = self.shape.n, self.shape.labels
         postings = ("starts", "rows", "values", "dense_of", "dense")
         tile, losses = np.empty((labels, n), np.float32), np.empty(labels)
-        backend.matmul(self.weight, self.hidden, tile, self.active, None, False, True, False, 2)
+        backend.matmul(self.weight, self.hidden, tile, self.active, None, None, False, True, False, 2)
         backend.wide_forward(**self.of_batch("weights", *postings), out=tile, threads=2)
         backend.bce_gradient(tile, *self.positives, 0.1, 1.0, losses, 2)
         grad_weight, grad_hidden = np.empty((labels, self.shape.width), np.float32), np.empty_like(self.hidden)
         grad_wide = np.empty(len(self.wide["touched"]), np.float32)
-        backend.matmul(tile, self.hidden, grad_weight, None, None, False, False, False, 2)
-        backend.matmul(tile, self.weight, grad_hidden, None, self.active, True, False, False, 2)
+        backend.matmul(tile, self.hidden, grad_weight, None, None, None, False, False, False, 2)
+        backend.matmul(tile, self.weight, grad_hidden, None, self.active, None, True, False, False, 2)
         backend.wide_gradient(**self.of_batch(*postings), grad=tile, out=grad_wide, threads=2)
         return grad_weight, grad_hidden, grad_wide, float(losses.sum())
 

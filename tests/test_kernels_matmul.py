@@ -22,12 +22,13 @@ def test_products_that_are_cut_up_agree_with_the_oracle(
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((depth, m), np.float32), rng.standard_normal((n + 3, depth), np.float32)
     b_rows = rng.permutation(n + 3)[:n].astype(np.int32)
+    start = rng.standard_normal(m, np.float32)
     results = []
     for threads in (1, 3):
         out = np.full((m, n), np.nan, np.float32)
-        backend.matmul(a, b, out, None, b_rows, True, True, bf16, threads)
+        backend.matmul(a, b, out, None, b_rows, start, True, True, bf16, threads)
         results.append(out)
-    expected = reference.matmul(a, b, None, b_rows, True, True, bf16)["out"]
+    expected = reference.matmul(a, b, None, b_rows, start, True, True, bf16)["out"]
     np.testing.assert_allclose(results[0], expected, rtol=1e-4, atol=2e-6 * depth)
     assert results[0].tobytes() == results[1].tobytes()
 

@@ -105,7 +105,7 @@ def test_daemon_threads_inside_a_kernel_do_not_abort_the_end_of_the_process(kern
         def work():
             out = np.empty_like(a)
             while True:
-                kernels.matmul(a, a, out, None, None, False, False, False, 1)
+                kernels.matmul(a, a, out, None, None, None, False, False, False, 1)
 
         for _ in range(3):
             threading.Thread(target=work, daemon=True).start()
@@ -125,7 +125,7 @@ def test_where_no_thread_can_be_had_the_work_is_done_without() -> None:
         from sparsenet import kernels
 
         a, out = np.ones((400, 300), np.float32), np.empty((400, 400), np.float32)
-        kernels.matmul(a, a, out, None, None, False, True, False, 4)
+        kernels.matmul(a, a, out, None, None, None, False, True, False, 4)
         assert (out == 300).all()
         try:
             threading.Thread(target=print).start()

@@ -23,6 +23,7 @@ U = np.uintp
 N1, N2, N3, N4 = U(PANEL_COLUMNS), U(2 * PANEL_COLUMNS), U(3 * PANEL_COLUMNS), U(4 * PANEL_COLUMNS)
 
 NO_ROWS: I32 = np.empty(0, np.int32)
+NO_START: F32 = np.empty(0, np.float32)
 
 
 class Operand(NamedTuple):
@@ -43,13 +44,14 @@ class Operand(NamedTuple):
         return shape if self.along_rows else shape[::-1]
 
 
-@checked(a="f32 _ _", b="f32 _ _", out="out f32 _ _", a_rows="i32? _", b_rows="i32? _")
+@checked(a="f32 _ _", b="f32 _ _", out="out f32 _ _", a_rows="i32? _", b_rows="i32? _", start="f32? _")
 def matmul(
     a: F32,
     b: F32,
     out: F32,
     a_rows: I32 | None,
     b_rows: I32 | None,
+    start: F32 | None,
     transpose_a: bool,
     transpose_b: bool,
     bf16: bool,
@@ -62,17 +64,21 @@ def matmul(
         raise ValueError(f"b does not fit a: the inner extents are {depth} and {b_depth}")
     if out.shape != (m, n):
         raise ValueError(f"out has shape {out.shape}, expected {(m, n)}")
-    multiply(left, right, out, threads, bf16)
+    if start is not None and start.shape != (m,):
+        raise ValueError(f"start has shape {start.shape}, expected {(m,)}")
+    multiply(left, right, out, threads, start=start, bf16=bf16)
 
 
-def multiply(left: Operand, right: Operand, out: F32, threads: int, bf16: bool = False) -> None:
-    """Compute ``out = left @ right`` for operands that fit."""
+def multiply(
+    left: Operand, right: Operand, out: F32, threads: int, *, start: F32 | None = None, bf16: bool = False
+) -> None:
+    """Compute ``out = start + left @ right`` for operands that fit."""
     a, b = pack(left, PANEL_ROWS, threads), pack(right, PANEL_COLUMNS, threads)
     if bf16:
         for panels in (a, b):
             parallel_for(_round_to_bfloat16, len(panels), threads, panels.view(np.uint32))
     blocks = -(-len(a) // TASK_PANELS)
-    parallel_for(_multiply, blocks * len(b), threads, a, b, out)
+    parallel_for(_multiply, blocks * len(b), threads, a, b, NO_START if start is None else start, out)
 
 
 def pack(operand: Operand, width: int, threads: int) -> F32:
@@ -119,31 +125,33 @@ def _round_to_bfloat16(first: int, last: int, bits: Any) -> None:
 
 
 @jit
-def _multiply(first: int, last: int, a: F32, b: F32, out: F32) -> None:
+def _multiply(first: int, last: int, a: F32, b: F32, start: F32, out: F32) -> None:
     # Task t is one panel of B times a block of panels of A; each sum runs over the depth from its start to its end.
     m, n, depth = out.shape[0], out.shape[1], a.shape[1]
     tile = np.empty(PANEL_ROWS * PANEL_COLUMNS, np.float32)
     for task in range(first, last):
         block, panel = task // b.shape[0], task % b.shape[0]
         columns = slice(panel * PANEL_COLUMNS, min((panel + 1) * PANEL_COLUMNS, n))
-        for start in range(0, max(1, depth), DEPTH_BLOCK):
-            stop = min(depth, start + DEPTH_BLOCK)
-            right = b[panel, start:stop].reshape(-1)
+        for begin in range(0, max(1, depth), DEPTH_BLOCK):
+            stop = min(depth, begin + DEPTH_BLOCK)
+            right = b[panel, begin:stop].reshape(-1)
             for q in range(block * TASK_PANELS, min((block + 1) * TASK_PANELS, a.shape[0])):
                 tile[:] = 0
-                _multiply_tile(a[q, start:stop].reshape(-1), right, tile)
+                _multiply_tile(a[q, begin:stop].reshape(-1), right, tile)
                 for i in range(min(PANEL_ROWS, m - q * PANEL_ROWS)):
-                    _put(tile[i * PANEL_COLUMNS :], start > 0, out[q * PANEL_ROWS + i, columns])
+                    row = q * PANEL_ROWS + i
+                    before = start[row] if start.size else np.float32(0)
+                    _put(tile[i * PANEL_COLUMNS :], begin > 0, before, out[row, columns])
 
 
 @jit
-def _put(sums: F32, more: bool, out: F32) -> None:
+def _put(sums: F32, more: bool, before: np.float32, out: F32) -> None:
     if more:
         for j in range(out.size):
             out[j] += sums[j]
     else:
         for j in range(out.size):
-            out[j] = sums[j]
+            out[j] = before + sums[j]
 
 
 @jit

@@ -91,7 +91,7 @@ class SimHash:
         sums are integers of at most ``length(vector) * length(projection)``, which is below 2**24 up to `MAX_WIDTH`.
         """
         scores = np.empty((len(vectors), len(self.functions)), np.float32)
-        kernels.matmul(vectors, self.functions, scores, None, None, False, True, False, threads)
+        kernels.matmul(vectors, self.functions, scores, None, None, None, False, True, False, threads)
         codes = np.empty((self._n_tables, len(vectors)), np.uint16)
         kernels.lsh_pack_signs(scores, codes, threads)
         return codes
