@@ -33,6 +33,7 @@ def build(
     features: Rows,
     labels: Rows,
     *,
+    held: int,
     seed: int,
     threads: int,
     scored: bool = False,
@@ -41,8 +42,8 @@ def build(
 ) -> tuple[Network, Settings]:
     """Make a network that is ready to be trained, and return the settings that it has.
 
-    It is no larger than memory, and the seconds left to train it, allow, if its size is left to the classifier; where
-    it would not fit into memory at all, words say so.
+    It is no larger than memory, of which the points hold `held` bytes, and the seconds left to train it, allow, if its
+    size is left to the classifier; where it would not fit into memory at all, words say so.
     """
     label_points = transpose(labels)
     path: WidePath | None = None
@@ -53,11 +54,12 @@ def build(
         return network
 
     needed: dict[str, int] = {}
-    limit = memory_limit(settings)
+    limit = memory_limit(settings, held)
     for candidate in choices.narrower(settings):
         settings = candidate
         bound = int(support_bound(features, label_points, settings.wide_budget).sum()) if settings.wide else 0
         needed = memory_needed(settings, make(settings), features, labels, bound, scored, keep_best)
+        needed |= {"points": held} if held else {}
         if sum(needed.values()) <= limit:
             break
     check_memory(needed, settings, limit)
@@ -206,9 +208,9 @@ class TooLargeError(MemoryError):
         self.needs = needs
 
 
-def memory_limit(settings: Settings) -> int:
-    """Return the bytes that training may take."""
-    return available_memory() if settings.memory_limit is None else settings.memory_limit
+def memory_limit(settings: Settings, held: int = 0) -> int:
+    """Return the bytes that training may take, with those that it holds already."""
+    return available_memory() + held if settings.memory_limit is None else settings.memory_limit
 
 
 def check_memory(needed: dict[str, int], settings: Settings, limit: int) -> None:

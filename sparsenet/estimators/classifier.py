@@ -23,6 +23,7 @@ from sparsenet.estimators.fitting import (
     grow,
     held_for_trial,
     held_out,
+    own_bytes,
     run_seed,
     shown,
 )
@@ -251,18 +252,22 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         settings, threads, started = self._settings(), self._threads(), time.perf_counter()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         with all_or_nothing(self):
-            X = check_features(self, X, fitting=True)
+            theirs, X = (X, y), check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, settings.normalize)
             points = check_points(scaling.apply(X), labels, some_label=True)
+            del X, labels  # which may be copies, and are not looked at again
             given = given_validation(self, validation, scaling, target)
             points, measured = held_out(settings, points, given, seed)
             points, kept = held_for_trial(settings, points, measured, seed)
             settings = settings.for_points(len(points[0]))
             if resume and checkpoint is not None:
                 settings = choices.as_before(settings, checkpoint)
+            looked_at = [part.features for part in (measured, kept) if part]
+            held = own_bytes([*points, *looked_at], *theirs, *(validation or ()))
             network, settings = build(
                 *(settings, *points),
+                held=held,
                 seed=seed,
                 threads=threads,
                 scored=kept is not None,
@@ -304,7 +309,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         """
         settings, threads = self._settings(), self._threads()
         with all_or_nothing(self):
-            X = check_features(self, X, fitting=not self.__sklearn_is_fitted__())
+            theirs, X = (X, y), check_features(self, X, fitting=not self.__sklearn_is_fitted__())
             if self.__sklearn_is_fitted__():
                 fitted = self._fitted
                 settings = choices.decided(self.get_params(deep=False), fitted.choices)
@@ -316,7 +321,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 scaling = Scaling.learn(X, settings.normalize)
                 points = check_points(scaling.apply(X), labels)
                 seed, settings = run_seed(self.random_state), settings.for_points(len(points[0]))
-                network, settings = build(settings, *points, seed=seed, threads=threads)
+                held = own_bytes(points, *theirs)
+                network, settings = build(settings, *points, held=held, seed=seed, threads=threads)
                 made = choices.made(settings, network, scaling.kind, len(points[0]))
                 made.pop("epochs", None)  # each call takes one pass
                 fitted = Fitted(network, target, scaling, choices=made)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.utils import check_random_state
 
 from sparsenet._validation import check_features
@@ -127,6 +127,14 @@ def check_points(features: Rows, labels: Rows, *, some_label: bool = False) -> P
     if some_label and len(labels.indices) == 0:
         raise ValueError("y holds no label at all: at least one row must have one")
     return features, labels
+
+
+def own_bytes(rows: Iterable[Rows], *theirs: Any) -> int:
+    """Return what the arrays of `rows` take, but for such as are those of X and y as they were passed."""
+    sparse = [matrix for matrix in theirs if isinstance(matrix, csr_array | csr_matrix)]
+    known = [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
+    held = {id(array): array for part in rows for array in (part.indptr, part.indices, part.data)}
+    return sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in known))
 
 
 def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> Points | None:
