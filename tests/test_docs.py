@@ -21,7 +21,9 @@ from sparsenet.cli import app
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)|src=\"(?!https?://)([^\"]+)\"")
+NOTES = [ROOT / "bench/README.md", *sorted(ROOT.glob("bench/notes/*.md"))]
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)|src=\"(?!https?://)([^\"]+)\"")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 SOURCES = [*ROOT.glob("sparsenet/**/*.py"), *ROOT.glob("csrc/*.cpp"), ROOT / "setup.py", ROOT / "Makefile"]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
@@ -171,9 +173,21 @@ def test_a_command_with_a_wrong_option_would_be_seen() -> None:
 # --- links ---
 
 
-@documents
+def anchors(path: Path) -> set[str]:
+    """Return the names that GitHub gives to the headings of a document."""
+    headings = HEADING.findall(FENCE.sub("", path.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS + NOTES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
     prose = FENCE.sub("", path.read_text())
-    targets = [first or second for first, second in LINK.findall(prose)]
-    missing = [target for target in targets if not (path.parent / target).exists()]
-    assert missing == []
+    for name, anchor, source in LINK.findall(prose):
+        target = path.parent / (name or source) if name or source else path
+        assert target.exists(), target
+        assert not anchor or anchor in anchors(target), f"{target}#{anchor}"
+
+
+def test_there_is_a_way_to_each_note() -> None:
+    linked = {name for name, *_ in LINK.findall(NOTES[0].read_text())}
+    assert {str(path.relative_to(NOTES[0].parent)) for path in NOTES[1:]} <= linked

@@ -20,10 +20,10 @@ DROPPED: Literal["drop"] = "drop"
 #: scikit-learn's ensembles set all that they find.
 OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 #: A network that has had less than this share of its passes is worth no more than none beside tree and neighbours,
-#: which take about as long as one of its passes (bench/README.md).
+#: which take about as long as one of its passes (bench/notes/blends.md).
 WORTH_A_NETWORK = 1 / 3
 #: The most features that a label holds in the wide path, where that is left open. A network alone needs more; beside a
-#: tree, which weighs them all, it is as good with these, smaller and faster (bench/README.md).
+#: tree, which weighs them all, it is as good with these, smaller and faster (bench/notes/networks.md).
 WIDE_BUDGET = 256
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 

@@ -2,7 +2,7 @@
 
 How good their answers are differs more from data to data than how good the others' are, and what is best goes by it:
 where they had their best label right at odds of half to 0.7 of the tree's, a tenth to a third of their usual vote was
-better, and where at the tree's odds or higher ones, twice as much (bench/README.md).
+better, and where at the tree's odds or higher ones, twice as much (bench/notes/blends.md).
 """
 
 from __future__ import annotations

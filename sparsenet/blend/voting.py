@@ -17,7 +17,7 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 #: From a vote to the logit of a probability, slope and shift: of network and tree, all three, tree and neighbours.
 #: They lie between the curves that fit held-out points of six unlike data sets best. Where points have a dozen labels
-#: or more, they say too much (bench/README.md).
+#: or more, they say too much (bench/notes/blends.md).
 OF_TWO, OF_THREE, WITHOUT_NETWORK = (0.7, 1.45), (0.55, 2.1), (1.5, 2.9)
 #: Where neighbours count twice as much, votes lie further apart: the slope is divided by so much, and the shift larger.
 FLATTER, HIGHER = 2**0.25, 0.35

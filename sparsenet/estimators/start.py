@@ -32,7 +32,7 @@ SHORTEST, LONGEST = 0.05, 32.0
 FIRST_STEP, ENOUGH_POINTS = 1.0, 20
 #: A gradient as large as that many answers which are all wrong makes that step half as long. Adagrad's steps go by how
 #: large a gradient is beside earlier ones alone: labels that were answered well from the start moved as far as others,
-#: and learnt by heart what else their few points held (bench/README.md).
+#: and learnt by heart what else their few points held (bench/notes/networks.md).
 DAMPING = 2.0
 
 

@@ -18,7 +18,7 @@ I64 = NDArray[np.int64]
 LENGTHS_UP_TO = 1 << 20
 #: Runs of characters tell what a text's words, if few or new, do not: short texts want them as long as training
 #: takes minutes at most, and long ones until there are enough of them, by number, or by bytes times mean length. What
-#: was measured is in bench/README.md, What characters bring.
+#: was measured is in bench/notes/texts.md, What characters bring.
 CHARACTERS_UP_TO = 32 << 20
 CHARACTERS_UP_TO_TEXTS = 2000
 CHARACTERS_BY_LENGTH = 1 << 31

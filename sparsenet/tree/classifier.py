@@ -30,7 +30,8 @@ from sparsenet.tree.machines import Rules, search, train
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 #: From the root of what speaks against a label to the logit of its probability, slope and shift: those that fit
-#: held-out points of twelve unlike data sets best. The score as a probability said far too little (bench/README.md).
+#: held-out points of twelve unlike data sets best. The score as a probability said far too little
+#: (bench/notes/trees.md).
 SLOPE, SHIFT = np.float32(-2.5), np.float32(2.8)
 
 

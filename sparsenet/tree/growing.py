@@ -20,7 +20,7 @@ CHILDREN = 16
 #: So many nodes are all asked for each point, without a beam: where labels are few, every machine is.
 MOST_ROOTS = 4
 #: Features of a label's centroid, and rounds of 2-means: with 512 and 10 growing took up to half of the training, and
-#: made no difference to answers that could be measured (bench/README.md).
+#: made no difference to answers that could be measured (bench/notes/trees.md).
 FEATURES, ROUNDS = 128, 5
 
 

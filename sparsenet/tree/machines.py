@@ -28,7 +28,7 @@ LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
 #: the second number they are there; with more points a third of it is left. Held out, P@1 and P@5 gain 2.4 and 1.8
 #: points on calls of functions, 0.7 and 1.2 on wordnet, 0.3 and 0.9 on reddit-l; on delicious, where a point has 19
 #: labels, they would lose 2.2 and 1.4. Where labels have hundreds of points, the third to fifth label gains (0.2 to 0.6
-#: points with a third of it), and with more of it probabilities would be too high (bench/README.md).
+#: points with a third of it), and with more of it probabilities would be too high (bench/notes/trees.md).
 OTHERS, RARITY = 0.5, 0.25
 LABELS_A_POINT, POINTS_A_LABEL = (4, 16), (128, 256)
 OF_FREQUENT_LABELS = 1 / 3
