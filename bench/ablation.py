@@ -1,12 +1,12 @@
 """What each part earns, at equal time: negatives, hashing, shared or own active sets, wide and deep, logQ, precision.
 
-    python -m bench.ablation [--labels 15000,120000,670091] [--seconds 60,120,300] [--clock wall] [--variants NAME,...]
-                             [--repeats 1] [--threads 1] [--set NAME=JSON ...] [--out bench/results/ablation.json]
+    python -m bench.ablation [--labels 15000,120000,670091] [--data DIR ...] [--seconds 60,120,300] [--clock wall]
+                             [--variants NAME;...] [--repeats 1] [--threads 1] [--set NAME=JSON ...] [--out FILE]
     python -m bench.ablation --show bench/results/ablation.json [--plot FILE.png]
 
-Each variant trains on the same planted data for the same time, set-up included, while its learning rate falls to a
-tenth over that time; then all test points are scored over all labels. `--clock cpu` counts CPU seconds over threads
-instead of the wall clock's: for a machine that does something else as well, where the wall clock would be a lottery.
+Each variant trains on the same data, planted or real, for the same time, set-up included, while its learning rate
+falls to a tenth over that time; then all test points are scored over all labels. `--clock cpu` counts CPU seconds
+over threads instead of the wall clock's: for a machine that does something else as well, where that would be a lottery.
 A variant that is not there yet is "not run". Variants take turns; seeds are 0, 1, 2, ... by round. The rules are in
 bench/README.md.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from bench.cache import plant
+from bench.cache import DataSet, plant, prepare
 from bench.planted import Shape
 from bench.running import assignment, head, in_child, keep, numbers, present, setting
 from sparsenet import ExtremeClassifier
@@ -94,23 +94,30 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run all that the command line asks for; the result is written after each run."""
-    if len(options.seconds) != len(options.labels):
-        sys.exit(f"--seconds needs {len(options.labels)} numbers, one for each of --labels")
+    sources = [*options.labels, *options.data]
+    if len(options.seconds) != len(sources):
+        sys.exit(f"--seconds needs {len(sources)} numbers, one for each of --labels and --data")
     report = head(threads=options.threads, repeats=options.repeats, clock=options.clock, set=dict(options.set), data={})
     for repeat in range(options.repeats):
-        for labels, seconds in zip(options.labels, options.seconds, strict=True):
-            data = plant(Shape.with_labels(labels, **options.shape))
-            report["data"][str(labels)] = data.facts
+        for source, seconds in zip(sources, options.seconds, strict=True):
+            data = _data(source, options.shape)
+            title = f"{data.name}, {data.facts['train']['labels']:,} labels"
+            report["data"][title] = data.facts
             shift = repeat % len(options.variants)
             for name in options.variants[shift:] + options.variants[:shift]:
                 settings = {**dict(options.set), **VARIANTS[name].settings}
-                job = {"labels": labels, "variant": name, "seed": repeat, "data": str(data.folder)}
+                job = {"title": title, "variant": name, "seed": repeat, "data": str(data.folder)}
                 job |= {"seconds": seconds, "clock": options.clock, "settings": settings}
                 run = _run(job, options.threads)
                 report["runs"].append(run)
                 keep(report, options.out)
                 print(_brief(run), file=sys.stderr, flush=True)
     return report
+
+
+def _data(source: int | Path, shape: dict[str, Any]) -> DataSet:
+    """Return planted data of so many labels, or the real data in a directory."""
+    return prepare(source) if isinstance(source, Path) else plant(Shape.with_labels(source, **shape))
 
 
 def _run(job: dict[str, Any], threads: int) -> dict[str, Any]:
@@ -130,20 +137,19 @@ def _run(job: dict[str, Any], threads: int) -> dict[str, Any]:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Return a table for each size: what each variant reaches in the time given."""
-    sizes = sorted({run["labels"] for run in report["runs"]})
+    """Return a table for each data set: what each variant reaches in the time given."""
     parts = [setting(report) + f" Time is {_CLOCKS[report['clock']]}; means over {report['repeats']} rounds."]
-    parts += [_table(report, labels) for labels in sizes]
+    parts += [_table(report, title) for title in dict.fromkeys(run["title"] for run in report["runs"])]
     return "\n\n".join(parts)
 
 
 _CLOCKS = {"wall": "the wall clock's", "cpu": "CPU seconds divided by threads"}
 
 
-def _table(report: dict[str, Any], labels: int) -> str:
-    runs = [run for run in report["runs"] if run["labels"] == labels]
+def _table(report: dict[str, Any], title: str) -> str:
+    runs = [run for run in report["runs"] if run["title"] == title]
     lines = [
-        f"**{labels:,} labels, {runs[0]['seconds']} s each**",
+        f"**{title}, {runs[0]['seconds']} s each**",
         "",
         "| question | variant | P@1 / P@3 / P@5 | PSP@1 | epochs | steps / s | of it start s | index recall | |",
         "|---" * 9 + "|",
@@ -178,25 +184,25 @@ def _row(name: str, runs: list[dict[str, Any]]) -> str:
 
 
 def _brief(run: dict[str, Any]) -> str:
-    name = f"{run['labels']:,} labels, {run['variant']}, seed {run['seed']}: "
+    name = f"{run['title']}, {run['variant']}, seed {run['seed']}: "
     if run["status"] != "measured":
         return f"{name}{run['status']}: {run['reason']}"
     return f"{name}P@1 {100 * run['P@1']:.1f} after {run['epochs']:.2f} epochs; load {run['load_average_before']:.1f}"
 
 
 def plot(report: dict[str, Any], path: Path) -> None:
-    """Draw P@1 of each variant, a panel for each size."""
+    """Draw P@1 of each variant, a panel for each data set."""
     from matplotlib.figure import Figure
 
     done = [run for run in report["runs"] if run["status"] == "measured"]
-    sizes = sorted({run["labels"] for run in done})
-    figure = Figure(figsize=(4 + 3 * len(sizes), 7), layout="constrained")
-    for axes, labels in zip(figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0], sizes, strict=True):
+    titles = list(dict.fromkeys(run["title"] for run in done))
+    figure = Figure(figsize=(4 + 3 * len(titles), 7), layout="constrained")
+    for axes, title in zip(figure.subplots(1, len(titles), sharey=True, squeeze=False)[0], titles, strict=True):
         for place, name in enumerate(reversed(VARIANTS)):
-            found = [100 * run["P@1"] for run in done if (run["labels"], run["variant"]) == (labels, name)]
+            found = [100 * run["P@1"] for run in done if (run["title"], run["variant"]) == (title, name)]
             axes.barh(place, mean(found) if found else 0, color="steelblue")
             axes.plot(found, [place] * len(found), ".", color="black")
-        axes.set(title=f"{labels:,} labels", xlabel="P@1, per cent", yticks=range(len(VARIANTS)))
+        axes.set(title=title.replace(", ", "\n"), xlabel="P@1, per cent", yticks=range(len(VARIANTS)))
         axes.set_yticklabels(list(reversed(VARIANTS)))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
@@ -211,8 +217,11 @@ def _variants(text: str) -> list[str]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--labels", type=numbers, default=[15_000, 120_000, 670_091])
-    parser.add_argument("--seconds", type=numbers, default=[60, 120, 300], help="for each size")
+    parser.add_argument("--labels", type=numbers, default=[15_000, 120_000, 670_091], help="planted; '' for none")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", default=[], help="directories of real data, as bench.quality has"
+    )
+    parser.add_argument("--seconds", type=numbers, default=[60, 120, 300], help="for each of --labels and --data")
     parser.add_argument("--clock", choices=list(_CLOCKS), default="wall")
     parser.add_argument("--variants", type=_variants, default=list(VARIANTS), help="separated by semicolons")
     parser.add_argument("--repeats", type=int, default=1)

@@ -122,4 +122,4 @@ def assignment(text: str) -> tuple[str, Any]:
 
 def numbers(text: str) -> list[int]:
     """Split an argument at its commas into numbers."""
-    return [int(part) for part in text.split(",")]
+    return [int(part) for part in text.split(",") if part]

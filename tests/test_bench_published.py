@@ -87,9 +87,29 @@ def test_a_run_ends_when_its_time_is_up(name, tmp_path, monkeypatch):
     assert result["steps"] > 0
     assert 0.3 <= result["spent_seconds"] < 3
     assert result["P@1"] > 0
-    run = {"variant": name, "labels": 100, "seed": 0, "seconds": 1, "status": "measured", "load_average_before": 0.0}
+    run = {"variant": name, "title": "tiny", "seed": 0, "seconds": 1, "status": "measured", "load_average_before": 0.0}
     report = {"started": "today", "machine": MACHINE, "threads": 1, "clock": "cpu", "repeats": 1}
     text = ablation.markdown({**report, "runs": [{**run, **result}]})
     assert f"| {name} | {100 * result['P@1']:.1f} /" in text
     ablation.plot({**report, "runs": [{**run, **result}]}, tmp_path / "ablation.png")
     assert (tmp_path / "ablation.png").stat().st_size > 1000
+
+
+def test_an_ablation_takes_planted_and_real_data_in_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
+    (tmp_path / "tags").mkdir()
+    for part in ("train", "test"):
+        (tmp_path / "tags" / f"{part}.txt").write_text("2 3 4\n0,3 0:1\n1 2:0.5\n")
+    monkeypatch.setattr(ablation, "in_child", lambda module, job, threads: {**job, "status": "measured"})
+    monkeypatch.setattr(ablation, "_brief", lambda run: run["title"])
+    arguments = ["--labels", "100", "--data", str(tmp_path / "tags"), "--seconds", "1,2", "--variants", "random;bf16"]
+    shape = json.dumps({"points": 300, "test_points": 60, "features": 500})
+    monkeypatch.setattr("sys.argv", ["ablation", *arguments, "--shape", shape, "--out", str(tmp_path / "out.json")])
+    runs = ablation.measure(ablation._options())["runs"]
+    assert [(run["title"], run["seconds"], run["variant"]) for run in runs] == [
+        ("planted-100, 100 labels", 1, "random"),
+        ("planted-100, 100 labels", 1, "bf16"),
+        ("tags, 4 labels", 2, "random"),
+        ("tags, 4 labels", 2, "bf16"),
+    ]
+    assert len(json.loads((tmp_path / "out.json").read_text())["runs"]) == 4

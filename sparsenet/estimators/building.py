@@ -33,7 +33,7 @@ def build(
     features: Rows,
     labels: Rows,
     *,
-    held: int,
+    held: int = 0,
     seed: int,
     threads: int,
     scored: bool = False,
