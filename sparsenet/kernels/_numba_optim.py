@@ -81,11 +81,16 @@ def adam_rows(
     threads: int,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
-    if step < 1:
-        raise ValueError(f"step must be at least 1, got {step}")
-    scalars = (int(step), float(rate), float(beta1), float(beta2), float(epsilon), float(decay))
     state = (value, first, second, last_step, rows, grads)
+    scalars = _checked_step(step, rate, beta1, beta2, epsilon, decay)
     parallel_for(_adam, len(rows), threads, *state, *scalars, grain=GRAIN)
+
+
+def _checked_step(step: int, *rates: float) -> tuple[int | float, ...]:
+    """Return what describes a step of Adam, as the compiled functions take it."""
+    if step < 1:
+        raise ValueError(f"step counts from 1, got {step}")
+    return (int(step), *map(float, rates))
 
 
 @checked(
@@ -118,10 +123,8 @@ def adam_product(
     threads: int,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
-    if step < 1:
-        raise ValueError(f"step must be at least 1, got {step}")
-    scalars = (int(step), float(rate), float(beta1), float(beta2), float(epsilon), float(decay))
     state = (value, first, second, last_step, rows, indptr, indices, data, dense)
+    scalars = _checked_step(step, rate, beta1, beta2, epsilon, decay)
     parallel_for(_adam_product, len(rows), threads, *state, *scalars, grain=GRAIN)
 
 
