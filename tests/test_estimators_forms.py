@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from planted import X, Y, fast
 
-from sparsenet import ExtremeClassifier
+from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 
 DENSE = X.toarray()
 
@@ -43,3 +43,16 @@ def test_a_table_is_standardised(change):
     model = fast(epochs=2).fit(table, Y)
     moved = fast(epochs=2).fit(1000 + 8 * table, Y)
     np.testing.assert_allclose(model.predict_proba(table), moved.predict_proba(1000 + 8 * table), atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-3, 123.456])
+@pytest.mark.parametrize("classifier", [ExtremeClassifier, TreeClassifier, BlendClassifier])
+def test_a_constant_column_is_constant_though_its_mean_is_rounded(classifier, value):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 600)
+    table = np.column_stack([rng.normal(y[:, None], 1.0, (600, 6)), np.full(600, value)])
+    model = classifier(n_jobs=1, random_state=0).fit(table, y)
+    expected = model.score(table, y)
+    assert expected > 0.7
+    table[:, -1] *= 1 + 1e-7  # as in float32
+    assert model.score(table, y) == pytest.approx(expected, abs=0.02)

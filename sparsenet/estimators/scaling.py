@@ -20,6 +20,7 @@ from scipy import sparse
 
 from sparsenet.batches import Rows, by_row
 
+F64 = NDArray[np.float64]
 CHOICES = ("auto", "rows", "columns", "none")
 #: Far beyond any training point, and far from where float32 would overflow in a layer.
 _FARTHEST = 1e12
@@ -33,8 +34,8 @@ class Scaling:
     """The scaling in use: ``"rows"``, ``"columns"`` with the columns' centres and factors, or ``"none"``."""
 
     kind: str
-    centre: NDArray[np.float64] | None = None
-    factor: NDArray[np.float64] | None = None
+    centre: F64 | None = None
+    factor: F64 | None = None
 
     @classmethod
     def learn(cls, X: Any, choice: str) -> Scaling:
@@ -44,9 +45,9 @@ class Scaling:
             return cls(kind)
         if sparse.issparse(X):
             raise ValueError("normalize='columns' needs a dense X, got a sparse one: use 'rows', or pass X.toarray()")
-        deviation = X.std(axis=0, dtype=np.float64)
-        deviation[deviation == 0] = 1.0
-        return cls(kind, X.mean(axis=0, dtype=np.float64), 1 / (deviation * np.sqrt(X.shape[1])))
+        centre, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+        deviation[_is_constant(centre, deviation, len(X))] = 1.0
+        return cls(kind, centre, 1 / (deviation * np.sqrt(X.shape[1])))
 
     def apply(self, X: Any) -> Rows:
         """Scale a checked X, sparse or dense, into rows for the kernels."""
@@ -59,7 +60,7 @@ class Scaling:
         inverse = 1 / np.where(lengths > 0, lengths, 1.0)
         return Rows.of(matrix, matrix.data * np.repeat(inverse, np.diff(matrix.indptr)))
 
-    def apply_one(self, indices: NDArray[np.int32], values: NDArray[np.float64], width: int) -> Rows:
+    def apply_one(self, indices: NDArray[np.int32], values: F64, width: int) -> Rows:
         """Scale a single checked sparse point, with no more work than that takes."""
         if self.kind == "columns":
             raise ValueError("the columns of a dense table are standardised: a point of it has no sparse form")
@@ -78,6 +79,15 @@ class Scaling:
             scaled[block] = np.clip((X[block] - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
+
+
+def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:
+    """Tell which columns deviate from their mean of n numbers by no more than how these are rounded when added up.
+
+    The bound is that of Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance".
+    """
+    epsilon = np.finfo(np.float64).eps
+    return np.square(deviation) <= n * epsilon * np.square(deviation) + np.square(n * centre * epsilon)
 
 
 def _is_like_counts(X: Any) -> bool:
