@@ -64,16 +64,17 @@ class Network:
 
     def parameters(self) -> list[Parameter]:
         """Return all that is learnt, from input to output."""
-        return [p for layer in self._below() for p in layer.parameters()] + self.output.parameters()
+        return [p for layer in self.below() for p in layer.parameters()] + self.output.parameters()
 
     def initialise(self, seed: int) -> None:
         """Draw the starting weights."""
         rng = np.random.default_rng(seed)
-        for layer in self._below():
+        for layer in self.below():
             layer.initialise(rng)
         self.output.initialise(rng)
 
-    def _below(self) -> list[SparseInput | Dense]:
+    def below(self) -> list[SparseInput | Dense]:
+        """Return the layers below the output, from the input on."""
         return [*([self.input] if self.input else []), *self.hidden]
 
     def memory(self, *, batch_size: int, n_active: int | None = None) -> dict[str, int]:

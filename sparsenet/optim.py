@@ -231,6 +231,12 @@ class Parameter:
             self.optimizer.step(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
         self._pending = None
 
+    def go_on_by(self, optimizer: Optimizer) -> None:
+        """Move by another optimizer from now on; the state stays if that keeps the same."""
+        if dict(optimizer.state_shapes(self.shape)) != dict(self.optimizer.state_shapes(self.shape)):
+            self.drop_state()
+        self.optimizer = optimizer
+
     def drop_state(self) -> None:
         """Free the optimizer's state; training that goes on from here starts it afresh."""
         self.state = {}

@@ -206,7 +206,7 @@ def test_a_saved_model_keeps_its_size(tmp_path):
     loaded.set_params(memory_limit=None).partial_fit(X, Y)
     assert width(loaded) == 64
     loaded.save(tmp_path / "model")
-    with pytest.raises(ValueError, match="hidden, wide or activation were changed"):
+    with pytest.raises(ValueError, match="hidden, wide or activation was changed since"):
         loaded.set_params(hidden=32).save(tmp_path / "model")
 
 

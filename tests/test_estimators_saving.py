@@ -90,3 +90,57 @@ def test_a_random_state_is_not_saved(tmp_path):
     again = ExtremeClassifier.load(tmp_path / "model")
     assert again.random_state is None
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_another_loss_than_that_of_training_is_not_saved(tmp_path):
+    model = fast(epochs=2).fit(X, Y).set_params(loss="softmax")
+    with pytest.raises(ValueError, match="loss was changed since the classifier was fitted"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    model.partial_fit(X, Y).save(tmp_path / "model")
+    found = ExtremeClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(found.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"learning_rate": 0.3},
+        {"wide_learning_rate": 3.0},
+        {"wide_weight_decay": 0.5},
+        {"optimizer": "sgd"},
+        {"dropout": 0.9},
+        {"n_negatives": 2},
+        {"sampler": "frequency", "n_negatives": 10},
+    ],
+    ids=str,
+)
+def test_parameters_set_after_training_hold_for_further_training(tmp_path, changed):
+    """Whether the model was saved and loaded in between or not."""
+    made = fast(epochs=2).fit(X, Y)
+    made.save(tmp_path / "model")
+    usual, model, loaded = (ExtremeClassifier.load(tmp_path / "model") for _ in range(3))
+    model = fast(epochs=2).fit(X, Y)
+    for each in (usual, model.set_params(**changed), loaded.set_params(**changed)):
+        each.partial_fit(X, Y)
+    assert not np.array_equal(model.predict_proba(X), usual.predict_proba(X))
+    np.testing.assert_array_equal(model.predict_proba(X), loaded.predict_proba(X))
+
+
+def test_state_stays_between_calls_unless_the_optimizer_is_another():
+    model = fast().partial_fit(X, Y)
+    state = model.network_.output.weight.state["first"].copy()
+    assert state.any()
+    model.set_params(learning_rate=1e-3).partial_fit(X, Y)
+    assert set(model.network_.output.weight.state) == {"first", "second", "last_step"}
+    model.set_params(optimizer="adagrad", learning_rate=0.1).partial_fit(X, Y)
+    assert set(model.network_.output.weight.state) == {"squares"}
+    with pytest.raises(ValueError, match="hidden, wide or activation was changed"):
+        model.set_params(activation="tanh").partial_fit(X, Y)
+
+
+def test_a_model_is_not_replaced_by_a_checkpoint(tmp_path):
+    fast(epochs=1).fit(X, Y).save(tmp_path / "model")
+    with pytest.raises(FileExistsError, match="holds a model, ExtremeClassifier, which a checkpoint would replace"):
+        fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "model")
+    assert ExtremeClassifier.load(tmp_path / "model").score(X, Y) > 0

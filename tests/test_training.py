@@ -1,9 +1,12 @@
 """The training loop: schedules, validation, divergence, determinism, checkpoints."""
 
 import math
+import os
+import signal
 
 import numpy as np
 import pytest
+from interrupting import StopAt
 from networks import FEATURES, TRUTH, D, L, assert_equal_weights, network, train
 from planted import X as POINTS
 from planted import Y as LABELS
@@ -179,8 +182,13 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
 
 def test_a_directory_that_is_none_of_a_run_is_no_checkpoint(tmp_path):
     storage.save(tmp_path / "model", {}, {"model": "ExtremeClassifier"})
-    trainer = Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "model")
-    with pytest.raises(CheckpointError, match="model is no checkpoint of a training: name the directory"):
+    with pytest.raises(
+        FileExistsError, match="model: holds a model, ExtremeClassifier, which a checkpoint would replace"
+    ):
+        Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "model")
+    storage.save(tmp_path / "other", {}, {"of": "something else"})
+    trainer = Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "other")
+    with pytest.raises(CheckpointError, match="other is no checkpoint of a training: name the directory"):
         trainer.resume()
 
 
@@ -209,3 +217,41 @@ def test_a_part_that_does_not_say_what_it_is_takes_no_checkpoint(tmp_path):
     with pytest.raises(ValueError, match="checkpoint needs Nameless to have a __repr__ that names its settings"):
         Trainer(network(8, sampler=Nameless()), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+class InterruptAtTheEnd:
+    """Ctrl-C when the last epoch is over."""
+
+    def on_epoch(self, record):
+        if record["epoch"] == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupt_after_the_last_batch_is_not_lost():
+    made = network(8)
+    trainer = Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=2), callbacks=[InterruptAtTheEnd()])
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    assert len(trainer.history) == 2
+    whole = network(8)
+    Trainer(whole, FEATURES, TRUTH, TrainingConfig(epochs=2)).run()
+    assert_equal_weights(made, whole)
+
+
+@pytest.mark.parametrize("own", [signal.SIG_IGN, lambda number, frame: heard.append(number)], ids=["ignored", "own"])
+def test_who_handles_interrupts_otherwise_goes_on_doing_so(own):
+    heard.clear()
+    before = signal.signal(signal.SIGINT, own)
+    try:
+        trainer = Trainer(
+            network(8), FEATURES, TRUTH, TrainingConfig(epochs=2), callbacks=[StopAt(1), InterruptAtTheEnd()]
+        )
+        trainer.run()
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(trainer.history) == 2
+    assert heard == ([] if own is signal.SIG_IGN else [signal.SIGINT] * 2)
+
+
+heard: list[int] = []

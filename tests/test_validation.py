@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
+from sparsenet import SGD, BinaryCrossEntropy, BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
 from sparsenet._validation import number_of_bytes
 
 X = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.2, 0.9]])
@@ -326,3 +326,17 @@ def test_a_dense_answer_beyond_all_bounds():
 )
 def test_numbers_of_bytes(text, size):
     assert number_of_bytes("memory_limit", text) == size
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"optimizer": SGD(rate=0.1), "learning_rate": 1.0}, "learning_rate=1 would do nothing beside optimizer=SGD"),
+        ({"optimizer": SGD(), "weight_decay": 0.1}, "weight_decay=0.1 would do nothing beside optimizer=SGD"),
+        ({"loss": BinaryCrossEntropy(), "label_smoothing": 0.1}, "label_smoothing=0.1 would do nothing beside loss="),
+    ],
+    ids=str,
+)
+def test_what_an_object_says_itself_is_not_said_beside_it(given, message):
+    with pytest.raises(ValueError, match=message):
+        small(**given).fit(X, Y)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -18,7 +20,7 @@ from sparsenet.layers import Dense, SparseInput
 from sparsenet.losses import BinaryCrossEntropy
 from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network
-from sparsenet.optim import Adam, Parameter
+from sparsenet.optim import Adagrad, Adam, Parameter
 from sparsenet.output import SampledOutput
 from sparsenet.progress import is_wanted
 from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
@@ -26,6 +28,8 @@ from sparsenet.wide import WideConfig, WidePath, support_bound, transpose
 
 #: With many labels nearly every answer is no, and a neuron starts from there; more would only delay it.
 LOWEST_BIAS = -6.0
+#: What to do about parameters that are no longer those of the network that there is.
+AS_IT_WAS = "set it back to what it was, or fit the classifier anew"
 
 
 def build(
@@ -119,6 +123,39 @@ def outline(settings: Settings, n_features: int, counts: Any, n_points: int, see
     )
 
 
+def reconfigure(network: Network, made: Network, settings: Settings) -> None:
+    """Have a trained network go on as `made`, laid out by settings that may have changed since, would.
+
+    An optimizer of another kind begins without a state. The wide path keeps the rate that was fitted to its start,
+    unless one is given.
+    """
+    check_layout(made, network)
+    for layer, like in zip(network.below(), made.below(), strict=True):
+        layer.activation = like.activation
+    output, new = network.output, made.output
+    output.sampler, output.loss, output.n_negatives = new.sampler, new.loss, new.n_negatives
+    output.bf16, output.per_sample = new.bf16, new.per_sample
+    optimizers = {parameter.name: parameter.optimizer for parameter in made.parameters()}
+    if output.wide:
+        own, given = cast(Adagrad, output.wide.config.optimizer), settings.wide_optimizer
+        optimizer = given if settings.wide_rate is not None else replace(own, decay=given.decay)
+        output.wide.configure(replace(output.wide.config, optimizer=optimizer))
+        optimizers[output.wide.weight.name] = optimizer
+    for parameter in network.parameters():
+        parameter.go_on_by(optimizers[parameter.name])
+
+
+def check_layout(made: Network, network: Network) -> None:
+    """Refuse another network than one of the same layers, however many weights the wide path holds."""
+    if _layout(made) != _layout(network):
+        raise ValueError(f"hidden, wide or activation was changed since the classifier was fitted: {AS_IT_WAS}")
+
+
+def _layout(network: Network) -> list[tuple[Any, ...]]:
+    shapes = [(p.name, p.shape if p.name != "wide.weight" else None) for p in network.parameters()]
+    return [*shapes, *((layer.activation.name,) for layer in network.below())]
+
+
 def wide_config(settings: Settings) -> WideConfig:
     """Say how the wide path starts and learns."""
     return WideConfig(budget=settings.wide_budget, optimizer=settings.wide_optimizer)
@@ -132,7 +169,7 @@ def _no_support(settings: Settings, n_features: int, n_labels: int) -> WidePath:
 def _sampler(settings: Settings, n_labels: int, seed: int, threads: int) -> Sampler:
     choice = settings.sampler
     if not isinstance(choice, str | LSHConfig):
-        return choice
+        return deepcopy(choice)  # training changes it, and a parameter is the caller's
     if choice == "none" or settings.negatives(n_labels) == n_labels:
         return AllSampler()
     if isinstance(choice, LSHConfig):

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sparsenet._validation import check_features
 from sparsenet.estimators import choices
-from sparsenet.estimators.building import build
+from sparsenet.estimators.building import build, outline, reconfigure
 from sparsenet.estimators.fitting import (
     Fitted,
     all_or_nothing,
@@ -127,8 +127,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     feature_names_in_ : ndarray of str, if X was a data frame
     network_ : Network
     history_ : list of dict
-        Of each epoch: ``epoch``, ``loss``, ``seconds``; with validation ``P@1``, ``P@3``, ``P@5``; with hashing
-        ``index_recall``, the share of the best five labels that a sample is expected to hold.
+        Of each epoch: ``epoch``, ``loss``, ``seconds``, which is not saved; with validation ``P@1``, ``P@3``, ``P@5``;
+        with hashing ``index_recall``, the share of the best five labels that a sample is expected to hold.
     n_iter_ : int
         Epochs trained.
     choices_ : dict
@@ -315,6 +315,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 settings = choices.decided(self.get_params(deep=False), fitted.choices)
                 points = check_points(fitted.scaling.apply(X), fitted.target.encode(y, classes=classes))
                 seed = run_seed(self.random_state, call=fitted.calls)
+                about = self.n_features_in_, fitted.label_counts, fitted.n_points
+                reconfigure(fitted.network, outline(settings, *about, seed, threads), settings)
                 grow(fitted.network, settings, points, threads)
             else:
                 target, labels = Target.learn(y, classes, incremental=True)

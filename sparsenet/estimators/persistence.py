@@ -16,13 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import storage
 from sparsenet._validation import boolean, real
 from sparsenet.estimators import compact
-from sparsenet.estimators.building import outline, wide_config
+from sparsenet.estimators.building import AS_IT_WAS, check_layout, outline, wide_config
 from sparsenet.estimators.choices import decided
 from sparsenet.estimators.fitting import Fitted
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.targets import KINDS, Target
-from sparsenet.layers import Dense, SparseInput
 from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
 from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network
@@ -101,18 +100,13 @@ def _check_unchanged(model: ExtremeClassifier, fitted: Fitted) -> None:
     """Refuse parameters that were changed since `fit` to those of another network: `unpack` builds from them."""
     settings, counts = decided(model.get_params(deep=False), fitted.choices), fitted.label_counts
     built = outline(settings, model.n_features_in_, counts, fitted.n_points, seed=0, threads=1)
-    if _layout(built) != _layout(fitted.network):
+    check_layout(built, fitted.network)
+    before = type(fitted.network.output.loss)
+    if before is not type(built.output.loss) and before.__name__ in _SAVABLE:
         raise ValueError(
-            "hidden, wide or activation were changed since the classifier was fitted: set them back to what they were, "
-            "or fit it anew"
+            f"loss was changed since the classifier was fitted, and decides what scores mean: {AS_IT_WAS}, or call "
+            "partial_fit"
         )
-
-
-def _layout(network: Network) -> list[tuple[Any, ...]]:
-    """Say what decides how a network predicts, but for its weights, and how many of these are in the wide path."""
-    below: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
-    shapes = [(p.name, p.shape if p.name != "wide.weight" else None) for p in network.parameters()]
-    return [*shapes, *((layer.activation.name,) for layer in below)]
 
 
 def _history_entry(record: dict[str, float]) -> dict[str, float | None]:

@@ -217,9 +217,17 @@ def _widths(value: Any) -> tuple[int, ...]:
 def _loss(value: Any, smoothing: float) -> Loss:
     if hasattr(value, "gradient"):
         loss: Loss = value
+        _leave_to(loss, "loss", {"label_smoothing": smoothing} if smoothing else {})
         return loss
     name = choice("loss", value, LOSSES, " or a Loss object")
     return BinaryCrossEntropy(smoothing=smoothing) if name == "bce" else SampledSoftmax(smoothing=smoothing)
+
+
+def _leave_to(part: Any, name: str, given: Mapping[str, float]) -> None:
+    """Refuse what a part that is an object says itself, rather than go without it."""
+    if given:
+        what = " and ".join(f"{parameter}={value:g}" for parameter, value in given.items())
+        raise ValueError(f"{what} would do nothing beside {name}={part!r}, which has its own: set it there")
 
 
 def _sampler(value: Any) -> str | LSHConfig | Sampler:
@@ -251,6 +259,8 @@ def _optimizer(p: Mapping[str, Any]) -> Optimizer:
     decay = real("weight_decay", p["weight_decay"], 0, 1)
     if hasattr(value, "state_shapes"):
         optimizer: Optimizer = value
+        given = {} if _is_auto(p["learning_rate"]) else {"learning_rate": rate}
+        _leave_to(optimizer, "optimizer", given | ({"weight_decay": decay} if decay else {}))
         return optimizer
     match choice("optimizer", value, OPTIMIZERS, " or an Optimizer object"):
         case "adam":

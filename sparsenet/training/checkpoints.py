@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,16 @@ def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]
         "best_epoch": state.best.epoch,
     }
     storage.save(directory, arrays, position)
+
+
+def prepare(directory: Path) -> None:
+    """Raise now what `save` would raise after an epoch, and refuse to replace a model."""
+    storage.prepare(directory)
+    with suppress(storage.ModelError):  # what is damaged is no model, and may be replaced
+        if is_there(directory) and (kind := storage.metadata(directory).get("model")):
+            raise FileExistsError(
+                f"{directory}: holds a model, {kind}, which a checkpoint would replace: name another directory"
+            )
 
 
 def is_there(directory: Path) -> bool:

@@ -13,10 +13,12 @@ from types import FrameType
 def deferred_interrupt() -> Iterator[threading.Event]:
     """Turn the first Ctrl-C into an event that is looked at between batches; a second one acts at once.
 
-    Outside of the main thread Python does not deliver signals, and the event never comes.
+    Outside of the main thread Python does not deliver signals, and whoever ignores Ctrl-C or handles it otherwise, as
+    a service does that is told to end, goes on doing so: then the event never comes.
     """
     event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or not usual:
         yield event
         return
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from sparsenet import storage
 from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
 from sparsenet.model import Network
@@ -140,7 +139,7 @@ class Trainer:
         if checkpoint is not None:
             checkpoints.check_resumable(network)
             with self._doing_without():
-                storage.prepare(checkpoint)  # rather than fail after the first epoch
+                checkpoints.prepare(Path(checkpoint))  # rather than fail after the first epoch
         if steps_before == 0:
             for parameter in network.parameters():
                 parameter.drop_state()
@@ -166,6 +165,8 @@ class Trainer:
             except _Stop:
                 self._save_checkpoint()
                 raise KeyboardInterrupt from None
+            if self._interrupted.is_set():  # after the last batch
+                raise KeyboardInterrupt
 
     @property
     def history(self) -> list[dict[str, float]]:
