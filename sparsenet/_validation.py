@@ -255,6 +255,18 @@ def _check_ids(name: str, axis: str, ids: NDArray[Any], width: int) -> None:
         )
 
 
+def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    """Return a weight for each of n points, if there are any."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have one number for each of {n} rows of X, got {weights.shape}")
+    if not (np.isfinite(weights).all() and weights.sum() > 0):
+        raise ValueError(f"sample_weight must hold finite numbers that sum to more than 0, got {weights.sum():g}")
+    return weights
+
+
 def _check_finite(name: str, array: Any) -> None:
     """Refuse NaN, infinity and what float32 cannot hold, and say where it stands."""
     in_rows = hasattr(array, "indptr")

@@ -913,3 +913,22 @@ class TestCheckpoint:
             BlendClassifier(random_state=0).fit(X, Y, resume=True)
         with pytest.raises(ValueError, match="network is 'drop', and of nothing else there are checkpoints"):
             BlendClassifier(network="drop", random_state=0).fit(X, Y, checkpoint=tmp_path / "state")
+
+
+def test_a_network_there_was_no_time_for_is_still_the_one_that_was_asked_for(tmp_path):
+    with pytest.warns(UserWarning, match="time_budget leaves too little"):
+        model = blend(network=ExtremeClassifier(hidden=8, epochs=50), time_budget=1e-6).fit(X, Y)
+    model.save(tmp_path / "model")
+    found = BlendClassifier.load(tmp_path / "model")
+    assert found.network_ is None
+    assert repr(found.network) == repr(model.network)
+
+
+def test_the_threads_of_a_machine_are_not_in_a_saved_model(tmp_path):
+    manifests = []
+    for threads in (1, 2):
+        model = blend(n_jobs=threads).fit(X, Y).set_params(n_jobs=None)
+        model.save(tmp_path / "model")
+        manifests.append((tmp_path / "model" / "manifest.json").read_bytes())
+        assert BlendClassifier.load(tmp_path / "model").network_.n_jobs is None
+    assert manifests[0] == manifests[1]

@@ -13,6 +13,7 @@ from sparsenet import (
     SGD,
     DivergenceError,
     ExtremeClassifier,
+    FrequencySampler,
     LSHConfig,
     RandomSampler,
 )
@@ -344,3 +345,37 @@ def test_a_pass_that_diverges_leaves_no_model():
 def test_partial_fit_is_deterministic():
     a, b = (fast(n_jobs=n).partial_fit(X, Y).partial_fit(X, Y).predict_proba(X) for n in (1, 2))
     np.testing.assert_array_equal(a, b)
+
+
+def test_lists_of_labels_that_are_all_0_and_1_are_lists_all_the_same():
+    y = [[0, 1] if i % 2 else [2] for i in range(len(Y))]
+    model = fast(epochs=2).fit(X, y)
+    assert model.score(X[1:2], [[0, 1]]) in (0.0, 1.0)
+    model.partial_fit(X[1:4:2], [[0, 1], [0, 1]])
+    fast(epochs=2).fit(X, y, validation=(X[:3], [[0, 1]] * 3))
+    single = fast(epochs=2).fit(X, [row[0] for row in y])
+    assert single.score(X[1:2], [[0, 1]]) == single.score(X[1:2], [0])
+
+
+def test_a_sampler_that_was_given_is_not_changed_by_training():
+    sampler = FrequencySampler()
+    before = dict(vars(sampler))
+    model = fast(sampler=sampler, n_negatives=10).fit(X, Y)
+    assert vars(sampler) == before
+    assert model.network_.output.sampler is not sampler
+    assert model.get_params()["sampler"] is sampler
+
+
+def test_a_score_needs_points_and_weights_that_fit():
+    model = fast(epochs=1).fit(X, Y)
+    with pytest.raises(ValueError, match="X has no rows"):
+        model.score(X[:0], Y[:0])
+    for weights, message in (
+        (np.ones(3), "one number for each of 400 rows"),
+        (np.zeros(400), "sum to more than 0"),
+        (np.full(400, np.nan), "finite"),
+    ):
+        with pytest.raises(ValueError, match=f"sample_weight must .*{message}"):
+            model.score(X, Y, sample_weight=weights)
+    with pytest.raises(ValueError, match="exclude must be an array or sparse matrix with a row for each of X"):
+        model.topk(X[:2], exclude=[["1"], ["2"]])

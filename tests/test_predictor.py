@@ -145,3 +145,9 @@ def test_a_recall_out_of_reach_is_said(muddled):
 def test_a_recall_needs_points(model, given, message):
     with pytest.raises(ValueError, match=message):
         model.predictor(**given)
+
+
+@pytest.mark.parametrize("ids", [np.array([2**32 + 1]), [1.7], [True], ["1"]], ids=str)
+def test_ids_that_are_none_are_refused_and_not_made_some(model, ids):
+    with pytest.raises(ValueError, match="indices must be"):
+        model.predictor(k=2, candidates=8).one(ids, [1.0])

@@ -322,7 +322,7 @@ def test_score_weighs_texts_and_counts_unknown_labels_as_misses():
     with pytest.warns(UserWarning, match="y holds no label that the classifier knows"):
         assert model.score(["a goal", "a zebra"], ["animals", "plants"]) == 0.0
     for wrong in ([1, 1], [[1, 1, 1]], 1.0):
-        with pytest.raises(ValueError, match="sample_weight must have one number for each of 3 texts"):
+        with pytest.raises(ValueError, match="sample_weight must have one number for each of 3 rows"):
             model.score(texts, truth, sample_weight=wrong)
     with pytest.raises(ValueError, match="X has 3 texts, y has 1 entries"):
         model.score(texts, ["food"])

@@ -211,7 +211,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
 
     def _copies(self, seed: int, checkpoint: Any) -> tuple[TreeClassifier, ExtremeClassifier | None]:
         """Return what is trained: copies of the parts that were given, or of the usual ones."""
-        own = {"n_jobs": self._threads(), "random_state": seed, "verbose": self.verbose}
+        own = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
         tree = parts.copied("tree", self.tree, TreeClassifier, own, self.time_budget)
         if parts.is_dropped(self.network):
             parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)

@@ -57,6 +57,8 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     if fitted.network is None and neighbors is None:
         raise ValueError("n_neighbors is 0, and this model has no network: nothing but tree_ would be saved")
     tree, about_tree = trees.pack(fitted.tree, fitted.tree._fitted)
+    for about in (about_tree, about_network or {"parameters": {}}):  # equal models are equal files on any machine
+        about["parameters"]["n_jobs"] = to_json("n_jobs", model.n_jobs)
     labels, about_target = pack_labels(fitted.target)
     arrays: Arrays = {
         **pack_part("network", network),
@@ -69,8 +71,11 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     }
     return arrays, {
         "model": KIND,
-        "parameters": {n: to_json(n, value) for n, value in model.get_params(deep=False).items() if n not in PARTS},
+        "parameters": {name: value for name, value in _parameters(model).items() if name not in PARTS},
         "given": [name for name in PARTS if isinstance(getattr(model, name), BaseEstimator) and getattr(fitted, name)],
+        "untrained": _parameters(model.network)
+        if isinstance(model.network, BaseEstimator) and not fitted.network
+        else None,
         "dropped": isinstance(model.network, str),
         "n_points": fitted.n_points,
         "network": about_network,
@@ -109,6 +114,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     if len(target.classes) != len(counts):
         raise ModelError(f"counts must hold how many points had each of {len(target.classes)} labels")
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
+    if untrained := metadata.get("untrained"):
+        given["network"] = ExtremeClassifier(**{name: from_json(value) for name, value in untrained.items()})
     if boolean("dropped", metadata.get("dropped", False)):  # which older models could not be
         given["network"] = DROPPED
     shape = (n_points, n_features, len(counts))
@@ -194,3 +201,11 @@ def _as_given(part: BaseEstimator) -> Any:
     """Return a classifier like the one of which a part was made."""
     usual = type(part)().get_params(deep=False)
     return clone(part).set_params(**{name: usual[name] for name in OF_THE_WHOLE})
+
+
+def _parameters(model: BaseEstimator) -> dict[str, Any]:
+    return {
+        name: to_json(name, value)
+        for name, value in model.get_params(deep=False).items()
+        if not isinstance(value, BaseEstimator)
+    }

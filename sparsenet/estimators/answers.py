@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet._machine import default_threads
-from sparsenet._validation import check_features, integer, n_jobs, real
+from sparsenet._validation import check_features, check_weights, integer, n_jobs, real
 from sparsenet.batches import POINTS_AT_A_TIME, Rows, is_hit
 from sparsenet.estimators.fitting import check_points
 
@@ -119,7 +119,11 @@ class AnswersMixin:
 
     def _excluded(self, exclude: Any, n: int) -> csr_array:
         """Check labels that rows must not get."""
-        excluded = csr_array(exclude)
+        try:
+            excluded = csr_array(exclude)
+        except (TypeError, ValueError) as error:
+            what = "an array or sparse matrix with a row for each of X and a column for each label"
+            raise ValueError(f"exclude must be {what}, nonzero where a row must not get it: {error}") from None
         expected = (n, len(self.classes_))
         if excluded.shape != expected:
             raise ValueError(f"exclude has the shape {excluded.shape}, must be (rows of X, labels), {expected}")
@@ -132,8 +136,10 @@ class AnswersMixin:
         """Return the share of rows whose best label is right: accuracy for one label a row, P@1 for several."""
         features = self._features(X)
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
-        hits = is_hit(self._best_label(features), truth)
-        return float(np.average(hits, weights=None if sample_weight is None else np.asarray(sample_weight)))
+        if len(features) == 0:
+            raise ValueError("X has no rows: there must be at least one")
+        weights = check_weights(sample_weight, len(features))
+        return float(np.average(is_hit(self._best_label(features), truth), weights=weights))
 
     def _threads(self) -> int:
         asked_for = n_jobs(self.n_jobs)

@@ -88,18 +88,21 @@ class Predictor:
 
     def one(self, indices: ArrayLike, values: ArrayLike) -> tuple[NDArray[Any], F32]:
         """Answer for a single point with these features and values, on the calling thread: (k,) each."""
-        ids, x = np.ascontiguousarray(indices, np.int32), np.asarray(values, np.float64)
+        ids, x = np.asarray(indices), np.asarray(values, np.float64)
         self._check_point(ids, x)
-        classes, probabilities = self._answer(self._scaling.apply_one(ids, x, self._width), 1)
+        point = self._scaling.apply_one(np.ascontiguousarray(ids, np.int32), x, self._width)
+        classes, probabilities = self._answer(point, 1)
         return classes[0], probabilities[0]
 
     def recall(self, X: Any) -> float:
         """Return the share of the exact `k` best labels of these points that are found."""
         return self._shortlist.recall(self._network, self._model._features(X), self.k, self._model._threads())
 
-    def _check_point(self, ids: NDArray[np.int32], x: NDArray[np.float64]) -> None:
+    def _check_point(self, ids: NDArray[Any], x: NDArray[np.float64]) -> None:
         if ids.ndim != 1 or ids.shape != x.shape:
             raise ValueError(f"indices and values must be lists of one length, got {ids.shape} and {x.shape}")
+        if len(ids) and ids.dtype.kind not in "iu":
+            raise ValueError(f"indices must be whole numbers, got an array of {ids.dtype}")
         if not np.isfinite(x).all():
             raise ValueError(f"values must be finite, got {x[~np.isfinite(x)][0]}")
         ordered = np.sort(ids)

@@ -133,6 +133,8 @@ class Target:
             check_columns(y, self.classes)
         y = _plain(y)
         kind = kind_of(y)
+        if kind == "dense" and self.kind in ("single", "lists") and getattr(y, "ndim", 1) != 2:
+            kind = "lists"  # of labels that happen to be 0 and 1, all of these few rows equally many
         if (kind in ("dense", "sparse")) != (self.kind in ("dense", "sparse")):
             raise ValueError(f"y must be of the kind {self.kind!r} as it was before, got the kind {kind!r}")
         if kind in ("dense", "sparse"):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet._machine import default_threads
-from sparsenet._validation import choice, integer, n_jobs, optional, real
+from sparsenet._validation import check_weights, choice, integer, n_jobs, optional, real
 from sparsenet.batches import is_hit
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.rows import Column
@@ -30,7 +30,7 @@ from sparsenet.text.explain import Explanation, explain
 from sparsenet.text.files import FileRules, iter_texts
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
-from sparsenet.text.inputs import check_any, check_lengths, check_texts, check_weights, labelled_columns
+from sparsenet.text.inputs import check_any, check_lengths, check_texts, labelled_columns
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]

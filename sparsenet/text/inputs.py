@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparsenet._validation import is_missing
 from sparsenet.batches import Rows
@@ -138,13 +137,3 @@ def check_labelled(labels: Rows) -> None:
     """Refuse to learn from texts none of which has a label."""
     if len(labels.indices) == 0:
         raise ValueError("y holds no label at all: at least one text must have one")
-
-
-def check_weights(sample_weight: Any, n_texts: int) -> NDArray[np.float64] | None:
-    """Return a weight for each text, if there are any."""
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (n_texts,):
-        raise ValueError(f"sample_weight must have one number for each of {n_texts} texts, got {weights.shape}")
-    return weights
