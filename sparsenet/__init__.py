@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.training import CheckpointError as CheckpointError
     from sparsenet.training import DivergenceError as DivergenceError
     from sparsenet.training import Progress as Progress
+    from sparsenet.training import StopTraining as StopTraining
     from sparsenet.training import Trainer as Trainer
     from sparsenet.training import TrainingConfig as TrainingConfig
     from sparsenet.training import Trial as Trial
@@ -75,6 +76,7 @@ _HOMES = {
     "SampledSoftmax": "losses",
     "Schedule": "optim",
     "SparseInput": "layers",
+    "StopTraining": "training",
     "TextClassifier": "text",
     "Trainer": "training",
     "TrainingConfig": "training",
@@ -87,12 +89,16 @@ _HOMES = {
     "read": "data",
 }
 
+#: Modules that documents name.
+_PARTS = ("data", "metrics", "plots", "samplers", "storage")
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
+    if name in _PARTS:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -21,7 +21,7 @@ from sparsenet.batches import Batch, Postings, Rows, Slots
 from sparsenet.layers import F32, I32, Pass, uniform
 from sparsenet.losses import Loss, Positives
 from sparsenet.optim import Adam, Optimizer, Parameter
-from sparsenet.samplers import LSHSampler, RandomSampler, Sampler
+from sparsenet.samplers import FrequencySampler, LSHSampler, RandomSampler, Sampler
 from sparsenet.wide import Touched, WidePath
 
 #: Labels scored at a time where all of them are.
@@ -165,7 +165,7 @@ class SampledOutput:
 
         None where the sampler does not look for them: what it then holds of them by chance says nothing of training.
         """
-        if self._latest is None or not self.n_inputs or isinstance(self.sampler, RandomSampler):
+        if self._latest is None or not self.n_inputs or isinstance(self.sampler, RandomSampler | FrequencySampler):
             return None
         hidden = np.ascontiguousarray(self._latest.hidden[:32])
         weight, bias = self.weight.value, self.bias.value.reshape(-1)
@@ -185,8 +185,10 @@ class SampledOutput:
         threads, weight = context.threads, self.weight.value
 
         def backward() -> F32:
-            rows = active.labels.astype(np.int64)
-            self.bias.record(rows, np.einsum("ij->i", tile)[:, None])  # in a third of the time of `tile.sum`
+            rows, sums = active.labels.astype(np.int64), np.einsum("ij->i", tile)  # in a third of the time of `sum`
+            if np.isfinite(loss) and not np.isfinite(sums).all():
+                raise ArithmeticError(f"{self.loss!r} made a gradient that is no number, of a loss of {loss:g}")
+            self.bias.record(rows, sums[:, None])
             if self.wide and touched:
                 self.wide.record_gradient(touched, batch.feature_postings, tile, context.workspace, context.threads)
             below: F32 = np.empty((n, self.n_inputs), np.float32)
@@ -215,7 +217,9 @@ class SampledOutput:
     def _choose(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActiveSet:
         """Merge the batch's own labels with the sampler's choice."""
         own = batch.label_postings
-        negatives = self.sampler.sample(hidden, self.n_negatives, rng)
+        negatives = self._valid(self.sampler.sample(hidden, self.n_negatives, rng))
+        if (negatives[1:] <= negatives[:-1]).any():
+            raise ValueError(f"{self.sampler!r} must sample distinct labels, ascending")
         negatives = negatives[own.slots[negatives] < 0]
         labels = np.concatenate((own.ids, negatives))
         indptr = np.full(len(labels) + 1, own.starts[-1], np.int64)
@@ -247,6 +251,15 @@ class SampledOutput:
 
         return loss, backward
 
+    def _valid(self, ids: I32) -> I32:
+        """Refuse ids of a sampler that are no labels: a kernel would read and write what lies elsewhere."""
+        if ids.dtype != np.int32 or ids.ndim != 1:
+            raise TypeError(f"{self.sampler!r} must sample a list of int32, got {ids.dtype} of shape {ids.shape}")
+        if len(ids) and not 0 <= ids.min() <= ids.max() < self.n_labels:
+            found = f"{ids.min()} to {ids.max()}"
+            raise ValueError(f"{self.sampler!r} must sample labels from 0 to {self.n_labels - 1}, got {found}")
+        return ids
+
     def _choose_pairs(
         self, batch: Batch, hidden: F32, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], I32, NDArray[np.bool_], F32]:
@@ -256,7 +269,7 @@ class SampledOutput:
         """
         own, shape = batch.label_postings, (len(batch), self.n_labels)
         sampled = self.sampler.sample_each(hidden, self.n_negatives, rng)
-        drawn = csr_array((sampled.expected, sampled.ids, sampled.indptr), shape=shape)
+        drawn = csr_array((sampled.expected, self._valid(sampled.ids), sampled.indptr), shape=shape)
         owners = np.repeat(own.ids, np.diff(own.starts))
         true = csr_array((np.full(len(own.points), 2, np.float32), (own.points, owners)), shape=shape)
         # A probability says that a label was drawn, 2 that it is true, their sum that it is both.

@@ -144,7 +144,7 @@ def test_svmlight_errors(tmp_path, case):
 def test_a_width_that_only_the_end_of_the_file_proves_wrong(tmp_path):
     path = write(tmp_path, b"1 1:1\n1 5:1\n1 0:1\n")
     with pytest.raises(DataError, match="feature 5 of point 2 is out of range: feature 0 occurs"):
-        read_svmlight(path, n_features=5)
+        read_svmlight(path, n_features=5, zero_based="auto")
 
 
 @pytest.mark.parametrize("reader", [read, read_xmc, read_svmlight, lambda p: list(iter_batches(p, batch_rows=1))])

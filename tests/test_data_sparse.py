@@ -72,7 +72,7 @@ def test_svmlight_equals_sklearn(data, zero_based, multilabel):
     file.seek(0)
     theirs, labels = load_svmlight_file(file, dtype=np.float32, multilabel=multilabel)
     file.seek(0)
-    ours = read_svmlight(file, multilabel=multilabel)
+    ours = read_svmlight(file, multilabel=multilabel, zero_based="auto")
     assert ours.X.shape == theirs.shape
     for name in ("indptr", "indices", "data"):
         assert np.array_equal(getattr(ours.X, name), getattr(theirs, name))
@@ -98,7 +98,7 @@ def test_rows_of_all_kinds():
 
 def test_svmlight_rows_of_all_kinds():
     text = b"# comment\n\n1,0 qid:3 1:1 3:2 # 4:4\n 2 2:1\nqid:-1 2:5\n\t\n3#\n2:1"
-    data = read_svmlight(io.BytesIO(text))
+    data = read_svmlight(io.BytesIO(text), zero_based=False)
     assert np.diff(data.X.indptr).tolist() == [2, 1, 1, 0, 1]
     assert data.X.indices.tolist() == [0, 2, 1, 1, 1]
     assert np.diff(data.Y.indptr).tolist() == [2, 1, 0, 1, 0]
@@ -253,8 +253,17 @@ def test_widths_may_be_larger(tmp_path):
     assert (data.X.shape, data.Y.shape) == ((1, 7), (1, 9))
     data = read_svmlight(io.BytesIO(b"1 2:1\n"), n_features=7, n_labels=9, zero_based=True)
     assert (data.X.shape, data.Y.shape, data.X.indices.tolist()) == ((1, 7), (1, 9), [2])
-    data = read_svmlight(io.BytesIO(b"1 7:1\n"), n_features=7)
+    data = read_svmlight(io.BytesIO(b"1 7:1\n"), n_features=7, zero_based=False)
     assert data.X.indices.tolist() == [6]
+
+
+def test_features_keep_their_numbers_whichever_a_file_holds(tmp_path):
+    """Else a file without feature 0 would not fit a model that was trained on one that has it."""
+    (tmp_path / "test.svm").write_text("1 2:1\n")
+    for read_it in (read, read_svmlight):
+        assert read_it(tmp_path / "test.svm", n_features=7).X.indices.tolist() == [2]
+    (batch,) = iter_batches(tmp_path / "test.svm", batch_rows=10, n_features=7, n_labels=2)
+    assert batch.X.indices.tolist() == [2]
 
 
 def test_progress_counts_all_bytes(tmp_path: Path):

@@ -6,6 +6,8 @@ import doctest
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from itertools import groupby
@@ -98,6 +100,12 @@ def test_every_public_name_has_an_example(home: str, name: str) -> None:
 def test_the_list_of_names_is_complete() -> None:
     listed = re.findall(r"^### `(\w+)`", (ROOT / "docs/api.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sparsenet.__all__
+
+
+@pytest.mark.parametrize("module", ["data", "metrics", "plots", "samplers", "storage"])
+def test_modules_that_documents_name_are_there_without_more_imports(module: str) -> None:
+    code = f"import sparsenet; assert sparsenet.{module}.__name__ == 'sparsenet.{module}'"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- the shell ---

@@ -19,6 +19,7 @@ from sparsenet import (
     Trainer,
     TrainingConfig,
 )
+from sparsenet.samplers import Sampler
 
 CSR = sparse.csr_array(np.eye(3, dtype=np.float32))
 
@@ -94,3 +95,56 @@ def test_matrices_that_are_no_rows():
 def test_k(k):
     with pytest.raises(ValueError, match=f"k must be an integer from 1 to {L}, got {k!r}"):
         network(8).topk(FEATURES, k, 1)
+
+
+class Faulty(Sampler):
+    """Samples what it was told to."""
+
+    def __init__(self, ids):
+        self.ids = ids
+
+    def sample(self, hidden, n_negatives, rng):
+        return self.ids
+
+    def expected(self, ids, n_negatives):
+        return np.ones(len(ids), np.float32)
+
+
+@pytest.mark.parametrize("per_sample", [False, True])
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        (np.array([-2, 3], np.int32), ValueError, f"must sample labels from 0 to {L - 1}, got -2 to 3"),
+        (np.array([0, L], np.int32), ValueError, f"must sample labels from 0 to {L - 1}, got 0 to {L}"),
+        (np.array([0, 3]), TypeError, "must sample a list of int32, got int64"),
+        (np.array([3, 3], np.int32), ValueError, "must sample distinct labels, ascending"),
+        (np.array([3, 2], np.int32), ValueError, "must sample distinct labels, ascending"),
+    ],
+    ids=str,
+)
+def test_what_a_sampler_returns_is_looked_at(ids, error, message, per_sample):
+    if per_sample and "distinct" in message:
+        pytest.skip("pairs of a point and a label are merged, in whatever order they come")
+    made = network(8, sampler=Faulty(ids), n_negatives=2, per_sample=per_sample, wide=not per_sample)
+    with pytest.raises(error, match=message):
+        Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
+
+
+class Blind(BinaryCrossEntropy):
+    """A loss whose gradient is wrong, of which it knows nothing."""
+
+    def gradient(self, logits, positives, expected, threads):
+        logits[:] = np.nan
+        return 1.0
+
+
+def test_a_gradient_that_is_no_number_ends_the_training():
+    made = network(8, loss=Blind())
+    with pytest.raises(ArithmeticError, match=r"Blind.* made a gradient that is no number, of a loss of 1"):
+        Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
+    assert np.isfinite(made.output.weight.value).all()
+
+
+def test_patience_without_validation_is_refused():
+    with pytest.raises(ValueError, match="patience=1 needs validation"):
+        Trainer(network(8), FEATURES, TRUTH, TrainingConfig(patience=1))

@@ -10,6 +10,7 @@ from interrupting import StopAt
 from networks import FEATURES, TRUTH, D, L, assert_equal_weights, network, train
 from planted import X as POINTS
 from planted import Y as LABELS
+from planted import fast
 from scipy import sparse
 
 from sparsenet import (
@@ -25,6 +26,7 @@ from sparsenet import (
     Rows,
     SampledSoftmax,
     Schedule,
+    StopTraining,
     Trainer,
     TrainingConfig,
     Validation,
@@ -255,3 +257,30 @@ def test_who_handles_interrupts_otherwise_goes_on_doing_so(own):
 
 
 heard: list[int] = []
+
+
+@pytest.mark.parametrize("event", ["on_batch", "on_epoch"])
+def test_a_callback_may_end_the_training_and_keep_what_was_learnt(event):
+    class Stop:
+        pass
+
+    def stop(told):
+        raise StopTraining
+
+    setattr(Stop, event, staticmethod(stop))
+    heard = []
+
+    class After:
+        def on_epoch(self, record):
+            heard.append(record["epoch"])
+
+    made = network(8)
+    config = TrainingConfig(epochs=5, batch_size=10)
+    trainer = Trainer(made, FEATURES, TRUTH, config, callbacks=[Stop(), After()], validation=validation())
+    trainer.run()
+    assert heard == [1]
+    assert len(trainer.history) == 1
+    assert trainer.steps == len(trainer._batcher)
+    model = fast(epochs=5).fit(POINTS, LABELS, callbacks=[Stop()])
+    assert model.n_iter_ == 1
+    assert model.score(POINTS, LABELS) > 0

@@ -30,7 +30,7 @@ class Options:
     classes: NDArray[Any] | None = None
     multilabel: bool = True
     with_labels: bool = True
-    zero_based: ZeroBased = "auto"
+    zero_based: ZeroBased = True
     threads: int | None = None
     on_header: OnHeader | None = None
 

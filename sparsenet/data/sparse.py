@@ -71,7 +71,7 @@ def read_svmlight(
     multilabel: bool = True,
     n_features: int | None = None,
     n_labels: int | None = None,
-    zero_based: ZeroBased = "auto",
+    zero_based: ZeroBased = True,
     threads: int | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Dataset:
@@ -92,7 +92,9 @@ def read_svmlight(
         The width of `Y`. If given, labels must be integers from 0 to n_labels - 1. By default labels may be any
         numbers: column numbers if they can be, else ``Dataset.classes`` says what the columns stand for.
     zero_based : bool or 'auto'
-        Whether features count from 0; "auto": they do if feature 0 occurs.
+        Whether features count from 0. If not, feature 1 becomes column 0. "auto", the default of scikit-learn: they
+        count from 0 if feature 0 occurs, so that two files of one data set may be read differently. Where they count
+        from 1, True leaves column 0 empty, which does no harm.
     threads : int, optional
         How many threads parse; by default one for each CPU. The result is the same.
     on_bytes : callable, optional
@@ -111,7 +113,7 @@ def read_svmlight(
     Examples
     --------
     >>> from io import BytesIO
-    >>> data = read_svmlight(BytesIO(b"-1 1:0.5 3:2\n+1 2:1 # a comment\n"))
+    >>> data = read_svmlight(BytesIO(b"-1 1:0.5 3:2\n+1 2:1 # a comment\n"), zero_based=False)
     >>> data.y
     array([-1,  1])
     >>> data.X.toarray()

@@ -234,6 +234,9 @@ def _sampler(value: Any) -> str | LSHConfig | Sampler:
     if isinstance(value, LSHConfig):
         return value
     if hasattr(value, "sample") and hasattr(value, "expected"):
+        lacking = [name for name in vars(Sampler) if name[0] != "_" and not hasattr(value, name)]
+        if lacking:
+            raise ValueError(f"sampler={value!r} has no {lacking[0]}: let it inherit from sparsenet.samplers.Sampler")
         sampler: Sampler = value
         return sampler
     return choice("sampler", value, SAMPLERS, ", an LSHConfig or a Sampler object")

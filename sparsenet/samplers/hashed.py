@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from sparsenet.lsh import LSHConfig, LSHIndex, best_index, first_guess, most_memory
 from sparsenet.lsh.config import Family
-from sparsenet.samplers.base import F32, I32, I64, Samples, State, uniform
+from sparsenet.samplers.base import F32, I32, I64, Sampler, Samples, State, uniform
 
 FAMILIES = get_args(Family)
 #: So many points tell whether an index got worse, and by which family labels are to be hashed.
 FEWEST_QUERIES = 16
 
 
-class LSHSampler:
+class LSHSampler(Sampler):
     """Hard negatives from a hash index, the rest at random, so that every label keeps a chance.
 
     Re-hashing: changed rows are noted by `update` and hashed when the recall of the index has fallen below

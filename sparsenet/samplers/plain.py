@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.lsh import exact_topk
-from sparsenet.samplers.base import F32, I32, I64, Samples, State, uniform
+from sparsenet.samplers.base import F32, I32, I64, Sampler, uniform
 
 F64 = NDArray[np.float64]
 
 
-class RandomSampler:
+class RandomSampler(Sampler):
     """Every label with the same probability.
 
     Examples
@@ -24,20 +21,9 @@ class RandomSampler:
     5
     """
 
-    def prepare(self, n_labels: int, label_counts: I64) -> None:
-        """See `Sampler`."""
-        self.n_labels = n_labels
-
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
         """See `Sampler`."""
         return uniform(self.n_labels, n_negatives, rng)
-
-    def sample_each(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> Samples:
-        """See `Sampler`."""
-        samples = [self.sample(point[None], n_negatives, rng) for point in hidden]
-        ids = np.concatenate([*samples, np.empty(0, np.int32)])
-        indptr = np.concatenate(([0], np.cumsum([len(sample) for sample in samples], dtype=np.int64)))
-        return Samples(indptr, ids, self.expected(ids, n_negatives))
 
     def __repr__(self) -> str:
         """Name the sampler and its settings; a checkpoint is held to them."""
@@ -47,23 +33,9 @@ class RandomSampler:
         """See `Sampler`."""
         return np.full(len(ids), min(n_negatives / max(self.n_labels, 1), 1), np.float32)
 
-    def update(self, weight: F32, bias: F32, changed_rows: I32 | I64) -> None:
-        """See `Sampler`; weights do not matter here."""
-
     def measure_recall(self, hidden: F32, weight: F32, bias: F32, n_negatives: int, k: int = 5) -> float:
         """See `Sampler`."""
         return min(n_negatives / max(self.n_labels, 1), 1.0)
-
-    def memory(self, n_labels: int, width: int) -> int:
-        """See `Sampler`."""
-        return 0
-
-    def state(self) -> State:
-        """See `Sampler`; there is none."""
-        return {}
-
-    def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """See `Sampler`."""
 
 
 class AllSampler(RandomSampler):
@@ -90,7 +62,7 @@ class AllSampler(RandomSampler):
         return 1.0
 
 
-class FrequencySampler(RandomSampler):
+class FrequencySampler(Sampler):
     """Labels drawn one after another, without replacement, in proportion to ``count ** power``.
 
     Labels that never occur count as occurring once, so that every label has a chance.
@@ -172,13 +144,6 @@ class FrequencySampler(RandomSampler):
                     break
             self._horizons[n_negatives] = time
         return self._horizons[n_negatives]
-
-    def measure_recall(self, hidden: F32, weight: F32, bias: F32, n_negatives: int, k: int = 5) -> float:
-        """See `Sampler`."""
-        if len(hidden) == 0 or self.n_labels == 0:
-            return float("nan")
-        top = exact_topk(hidden, weight, bias, k, threads=1)
-        return float(self.expected(top.ravel(), n_negatives).mean())
 
     def memory(self, n_labels: int, width: int) -> int:
         """See `Sampler`."""

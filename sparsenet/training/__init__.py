@@ -2,7 +2,7 @@
 
 from sparsenet.training.checkpoints import CheckpointError
 from sparsenet.training.config import TrainingConfig
-from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
+from sparsenet.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.training.trainer import DivergenceError, Trainer
 from sparsenet.training.trial import Trial, Verdict, Weighing
 
@@ -11,6 +11,7 @@ __all__ = [
     "CheckpointError",
     "DivergenceError",
     "Progress",
+    "StopTraining",
     "Trainer",
     "TrainingConfig",
     "Trial",

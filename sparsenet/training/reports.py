@@ -68,8 +68,24 @@ class Progress:
         return self.points / max(self.seconds, 1e-9)
 
 
+class StopTraining(Exception):  # noqa: N818  # not an error
+    """What a callback raises to end the training here; what was learnt so far is what remains.
+
+    Examples
+    --------
+    >>> from sparsenet import ExtremeClassifier, StopTraining
+    >>> class UntilGoodEnough:
+    ...     def on_epoch(self, record):
+    ...         if record["loss"] < 0.5:
+    ...             raise StopTraining
+    >>> model = ExtremeClassifier(hidden=4, epochs=1000, random_state=0)
+    >>> model.fit([[1.0, 0.0], [0.0, 1.0]], ["a", "b"], callbacks=[UntilGoodEnough()]).n_iter_ < 1000
+    True
+    """
+
+
 class Callback(Protocol):
-    """Told how training goes; anything it raises ends the training.
+    """Told how training goes; what it raises ends the training: `StopTraining` as if its epochs were over.
 
     Any object will do that has one of the two methods, or both; it need not inherit from this class.
 

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from sparsenet.training.checkpoints import Best, RunState
 from sparsenet.training.config import TrainingConfig
 from sparsenet.training.fingerprint import fingerprint
 from sparsenet.training.interrupts import deferred_interrupt
-from sparsenet.training.reports import Callback, Progress, Validation, check_callbacks
+from sparsenet.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.training.trial import Trial, Verdict, Weighing
 
 #: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
@@ -120,6 +120,8 @@ class Trainer:
             raise ValueError("there is no point to train on: X and y (features and labels) must have at least one row")
         if labels.width != network.output.n_labels:
             raise ValueError(f"labels has {labels.width} columns, the network has {network.output.n_labels} labels")
+        if config.patience is not None and validation is None:
+            raise ValueError(f"patience={config.patience} needs validation: pass some, or patience=None")
         self.network, self.config = network, config
         self._features, self._labels = features, labels
         self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
@@ -134,7 +136,7 @@ class Trainer:
         self._state = RunState()
         self._started, self._points = 0.0, 0
         self._steps_before = steps_before
-        self._interrupted = threading.Event()
+        self._interrupted, self._stopped = threading.Event(), False
         self._saved_at = -math.inf
         if checkpoint is not None:
             checkpoints.check_resumable(network)
@@ -191,9 +193,9 @@ class Trainer:
             self._state.batch = batch_number + 1
             self._state.loss_sum += loss
             self._budget.step_done()
-            self._report()
+            self._tell("on_batch", self._progress)
             self._stop_if_asked()
-            if self._budget.is_spent():
+            if self._stopped or self._budget.is_spent():
                 break
         self._end_epoch()
 
@@ -237,9 +239,7 @@ class Trainer:
         state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
         if time.perf_counter() - self._saved_at >= CHECKPOINT_SECONDS:
             self._save_checkpoint()
-        for callback in self._callbacks:
-            if hasattr(callback, "on_epoch"):
-                callback.on_epoch(record)
+        self._tell("on_epoch", lambda: record)
 
     def _try_without_hidden(self) -> None:
         """Go on without hidden units if this is when to look at that, and the network is no worse for it.
@@ -274,18 +274,27 @@ class Trainer:
             self.history[self._state.best.epoch] |= measured  # of what remains
 
     def _is_enough(self) -> bool:
-        return self._budget.is_spent() or self._out_of_patience()
+        return self._stopped or self._budget.is_spent() or self._out_of_patience()
 
     def _out_of_patience(self) -> bool:
         if self.config.patience is None or self._state.best.epoch < 0:
             return False
         return self._state.epoch - 1 - self._state.best.epoch >= self.config.patience
 
-    def _report(self) -> None:
+    def _tell(self, event: str, what: Callable[[], Any]) -> None:
+        """Tell callbacks that follow such an event; each hears of it, whoever asks to stop."""
+        for callback in self._callbacks:
+            if hasattr(callback, event):
+                try:
+                    getattr(callback, event)(what())
+                except StopTraining:
+                    self._stopped = True
+
+    def _progress(self) -> Progress:
         validation = None
         if self.history and "P@1" in self.history[-1]:
             validation = {name: value for name, value in self.history[-1].items() if name.startswith("P@")}
-        progress = Progress(
+        return Progress(
             self._state.epoch,
             self.config.epochs,
             self._state.batch,
@@ -297,9 +306,6 @@ class Trainer:
             validation,
             self._budget.steps(self._done, self._total),
         )
-        for callback in self._callbacks:
-            if hasattr(callback, "on_batch"):
-                callback.on_batch(progress)
 
     def resume(self) -> bool:
         """Take up the run where the checkpoint left it; return False if there is none.
