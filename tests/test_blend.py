@@ -815,7 +815,7 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
         with pytest.raises(ModelError):
             BlendClassifier.load(tmp_path / "less")
     TreeClassifier(n_jobs=1).fit(X, Y).save(tmp_path / "tree")
-    with pytest.raises(ModelError, match="of the kind 'TreeClassifier', not a BlendClassifier"):
+    with pytest.raises(ModelError, match="of the kind 'TreeClassifier', not BlendClassifier"):
         BlendClassifier.load(tmp_path / "tree")
 
 

@@ -170,6 +170,11 @@ class TestDemo:
         assert "left out tools.broken: SyntaxError" in shown.err
         assert "epoch 1/" in shown.err
 
+    def test_a_place_for_the_picture_is_looked_at_before_the_training(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("no directory")
+        with pytest.raises(NotADirectoryError, match="file: is a file; a picture goes into a directory"):
+            demo.run(tmp_path / "file")
+
     def test_without_matplotlib_it_says_what_is_missing(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -16,6 +16,7 @@ from sparsenet import (
     FrequencySampler,
     LSHConfig,
     RandomSampler,
+    metrics,
 )
 from sparsenet.estimators import fitting
 from sparsenet.estimators.settings import AFTER_FIT, LEAST_STEPS, Settings
@@ -379,3 +380,12 @@ def test_a_score_needs_points_and_weights_that_fit():
             model.score(X, Y, sample_weight=weights)
     with pytest.raises(ValueError, match="exclude must be an array or sparse matrix with a row for each of X"):
         model.topk(X[:2], exclude=[["1"], ["2"]])
+
+
+def test_labels_become_an_indicator_of_those_that_were_learnt():
+    names = NAMES[Y.argmax(axis=1)]
+    model = fast(epochs=1).fit(X, names)
+    truth = model.indicator([names[0], "never learnt", names[1]])
+    assert truth.shape == (3, len(model.classes_))
+    assert [model.classes_[row.indices].tolist() for row in truth] == [[names[0]], [], [names[1]]]
+    assert metrics.precision_at_k(truth, model.topk_numbers(X[[0, 0, 1]])[0], 1) <= 2 / 3

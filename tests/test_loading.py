@@ -56,3 +56,13 @@ def test_commands_for_points_leave_texts_alone(tmp_path: Path) -> None:
     MAKE[TextClassifier]().save(tmp_path / "model")
     with pytest.raises(ModelError, match="this is a model of texts, not of sparse points"):
         load_of_points(tmp_path / "model")
+
+
+@pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
+def test_a_model_of_another_kind_is_named_with_its_place_and_who_takes_it(kind: type, tmp_path: Path) -> None:
+    other = TreeClassifier if kind is not TreeClassifier else TextClassifier
+    MAKE[other]().save(tmp_path / "model")
+    with pytest.raises(ModelError) as error:
+        kind.load(tmp_path / "model")
+    said = f"this is a model of the kind '{other.__name__}', not {kind.__name__}: sparsenet.load takes any kind"
+    assert str(error.value) == f"{tmp_path / 'model'}: {said}"

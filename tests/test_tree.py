@@ -474,7 +474,7 @@ def test_a_model_of_another_kind_is_refused(tmp_path, deep):
     arrays, metadata = load(tmp_path / "model")
     assert json.loads(json.dumps(metadata))["model"] == "TreeClassifier"
     save(tmp_path / "model", arrays, {**metadata, "model": "TextClassifier"})
-    with pytest.raises(ModelError, match="not a TreeClassifier"):
+    with pytest.raises(ModelError, match="not TreeClassifier"):
         TreeClassifier.load(tmp_path / "model")
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -263,7 +264,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
-        model: Self = persistence.unpack(cls, *storage.load(path))
+        model: Self = storage.load_as(path, partial(persistence.unpack, cls))
         return model
 
     def _check(self) -> str:

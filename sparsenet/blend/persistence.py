@@ -20,6 +20,7 @@ from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as networks
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.persistence import (
+    check_kind,
     from_json,
     nothing_believed,
     pack_feature_names,
@@ -90,8 +91,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
 
 def unpack(cls: type[Model], arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any]) -> Model:
     """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
-    if metadata.get("model") != KIND:
-        raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not a {KIND}")
+    check_kind(metadata, KIND)
     with nothing_believed():
         return _unpack(cls, dict(arrays), metadata)
 

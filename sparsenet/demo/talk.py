@@ -58,6 +58,8 @@ class Answerer:
 def run(output: Path, *, interactive: bool = False, threads: int | None = None, seed: int = 0) -> None:
     """Collect, train, measure, draw, answer; results go to stdout, everything else to stderr."""
     started = time.perf_counter()
+    if output.exists() and not output.is_dir():  # better now than after the training
+        raise NotADirectoryError(f"{output}: is a file; a picture goes into a directory: choose another name")
     console = Console(width=None if sys.stdout.isatty() else 120)
     corpus = _gather(seed)
     answerer, scores = learn(corpus, threads=threads, seed=seed)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet._machine import default_threads
 from sparsenet._validation import check_features, check_weights, integer, n_jobs, real
 from sparsenet.batches import POINTS_AT_A_TIME, Rows, is_hit
-from sparsenet.estimators.fitting import check_points
+from sparsenet.estimators.fitting import as_matrix, check_points
 
 #: Labels that are looked at first for those that are probable enough; more where a point has them all.
 FIRST_LOOK = 16
@@ -131,6 +131,14 @@ class AnswersMixin:
         excluded.sum_duplicates()
         excluded.eliminate_zeros()
         return excluded
+
+    def indicator(self, y: Any) -> csr_array:
+        """Return y as `sparsenet.metrics` take it, (n, n_labels), a column for each of `classes_`.
+
+        Labels that were never learnt are left out, and a warning says so if all are.
+        """
+        check_is_fitted(self)
+        return as_matrix(self._fitted.target.encode(y, drop_unknown=True))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of rows whose best label is right: accuracy for one label a row, P@1 for several."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
@@ -57,7 +58,7 @@ class SavingMixin:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
-        model: Self = unpack(cast(Any, cls), *storage.load(path))
+        model: Self = storage.load_as(path, partial(unpack, cast(Any, cls)))
         return model
 
 
@@ -120,6 +121,12 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
         return _unpack(cls, arrays, metadata)
 
 
+def check_kind(metadata: Mapping[str, Any], kind: str) -> None:
+    """Refuse what is saved of another kind of model."""
+    if (found := metadata.get("model")) != kind:
+        raise ModelError(f"this is a model of the kind {found!r}, not {kind}: sparsenet.load takes any kind")
+
+
 @contextmanager
 def nothing_believed() -> Iterator[None]:
     """Turn whatever goes wrong with the parts of a saved model into a ModelError."""
@@ -132,8 +139,7 @@ def nothing_believed() -> Iterator[None]:
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
-    if metadata.get("model") != "ExtremeClassifier":
-        raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not an ExtremeClassifier")
+    check_kind(metadata, "ExtremeClassifier")
     if metadata.get("compact", False):
         arrays = compact.grow(arrays)
     model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})

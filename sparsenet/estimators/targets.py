@@ -172,8 +172,9 @@ class Target:
         unknown = numbers < 0
         if unknown.any():
             if not drop_unknown:
+                (label,) = labels[unknown][:1].tolist()
                 raise ValueError(
-                    f"y holds the label {labels[unknown][0]!r}, not one of the {len(self.classes)} known ones: pass "
+                    f"y holds the label {label!r}, not one of the {len(self.classes)} known ones: pass "
                     "all of them as classes in the first call of partial_fit, or fit anew"
                 )
             if unknown.all():

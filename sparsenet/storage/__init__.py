@@ -15,7 +15,7 @@ SHA-256 of the data file. What it says of the arrays determines every byte of th
 header is compared, not parsed; and nothing is allocated before all sizes agree with the length of the file.
 """
 
-from sparsenet.storage.directory import load, metadata, prepare, remove, save
+from sparsenet.storage.directory import load, load_as, metadata, prepare, remove, save
 from sparsenet.storage.format import MANIFEST, ModelError, size
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
@@ -23,6 +23,7 @@ __all__ = [
     "MANIFEST",
     "ModelError",
     "load",
+    "load_as",
     "metadata",
     "pack_strings",
     "prepare",

@@ -7,10 +7,10 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from sparsenet.storage.format import (
     parse_manifest,
 )
 
+T = TypeVar("T")
 _CHUNK = 1 << 20
 _DATA_FILE = r"arrays-[0-9a-f]{16}\.safetensors"
 _OURS = re.compile(rf"{_DATA_FILE}|\.sparsenet-[0-9a-f]{{16}}\.tmp")
@@ -127,6 +128,15 @@ def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], di
                 raw, previous = _read_manifest(folder), raw
                 if raw == previous:
                     raise ModelError(f"{path}: is missing; {DAMAGED}") from error
+
+
+def load_as(directory: str | os.PathLike[str], make: Callable[[dict[str, NDArray[Any]], dict[str, Any]], T]) -> T:
+    """Load a model and return what is made of its arrays and metadata; what is wrong with them names the directory."""
+    parts = load(directory)
+    try:
+        return make(*parts)
+    except ModelError as error:
+        raise ModelError(f"{os.fspath(directory)}: {error}") from error
 
 
 def metadata(directory: str | os.PathLike[str]) -> dict[str, Any]:

@@ -312,7 +312,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load what `save` saved; predictions are equal bit for bit. A ModelError says what is wrong with a model."""
-        return persistence.unpack(cls, *storage.load(path))
+        return storage.load_as(path, partial(persistence.unpack, cls))
 
     # --- within ---
 

@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet._validation import integer, optional, real
-from sparsenet.estimators.persistence import from_json, nothing_believed, pack_labels, to_json, unpack_target
+from sparsenet.estimators.persistence import (
+    check_kind,
+    from_json,
+    nothing_believed,
+    pack_labels,
+    to_json,
+    unpack_target,
+)
 from sparsenet.estimators.targets import Target
 from sparsenet.storage import ModelError, size
 from sparsenet.text import columns, packing
@@ -60,8 +67,7 @@ def saved_size(model: TextClassifier, fitted: Fitted) -> int:
 
 def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
-    if metadata.get("model") != KIND:
-        raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not a {KIND}")
+    check_kind(metadata, KIND)
     with nothing_believed():
         return _unpack(cls, packing.unpack(arrays), metadata)
 

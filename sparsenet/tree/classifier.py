@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -163,7 +164,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
-        model: Self = persistence.unpack(cls, *storage.load(path))
+        model: Self = storage.load_as(path, partial(persistence.unpack, cls))
         return model
 
     def _rules(self) -> Rules:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sparsenet._validation import MAX_WIDTH, integer, real
 from sparsenet.estimators.persistence import (
+    check_kind,
     from_json,
     nothing_believed,
     pack_feature_names,
@@ -57,8 +58,7 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
 
 def unpack(cls: type[Model], arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any]) -> Model:
     """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
-    if metadata.get("model") != KIND:
-        raise ModelError(f"this is a model of the kind {metadata.get('model')!r}, not a {KIND}")
+    check_kind(metadata, KIND)
     with nothing_believed():
         return _unpack(cls, dict(arrays), metadata)
 
