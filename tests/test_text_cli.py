@@ -577,3 +577,26 @@ def test_score_warns_where_no_label_is_known():
     ):
         assert model.score(["one", "three"], [1, 2]) == 0
     assert model.score(["one", "three"], ["1", "3"]) == 0.5
+
+
+@pytest.mark.parametrize("kind", ["whole numbers", "an indicator", "lists", "one of two"])
+def test_compress_knows_labels_of_files_as_evaluate_does(tmp_path, kind):
+    """In files they are strings, whatever the model learnt in Python."""
+    texts, topics = planted(120, topics=2 if kind == "one of two" else 3)
+    known = sorted(set(topics))
+    numbers = np.array([known.index(topic) for topic in topics])
+    y = {"an indicator": np.eye(3, dtype=int)[numbers], "lists": [[int(n)] for n in numbers]}.get(kind, numbers)
+    model = TextClassifier(random_state=0, n_jobs=1).fit(texts, y)
+    model.save(tmp_path / "model")
+    rows = [*zip(texts, numbers, strict=True), ("what a goal", "none that it knows")]
+    rows += [("a text without a label", "")] * (kind in ("an indicator", "lists"))
+    write(tmp_path / "t.csv", [text for text, _ in rows], [str(label) for _, label in rows])
+    asked = ["--format", "csv", *COLUMNS, "--json"]
+    scores = json.loads(run("evaluate", tmp_path / "model", tmp_path / "t.csv", *asked)[1])
+    small = ["--max-bytes", "1MB", "--output", tmp_path / "small"]
+    code, shown, said = run("compress", tmp_path / "model", *small, "--valid", tmp_path / "t.csv", *asked)
+    assert code == 0, said
+    report = json.loads(shown)
+    assert (report["n_texts"], report["accuracy_before"]) == (len(rows), scores["P@1"])
+    assert report["accuracy_after"] == pytest.approx(model.score(texts, y) * 120 / len(rows)) != 0
+    assert "1 of 121 labels to be found were never seen in training" in said

@@ -161,11 +161,16 @@ def measured(truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: 
     scores = metrics.evaluate(
         truth, ranked, ks, metrics.propensities_from_counts(counts, n_points), recall_ks=[RECALL_AT]
     )
-    n_labels, n_unknown = len(truth.indices), int(np.count_nonzero(counts[truth.indices] == 0))
+    return {**scores, "true_labels": len(truth.indices), "unknown_labels": count_unknown(truth, counts)}
+
+
+def count_unknown(truth: Any, counts: I64) -> int:
+    """Return how many of the labels to be found training had never, by `counts` or behind these; say so, if any."""
+    n_unknown = len(truth.indices) - int(np.count_nonzero(counts[truth.indices[truth.indices < len(counts)]]))
     if n_unknown:
-        found = f"{n_unknown} of {count(n_labels, 'label')} to be found"
+        found = f"{n_unknown} of {count(len(truth.indices), 'label')} to be found"
         say(f"{found} were never seen in training: the model cannot know them")
-    return {**scores, "true_labels": n_labels, "unknown_labels": n_unknown}
+    return n_unknown
 
 
 def describe_scores(scores: Mapping[str, float], noun: str = "point") -> str:

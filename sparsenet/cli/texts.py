@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels, metrics, storage
+from sparsenet.batches import Rows, is_hit
 from sparsenet.cli import commands, runs
 from sparsenet.cli.reporting import say
 from sparsenet.cli.text_sources import TextSource, validation
@@ -110,6 +113,31 @@ def describe_training(summary: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])
 
 
+class Labelled(NamedTuple):
+    """Texts to measure a model on, their labels, a row each, and what the columns of these are called."""
+
+    texts: list[str]
+    truth: Any
+    names: list[str]
+
+
+def _labelled(model: TextClassifier, source: TextSource | TextFile) -> Labelled:
+    """Read labelled texts. Labels of files are strings: those of the model are known by what they look like as such.
+
+    A label that was never seen in training has a column of its own, behind the others.
+    """
+    found = source if isinstance(source, TextFile) else source.read()
+    found.check()
+    if not model.multilabel_:
+        found.check_each()
+    position = {str(label): number for number, label in enumerate(model.classes_.tolist())}
+    flat = np.array([position.setdefault(label, len(position)) for own in found.labels for label in own], np.int64)
+    indptr = np.concatenate(([0], np.cumsum([len(own) for own in found.labels])))
+    truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(found.texts), len(position)))
+    truth.sort_indices()
+    return Labelled(found.texts, truth, list(position))
+
+
 def evaluate(
     model_path: Path,
     source: TextSource | TextFile,
@@ -121,31 +149,20 @@ def evaluate(
     """Measure a model on a file, or on what was read of one."""
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
     started = time.perf_counter()
-    found = source if isinstance(source, TextFile) else source.read()
-    found.check()
-    if not model.multilabel_:
-        found.check_each()
-    texts, labels = found.texts, found.labels
-    position = {str(label): number for number, label in enumerate(model.classes_.tolist())}
-    # A label that was never seen in training has a column of its own, behind the others.
-    columns = [[position.setdefault(label, len(position)) for label in own] for own in labels]
-    indptr = np.concatenate(([0], np.cumsum([len(own) for own in columns])))
-    flat = np.fromiter((number for own in columns for number in own), np.int64)
-    truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(texts), len(position)))
-    truth.sort_indices()
+    texts, truth, names = _labelled(model, source)
     k = min(max(*ks, commands.RECALL_AT), len(model.classes_))
     best = model.predict_topk(texts, k)
     ranked = best.indices.reshape(-1, k).astype(np.int32)
     if plot is not None:
-        commands.draw(plot, truth, ranked, best.data.reshape(-1, k), list(position))
+        commands.draw(plot, truth, ranked, best.data.reshape(-1, k), names)
     # Labels that no model of these classes can name take places too, or one would be told to predict more of them.
-    ranked = np.pad(ranked, ((0, 0), (0, len(position) - len(model.classes_))), constant_values=-1)
+    ranked = np.pad(ranked, ((0, 0), (0, len(names) - len(model.classes_))), constant_values=-1)
     scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
     if model.threshold_ is not None:
         chosen, indptr = model._fitted.answers.above(texts, None, model._threads())
-        scores |= decisions(truth, chosen, indptr, list(position))
+        scores |= decisions(truth, chosen, indptr, names)
     else:
-        scores |= decisions(truth, ranked[:, 0], np.arange(len(texts) + 1), list(position))
+        scores |= decisions(truth, ranked[:, 0], np.arange(len(texts) + 1), names)
         scores["accuracy"] = scores["P@1"] if 1 in ks else metrics.precision_at_k(truth, ranked, 1)
         scores |= {f"in_best@{k}": k * scores[f"P@{k}"] for k in ks}
     n_without = int(np.count_nonzero(np.diff(truth.indptr) == 0))
@@ -214,9 +231,20 @@ def compress(
     model = TextClassifier.load(model_path)
     jobs = model.n_jobs
     model.set_params(n_jobs=threads)
-    report = model.compress(max_bytes, *(source.labelled() if source else (None, None)))
+    found, whole = None if source is None else _labelled(model, source), copy.copy(model)
+    report = model.compress(max_bytes)
+    if found is not None:
+        commands.count_unknown(found.truth, model.label_counts_)
+        before, after = _share_right(whole, found), _share_right(model, found)
+        report = replace(report, accuracy_before=before, accuracy_after=after, n_texts=len(found.texts))
     model.set_params(n_jobs=jobs).save(output)
     return report
+
+
+def _share_right(model: TextClassifier, found: Labelled) -> float:
+    """Return the share of texts whose best label is right, as `TextClassifier.score` has it."""
+    winners = model._fitted.answers.winners(found.texts, model._threads())
+    return float(is_hit(winners, Rows.of(found.truth)).mean())
 
 
 def _learnt_threshold(model: TextClassifier, model_path: Path) -> float:
