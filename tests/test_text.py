@@ -447,6 +447,7 @@ def test_bad_texts_are_refused(X, y, message):
         {"cost": 0},
         {"cost": float("nan")},
         {"epochs": 0},
+        {"epochs": "all"},
         {"bits": 40},
         {"class_weight": "heavy"},
         {"class_weight": {"unknown": 1.0}},

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from test_text_bad_input import run
 from test_text_cli import sparsenet
 
 from sparsenet import ModelError, TextClassifier, storage
@@ -198,6 +199,42 @@ def test_the_most_frequent_features_are_kept_and_exactly_so_many():
 def test_weights_of_classes_are_refused():
     with pytest.raises(ValueError, match="class_weight must be None"):
         TextClassifier(method="network", class_weight="balanced").fit(*planted(300))
+
+
+@pytest.mark.parametrize("method", ["network", "auto"])
+def test_a_cost_is_refused(monkeypatch, method):
+    """It would change nothing; also where nobody asked for a network."""
+    monkeypatch.setattr(settings, "MOST_PRODUCTS", 1e4)
+    texts, labels = planted(300)
+    why = "method is 'network'" if method == "network" else "of so many labels and texts"
+    message = rf"cost=0\.5 is for linear models, and a network is trained \({why}\), which knows none: leave it out"
+    with pytest.raises(ValueError, match=message):
+        TextClassifier(method=method, cost=0.5).fit(texts, labels)
+    fitted = TextClassifier(method=method, cost=1, epochs=1, random_state=0).fit(texts, labels)
+    with pytest.raises(ValueError, match=message):
+        fitted.set_params(cost=0.5).partial_fit(texts, labels)
+
+
+@pytest.mark.parametrize("epochs", [1, 3, 10])
+def test_as_many_passes_as_were_asked_for(monkeypatch, tmp_path, epochs):
+    monkeypatch.setattr(settings, "MOST_PRODUCTS", 1e4)
+    texts, labels = planted(300)
+    given = TextClassifier(epochs=epochs, random_state=0, n_jobs=1).fit(texts, labels)
+    assert given._fitted.model.network.n_iter_ == epochs
+    given.save(tmp_path / "model")
+    again = TextClassifier.load(tmp_path / "model").partial_fit(texts[:20], labels[:20])
+    assert again.score(texts, labels) > 0.9 * given.score(texts, labels)
+
+
+def test_the_command_line_refuses_a_cost_and_takes_epochs(tmp_path):
+    texts, labels = planted(300)
+    (tmp_path / "t.txt").write_text("".join(f"__label__{b} {a}\n" for a, b in zip(texts, labels, strict=True)))
+    ask = ["train", tmp_path / "t.txt", "--model", tmp_path / "m", "--method", "network"]
+    code, _, said = run(*ask, "--cost", "0.5")
+    assert code == 1
+    assert "error: --cost 0.5 is for linear models, and a network is trained" in said
+    assert run(*ask, "--epochs", "2")[0] == 0
+    assert TextClassifier.load(tmp_path / "m")._fitted.model.network.n_iter_ == 2
 
 
 def test_a_network_that_does_not_fit_is_refused_in_words():

@@ -117,8 +117,8 @@ Epochs = Annotated[
     typer.Option(
         min=1,
         max=MOST,
-        help="Passes over the data; of a tree and of texts, at most.",
-        show_default="of a network 5 to 8, more on small data; of a tree 7, of texts 10",
+        help="Passes over the data; of a tree and of linear models of texts, at most.",
+        show_default="of a network 5 to 8, more on small data; of a tree 7, of linear models of texts 10",
     ),
 ]
 Hidden = Annotated[
@@ -218,7 +218,7 @@ Cost = Annotated[
     _of_trees(
         min=1e-6,
         max=1e6,
-        help="Of an error, lower for noisy labels; of texts, too.",
+        help="Of an error, lower for noisy labels; of texts, too, but of no network.",
         show_default="1; of a tree, 0.5",
     ),
 ]

@@ -26,7 +26,7 @@ _OPTIONS = {
     r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s; what is trained with --\1s has room for more)",
     r"\bmax_bytes=": "--max-bytes ",
     r"\bn_negatives=": "--negatives ",
-    r"\b(epochs|hidden|patience)=": r"--\1 ",
+    r"\b(cost|epochs|hidden|patience)=": r"--\1 ",
     r"\b(batch|wide)_(size|budget)=": r"--\1-\2 ",
     r"name the columns, or give positions": "name the columns (--text, --target), or give positions",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",

@@ -52,9 +52,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         and 4 of more. None where there is so much text that words alone are better: more than 32 MiB, or more
         texts than 2,000 and more bytes than 2 GiB divided by those of a text on average.
     cost : float
-        Of an error in training, against simplicity: lower for noisy labels, higher for clean ones.
-    epochs : int
-        The most passes over the texts.
+        Of an error in training, against simplicity: lower for noisy labels, higher for clean ones. A network has none:
+        another one than 1 is an error where one is trained.
+    epochs : int or "auto"
+        Passes over the texts: of linear models the most, of a network those that `fit` takes; its `partial_fit` takes 5
+        to 20 by how many texts there are, whatever this is. ``"auto"``: 10, and of a network what `ExtremeClassifier`
+        takes of so many texts.
     class_weight : None, "balanced" or dict
         Multiplies `cost` for the texts of a label, ``"balanced"`` by how much rarer it is than labels are on average, a
         dict by what it has for the label, 1 where it has nothing: it is named more often. Without it probabilities
@@ -128,7 +131,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         word_ngrams: int = 2,
         char_ngrams: str | tuple[int, int] | None = "auto",
         cost: float = 1.0,
-        epochs: int = 10,
+        epochs: int | str = "auto",
         class_weight: str | dict[Any, float] | None = None,
         validation_fraction: str | float = "auto",
         time_budget: float | None = None,

@@ -18,7 +18,7 @@ from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules, extract
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_lengths
-from sparsenet.text.linear import LinearModel, both_classes
+from sparsenet.text.linear import LinearModel, LinearRules, both_classes
 from sparsenet.text.measuring import described, further_trials, held_out, measure, measured, measured_and_learnt
 from sparsenet.text.network import MOST_FEATURES, NetworkModel
 from sparsenet.text.problem import Problem
@@ -78,7 +78,7 @@ def fit_network(
     Features are weighed by the labels of these too: to go through all texts once more would cost more than it tells.
     """
     labels, threads = problem.labels, problem.threads
-    _check_unweighed(settings)
+    _check_suits_network(settings)
     vocabulary, score = Vocabulary.learn(features, problem.rows, labels, most=MOST_FEATURES), None
     n_held = settings.left_out(len(labels))
     held = split(len(labels), n_held, problem.seed) if n_held > 0 else None
@@ -89,6 +89,8 @@ def fit_network(
 
     kept = part(None if held is None else held[0])
     parameters: dict[str, Any] = {"memory_limit": settings.memory_limit, "verbose": settings.verbose}
+    if settings.epochs is not None:
+        parameters["epochs"] = settings.epochs
     if settings.time_budget is not None:
         parameters["time_budget"] = max(deadline - time.monotonic(), LEAST_SECONDS)
     model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
@@ -99,10 +101,14 @@ def fit_network(
     return Fitted(target, vocabulary, model, counts, len(labels)), score, []
 
 
-def _check_unweighed(settings: TextSettings) -> None:
+def _check_suits_network(settings: TextSettings) -> None:
+    """Refuse what only linear models have."""
+    why = "method is 'network'" if settings.method == "network" else "of so many labels and texts"
     if settings.class_weight is not None:
-        why = "method is 'network'" if settings.method == "network" else "of so many labels and texts"
         raise ValueError(f"class_weight must be None where a network is trained ({why}), which knows none")
+    if settings.linear.cost != LinearRules.cost:
+        known = f"is for linear models, and a network is trained ({why}), which knows none: leave it out"
+        raise ValueError(f"cost={settings.linear.cost:g} {known}")
 
 
 def refit(
@@ -121,7 +127,7 @@ def refit(
     counts[where] += fitted.counts
     about = (counts, fitted.n_texts + len(labels), fitted.calls + 1)
     if isinstance(fitted.model, NetworkModel):
-        _check_unweighed(settings)
+        _check_suits_network(settings)
         network = fitted.model.learn_on(vocabulary.points(rows, threads), labels, (features, where), seed, threads)
         return Fitted(new, vocabulary, network, *about)
     if len(vocabulary) * len(new.classes) > linear.MOST_DENSE:

@@ -42,6 +42,7 @@ class TextSettings:
     auto_characters: bool
     bits: int
     method: str
+    epochs: int | None
     linear: LinearRules
     class_weight: Any
     validation_fraction: float | None
@@ -57,6 +58,9 @@ class TextSettings:
         auto = isinstance(chars, str) and chars == "auto"
         fraction = p["validation_fraction"]
         weight = p["class_weight"]
+        if isinstance(p["epochs"], str):
+            choice("epochs", p["epochs"], ("auto",), " or a number of passes")
+        epochs = None if isinstance(p["epochs"], str) else integer("epochs", p["epochs"], 1)
         if weight is not None and not isinstance(weight, Mapping):
             choice("class_weight", weight, ("balanced",), ", a dict or None")
         for label, factor in weight.items() if isinstance(weight, Mapping) else ():
@@ -69,8 +73,9 @@ class TextSettings:
             auto_characters=auto,
             bits=integer("bits", p["bits"], 8, 28),
             method=choice("method", p["method"], METHODS),
+            epochs=epochs,
             linear=LinearRules(
-                cost=real("cost", p["cost"], 0, 1e6, open_low=True), epochs=integer("epochs", p["epochs"], 1)
+                cost=real("cost", p["cost"], 0, 1e6, open_low=True), epochs=epochs or LinearRules.epochs
             ),
             class_weight=weight,
             validation_fraction=None if isinstance(fraction, str) else real("validation_fraction", fraction, 0, 0.9),
