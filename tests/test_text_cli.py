@@ -600,3 +600,24 @@ def test_compress_knows_labels_of_files_as_evaluate_does(tmp_path, kind):
     assert (report["n_texts"], report["accuracy_before"]) == (len(rows), scores["P@1"])
     assert report["accuracy_after"] == pytest.approx(model.score(texts, y) * 120 / len(rows)) != 0
     assert "1 of 121 labels to be found were never seen in training" in said
+
+
+@pytest.mark.parametrize("option", [["--text", "a"], ["--header"], ["--no-header"], ["--quotes"], ["--no-quotes"]])
+def test_sparse_points_have_no_columns(tmp_path, option):
+    points, model = tmp_path / "points.txt", tmp_path / "m"
+    points.write_text("0 0:1\n1 1:1\n" * 9)
+    assert run("train", points, "--model", model, "--method", "tree")[0] == 0
+    for command in (
+        ["train", points, "--format", "svmlight", "--model", tmp_path / "none"],
+        ["train", points, "--format", "xmc", "--model", tmp_path / "none"],
+        ["evaluate", model, points],
+        ["predict", model, points],
+    ):
+        code, stdout, said = run(*command, *option)
+        assert (code, stdout) == (2, "")
+        name = option[0].replace("--no-", "--")
+        assert f"{name}: is about tables of texts, and sparse points have no columns: leave it out" in said
+    for other in (["--target", "b"], ["--label-delimiter", "|"]):
+        assert f"{other[0]}: is about tables of texts" in run("evaluate", model, points, *other)[2]
+    for command in ("evaluate", "predict"):
+        assert "nowhere: does not exist" in run(command, tmp_path / "nowhere", points, *option)[2]

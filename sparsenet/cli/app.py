@@ -135,7 +135,9 @@ def train(
         from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
 
-        if text_sources.is_text_file(data, format, text, target, label_delimiter, header, quotes):
+        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+        columns |= {"header": header, "quotes": quotes}
+        if text_sources.is_text_file(data, format, *columns.values()):
             checks.method_of_texts(method)
             checks.settings("texts", given)
             if char_ngrams is not None:
@@ -143,11 +145,11 @@ def train(
             if class_weight is not None:
                 given["class_weight"] = checks.class_weights(class_weight)
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
-            columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-            table = text_sources.texts_of(data, format, "--format", **columns, header=header, quotes=quotes)
+            table = text_sources.texts_of(data, format, "--format", **columns)
             result = texts.train(table, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
             return
+        checks.not_of_points(**columns)
         kind = checks.method_of_points(given.pop("method", None))
         checks.settings(kind, given)
         if patience and not valid:
@@ -200,13 +202,15 @@ def evaluate(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
+        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+        columns |= {"header": header, "quotes": quotes}
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
-            columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-            columns |= {"header": header, "quotes": quotes, "model": model}
-            table = text_sources.texts_of(data, format, "--format", **columns)
+            table = text_sources.texts_of(data, format, "--format", **columns, batch_rows=batch_size, model=model)
             scores, describe = texts.evaluate(model, table, ks, threads=threads, plot=plot), texts.describe_scores
         else:
+            models.check(model)
+            checks.not_of_points(**columns)
             source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
             scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads, plot=plot)
             describe = commands.describe_scores
@@ -242,16 +246,18 @@ def predict(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
+        columns: dict[str, Any] = {"text": text, "header": header, "quotes": quotes}
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
-            rules: dict[str, Any] = {"text": text, "header": header, "quotes": quotes, "batch_rows": batch_size}
-            table = text_sources.texts_of(data, input_format, "--input-format", **rules, model=model)
+            about: dict[str, Any] = {"batch_rows": batch_size, "model": model}
+            table = text_sources.texts_of(data, input_format, "--input-format", **columns, **about)
             answers = texts.predict(model, table, k, format, threads=threads, threshold=threshold)
         else:
-            source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
             models.check(model)
+            checks.not_of_points(**columns)
             checks.not_learnt_of_points(threshold)
-            about: dict[str, Any] = {"exclude_seen": exclude_seen, "threads": threads, "threshold": float(threshold)}
+            source = Source(data, format=checks.of_points(input_format, "--input-format"), batch_rows=batch_size)
+            about = {"exclude_seen": exclude_seen, "threads": threads, "threshold": float(threshold)}
             answers = commands.predict(model, source, k, format, **about)
         for lines in answers:
             sys.stdout.write(lines)

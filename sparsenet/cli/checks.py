@@ -197,6 +197,12 @@ def not_of_texts(**given: int | None) -> None:
     _refuse(given, reasons)
 
 
+def not_of_points(**given: str | bool | None) -> None:
+    """Refuse options about tables of texts, given in any way, where points are read."""
+    why = "is about tables of texts, and sparse points have no columns: leave it out"
+    _refuse({name: value is not None for name, value in given.items()}, dict.fromkeys(given, why))
+
+
 def not_of_trees(**given: int | None) -> None:
     """Refuse options that a tree has not."""
     reasons = {
