@@ -621,3 +621,40 @@ def test_sparse_points_have_no_columns(tmp_path, option):
         assert f"{other[0]}: is about tables of texts" in run("evaluate", model, points, *other)[2]
     for command in ("evaluate", "predict"):
         assert "nowhere: does not exist" in run(command, tmp_path / "nowhere", points, *option)[2]
+
+
+def sizes(monkeypatch, name: str) -> list[int]:
+    """Note how many texts a method of the classifier is given from here on."""
+    found, method = [], getattr(TextClassifier, name)
+
+    def noted(self, X, *given, **more):
+        found.append(len(X))
+        return method(self, X, *given, **more)
+
+    monkeypatch.setattr(TextClassifier, name, noted)
+    return found
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.txt"])
+def test_no_more_texts_are_scored_at_a_time_than_was_said(trained, tmp_path, monkeypatch, name):
+    write(tmp_path / name, *planted(100, seed=4))
+    for command, method in (("predict", "topk"), ("evaluate", "predict_topk")):
+        ask = [command, trained[0] / "model", tmp_path / name]
+        expected, found = run(*ask)[1], sizes(monkeypatch, method)
+        code, stdout, said = run(*ask, "--batch-size", "30")
+        assert (code, found) == (0, [30, 30, 30, 10]), said
+        if command == "predict":
+            assert stdout == expected
+        else:  # what follows tells the time
+            assert stdout.split("\n")[:3] == expected.split("\n")[:3]
+
+
+def test_several_labels_are_measured_in_batches_as_at_once(tmp_path):
+    texts, labels = planted(90)
+    lists = [[label] if i % 3 else ["more", label] for i, label in enumerate(labels)]
+    TextClassifier(random_state=0).fit(texts, lists).save(tmp_path / "m")
+    rows = zip(texts, lists, strict=True)
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"text": t, "label": own}) + "\n" for t, own in rows))
+    ask = ["evaluate", tmp_path / "m", tmp_path / "t.jsonl", "--json"]
+    whole, parts = (json.loads(run(*ask, *size)[1]) | {"seconds": 0} for size in ([], ["--batch-size", "7"]))
+    assert whole == parts

@@ -25,7 +25,7 @@ _of_data, _of_tables, _of_networks, _of_trees, _of_blends, _of_texts = (
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Directory of a trained model.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON object to stdout.")]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads.", show_default="all CPUs")]
-BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="Points or texts that are read and scored at a time.")]
+BatchRows = Annotated[int, typer.Option(min=1, max=1 << 20, help="The most points or texts that are scored at a time.")]
 Format = Annotated[
     Literal["auto", "xmc", "svmlight", "lines", "csv", "tsv", "jsonl"],
     _of_data(

@@ -99,22 +99,20 @@ class TextSource:
 
     def batches(self) -> Iterator[list[str]]:
         """Yield texts alone, as they come, in memory that does not grow with the file."""
-        table = self._table()
-        rules = self._rules() | {"target": None}
-        if is_parquet(self.path):
-            for batch in iter_texts(self.path, FileRules(**rules)):
-                yield batch.texts
-        elif self.format == "auto" and is_json(self.path):
+        if self.format == "auto" and is_json(self.path):
             raise data.DataError(self._path(), None, JSON_LINES)
-        elif table is None:
-            yield from self._lines()
-        else:
-            first = True
-            for found in data.iter_table(self._path(), batch_rows=self.batch_rows, **rules):
-                if first:  # now: whoever reads the answers may stop before the end
-                    warn_of_header(self._path(), found.texts or [], FileRules(**rules), table)
-                first = False
-                yield found.texts or []
+        yield from self._lines() if self.is_of_lines else self._cells()
+
+    def _cells(self) -> Iterator[list[str]]:
+        """Yield the texts of a table."""
+        table = None if is_parquet(self.path) else self._table()
+        rules = self._rules() | {"target": None, "format": table or "parquet"}
+        first = table is not None
+        for found in data.iter_table(self._path(), batch_rows=self.batch_rows, **rules):
+            if first:  # now: whoever reads the answers may stop before the end
+                warn_of_header(self._path(), found.texts or [], FileRules(**rules), table)
+            first = False
+            yield found.texts or []
 
     def _lines(self) -> Iterator[list[str]]:
         """Yield what lines there are as soon as there are any: whoever waits at the end of a pipe gets answers."""
@@ -128,7 +126,8 @@ class TextSource:
                 if block.first_line == 1 and block.text[: len(PARQUET)].tobytes() == PARQUET:
                     raise data.DataError(source.name, None, NO_PARQUET)
                 lines = block.text.tobytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
-                yield [parted(line.removesuffix("\r"))[0] for line in lines]
+                texts = [parted(line.removesuffix("\r"))[0] for line in lines]
+                yield from in_batches(texts, self.batch_rows)
 
     @property
     def is_of_lines(self) -> bool:
@@ -156,6 +155,12 @@ class TextSource:
     def _column(self, name: Column) -> Column:
         """Return a position where a column is called by a number, as in a table whose first row holds no names."""
         return int(name) if isinstance(name, str) and name.isdecimal() and self._table() != "jsonl" else name
+
+
+def in_batches(texts: list[str], most: int) -> Iterator[list[str]]:
+    """Cut texts into batches of at most so many."""
+    for begin in range(0, len(texts), most):
+        yield texts[begin : begin + most]
 
 
 def texts_of(

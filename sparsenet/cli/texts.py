@@ -17,7 +17,7 @@ from sparsenet import kernels, metrics, storage
 from sparsenet.batches import Rows, is_hit
 from sparsenet.cli import commands, runs
 from sparsenet.cli.reporting import say
-from sparsenet.cli.text_sources import TextSource, validation
+from sparsenet.cli.text_sources import TextSource, in_batches, validation
 from sparsenet.data.errors import quoted
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier, columns
@@ -151,16 +151,19 @@ def evaluate(
     started = time.perf_counter()
     texts, truth, names = _labelled(model, source)
     k = min(max(*ks, commands.RECALL_AT), len(model.classes_))
-    best = model.predict_topk(texts, k)
-    ranked = best.indices.reshape(-1, k).astype(np.int32)
+    batches = [*in_batches(texts, source.batch_rows if isinstance(source, TextSource) else TextSource.batch_rows)]
+    best = [model.predict_topk(batch, k) for batch in batches]
+    ranked = np.concatenate([own.indices for own in best]).reshape(-1, k).astype(np.int32)
     if plot is not None:
-        commands.draw(plot, truth, ranked, best.data.reshape(-1, k), names)
+        commands.draw(plot, truth, ranked, np.concatenate([own.data for own in best]).reshape(-1, k), names)
     # Labels that no model of these classes can name take places too, or one would be told to predict more of them.
     ranked = np.pad(ranked, ((0, 0), (0, len(names) - len(model.classes_))), constant_values=-1)
     scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
     if model.threshold_ is not None:
-        chosen, indptr = model._fitted.answers.above(texts, None, model._threads())
-        scores |= decisions(truth, chosen, indptr, names)
+        above = [model._fitted.answers.above(batch, None, model._threads()) for batch in batches]
+        chosen = np.concatenate([labels for labels, _ in above])
+        counts = np.concatenate([np.diff(indptr) for _, indptr in above])
+        scores |= decisions(truth, chosen, np.append(0, np.cumsum(counts)), names)
     else:
         scores |= decisions(truth, ranked[:, 0], np.arange(len(texts) + 1), names)
         scores["accuracy"] = scores["P@1"] if 1 in ks else metrics.precision_at_k(truth, ranked, 1)
