@@ -38,7 +38,7 @@ def test_bfloat16_rounds_to_even_and_keeps_what_is_not_a_number(backend: ModuleT
     out = np.empty((1, 1), np.float32)
     with np.errstate(over="ignore"):
         operand = np.array([[value]], np.float32)
-    backend.matmul(operand, np.ones((1, 1), np.float32), out, None, None, False, False, True, 1)
+    backend.matmul(operand, np.ones((1, 1), np.float32), out, None, None, None, False, False, True, 1)
     expected = np.inf if value == 3.4e38 else reference.to_bfloat16(operand)[0, 0]
     np.testing.assert_equal(float(out[0, 0]), expected)
 
