@@ -68,11 +68,11 @@ void products(int64_t width, Results& results) {
   Numbers numbers;
   const int64_t n = 37, labels = 71;
   const std::string at = " at width " + std::to_string(width);
-  const Floats a = numbers.floats(n * width), b = numbers.floats(labels * width);
+  const Floats a = numbers.floats(n * width), b = numbers.floats(labels * width), start = Numbers().floats(n);
   Floats out(static_cast<size_t>(n * labels));
   for (const bool half : {false, true}) {
     const sparsenet::MatmulShape shape = {n, labels, width, false, true, half};
-    sparsenet::matmul({a.data(), width, nullptr}, {b.data(), width, nullptr}, shape, out.data(), kThreads);
+    sparsenet::matmul({a.data(), width, nullptr}, {b.data(), width, nullptr}, shape, start.data(), out.data(), kThreads);
     results[(half ? "matmul of bfloat16" : "matmul") + at] = out;
   }
   const Sparse points = sparse(numbers, n, 40);
