@@ -72,7 +72,8 @@ void products(int64_t width, Results& results) {
   Floats out(static_cast<size_t>(n * labels));
   for (const bool half : {false, true}) {
     const sparsenet::MatmulShape shape = {n, labels, width, false, true, half};
-    sparsenet::matmul({a.data(), width, nullptr}, {b.data(), width, nullptr}, shape, start.data(), out.data(), kThreads);
+    sparsenet::matmul({a.data(), width, nullptr}, {b.data(), width, nullptr}, shape, start.data(), out.data(),
+                      kThreads);
     results[(half ? "matmul of bfloat16" : "matmul") + at] = out;
   }
   const Sparse points = sparse(numbers, n, 40);
