@@ -21,14 +21,15 @@ from sparsenet.estimators import persistence as networks
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.persistence import (
     check_kind,
-    from_json,
     nothing_believed,
     pack_feature_names,
     pack_labels,
+    pack_parameters,
     pack_part,
     pack_scaling,
     to_json,
     unpack_feature_names,
+    unpack_parameters,
     unpack_part,
     unpack_scaling,
     unpack_target,
@@ -58,7 +59,8 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     if fitted.network is None and neighbors is None:
         raise ValueError("n_neighbors is 0, and this model has no network: nothing but tree_ would be saved")
     tree, about_tree = trees.pack(fitted.tree, fitted.tree._fitted)
-    for about in (about_tree, about_network or {"parameters": {}}):  # equal models are equal files on any machine
+    untrained = model.network if fitted.network is None else None
+    for about in filter(None, (about_tree, about_network)):  # equal models are equal files on any machine
         about["parameters"]["n_jobs"] = to_json("n_jobs", model.n_jobs)
     labels, about_target = pack_labels(fitted.target)
     arrays: Arrays = {
@@ -72,11 +74,9 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     }
     return arrays, {
         "model": KIND,
-        "parameters": {name: value for name, value in _parameters(model).items() if name not in PARTS},
+        "parameters": pack_parameters(model, but=PARTS),
         "given": [name for name in PARTS if isinstance(getattr(model, name), BaseEstimator) and getattr(fitted, name)],
-        "untrained": _parameters(model.network)
-        if isinstance(model.network, BaseEstimator) and not fitted.network
-        else None,
+        "untrained": pack_parameters(untrained) if isinstance(untrained, BaseEstimator) else None,
         "dropped": isinstance(model.network, str),
         "n_points": fitted.n_points,
         "network": about_network,
@@ -115,12 +115,12 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         raise ModelError(f"counts must hold how many points had each of {len(target.classes)} labels")
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
     if untrained := metadata.get("untrained"):
-        given["network"] = ExtremeClassifier(**{name: from_json(value) for name, value in untrained.items()})
+        given["network"] = ExtremeClassifier(**unpack_parameters(untrained))
     if boolean("dropped", metadata.get("dropped", False)):  # which older models could not be
         given["network"] = DROPPED
     shape = (n_points, n_features, len(counts))
     neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
-    model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()}, **given)
+    model = cls(**unpack_parameters(metadata["parameters"]), **given)
     model._check()
     run_seed(model.random_state)
     model.n_features_in_ = n_features
@@ -201,11 +201,3 @@ def _as_given(part: BaseEstimator) -> Any:
     """Return a classifier like the one of which a part was made."""
     usual = type(part)().get_params(deep=False)
     return clone(part).set_params(**{name: usual[name] for name in OF_THE_WHOLE})
-
-
-def _parameters(model: BaseEstimator) -> dict[str, Any]:
-    return {
-        name: to_json(name, value)
-        for name, value in model.get_params(deep=False).items()
-        if not isinstance(value, BaseEstimator)
-    }

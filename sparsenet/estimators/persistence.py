@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass, replace
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
@@ -73,7 +74,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
     return arrays, {
         "model": "ExtremeClassifier",
         "compact": small,
-        "parameters": {name: to_json(name, value) for name, value in model.get_params(deep=False).items()},
+        "parameters": pack_parameters(model),
         "n_features": model.n_features_in_,
         "n_points": fitted.n_points,
         "calls": fitted.calls,
@@ -142,7 +143,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     check_kind(metadata, "ExtremeClassifier")
     if metadata.get("compact", False):
         arrays = compact.grow(arrays)
-    model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})
+    model = cls(**unpack_parameters(metadata["parameters"]))
     model.n_features_in_ = int(metadata["n_features"])
     unpack_feature_names(model, arrays, metadata)
     target, counts, n_points = unpack_target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
@@ -255,6 +256,17 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
     # Not as wide as `dtype` says: that could be any amount of memory.
     names = np.array(unpack_strings(arrays, "classes"), dtype=str if dtype.kind == "U" else object)
     return Target(about["kind"], names, dtype)
+
+
+def pack_parameters(model: BaseEstimator, *, but: Container[str] = ()) -> dict[str, Any]:
+    """Return the parameters of a model of any kind, without those that are `but` some, as JSON can say them."""
+    parameters = model.get_params(deep=False).items()
+    return {name: to_json(name, value) for name, value in parameters if name not in but}
+
+
+def unpack_parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of which `pack_parameters` made this."""
+    return {name: from_json(value) for name, value in saved.items()}
 
 
 def to_json(name: str, value: Any) -> Any:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sparsenet._validation import integer, optional, real
 from sparsenet.estimators.persistence import (
     check_kind,
-    from_json,
     nothing_believed,
     pack_labels,
-    to_json,
+    pack_parameters,
+    unpack_parameters,
     unpack_target,
 )
 from sparsenet.estimators.targets import Target
@@ -47,7 +47,7 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     }
     return packing.pack(arrays), {
         "model": KIND,
-        "parameters": {name: to_json(name, value) for name, value in model.get_params(deep=False).items()},
+        "parameters": pack_parameters(model),
         "rules": dict(zip(("word_ngrams", "char_low", "char_high", "bits"), words.rules.as_tuple(), strict=True)),
         "target": about_target,
         **weights.calibration.as_dict(),
@@ -73,7 +73,7 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
-    model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})
+    model = cls(**unpack_parameters(metadata["parameters"]))
     words = Vocabulary(FeatureRules(**metadata["rules"]), arrays["slots"], arrays["feature_weights"])
     counts = arrays["counts"]
     kind = NetworkModel if "network" in metadata else LinearModel

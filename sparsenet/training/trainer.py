@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -193,7 +193,7 @@ class Trainer:
             self._state.batch = batch_number + 1
             self._state.loss_sum += loss
             self._budget.step_done()
-            self._tell("on_batch", self._progress)
+            self._tell("on_batch", self._progress())
             self._stop_if_asked()
             if self._stopped or self._budget.is_spent():
                 break
@@ -239,7 +239,7 @@ class Trainer:
         state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
         if time.perf_counter() - self._saved_at >= CHECKPOINT_SECONDS:
             self._save_checkpoint()
-        self._tell("on_epoch", lambda: record)
+        self._tell("on_epoch", record)
 
     def _try_without_hidden(self) -> None:
         """Go on without hidden units if this is when to look at that, and the network is no worse for it.
@@ -281,12 +281,12 @@ class Trainer:
             return False
         return self._state.epoch - 1 - self._state.best.epoch >= self.config.patience
 
-    def _tell(self, event: str, what: Callable[[], Any]) -> None:
+    def _tell(self, event: str, what: object) -> None:
         """Tell callbacks that follow such an event; each hears of it, whoever asks to stop."""
         for callback in self._callbacks:
             if hasattr(callback, event):
                 try:
-                    getattr(callback, event)(what())
+                    getattr(callback, event)(what)
                 except StopTraining:
                     self._stopped = True
 

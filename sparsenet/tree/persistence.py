@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sparsenet._validation import MAX_WIDTH, integer, real
 from sparsenet.estimators.persistence import (
     check_kind,
-    from_json,
     nothing_believed,
     pack_feature_names,
     pack_labels,
+    pack_parameters,
     pack_scaling,
-    to_json,
     unpack_feature_names,
+    unpack_parameters,
     unpack_scaling,
     unpack_target,
 )
@@ -45,7 +45,7 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     own, about_target = pack_labels(fitted.target)
     return arrays | own | pack_feature_names(model), {
         "model": KIND,
-        "parameters": {name: to_json(name, value) for name, value in model.get_params(deep=False).items()},
+        "parameters": pack_parameters(model),
         "n_features": model.n_features_in_,
         "n_points": fitted.n_points,
         "n_levels": len(fitted.levels),
@@ -78,7 +78,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         machines.check(level, n_features)
     shape = Shape(labels, [level.children for level in levels])
     growing.check(shape, n_labels)
-    model = cls(**{name: from_json(value) for name, value in metadata["parameters"].items()})
+    model = cls(**unpack_parameters(metadata["parameters"]))
     model._rules()
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
