@@ -62,6 +62,32 @@ def test_probabilities_can_be_believed_where_a_second_training_would_take_too_lo
     assert model.n_texts_ == 1800
 
 
+def test_probabilities_can_be_believed_where_moreover_all_labels_are_rare(monkeypatch):
+    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
+    monkeypatch.setattr(settings, "MOST_PAIRS", 100)
+    model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(200, 3, seed=1))
+    said, right = confidence_and_accuracy(model, *many_topics(200, 5, seed=2))
+    assert model.validation_score_ is not None
+    assert abs(said - right) < 0.15
+
+
+@pytest.mark.parametrize("how", ["fit", "partial_fit", "labels that come later"])
+def test_where_nothing_is_measured_probabilities_follow_the_number_of_labels(how):
+    texts, labels = many_topics(200, 4, seed=1, clues=3)
+    model = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0)
+    if how == "fit":
+        model.fit(texts, labels)
+    elif how == "partial_fit":
+        model.partial_fit(texts[:400], labels[:400], classes=sorted(set(labels)))
+        model.partial_fit(texts[400:], labels[400:])
+    else:
+        model.partial_fit(texts[:20], labels[:20])
+        model.partial_fit(texts[20:], labels[20:])
+    said, right = confidence_and_accuracy(model, *many_topics(200, 5, seed=2, clues=3))
+    assert model.validation_score_ is None
+    assert said > right / 3, "as steep as of two labels: 0.05 said"
+
+
 def test_few_texts_are_held_out_in_turns():
     held = measuring.held_out(rows([[i % 5] for i in range(40)], 5), rules(), seed=0)
     assert held is not None
@@ -83,11 +109,26 @@ def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
     assert len(others) == len(lists) // 20
     assert sorted([*kept, *others]) == list(range(len(lists)))
     assert all(label < 20 for text in others for label in lists[text])
-    assert measuring.held_out(rows([[i] for i in range(300)], 300), rules(), seed=0) is None, "all labels are rare"
+    assert measuring.held_out(rows([[i] for i in range(300)], 300), rules(), seed=0) is None, "none has another"
     monkeypatch.setattr(measuring, "MOST_SCORES", 70 * 12)
     fewer = measuring.held_out(rows(lists, 70), rules(), seed=0)
     assert fewer is not None
     assert len(fewer.turns[0][1]) == 12
+
+
+def test_where_all_labels_are_rare_no_two_texts_of_one_are_left_out(monkeypatch):
+    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
+    monkeypatch.setattr(settings, "MOST_PAIRS", 100)
+    # The labels of a pair have two texts or three, those from 400 on one, and some texts have none.
+    pairs, singles = [[i, i + 1] for i in range(400)], [[i] for i in range(0, 400, 2)]
+    lists = pairs + singles + [[400 + i] for i in range(50)] + [[]] * 9
+    held = measuring.held_out(rows(lists, 450), rules(validation_fraction="auto"), seed=0)
+    assert held is not None
+    ((kept, others),) = held.turns
+    left = [label for text in others for label in lists[text]]
+    assert len(others) == len(lists) // 20
+    assert len(left) == len(set(left))
+    assert set(left) <= {label for text in kept for label in lists[text]}
 
 
 def test_no_more_are_held_out_than_there_is_memory_for_their_scores():

@@ -69,7 +69,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         texts or four a label; none of less than 10. More, up to all five, where less than 200 of these texts would have
         another label than the most frequent one, and there are less than 40,000 texts.
         Where a second training would take minutes (of more than 1,000 labels, and 20 million pairs of a label and a
-        text), and for a network, a twentieth, 2,000 at most, is not learnt at all. 0: probabilities are a guess.
+        text), and for a network, a twentieth, 2,000 at most, is not learnt at all, of a linear model whose labels all
+        have four texts or fewer one text each of up to 200 labels. 0: probabilities are a guess by how many labels
+        there are.
         Never more than there is memory for, 64 bytes for each pair of a label and a text held out.
     time_budget : float or None
         Seconds in which texts are read, `cost` and `word_ngrams` chosen on those held out, and the model is trained,

@@ -14,6 +14,7 @@ from sparsenet.batches import Rows, is_hit
 from sparsenet.estimators.fitting import split
 from sparsenet.estimators.targets import Target
 from sparsenet.text import linear
+from sparsenet.text.calibration import unmeasured
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules, extract
 from sparsenet.text.fitted import Fitted
@@ -67,6 +68,8 @@ def fit(
     score: float | None = None
     if trial is not None:
         score, model = trial["score"], model.calibrated(trial["calibration"], trial["shifts"])
+    else:
+        model = model.calibrated(unmeasured(labels.width, exclusive=problem.exclusive))
     return Fitted(target, vocabulary, model, counts, len(labels)), score, [described(tried) for tried in search]
 
 
@@ -156,7 +159,10 @@ def refit(
     points = vocabulary.points(rows, threads)
     stiffness = (fitted.n_texts + len(labels)) / max(len(labels), 1)
     weight = linear.train_on(points, columns, rules, seed, threads, start, stiffness, costs)
-    model = LinearModel.kept(weight).calibrated(fitted.model.calibration).moved(offset)
+    calibration = fitted.model.calibration
+    if calibration == unmeasured(len(where), exclusive=exclusive):
+        calibration = unmeasured(len(new.classes), exclusive=exclusive)
+    model = LinearModel.kept(weight).calibrated(calibration).moved(offset)
     return Fitted(new, vocabulary, model, *about, weight)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from sparsenet import kernels
 from sparsenet._machine import available_memory
 from sparsenet.batches import Rows, squares
 from sparsenet.estimators.building import in_words
-from sparsenet.text.calibration import UNMEASURED, Calibration
+from sparsenet.text.calibration import Calibration
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -153,7 +153,7 @@ class LinearModel:
     matrix: I8
     factors: F32
     bias: F32
-    calibration: Calibration = UNMEASURED
+    calibration: Calibration = field(default_factory=Calibration)
     indptr: I64 | None = None
     columns: I32 | None = None
     offset: F32 | None = None

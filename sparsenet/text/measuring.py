@@ -40,8 +40,9 @@ ENOUGH_OTHERS, FURTHER_TURNS_UP_TO = 200, 40_000
 MOST = 5000
 #: Fewer texts can tell nothing.
 FEWEST = 10
-#: A text that is left out for good leaves its labels at least so many others.
-FEWEST_OF_A_LABEL = 4
+#: A text that is left out for good leaves its labels at least so many others; where all labels have few texts, one
+#: other, and no more than so many are left out.
+FEWEST_OF_A_LABEL, MOST_OF_RARE = 4, 200
 #: Scores of texts that are held out, and the bytes that each takes: calibration holds several tables of them.
 MOST_SCORES, BYTES_OF_A_SCORE = 1 << 24, 64
 
@@ -104,11 +105,29 @@ def _left_out(labels: Rows, n_held: int, seed: int) -> Held | None:
     rare = np.append(counts[labels.indices] <= FEWEST_OF_A_LABEL, False)
     spared = np.add.reduceat(rare, labels.indptr[:-1]) == 0 if len(labels) else np.empty(0, bool)
     candidates = np.flatnonzero(spared | (np.diff(labels.indptr) == 0))
-    n_held = min(n_held, MOST_SCORES // labels.width)
-    others = np.sort(np.random.default_rng((seed, 2)).permutation(candidates)[:n_held])
+    n_held, rng = min(n_held, MOST_SCORES // labels.width), np.random.default_rng((seed, 2))
+    others = np.sort(rng.permutation(candidates)[:n_held])
+    if len(others) < FEWEST:
+        others = _one_of_each(labels, counts, min(n_held, MOST_OF_RARE), rng)
     if len(others) < FEWEST:
         return None
     return Held([(np.setdiff1d(np.arange(len(labels)), others), others)], for_good=True)
+
+
+def _one_of_each(labels: Rows, counts: I64, n_held: int, rng: np.random.Generator) -> I64:
+    """Choose texts that share no label, and leave all of theirs another text."""
+    single = np.append(counts[labels.indices] < 2, False)
+    can_go = (np.diff(labels.indptr) > 0) & (np.add.reduceat(single, labels.indptr[:-1]) == 0)
+    chosen: list[int] = []
+    touched: set[int] = set()
+    for text in rng.permutation(np.flatnonzero(can_go)).tolist():
+        if len(chosen) == n_held:
+            break
+        own = labels.indices[labels.indptr[text] : labels.indptr[text + 1]].tolist()
+        if touched.isdisjoint(own):
+            chosen.append(text)
+            touched.update(own)
+    return np.array(sorted(chosen), np.int64)
 
 
 def measure(problem: Problem, features: FeatureRules, rules: LinearRules, held: Held) -> dict[str, Any]:
