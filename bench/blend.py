@@ -69,7 +69,7 @@ def _run(data: DataSet, options: argparse.Namespace, seed: int) -> dict[str, Any
     votes = (vote(*both), vote(*both, **all_three), vote(None, *of_tree, **all_three))
     voters = ((model.network_, None), (model.network_, model.neighbors_), (None, model.neighbors_))
     about["calibration"] = {
-        company: _calibration(*found, Y, curve_of(*own))
+        company: _calibration(*found, Y, curve_of(own[0], model.tree_, own[1]))
         for company, found, own in zip(COMPANIES, votes, voters, strict=True)
     }
     ways = {

@@ -240,10 +240,11 @@ class Batcher:
 
 
 def squares(points: Rows) -> F32:
-    """Return the squared length of each point with a constant 1."""
+    """Return the squared length of each point with a constant 1; of very large numbers that is infinite."""
     found, done = np.ones(len(points), np.float32), 0
     for part in points.blocks(POINTS_AT_A_TIME):
-        found[done : done + len(part)] += by_row(np.add, np.square(part.data), part.indptr)
+        with np.errstate(over="ignore"):
+            found[done : done + len(part)] += by_row(np.add, np.square(part.data), part.indptr)
         done += len(part)
     return found
 

@@ -156,14 +156,23 @@ def test_a_vote_counts_as_much_as_it_is_trusted():
 
 
 def test_votes_that_lie_further_apart_have_a_flatter_curve():
-    neighbors = SimpleNamespace(trust=1.0)
-    assert voting.curve_of(object(), neighbors) == voting.OF_THREE
+    neighbors, tree = SimpleNamespace(trust=1.0), SimpleNamespace(cost=0.5)
+    assert voting.curve_of(object(), tree, neighbors) == voting.OF_THREE
     neighbors.trust = 2.0
-    slope, shift = voting.curve_of(object(), neighbors)
+    slope, shift = voting.curve_of(object(), tree, neighbors)
     assert slope < voting.OF_THREE[0]
     assert shift > voting.OF_THREE[1]
     neighbors.trust = trust.LEAST
-    for found, of_two in zip(voting.curve_of(object(), neighbors), voting.OF_TWO, strict=True):
+    for found, of_two in zip(voting.curve_of(object(), tree, neighbors), voting.OF_TWO, strict=True):
         assert found == pytest.approx(of_two, rel=0.15), "those who hardly count change the curve of the others little"
-    assert voting.curve_of(None, neighbors) == voting.WITHOUT_NETWORK
-    assert voting.curve_of(object(), None) == voting.OF_TWO
+    assert voting.curve_of(None, tree, neighbors) == voting.WITHOUT_NETWORK
+    assert voting.curve_of(object(), tree, None) == voting.OF_TWO
+
+
+def test_one_label_is_enough():
+    rng = np.random.default_rng(0)
+    points = sparse.random_array((5200, 40), density=0.1, rng=rng, format="csr", dtype=np.float32)
+    labels = sparse.csr_array((rng.random((5200, 1)) < 0.5).astype(np.float32))
+    model = BlendClassifier(network="drop", random_state=0, n_jobs=1).fit(points, labels)
+    found = model.neighbors_.best_by_others(Rows.of(points), np.arange(500), 50, 1)
+    assert (found == 0).all(), "a second label, which there is not, was read from beyond the end of its table"

@@ -494,3 +494,17 @@ def test_as_many_labels_are_likely_as_points_have():
     right = MANY_Y[5000:].astype(bool)
     assert right[likely].mean() > 0.5
     assert 0.6 * right.sum() < likely.sum() < 1.5 * right.sum()
+
+
+@pytest.mark.parametrize("scale", [1, 300, 3e3, 1e8])
+def test_points_of_any_length_are_learnt_as_they_are(scale):
+    points = np.random.default_rng(0).normal(size=(600, 5))
+    labels = (points[:, 0] > 0).astype(int)
+    model = TreeClassifier(normalize="none", random_state=0, n_jobs=1).fit(points * scale, labels)
+    assert model.score(points * scale, labels) > 0.97
+
+
+def test_points_too_long_for_their_squares_are_refused():
+    points = np.random.default_rng(0).normal(size=(60, 5)) * 1e30
+    with pytest.raises(ValueError, match=r"beyond float32: set normalize"):
+        TreeClassifier(normalize="none").fit(points, np.arange(60) % 2)

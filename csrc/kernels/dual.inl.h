@@ -18,7 +18,8 @@ template <int width>
 int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float rest, float stride, float* weight,
                    float* alpha, float* violation) {
   using Floats = typename DualLanes<width>::Floats;
-  constexpr float kStill = 1e-6f;  // a smaller move is none
+  // A smaller move is none. What a point moves goes by one over its square, and of usual points this is small enough.
+  constexpr float kStill = 1e-6f, kUsualSquare = 1024;
   float worst[width] = {};
   int64_t kept = 0;
   float* bias = weight + p.n_features * width;
@@ -37,6 +38,7 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
     memcpy(score, &sum, sizeof(score));
     const float* a = alpha + i * width;
     const float square = p.squares[i];
+    const float still = square > kUsualSquare ? kStill * kUsualSquare / square : kStill;
     int32_t moved = 0, busy = 0;  // not the largest of all: the compiler would not vectorise that
     for (int c = 0; c < width; ++c) {
       const float slack = sign[c] > 0 ? p.positive_slack[c] : p.negative_slack[c];
@@ -46,7 +48,7 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
       const float after = free > 0 ? free : 0;
       const float change = after - before;
       const float wrong = gradient < 0 ? -gradient : before > 0 ? gradient : 0;
-      moved |= (change > kStill) | (change < -kStill);
+      moved |= (change > still) | (change < -still);
       busy |= wrong > rest;
       worst[c] = wrong > worst[c] ? wrong : worst[c];
       move[c] = change * sign[c];

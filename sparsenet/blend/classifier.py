@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import storage
 from sparsenet._validation import boolean, check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.batches import Rows
-from sparsenet.blend import parts, persistence, trust
+from sparsenet.blend import costs, parts, persistence, trust
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.parts import DROPPED, PARTS
@@ -38,6 +39,9 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 #: Labels of points, or neighbours, that are voted on at a time: about 100 bytes each, and Ctrl-C waits for them.
 VOTES_AT_A_TIME = 1 << 18
+#: What a time budget must have room for, so many times tree and neighbours, for these to be judged on points kept
+#: apart, and for the tree's cost to be chosen by them, which may take three more trees.
+PASSES_TO_JUDGE, PASSES_TO_CHOOSE = 2, 8
 
 
 class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -190,7 +194,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 )
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             asked = 0 if scaling.kind == "columns" else self.n_neighbors
-            neighbors, a_pass = self._tree_and_neighbors(tree, points, labels, asked, seed, started)
+            learnt = self._tree_and_neighbors(tree, points, labels, asked, seed, started, alone=network is None)
+            tree, neighbors, a_pass = learnt
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
             if network is not None and self.time_budget is not None:
                 resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
@@ -223,19 +228,28 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return tree, network
 
     def _tree_and_neighbors(
-        self, tree: TreeClassifier, points: Rows, labels: Rows, k: int, seed: int, started: float
-    ) -> tuple[Neighbors | None, float]:
-        """Train the tree; return the neighbours, if k of them are asked for, and about how long a pass would take."""
+        self, tree: TreeClassifier, points: Rows, labels: Rows, k: int, seed: int, started: float, *, alone: bool
+    ) -> tuple[TreeClassifier, Neighbors | None, float]:
+        """Return a trained tree, the neighbours, if k of them are asked for, and about how long a pass would take."""
         if k == 0:
             tree.fit(as_matrix(points), as_matrix(labels))
-            return None, time.perf_counter() - started
-        how = {"seed": seed, "threads": self._threads()}
-        trust.fit_without(tree, points, labels, trust.kept_from_tree(len(points), seed))
-        neighbors = Neighbors.learn(points, labels, k, **how)
+            return tree, None, time.perf_counter() - started
+        threads, about = self._threads(), (points, labels)
+        kept_from_tree = trust.kept_from_tree(len(points), seed)
+        trust.fit_without(tree, *about, kept_from_tree)
+        neighbors = Neighbors.learn(*about, k, seed=seed, threads=threads)
         a_pass = time.perf_counter() - started
-        if self.time_budget is None or 2 * a_pass < self.time_budget:
-            neighbors = trust.weighed(neighbors, tree, points, labels, k=k, **how)
-        return neighbors, a_pass
+        passes = math.inf if self.time_budget is None else self.time_budget / max(a_pass, 1e-9)
+        if passes <= PASSES_TO_JUDGE:
+            return tree, neighbors, a_pass
+        kept, judge = trust.judged_by(tree, *about, seed)
+        # Of many points each tree takes as long as the one that is kept: too long where that is nearly all there is.
+        if costs.is_open(tree) and passes > PASSES_TO_CHOOSE and len(kept) > 0 and not (alone and judge is tree):
+            judge = costs.best(judge, *about, kept, threads)
+            if judge.cost_ != tree.cost_:
+                tree = trust.fit_without(costs.costing(tree, judge.cost_), *about, kept_from_tree)
+        trusted = trust.measured(neighbors, judge, *about, kept, k=k, threads=threads)
+        return tree, replace(neighbors, trust=trusted), a_pass
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -307,7 +321,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
         """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
         done, (neighbors, k) = 0, self._neighbors()
-        curve = curve_of(self._fitted.network, neighbors)
+        curve = curve_of(self._fitted.network, self._fitted.tree, neighbors)
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             parts = self._fitted.network, self._fitted.tree

@@ -115,7 +115,8 @@ class Neighbors:
 
     def best_by_others(self, points: Rows, sample: I64, k: int, threads: int) -> I32:
         """Return the label that the k nearest others give each point of a sample of the training points, (n,)."""
-        labels, shares = self.name(self._voters(*self._others(points, sample, k, threads), self.power), 2, threads)
+        voters = self._voters(*self._others(points, sample, k, threads), self.power)
+        labels, shares = self.name(voters, min(2, self.labels.width), threads)
         return np.take_along_axis(labels, shares.argmax(axis=1, keepdims=True), axis=1)[:, 0]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,7 +8,6 @@ better, and where at the tree's odds or higher ones, twice as much (bench/notes/
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,16 +32,16 @@ AS_USUAL, TWICE_AS_MUCH, LEAST, UTMOST = -0.1, 0.16, 1 / 16, 2.0
 FIRMNESS = 300
 
 
-def weighed(
-    neighbors: Neighbors, tree: TreeClassifier, points: Rows, labels: Rows, *, k: int, seed: int, threads: int
-) -> Neighbors:
-    """Return neighbours that count as their answers deserve; the tree has gone without what `kept_from_tree` says."""
-    kept, judge = kept_from_tree(len(points), seed), tree
-    if len(kept) == 0:
-        kept = kept_apart(len(points), seed)
-        if len(kept) > 0:
-            judge = fit_without(clone(tree).set_params(verbose=False), points, labels, kept)
-    return replace(neighbors, trust=measured(neighbors, judge, points, labels, kept, k=k, threads=threads))
+def judged_by(tree: TreeClassifier, points: Rows, labels: Rows, seed: int) -> tuple[I64, TreeClassifier]:
+    """Return points to measure on, if there are enough, and a tree that has not learnt them.
+
+    That is the tree itself if it has gone without what `kept_from_tree` says.
+    """
+    kept = kept_from_tree(len(points), seed)
+    if len(kept) > 0:
+        return kept, tree
+    kept = kept_apart(len(points), seed)
+    return kept, fit_without(clone(tree).set_params(verbose=False), points, labels, kept) if len(kept) > 0 else tree
 
 
 def kept_from_tree(n_points: int, seed: int) -> I64:

@@ -12,6 +12,7 @@ from sparsenet.blend.neighbors import Neighbors
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.inference import log_probabilities
 from sparsenet.tree import TreeClassifier
+from sparsenet.tree.machines import COST
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -21,6 +22,9 @@ I32 = NDArray[np.int32]
 OF_TWO, OF_THREE, WITHOUT_NETWORK = (0.7, 1.45), (0.55, 2.1), (1.5, 2.9)
 #: Where neighbours count twice as much, votes lie further apart: the slope is divided by so much, and the shift larger.
 FLATTER, HIGHER = 2**0.25, 0.35
+#: Where errors were found to cost the tree more than usual, votes say more than they do elsewhere: the shift is larger,
+#: and without a network the whole curve another (bench/notes/blends.md, Where labels are consistent).
+HIGHER_IF_CONSISTENT, CONSISTENT_WITHOUT_NETWORK = 1.25, (2.1, 4.4)
 #: Down to where they count so little that it is the curve of the two others.
 FEWEST_DOUBLINGS = -1.4
 #: The beam in which labels are named is so many times that in which the tree was trained: the third to fifth label of a
@@ -53,8 +57,9 @@ def vote(
     least votes are left out.
 
     A tree's logarithms of probabilities are sums of cubes, which count what is unlikely as next to impossible. Their
-    roots are on the scale of the network's: so added, neither drowns the other. `weight` is what the tree's vote counts
-    beside the network's, and `k` how many `neighbors` have a vote. Without a network the tree's opinion stands for its.
+    roots are on the scale of the network's: so added, neither drowns the other. Beside the network's the tree's vote
+    counts `weight` times as much as it usually does, and `k` is how many `neighbors` have a vote. Without a network the
+    tree's opinion stands for its.
     """
     labels, from_tree = tree._ranked(points, n, WIDER * tree._beam(), threads)
     penalties = np.where(np.isneginf(from_tree), -UNHEARD_OF, np.sqrt(-from_tree))
@@ -68,6 +73,7 @@ def vote(
         strength = BESIDE_THE_TREE_ALONE * np.sqrt(np.float32(1 if neighbors is None else neighbors.trust))
     else:
         votes = opinion = log_probabilities(network.network_, points, labels, threads)
+        weight *= closeness(tree)
         strength = OF_NEIGHBORS * np.float32(1 if neighbors is None else neighbors.trust)
     if neighbors is not None and k > 0:
         shares = neighbors.shares(voters, labels, threads)
@@ -95,14 +101,27 @@ def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32, width: i
     return np.hstack([labels, more]), np.hstack([penalties, np.where(is_new, penalties[:, -1:], -UNHEARD_OF)])
 
 
-def curve_of(network: ExtremeClassifier | None, neighbors: Neighbors | None) -> tuple[float, float]:
+def closeness(tree: TreeClassifier) -> float:
+    """Return how closely a tree fits, by what errors were found to cost: 1 as usual.
+
+    So many times as much it counts beside a network, which fits as it always does.
+    """
+    return math.sqrt(tree.cost_ / COST) if isinstance(tree.cost, str) else 1.0
+
+
+def curve_of(
+    network: ExtremeClassifier | None, tree: TreeClassifier, neighbors: Neighbors | None
+) -> tuple[float, float]:
     """Return the curve of those who vote."""
+    close = closeness(tree)
     if network is None:
-        return WITHOUT_NETWORK
+        return CONSISTENT_WITHOUT_NETWORK if close > 1 else WITHOUT_NETWORK
     if neighbors is None:
-        return OF_TWO
-    doublings = max(math.log2(neighbors.trust), FEWEST_DOUBLINGS)
-    return OF_THREE[0] / FLATTER**doublings, OF_THREE[1] + HIGHER * doublings
+        slope, shift = OF_TWO
+    else:
+        doublings = max(math.log2(neighbors.trust), FEWEST_DOUBLINGS)
+        slope, shift = OF_THREE[0] / FLATTER**doublings, OF_THREE[1] + HIGHER * doublings
+    return (slope * math.sqrt(2 / close), shift + HIGHER_IF_CONSISTENT) if close > 1 else (slope, shift)
 
 
 def logits(votes: F32, curve: tuple[float, float]) -> F32:

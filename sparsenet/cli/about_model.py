@@ -106,7 +106,8 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
             "weights": network["weights"] + tree["weights"],
             "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
         }
-    chosen = found["chosen"] | {"normalize": metadata["scaling"], "neighbors": metadata["neighbors"]}
+    of_whole = {"normalize": metadata["scaling"], "cost": whole.tree_.cost_, "neighbors": metadata["neighbors"]}
+    chosen = found["chosen"] | of_whole
     if whole.network_ is None and whole.network is None:
         chosen["network"] = "none"  # for want of time
     about = {"label_kind": metadata["target"]["kind"], "points": whole.n_points_}

@@ -7,7 +7,7 @@ import numpy as np
 from sparsenet.kernels._numba_common import F32, I32, I64, checked, jit, parallel_for
 from sparsenet.kernels._numba_split_mix import GOLDEN, scrambled
 
-_STILL = np.float32(1e-6)
+_STILL, _USUAL_SQUARE = np.float32(1e-6), np.float32(1024)
 _MOST_SHORT_PASSES = 4
 _MOST_SHORT_STRIDES = 4
 #: From this slack on a label is padding, which starts where it ends.
@@ -123,7 +123,8 @@ def _visit(points, slack, label, order, rest, stride, weight, alpha):  # type: i
             most = max(most, wrong)
             move[c] = (after - before) * sign[c]
             alpha[i, c] = after
-        if largest > _STILL:
+        still = _STILL * _USUAL_SQUARE / squares[i] if squares[i] > _USUAL_SQUARE else _STILL
+        if largest > still:
             for j in range(indptr[i], indptr[i + 1]):
                 row, x = weight[indices[j]], data[j]
                 for c in range(width):

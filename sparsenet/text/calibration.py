@@ -70,7 +70,7 @@ def unmeasured(n_labels: int, *, exclusive: bool) -> Calibration:
     """
     if not exclusive:
         return Calibration()
-    return Calibration(min(max(2 * math.log(max(n_labels, 1)), Calibration.steepness), STEEPNESS[1]))
+    return Calibration(min(max(2 * math.log(max(n_labels, 1)) - 1, Calibration.steepness), STEEPNESS[1]))
 
 
 def softmax(logits: F32) -> F32:

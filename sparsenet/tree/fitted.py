@@ -23,6 +23,7 @@ class Fitted:
 
     shape: Shape
     levels: list[Level]
+    cost: float
     target: Target
     scaling: Scaling
     label_counts: NDArray[np.int64]

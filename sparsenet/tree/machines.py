@@ -23,6 +23,8 @@ Part = tuple[I64, I32, F32, I8, F32]
 #: Entries of points that a call of the kernel trains on at least, some tenths of a second, and nodes for each thread:
 #: between two calls progress is told, and Ctrl-C heard.
 LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
+#: What an error costs where nothing is known of the data (bench/notes/trees.md, Passes, rows, nodes, growing).
+COST = 0.5
 #: What `others` and `rarity` of `Rules` are where points have at most the first number of labels, and labels at most
 #: the first number of points, in the mean. With more labels they come nearer to errors that all count alike, and with
 #: the second number they are there; with more points a third of it is left. Held out, P@1 and P@5 gain 2.4 and 1.8
@@ -49,7 +51,7 @@ class Rules:
     smallest : rows of weights that are all smaller are left out, with points of length 1.
     """
 
-    cost: float = 0.5
+    cost: float = COST
     others: float = 1.0
     rarity: float = 0.0
     wrong_ways: int = 10
@@ -117,6 +119,8 @@ def train(
     `told` hears what share of the whole, 1, is done since: by how many points each node is trained on.
     """
     own, squared = _ways(shape, labels), squares(points)
+    if not np.isfinite(squared).all():
+        raise ValueError("X holds numbers whose squares are beyond float32: set normalize='rows' or 'columns'")
     # All points go to all upper nodes, and then to as many as they are led to: the best guess of what is to come.
     widths = [len(children) - 1 for children in shape.children]
     ways = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]

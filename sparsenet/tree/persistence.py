@@ -47,6 +47,7 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         "model": KIND,
         "parameters": pack_parameters(model),
         "n_features": model.n_features_in_,
+        "cost": fitted.cost,
         "n_points": fitted.n_points,
         "n_levels": len(fitted.levels),
         "target": about_target,
@@ -79,12 +80,12 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     shape = Shape(labels, [level.children for level in levels])
     growing.check(shape, n_labels)
     model = cls(**unpack_parameters(metadata["parameters"]))
-    model._rules()
+    cost = real("cost", metadata.get("cost", model._rules().cost), 0, 1e6, open_low=True)  # once a parameter alone
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     about = integer("n_points", metadata["n_points"], 0), unpack_validation(metadata)
-    return model._adopt(Fitted(shape, levels, target, scaling, counts, *about))
+    return model._adopt(Fitted(shape, levels, cost, target, scaling, counts, *about))
 
 
 def pack_validation(validation: Mapping[str, float] | None) -> dict[str, Any]:

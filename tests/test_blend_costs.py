@@ -1,0 +1,145 @@
+"""What an error costs the tree of a blend, where that is left to be found."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier
+from sparsenet.blend import costs, trust, voting
+from sparsenet.storage import load, save
+
+
+def described(n: int, n_labels: int, *, wrong: float, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
+    """Points of labels that two words of their own tell, beside eight that anyone may have; some labels are wrong."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_labels, size=n)
+    common = 40
+    words = np.hstack((common + 3 * y[:, None] + rng.integers(3, size=(n, 2)), rng.integers(common, size=(n, 8))))
+    values = np.hstack((np.full((n, 2), 0.2), np.ones((n, 8))))
+    rows = np.repeat(np.arange(n), words.shape[1])
+    X = sparse.csr_array((values.ravel(), (rows, words.ravel())), shape=(n, common + 3 * n_labels))
+    is_wrong = rng.random(n) < wrong
+    y[is_wrong] = rng.integers(n_labels, size=is_wrong.sum())
+    return X, y
+
+
+CONSISTENT, NOISY = described(6000, 300, wrong=0.0), described(6000, 20, wrong=0.4)
+
+
+def light(**parameters) -> BlendClassifier:
+    return BlendClassifier(**{"network": "drop", "random_state": 0, "n_jobs": 1, **parameters})
+
+
+@pytest.fixture(scope="module")
+def model() -> BlendClassifier:
+    return light().fit(*CONSISTENT)
+
+
+def test_where_labels_are_consistent_errors_cost_more_and_more_answers_are_right(model):
+    usual = light(tree=TreeClassifier(cost=0.5)).fit(*CONSISTENT)
+    X, y = described(6000, 300, wrong=0.0, seed=1)
+    assert model.tree_.cost_ in costs.DEARER
+    assert model.tree_.cost == "auto"
+    assert usual.tree_.cost_ == 0.5
+    assert model.score(X, y) > usual.score(X, y) + 0.01
+
+
+def test_where_labels_are_noisy_they_cost_what_they_usually_do():
+    assert light().fit(*NOISY).tree_.cost_ == TreeClassifier().fit(*NOISY).cost_ == 0.5
+
+
+@pytest.mark.parametrize("cost", [0.5, 2.0, 8.0])
+def test_a_cost_that_was_given_is_taken(cost):
+    found = light(tree=TreeClassifier(cost=cost)).fit(*CONSISTENT).tree_
+    alone = TreeClassifier(cost=cost, random_state=0, n_jobs=1).fit(*CONSISTENT)
+    assert found.cost_ == alone.cost_ == cost
+    assert voting.closeness(found) == 1
+
+
+def test_of_many_points_the_tree_that_was_judged_is_kept(monkeypatch):
+    monkeypatch.setattr(trust, "EVERY", 8)
+    monkeypatch.setattr(trust, "FEWEST", 100)
+    network = ExtremeClassifier(hidden=0, epochs=1)
+    with_network = BlendClassifier(network=network, random_state=0, n_jobs=1).fit(*CONSISTENT)
+    assert with_network.tree_.cost_ in costs.DEARER
+    assert with_network.tree_.n_points_ == 6000 - 6000 // 8
+    assert light().fit(*CONSISTENT).tree_.cost_ == 0.5, "a second tree takes as long as all there is"
+
+
+def test_a_time_budget_has_to_have_room_for_the_choice(monkeypatch):
+    network = ExtremeClassifier(hidden=0, epochs=1)
+    monkeypatch.setattr("sparsenet.blend.classifier.PASSES_TO_CHOOSE", math.inf)
+    found = BlendClassifier(network=network, time_budget=1000, random_state=0, n_jobs=1).fit(*CONSISTENT)
+    assert found.tree_.cost_ == 0.5
+    assert found.neighbors_.trust != 1, "they are judged all the same"
+
+
+@pytest.mark.parametrize(
+    ("right", "expected"),
+    [
+        ((50, 50, 90), 0.5),
+        ((50, 49, 90), 0.5),
+        ((50, 51, 90), 0.5),
+        ((50, 52, 52), 2.0),
+        ((50, 60, 60), 2.0),
+        ((50, 60, 61), 4.0),
+    ],
+)
+def test_costs_rise_while_more_is_right(monkeypatch, right, expected):
+    numbers = dict(zip((0.5, *costs.DEARER), right, strict=True))
+    monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree)
+    monkeypatch.setattr(costs, "_right", lambda tree, *_: np.arange(100) < numbers[tree._usual_cost])
+    nothing = Rows.of(sparse.csr_array((1, 1), dtype=np.float32))
+    found = costs.best(TreeClassifier(), nothing, nothing, np.arange(0), 1)
+    assert found._usual_cost == expected
+
+
+def test_what_chance_explains_is_no_reason(monkeypatch):
+    answers = {0.5: [1] * 50 + [0] * 50, 2.0: [0] * 20 + [1] * 54 + [0] * 26, 4.0: [1] * 100}
+    monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree)
+    monkeypatch.setattr(costs, "_right", lambda tree, *_: np.array(answers[tree._usual_cost], bool))
+    nothing = Rows.of(sparse.csr_array((1, 1), dtype=np.float32))
+    assert costs.best(TreeClassifier(), nothing, nothing, np.arange(0), 1)._usual_cost == 0.5, "4 more, of 44"
+
+
+def test_a_model_that_is_loaded_votes_as_it_did(tmp_path, model):
+    model.save(tmp_path / "model")
+    loaded = BlendClassifier.load(tmp_path / "model")
+    assert loaded.tree_.cost == "auto"
+    assert loaded.tree_.cost_ == model.tree_.cost_
+    for given, wanted in zip(loaded.topk(CONSISTENT[0], 5), model.topk(CONSISTENT[0], 5), strict=True):
+        np.testing.assert_array_equal(given, wanted)
+
+
+def test_trees_of_before_there_was_a_choice_load(tmp_path):
+    tree = TreeClassifier(cost=0.7, random_state=0).fit(*NOISY)
+    tree.save(tmp_path / "model")
+    arrays, metadata = load(tmp_path / "model")
+    del metadata["cost"]
+    save(tmp_path / "old", arrays, metadata)
+    assert TreeClassifier.load(tmp_path / "old").cost_ == 0.7
+
+
+def test_a_close_tree_counts_more_beside_a_network_and_probabilities_follow(model):
+    network = ExtremeClassifier(hidden=0, epochs=1)
+    blend = BlendClassifier(network=network, n_neighbors=0, random_state=0, n_jobs=1).fit(*CONSISTENT)
+    points = blend._features(CONSISTENT[0][:50])
+    as_usual = voting.vote(blend.network_, blend.tree_, points, 20, 1, weight=2)
+    tree = blend.tree_
+    tree.cost_ = 2.0
+    assert voting.closeness(tree) == 2
+    for given, wanted in zip(voting.vote(blend.network_, tree, points, 20, 1), as_usual, strict=True):
+        np.testing.assert_array_equal(given, wanted)
+    slope, shift = voting.curve_of(blend.network_, tree, None)
+    assert (slope, shift) == (voting.OF_TWO[0], voting.OF_TWO[1] + voting.HIGHER_IF_CONSISTENT)
+    tree.cost_ = 8.0
+    assert voting.curve_of(blend.network_, tree, None)[0] == pytest.approx(slope / math.sqrt(2))
+    assert voting.curve_of(None, model.tree_, model.neighbors_) == voting.CONSISTENT_WITHOUT_NETWORK
+
+
+@pytest.mark.parametrize("cost", ["cheap", None, 0, -1, math.nan])
+def test_other_costs_are_refused_in_words(cost):
+    with pytest.raises((TypeError, ValueError), match="cost must be"):
+        TreeClassifier(cost=cost).fit(*NOISY)
