@@ -64,6 +64,20 @@ def test_a_label_that_a_fasttext_line_names_twice_is_one(tmp_path):
     assert model.label_counts_.tolist() == [10, 10]
 
 
+def test_blank_lines_among_fasttext_lines_are_no_texts(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("\n__label__a one\n \t\n__label__b two\n" * 10 + "\n")
+    model = TextClassifier(random_state=0).fit(path)
+    assert not model.multilabel_
+    assert model.label_counts_.tolist() == [10, 10]
+    path.write_text("__label__a one\n\nno label\n" * 10)
+    with pytest.raises(DataError, match="line 3: the text has no label"):
+        TextClassifier().fit(path)
+    path.write_text("\n \n")
+    with pytest.raises(DataError, match=r"holds no texts: .* its lines are blank"):
+        TextClassifier().fit(path)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -17,8 +17,10 @@ _BLANK = re.compile(r"[ \t\v\f\r]")
 
 
 def labelled_lines(source: Source) -> Iterator[Row]:
-    """Yield the text of each line and its labels, if there are any."""
+    """Yield the text of each line and its labels, if there are any; blank lines are no texts."""
     for line in text_lines(source):
+        if not line.text.strip():
+            continue
         text, labels = parted(line.text)
         if "" in labels:
             raise DataError(source.name, line.number, f"a label has no name: {quoted(line.text)}")

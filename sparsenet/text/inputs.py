@@ -109,7 +109,7 @@ def _as_text(text: Any, row: int, name: str) -> str:
 def nothing_to_learn(path: str, n_texts: int) -> DataError:
     """Say that a file has no text, or no label."""
     if n_texts == 0:
-        return DataError(path, None, "holds no texts: there is nothing below its header")
+        return DataError(path, None, "holds no texts: there is nothing below its header, or its lines are blank")
     problem = f"holds no labels: their column is empty, or no line has a word that begins with {LABEL}"
     problem += "; format= names that of a table whose name does not end in it"
     return DataError(path, None, problem)
