@@ -33,8 +33,9 @@ def test_every_format_gives_the_same_model(tmp_path, name):
     texts, labels = planted(100)
     write(tmp_path / name, texts, labels)
     expected = TextClassifier(random_state=0).fit(texts, labels).predict_proba(texts)
+    columns = {} if name == "t.txt" else {"text": "review", "target": "topic"}
     for path in (tmp_path / name, str(tmp_path / name)):
-        model = TextClassifier(random_state=0).fit(path, text="review", target="topic")
+        model = TextClassifier(random_state=0).fit(path, **columns)
         assert model.predict_proba(texts).tolist() == expected.tolist()
 
 
@@ -44,6 +45,18 @@ def test_fasttext_lines_may_have_several_labels(tmp_path):
     model = TextClassifier(random_state=0).fit(path)
     assert model.classes_.tolist() == ["a", "b"]
     assert model.predict(["three"]) == [["b"]]
+
+
+@pytest.mark.parametrize(
+    "said", [{"text": "review"}, {"target": 1}, {"label_delimiter": ","}, {"header": True}, {"quotes": False}]
+)
+@pytest.mark.parametrize("format", ["auto", "lines"])
+def test_fasttext_lines_have_no_columns(tmp_path, said, format):
+    path = tmp_path / "train.txt"
+    path.write_text("__label__a,b one\n__label__b two\n" * 10)
+    [(name, value)] = said.items()
+    with pytest.raises(ValueError, match=f"^{name}={value!r} is about tables, and {path} is read as lines"):
+        TextClassifier().fit(path, format=format, **said)
 
 
 @pytest.mark.parametrize("blank", ["\t", "\v", "\f", "\r", " \t "])
@@ -97,8 +110,9 @@ def test_blank_lines_among_fasttext_lines_are_no_texts(tmp_path):
 def test_what_is_wrong_with_a_file_is_named(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    columns = {} if name == "t.txt" else {"text": "review", "target": "topic"}
     with pytest.raises(DataError, match=message) as caught:
-        TextClassifier().fit(path, text="review", target="topic")
+        TextClassifier().fit(path, **columns)
     assert str(path) in str(caught.value)
 
 

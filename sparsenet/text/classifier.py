@@ -180,7 +180,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             Texts: a list, an array, a column of a data frame; without y, a frame of pandas, Polars or Arrow with the
             columns `text` and `target`. Or a CSV, TSV, JSONL or Parquet file with such columns, or a text file whose
             lines begin with ``__label__NAME``, as fastText has them. A file is read piece by piece: its text is never
-            in memory as a whole.
+            in memory as a whole. Such lines have no columns: what is said of these is then an error.
         y : labels
             One a text, a list of labels for each, either maybe from a generator, or an indicator of shape
             (n, n_labels); not with a file.

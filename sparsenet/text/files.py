@@ -6,11 +6,12 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, get_args
 
 from sparsenet.data import DataError, iter_table
 from sparsenet.data.errors import quoted
+from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.rows import JSON_LINES, Column
 from sparsenet.text.inputs import Batch, no_label, nothing_to_learn
@@ -109,6 +110,8 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
     if rules.format == "auto" and is_json(path):
         raise DataError(path, None, JSON_LINES)
     format = "parquet" if is_parquet(path) else table_format(path) if rules.format == "auto" else rules.format
+    if format in (None, "lines"):
+        _check_no_columns(path, rules)
     options: dict[str, Any] = asdict(rules) | {"format": format or "lines"}
     first = FirstRow() if format in get_args(TableFormat) and _may_have_missed_a_header(rules, format) else None
     for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
@@ -120,6 +123,15 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
         yield batch
     if first is not None and first.is_header():
         warnings.warn(f"{file_name(path)}: {first}", UserWarning, stacklevel=2)
+
+
+def _check_no_columns(path: str, rules: FileRules) -> None:
+    """Refuse what is said of columns where there are none."""
+    for own in fields(rules):
+        value = getattr(rules, own.name)
+        if own.name != "format" and value != own.default:
+            what = f"{own.name}={value!r} is about tables, and {file_name(path)} is read as lines with {LABEL} words"
+            raise ValueError(f"{what}: leave it out, or name the format of the table, as format='csv'")
 
 
 def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
