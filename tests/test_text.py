@@ -265,6 +265,15 @@ def test_rare_labels_count_for_more_if_asked():
     assert scores[2] > scores[0] + 0.01
 
 
+def test_weights_of_classes_may_name_labels_that_a_fold_lacks():
+    X, y = planted(200, topics=2)
+    weighed = [TextClassifier(random_state=0, class_weight=own) for own in ({"food": 5.0}, {"food": 5.0, "money": 9.0})]
+    scores = [model.fit(X, y).decision_function(X) for model in weighed]
+    np.testing.assert_array_equal(*scores)
+    with pytest.raises(ValueError, match="names 'money', which is no label of y, and none that is one: y has such as"):
+        TextClassifier(class_weight={"money": 9.0}).fit(X, y)
+
+
 def test_what_a_rare_label_has_by_chance_does_not_drown_what_tells_it():
     """One text in a hundred has the label; a word tells it in most of these, all else is noise."""
     rng = np.random.default_rng(0)

@@ -200,7 +200,8 @@ def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 |
         return None
     if isinstance(weight, str):
         return np.asarray(counts.sum() / np.maximum(counts, 1) / len(counts), np.float32)
-    unknown = set(weight) - set(target.classes.tolist())
-    if unknown:
-        raise ValueError(f"class_weight names {min(unknown, key=repr)!r}, which is no label of y")
-    return np.array([weight.get(label, 1.0) for label in target.classes.tolist()], np.float32)
+    labels = target.classes.tolist()
+    if weight and not set(weight).intersection(labels):  # a fold may lack some
+        unknown = f"class_weight names {min(weight, key=repr)!r}, which is no label of y"
+        raise ValueError(f"{unknown}, and none that is one: y has such as {labels[0]!r}")
+    return np.array([weight.get(label, 1.0) for label in labels], np.float32)
