@@ -375,6 +375,19 @@ class TestPredict:
         lines = run("predict", model, "--k", 1, stdin=text).stdout.splitlines()
         assert [line.partition(":")[0] for line in lines] == ["0", "1"]
 
+    def test_lines_without_an_answer_are_told_of(self, model: Path, tmp_path: Path) -> None:
+        points = tmp_path / "points.txt"
+        points.write_text("# a comment\n7 0:1 1:1\n\n7 2:1 3:1\n")
+        done = run("predict", model, points, "--k", 1)
+        assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["0", "1"]
+        assert f"2 lines of {points} got no answer: blank lines and comments are no points" in done.stderr
+        assert done.stdout == (alone := run("predict", model, "--k", 1, stdin="7 0:1 1:1\n7 2:1 3:1\n")).stdout
+        assert alone.stderr == ""
+        xmc = f"3 {N_FEATURES} {N_LABELS}\n 0:1 1:1\n\n 2:1 3:1\n"  # a blank line is a point of XMC
+        done = run("predict", model, "--k", 1, stdin=xmc)
+        assert len(done.stdout.splitlines()) == 3
+        assert done.stderr == ""
+
     def test_more_labels_than_there_are(self, model: Path) -> None:
         done = run("predict", model, "-", "--k", 1000, stdin="0 0:1\n")
         assert done.stdout.count(":") == N_LABELS

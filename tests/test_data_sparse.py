@@ -231,6 +231,15 @@ def test_batches_come_as_lines_do():
         assert stream.given == n
 
 
+def test_lines_of_svmlight_that_are_no_points_are_told_of():
+    counts: list[int] = []
+    text = b"# a comment\n1 0:1\n\n \t\r\n2 1:1 # another\n 1:2\n#"
+    batches = iter_batches(io.BytesIO(text), batch_rows=2, n_features=2, n_labels=3, on_skipped=counts.append)
+    assert [batch.n_points for batch in batches] == [2, 1]
+    assert sum(counts) == 4
+    assert sum(batch.n_points for batch in iter_batches(io.BytesIO(b"3 2 2\n0 1:1\n\n \n"), batch_rows=2)) == 3
+
+
 def test_batches_ignore_labels_on_demand():
     batches = iter_batches(io.BytesIO(b"-7.5 1:1\n9 2:1\n"), batch_rows=9, n_features=3, with_labels=False)
     (batch,) = batches

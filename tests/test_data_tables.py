@@ -137,6 +137,22 @@ def test_labels_of_all_kinds_in_json():
     assert data.labels == [["one"], ["1"], ["2.5"], ["true"], ["a", "1", "false"], [], [], []]
 
 
+@pytest.mark.parametrize(
+    ("format", "text", "n_skipped"),
+    [
+        ("csv", 'text,label\n\none,x\n"tw\n\no",y\n\n', 2),
+        ("tsv", "text\tlabel\none\tx\n\n\t\n", 1),
+        ("jsonl", '\n{"text": "one", "label": "x"}\n \n{"text": "two", "label": []}\n', 2),
+        ("lines", "__label__x one\n\t\n\ntwo\n", 2),
+    ],
+)
+def test_blank_lines_are_no_rows_and_are_told_of(format, text, n_skipped):
+    counts: list[int] = []
+    [batch] = iter_table(io.BytesIO(text.encode()), batch_rows=9, format=format, on_skipped=counts.append)
+    assert [len(own) for own in batch.labels] == [1, int(format == "csv")]
+    assert sum(counts) == n_skipped
+
+
 def test_batches_are_the_rows(monkeypatch):
     monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", 3)
     text = "text,label\n" + "".join(f'"row\n{i}",{i % 3}\n' for i in range(25))

@@ -229,6 +229,15 @@ def test_labels_of_points_below_a_threshold_are_left_out_too(tmp_path):
     assert all(p[0] >= 0.5 > p[1] for p in (own["probabilities"] for own in whole))
 
 
+def test_blank_lines_of_a_table_get_no_answer_and_are_told_of(trained):
+    ask = ["predict", trained[0] / "model", "--k", "1", "--input-format", "csv", "--text", "0", "--no-header"]
+    code, answers, said = run(*ask, stdin=b"what a goal\n\nbank loan\n\n")
+    assert code == 0
+    assert [line.partition(":")[0] for line in answers.splitlines()] == ["sport", "money"]
+    assert "2 lines of <stdin> got no answer: blank lines of a table are no rows" in said
+    assert run(*ask, stdin=b"what a goal\nbank loan\n")[2] == ""
+
+
 def test_predict_leaves_labels_out_whatever_blank_follows(trained):
     model = trained[0] / "model"
     expected = sparsenet("predict", model, stdin=b"what a goal\n").stdout

@@ -43,6 +43,23 @@ def say(text: str) -> None:
     print(f"sparsenet: {text}", file=sys.stderr)
 
 
+class SkippedLines:
+    """Lines of a file that get no answer, since they are no rows: whoever lays answers beside lines is to know."""
+
+    def __init__(self) -> None:
+        self._n = 0
+
+    def add(self, n: int) -> None:
+        """Count further lines."""
+        self._n += n
+
+    def tell(self, path: os.PathLike[str], why: str) -> None:
+        """Say how many there were, if any."""
+        if self._n:
+            name = "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+            say(f"{self._n} {'line' if self._n == 1 else 'lines'} of {name} got no answer: {why}")
+
+
 @contextmanager
 def errors_reported(format_option: str = "--format") -> Iterator[None]:
     """Turn what may go wrong into one line and an exit status; `format_option` is how the input's format is named."""

@@ -16,6 +16,7 @@ from sparsenet.cli.models import PointClassifier, has_named_labels
 from sparsenet.cli.reporting import say
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import table_format
+from sparsenet.data.sources import OnSkipped
 from sparsenet.progress import bar, is_wanted
 
 
@@ -55,7 +56,9 @@ class Source:
             raise data.DataError(str(self.path), None, "holds no points: its header announces none")
         return points
 
-    def batches(self, model: PointClassifier, *, with_labels: bool) -> Iterator[data.Dataset]:
+    def batches(
+        self, model: PointClassifier, *, with_labels: bool, on_skipped: OnSkipped | None = None
+    ) -> Iterator[data.Dataset]:
         """Read it a batch at a time, for a model."""
         self._refuse_tables()
         named = has_named_labels(model)
@@ -70,6 +73,7 @@ class Source:
             classes=model.classes_ if with_labels and named else None,
             with_labels=with_labels,
             on_header=known._compare,
+            on_skipped=on_skipped,
         )
 
     def peek(self) -> None:

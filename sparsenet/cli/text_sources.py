@@ -18,7 +18,7 @@ from sparsenet.data.fasttext import LABEL, parted
 from sparsenet.data.formats import TableFormat, is_parquet, table_format, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.rows import JSON_LINES
-from sparsenet.data.sources import open_source
+from sparsenet.data.sources import OnSkipped, open_source
 from sparsenet.text import TextClassifier
 from sparsenet.text.columns import Columns, learnt_from, names_in
 from sparsenet.text.files import (
@@ -97,18 +97,18 @@ class TextSource:
             found["label_delimiter"] = known["label_delimiter"]
         return replace(self, **found)
 
-    def batches(self) -> Iterator[list[str]]:
+    def batches(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
         """Yield texts alone, as they come, in memory that does not grow with the file."""
         if self.format == "auto" and is_json(self.path):
             raise data.DataError(self._path(), None, JSON_LINES)
-        yield from self._lines() if self.is_of_lines else self._cells()
+        yield from self._lines() if self.is_of_lines else self._cells(on_skipped)
 
-    def _cells(self) -> Iterator[list[str]]:
+    def _cells(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
         """Yield the texts of a table."""
         table = None if is_parquet(self.path) else self._table()
         rules = self._rules() | {"target": None, "format": table or "parquet"}
         first = table is not None
-        for found in data.iter_table(self._path(), batch_rows=self.batch_rows, **rules):
+        for found in data.iter_table(self._path(), batch_rows=self.batch_rows, on_skipped=on_skipped, **rules):
             if first:  # now: whoever reads the answers may stop before the end
                 warn_of_header(self._path(), found.texts or [], FileRules(**rules), table)
             first = False

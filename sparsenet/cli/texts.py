@@ -16,7 +16,7 @@ from scipy import sparse
 from sparsenet import kernels, metrics, storage
 from sparsenet.batches import Rows, is_hit
 from sparsenet.cli import commands, runs
-from sparsenet.cli.reporting import say
+from sparsenet.cli.reporting import SkippedLines, say
 from sparsenet.cli.text_sources import TextSource, in_batches, validation
 from sparsenet.data.errors import quoted
 from sparsenet.estimators.building import in_words
@@ -265,7 +265,8 @@ def predict(
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
     least = _learnt_threshold(model, model_path) if threshold == "learnt" else float(threshold)
     line = commands.as_jsonl if format == "jsonl" else commands.as_tsv
-    for number, texts in enumerate(source.batches()):
+    skipped = SkippedLines()
+    for number, texts in enumerate(source.batches(skipped.add)):
         known = model.columns_ if number == 0 and source.is_of_lines else None
         if texts and known is not None and columns.is_row_of(texts[0], known):
             say(
@@ -276,3 +277,4 @@ def predict(
         counts = (probabilities >= least).sum(axis=1)  # best first, so these are the first ones
         rows = zip(names.tolist(), probabilities.tolist(), counts.tolist(), strict=True)
         yield "".join(line(own[:n], p[:n]) for own, p, n in rows)
+    skipped.tell(source.path, "blank lines of a table are no rows")

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.lines import text_lines
+from sparsenet.data.lines import not_blank, text_lines
 from sparsenet.data.rows import Row
-from sparsenet.data.sources import Source
+from sparsenet.data.sources import OnSkipped, Source
 
 #: What words begin with that are labels.
 LABEL = "__label__"
@@ -16,11 +16,9 @@ LABEL = "__label__"
 _BLANK = re.compile(r"[ \t\v\f\r]")
 
 
-def labelled_lines(source: Source) -> Iterator[Row]:
+def labelled_lines(source: Source, on_skipped: OnSkipped | None = None) -> Iterator[Row]:
     """Yield the text of each line and its labels, if there are any; blank lines are no texts."""
-    for line in text_lines(source):
-        if not line.text.strip():
-            continue
+    for line in not_blank(text_lines(source), on_skipped):
         text, labels = parted(line.text)
         if "" in labels:
             raise DataError(source.name, line.number, f"a label has no name: {quoted(line.text)}")

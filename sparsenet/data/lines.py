@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from sparsenet.data.blocks import MAX_LINE_BYTES, line_blocks
 from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.sources import Source
+from sparsenet.data.sources import OnSkipped, Source
 
 #: What a file of Parquet begins with, and what is said where it is not known for one.
 PARQUET = b"PAR1"
@@ -28,6 +28,17 @@ def text_lines(source: Source) -> Iterator[Line]:
     for block in line_blocks(source):
         for number, line in enumerate(block.text.tobytes().split(b"\n")[:-1], block.first_line):
             yield Line(_decoded(line.removesuffix(b"\r"), source.name, number), number)
+
+
+def not_blank(
+    lines: Iterator[Line], on_skipped: OnSkipped | None, is_blank: Callable[[str], bool] = lambda text: not text.strip()
+) -> Iterator[Line]:
+    """Pass over blank lines, and tell of each."""
+    for line in lines:
+        if not is_blank(line.text):
+            yield line
+        elif on_skipped is not None:
+            on_skipped(1)
 
 
 def _decoded(line: bytes, path: str, number: int) -> str:
@@ -50,7 +61,9 @@ class Record(NamedTuple):
     number: int
 
 
-def delimited_records(lines: Iterator[Line], path: str, delimiter: str, *, quotes: bool | None) -> Iterator[Record]:
+def delimited_records(
+    lines: Iterator[Line], path: str, delimiter: str, *, quotes: bool | None, on_skipped: OnSkipped | None = None
+) -> Iterator[Record]:
     """Split rows into fields; blank lines are no rows.
 
     With `quotes` as RFC 4180 has it: a field that starts with a double quote ends with one, may hold delimiters
@@ -58,9 +71,7 @@ def delimited_records(lines: Iterator[Line], path: str, delimiter: str, *, quote
     any other quote is a character. Python's csv module would do, but that it limits the length of a field for the
     whole process and cannot say where a quote that never closes was opened.
     """
-    for line in lines:
-        if not line.text:
-            continue
+    for line in not_blank(lines, on_skipped, lambda text: not text):  # blanks may be a field
         if quotes is None and '"' in line.text:
             yield Record(_fields_of_line(line.text, delimiter), line.number)
         elif quotes and '"' in line.text:

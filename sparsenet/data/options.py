@@ -13,6 +13,7 @@ from sparsenet.data.arrays import RowArrays, RowCollector
 from sparsenet.data.blocks import Block
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.explain import MAX_IDS
+from sparsenet.data.sources import OnSkipped
 
 SparseFormat: TypeAlias = Literal["auto", "xmc", "svmlight"]
 ZeroBased: TypeAlias = bool | Literal["auto"]
@@ -33,6 +34,7 @@ class Options:
     zero_based: ZeroBased = True
     threads: int | None = None
     on_header: OnHeader | None = None
+    on_skipped: OnSkipped | None = None
 
     def __post_init__(self) -> None:
         if self.format not in ("auto", "xmc", "svmlight"):

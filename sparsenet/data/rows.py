@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 from sparsenet._validation import is_unicode
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.formats import TableFormat
-from sparsenet.data.lines import Record, delimited_records, text_lines
-from sparsenet.data.sources import Source
+from sparsenet.data.lines import Record, delimited_records, not_blank, text_lines
+from sparsenet.data.sources import OnSkipped, Source
 
 Column: TypeAlias = str | int
 #: What to do about other JSON.
@@ -44,18 +44,23 @@ class Row(NamedTuple):
 
 
 def table_rows(
-    source: Source, table: TableFormat, columns: Columns, header: bool | None, quotes: bool | None
+    source: Source,
+    table: TableFormat,
+    columns: Columns,
+    header: bool | None,
+    quotes: bool | None,
+    on_skipped: OnSkipped | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of a table."""
     lines = text_lines(source)
     if table == "jsonl":
-        for line in lines:
-            if line.text.strip():
-                yield _Cells(json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
+        for line in not_blank(lines, on_skipped):
+            yield _Cells(json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
         return
     if table == "csv" and quotes is None:
         quotes = True
-    records = delimited_records(lines, source.name, "," if table == "csv" else "\t", quotes=quotes)
+    delimiter = "," if table == "csv" else "\t"
+    records = delimited_records(lines, source.name, delimiter, quotes=quotes, on_skipped=on_skipped)
     if header is None:
         header = any(isinstance(column, str) for column in columns.wanted())
     yield from _delimited_rows(records, source.name, columns, header, many_lines=bool(quotes))

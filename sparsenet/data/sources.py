@@ -13,6 +13,8 @@ from sparsenet.data.errors import DataError
 
 PathOrStream: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 OnBytes: TypeAlias = Callable[[int], object]
+#: Told how many more lines were blank, or comments, and are no rows.
+OnSkipped: TypeAlias = Callable[[int], object]
 
 READ_BYTES = 256 << 10
 

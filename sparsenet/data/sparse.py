@@ -11,7 +11,7 @@ from sparsenet.data.blocks import Block, line_blocks
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
 from sparsenet.data.options import OnHeader, Options, Reader, SparseFormat, ZeroBased
-from sparsenet.data.sources import OnBytes, PathOrStream, Source, open_source
+from sparsenet.data.sources import OnBytes, OnSkipped, PathOrStream, Source, open_source
 from sparsenet.data.svmlight import SvmlightReader
 from sparsenet.data.xmc import XmcReader, is_xmc
 
@@ -144,6 +144,7 @@ def iter_batches(
     threads: int | None = None,
     on_bytes: OnBytes | None = None,
     on_header: OnHeader | None = None,
+    on_skipped: OnSkipped | None = None,
 ) -> Iterator[Dataset]:
     r"""Read XMC or svmlight a batch at a time, in memory that does not grow with the file.
 
@@ -166,6 +167,8 @@ def iter_batches(
         Whether svmlight features count from 0; see ``Dataset.zero_based`` of the file trained on.
     threads, on_bytes, on_header
         As for `read_xmc`.
+    on_skipped : callable, optional
+        Called with the number of further lines of svmlight that are blank, or comments, and so no points.
 
     Yields
     ------
@@ -195,6 +198,7 @@ def iter_batches(
         zero_based=zero_based,
         threads=threads,
         on_header=on_header,
+        on_skipped=on_skipped,
     )
     return _iter_batches(path, batch_rows, options, on_bytes)
 

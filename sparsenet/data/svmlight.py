@@ -42,6 +42,8 @@ class SvmlightReader:
         self._line += block.lines
         if parsed.error:
             raise explain(parsed, block.text, rules)
+        if options.on_skipped is not None and block.lines > parsed.rows:
+            options.on_skipped(block.lines - parsed.rows)
 
     def finish(self) -> None:
         """Check that there were points at all."""

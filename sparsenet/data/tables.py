@@ -19,7 +19,7 @@ from sparsenet.data.formats import TextFormat, text_format
 from sparsenet.data.lines import NO_PARQUET
 from sparsenet.data.parquet import parquet_rows
 from sparsenet.data.rows import Column, Columns, Row, table_rows
-from sparsenet.data.sources import OnBytes, PathOrStream, open_source
+from sparsenet.data.sources import OnBytes, OnSkipped, PathOrStream, open_source
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,10 +151,12 @@ def iter_table(
     header: bool | None = None,
     quotes: bool | None = None,
     on_bytes: OnBytes | None = None,
+    on_skipped: OnSkipped | None = None,
 ) -> Iterator[TextDataset]:
     r"""Read a table a batch at a time, in memory that does not grow with the file.
 
-    Parameters are those of `read_table`, and `batch_rows`, how many rows a batch has; the last one may have fewer.
+    Parameters are those of `read_table`; `batch_rows`, how many rows a batch has, the last one maybe fewer; and
+    `on_skipped`, called with the number of further lines that are blank, and so no rows.
 
     Yields
     ------
@@ -176,7 +178,7 @@ def iter_table(
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     columns = _columns(text, target, features, label_delimiter)
-    rows = _rows(path, _format(path, format, columns), columns, header, quotes, on_bytes)
+    rows = _rows(path, _format(path, format, columns), columns, header, quotes, on_bytes, on_skipped)
 
     def batches() -> Iterator[TextDataset]:
         with closing(rows):
@@ -193,6 +195,7 @@ def _rows(
     header: bool | None,
     quotes: bool | None,
     on_bytes: OnBytes | None,
+    on_skipped: OnSkipped | None = None,
 ) -> Generator[Row, None, None]:
     """Yield the rows of a file of texts."""
     if format == "parquet":
@@ -203,7 +206,10 @@ def _rows(
         yield from parquet_rows(os.fspath(path), columns)
         return
     with open_source(path, on_bytes) as source:
-        yield from labelled_lines(source) if format == "lines" else table_rows(source, format, columns, header, quotes)
+        if format == "lines":
+            yield from labelled_lines(source, on_skipped)
+        else:
+            yield from table_rows(source, format, columns, header, quotes, on_skipped)
 
 
 def _columns(text: Column | None, target: Column | None, features: Sequence[Column], delimiter: str | None) -> Columns:
