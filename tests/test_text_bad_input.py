@@ -5,6 +5,7 @@ Each file goes through the classifier and through the command line, which must s
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
@@ -68,6 +69,8 @@ WRONG = {
     "UTF-16": ("t.csv", GOOD.encode("utf-16"), "line 1: byte 0xff at column 1 is not UTF-8"),
     "a null byte": ("t.csv", GOOD + "a\0b,x\n", f"line {NEXT}: there is a NUL byte"),
     "a gzip file cut short": ("t.csv.gz", gzip.compress(GOOD.encode())[:-20], "the file was cut short"),
+    "a damaged gzip file": ("t.txt.gz", gzip.compress(GOOD.encode())[:10] + b"\xff" * 80, "the gzip data is damaged"),
+    "a damaged bzip2 file": ("t.txt.bz2", bz2.compress(GOOD.encode())[:14] + bytes(80), "the bzip2 data is damaged"),
     "a ragged row of TSV": ("t.tsv", "text\tlabel\na\tx\nb\n", "line 3: 1 fields where the first row has 2"),
     "JSON that is broken": ("t.jsonl", as_jsonl([ROW]) + '{"text": "a"\n', "line 2: broken JSON"),
     "JSON of another kind": ("t.jsonl", as_jsonl([ROW]) + "[1]\n", "line 2: expected a JSON object, found '[1]'"),

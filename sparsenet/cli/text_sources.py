@@ -198,13 +198,12 @@ def is_text_file(path: Path, format: str = "auto", *columns: str | bool | None) 
     if text_format(str(path)) or is_json(path):
         return True
     if str(path) == "-":
-        head = bytearray(sys.stdin.buffer.peek(64))  # type: ignore[union-attr]  # a pipe's buffer can do that
+        head: bytes = sys.stdin.buffer.peek(64)  # type: ignore[union-attr]  # a pipe's buffer can do that
     elif not path.is_file():
         return False
     else:
-        with open_source(str(path)) as source:
-            head = bytearray(64)
-            del head[source.readinto(memoryview(head)) :]
+        with open_source(str(path)) as source:  # as blocks, by which damage is named
+            head = next((block.head() for block in line_blocks(source, may_be_empty=True)), b"")
     return head.removeprefix(BYTE_ORDER_MARK).startswith((LABEL.encode(), PARQUET))
 
 
