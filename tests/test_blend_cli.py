@@ -44,7 +44,8 @@ def test_settings_go_to_whom_they_concern(folder: Path, tmp_path: Path) -> None:
     assert (summary["epochs"], summary["threads"], summary["saved"], summary["interrupted"]) == (8, 1, True, False)
     assert summary["model_bytes"] == sum(map(len, files(tmp_path / "m").values()))
     found = BlendClassifier.load(tmp_path / "m")
-    assert (found.random_state, found.n_jobs, found.tree.cost) == (7, 1, 2.0)
+    assert (found.random_state, found.tree.cost) == (7, 2.0)
+    assert found.n_jobs is found.tree_.n_jobs is found.network_.n_jobs is None, "threads are the machine's"
     assert (found.network.hidden, found.network.epochs, found.network.n_negatives) == (16, 8, 9)
     assert (found.tree_.cost, found.network_.n_iter_) == (2.0, 8)
     assert (found.tree.beam, found.candidates, found.n_neighbors) == (7, 20, 11)

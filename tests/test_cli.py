@@ -16,7 +16,7 @@ import pytest
 from patience import PATIENCE
 from typer.testing import CliRunner, Result
 
-from sparsenet import cli
+from sparsenet import cli, load
 from sparsenet.data import read_xmc
 from sparsenet.model import Network
 
@@ -140,8 +140,11 @@ class TestTrain:
         for name, seed, threads in (("a", 3, 1), ("b", 3, 2), ("c", 4, 2)):
             options = ("--hidden", 8, "--epochs", 3, "--seed", seed, "--threads", threads)
             run("train", folder / "train.txt", "--model", tmp_path / name, *options)
+            run("train", folder / "train.txt", "--model", tmp_path / f"net-{name}", *options, "--method", "network")
         arrays = {name: next(iter(files(tmp_path / name))) for name in "abc"}  # named by their content
         assert arrays["a"] == arrays["b"] != arrays["c"]
+        assert files(tmp_path / "a") == files(tmp_path / "b")
+        assert load(tmp_path / "net-a").n_jobs is load(tmp_path / "net-b").n_jobs is None
 
     def test_replaces_a_model_and_nothing_else(self, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--hidden", 0, "--epochs", 1, "--model")

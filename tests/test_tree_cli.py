@@ -68,11 +68,11 @@ class TestTrain:
         assert lines[3].startswith(f"{tmp_path / 'm'}: ")
 
     def test_settings_are_passed_on(self, folder: Path, tmp_path: Path) -> None:
-        train(
-            folder / "train.txt", tmp_path / "m", "--cost", 2, "--epochs", 3, "--beam", 4, "--seed", 7, "--threads", 1
-        )
+        options = ("--cost", 2, "--epochs", 3, "--beam", 4, "--seed", 7, "--threads", 1, "--valid", folder / "test.txt")
+        assert train(folder / "train.txt", tmp_path / "m", *options)["threads"] == 1
         found = TreeClassifier.load(tmp_path / "m")
-        assert (found.cost, found.epochs, found.beam, found.random_state, found.n_jobs) == (2.0, 3, 4, 7, 1)
+        assert (found.cost, found.epochs, found.beam, found.random_state) == (2.0, 3, 4, 7)
+        assert found.n_jobs is None, "threads are the machine's, not the model's"
 
     def test_valid_is_measured_as_evaluate_does(self, folder: Path, tmp_path: Path) -> None:
         found = train(folder / "train.txt", tmp_path / "m", "--valid", folder / "test.txt")["validation"]

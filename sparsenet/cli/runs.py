@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from sparsenet import data, storage
 from sparsenet.blend import BlendClassifier
 from sparsenet.cli.reporting import say
@@ -86,10 +88,17 @@ def end(
         parts = "tree and neighbours alone, a network had learnt too little" if epochs == 0 and saved else ""
         say(_after_interrupt(model_path, parts if isinstance(model, BlendClassifier) else "", saved=saved, kept=kept))
     if saved:
-        model.save(model_path, compact=compact)
+        save(model, model_path, compact=compact)
     if state and kept and not interrupted:
         storage.remove(state)
     return saved
+
+
+def save(model: BaseEstimator, model_path: Path, **how: bool) -> None:
+    """Save a model, but not the threads that this machine has for it: equal files, however many took part."""
+    threads = model.n_jobs
+    model.set_params(n_jobs=None).save(model_path, **how)
+    model.set_params(n_jobs=threads)
 
 
 def nothing_saved(model_path: Path) -> str:

@@ -44,7 +44,7 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
         source.fit(model)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
-    model.set_params(n_jobs=None).save(model_path)  # equal files, however many threads took part
+    runs.save(model, model_path)
     _warn_of_labels(model, source)
     summary: dict[str, Any] = {
         "points": model.n_texts_,

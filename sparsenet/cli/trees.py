@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sparsenet import metrics
 from sparsenet.blend import BlendClassifier
@@ -17,7 +16,6 @@ from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.tree import TreeClassifier
 
-Model = TypeVar("Model", TreeClassifier, BlendClassifier)
 #: Where P@k is measured on --valid, as after each epoch of a network.
 RANKS = (1, 3, 5)
 
@@ -51,8 +49,8 @@ def train_tree(model: TreeClassifier, source: Source, model_path: Path, valid: P
         model.fit(points.X, labels_of(source, points))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
-    model.save(model_path)
-    validation = _measured(model, held, model_path, lambda measured: measured.save(model_path))
+    runs.save(model, model_path)
+    validation = _measured(model, held, model_path)
     about = {"validation": validation, "interrupted": False, "saved": True}
     return commands.about_training(points, model, model_path, clock) | about
 
@@ -85,8 +83,7 @@ def train_blend(
     saved = runs.end(model, model_path, state, epochs, interrupted=interrupted, compact=compact)
     about: dict[str, Any] = {"validation": None, "interrupted": interrupted, "saved": saved}
     if not interrupted:
-        save = partial(BlendClassifier.save, path=model_path, compact=compact)
-        about["validation"] = _measured(model, held, model_path, save)
+        about["validation"] = _measured(model, held, model_path, compact=compact)
     about["network"] = model.network_ is not None
     if model.network_ is not None or interrupted:
         about["epochs"] = epochs
@@ -94,7 +91,7 @@ def train_blend(
 
 
 def _measured(
-    model: Model, held: tuple[Any, Any] | None, model_path: Path, save: Callable[[Model], None]
+    model: TreeClassifier | BlendClassifier, held: tuple[Any, Any] | None, model_path: Path, **how: bool
 ) -> dict[str, float] | None:
     """Return P@k on points to measure on, if there are any; their labels may be others than those of training.
 
@@ -107,7 +104,7 @@ def _measured(
         ranked, _ = model.topk_numbers(held[0], max(RANKS))
         found = {f"P@{k}": metrics.precision_at_k(truth, ranked, k) for k in RANKS}
         model._fitted = replace(model._fitted, validation=found)
-        save(model)
+        runs.save(model, model_path, **how)
         return found
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the model {model_path} is saved, and was not measured") from None
