@@ -310,7 +310,8 @@ def test_columns_without_names_have_positions(tmp_path):
 def test_empty_texts_count_for_their_labels(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(GOOD + ",sport\n,sport\n")
-    model = TextClassifier(random_state=0).fit(path)
+    with pytest.warns(UserWarning, match="empty texts, 2 of 62, count as others do"):
+        model = TextClassifier(random_state=0).fit(path)
     assert model.label_counts_.sum() == 62
     assert model.predict([""]).shape == (1,)
     assert TextClassifier(random_state=0).fit(["", "", ""], ["a", "a", "b"]).predict(["", "new"]).tolist() == ["a", "a"]

@@ -516,6 +516,17 @@ def test_a_label_that_a_line_names_twice_is_one(trained, tmp_path):
     assert json.loads(done.stdout)["true_labels"] == 1, done.stderr
 
 
+def test_empty_texts_are_told_of_once(tmp_path):
+    texts, labels = planted(60)
+    write(tmp_path / "t.csv", ["", *texts], ["sport", *labels])
+    budget = ("--valid", tmp_path / "t.csv", "--time-budget", 2)  # for which the file is read several times
+    done = sparsenet("train", tmp_path / "t.csv", "--model", tmp_path / "m", *COLUMNS, *budget)
+    assert done.stderr.decode().splitlines() == [
+        f"sparsenet: warning: {tmp_path / 't.csv'}: empty texts, 1 of 61, count as others do: leave out those "
+        "that should not"
+    ]
+
+
 def test_a_header_that_is_trained_on_is_said_in_a_line(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("review,topic\na lovely film,good\na dull film,bad\nlovely and short,good\ndull and long,bad\n")

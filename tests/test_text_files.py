@@ -177,6 +177,23 @@ def test_a_file_that_is_not_there():
         TextClassifier().fit("/nowhere/train.csv")
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", "text,label\none,x\n,y\n  ,x\n"),
+        ("t.jsonl", '{"text": "one", "label": "x"}\n{"text": "", "label": "y"}\n{"text": "\\t", "label": "x"}\n'),
+        ("t.txt", "__label__x one\n__label__y\n__label__x  \n"),
+    ],
+)
+def test_texts_that_are_empty_are_counted(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    with pytest.warns(UserWarning, match=f"{name}: empty texts, 2 of 3, count as others do") as said:
+        model = TextClassifier(random_state=0).fit(tmp_path / name)
+    assert len(said) == 1
+    assert model.n_texts_ == 3
+    TextClassifier(random_state=0).fit(["one", ""], ["x", "y"])  # what is in memory was looked at: no warning
+
+
 ROWS = "a lovely film,good\na dull film,bad\nlovely and short,good\ndull and long,bad\n"
 
 

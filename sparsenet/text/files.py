@@ -114,13 +114,19 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
         _check_no_columns(path, rules)
     options: dict[str, Any] = asdict(rules) | {"format": format or "lines"}
     first = FirstRow() if format in get_args(TableFormat) and _may_have_missed_a_header(rules, format) else None
+    n_texts = n_empty = 0
     for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
         assert found.texts is not None
         lines = [None] * len(found.texts) if format == "parquet" else found.lines.tolist()
         batch = Batch(found.texts, found.labels or [[] for _ in found.texts], lines)
         if first is not None:
             first.compare(batch)
+        n_texts += len(batch.texts)
+        n_empty += sum(not text or text.isspace() for text in batch.texts)
         yield batch
+    if n_empty:
+        empty = f"empty texts, {n_empty} of {n_texts}, count as others do: leave out those that should not"
+        warnings.warn(f"{file_name(path)}: {empty}", UserWarning, stacklevel=2)
     if first is not None and first.is_header():
         warnings.warn(f"{file_name(path)}: {first}", UserWarning, stacklevel=2)
 
