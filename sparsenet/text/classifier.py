@@ -60,9 +60,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         takes of so many texts.
     class_weight : None, "balanced" or dict
         Multiplies `cost` for the texts of a label, ``"balanced"`` by how much rarer it is than labels are on average, a
-        dict by what it has for the label, 1 where it has nothing: it is named more often. A dict may name labels that y
-        lacks, as a fold may, but not only such. Without it probabilities are right on average, and a label is named the
-        less often than it is there, the rarer it is.
+        dict by what it has for the label, 1 where it has nothing: it is named more often. A dict may name labels that
+        are not in y, as of a fold, beside others that are. Without it probabilities are right on average, and a label
+        is named the less often than it is there, the rarer it is.
     validation_fraction : "auto" or float
         Share of texts that are held out at first, to measure `validation_score_` and to calibrate probabilities; the
         model that is kept has seen them all, unless it is a network. ``"auto"``: a tenth, 5,000 at most, of less than
