@@ -248,6 +248,9 @@ def test_partial_fit_alone_and_repeated_is_deterministic():
 def test_partial_fit_refuses_labels_of_another_type():
     with pytest.raises(ValueError, match="use one type for all"):
         fitted().partial_fit(["a goal"], [3])
+    model = TextClassifier(random_state=0).fit(["a goal", "a soup"], [3, 4])
+    with pytest.raises(ValueError, match="y holds labels such as 'sport', the model knows such as 3: use one type"):
+        model.partial_fit(["a goal"], ["sport"])
 
 
 def test_rare_labels_count_for_more_if_asked():

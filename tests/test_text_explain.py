@@ -140,3 +140,11 @@ def test_a_terminal_obeys_no_text():
 def test_a_label_that_is_unknown_is_refused():
     with pytest.raises(ValueError, match="label must be one of the 3 in classes_, got 'tennis'"):
         fitted().explain("a goal", "tennis")
+
+
+def test_labels_of_numpy_are_shown_as_numbers():
+    model = TextClassifier(random_state=0).fit(["a goal", "soup"] * 5, np.array([3, 7] * 5))
+    assert "label=3, " in repr(model.explain("a goal", np.int64(3)))
+    assert "label=3, " in repr(model.explain("a goal"))
+    with pytest.raises(ValueError, match=r"classes_, got 9$"):
+        model.explain("a goal", np.int64(9))

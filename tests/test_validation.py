@@ -198,6 +198,7 @@ def test_unsorted_rows_and_room_at_the_end():
         (X, sparse.csr_array((4, 3)), "y holds no label at all"),
         (X, sparse.csr_array((4, 0)), "y holds no label at all"),
         (X, np.empty((4, 0)), "y has no columns"),
+        (X, np.array([[0, 1], [2, 0], [0, 1], [1, 1]]), "0 and 1 for each label, got 2 in row 1, column 0"),
         (X, [0.5, 1.5, 0.5, 1.5], "Unknown label type: continuous"),
         (X, [0.0, np.nan, 1.0, 0.0], "y holds nan in row 1"),
         (X, ["a", None, "b", "a"], "y holds None in row 1: every row needs a label; drop the row"),

@@ -207,7 +207,7 @@ def _indicator(y: Any) -> tuple[Any, np.dtype[Any]]:
         row, column = np.argwhere(wrong)[0]
         raise ValueError(
             "Unknown label type: y with two dimensions must be an indicator of 0 and 1 for each label, got "
-            f"{dense[row, column]!r} in row {row}, column {column}"
+            f"{dense[row, column].item()!r} in row {row}, column {column}"
         )
     return sparse.csr_array(dense), dense.dtype
 

@@ -160,13 +160,15 @@ def explain(model: TextClassifier, fitted: Fitted, text: str, label: Any) -> Exp
     parts = [_part(found[slot], score) for slot, score in zip(slots, added.tolist(), strict=True)]
     parts.sort(key=lambda part: -abs(part.score))
     probability = float(model.predict_proba([text])[0, number])
-    return Explanation(text, fitted.target.classes[number], float(scores[number]), probability, bias, parts)
+    (name,) = fitted.target.classes[[number]].tolist()
+    return Explanation(text, name, float(scores[number]), probability, bias, parts)
 
 
 def _number_of(label: Any, classes: NDArray[Any]) -> int:
     found = np.flatnonzero(classes == label)
     if len(found) == 0:
-        raise ValueError(f"label must be one of the {len(classes)} in classes_, got {label!r}")
+        given = label.item() if isinstance(label, np.generic) else label
+        raise ValueError(f"label must be one of the {len(classes)} in classes_, got {given!r}")
     return int(found[0])
 
 

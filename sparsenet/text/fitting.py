@@ -185,9 +185,8 @@ def _with_labels(known: NDArray[Any], more: NDArray[Any], name: str) -> NDArray[
     if len(more) == 0:
         return known
     if (more.dtype.kind in "OU") != (known.dtype.kind in "OU"):
-        raise ValueError(
-            f"{name} holds labels such as {more[0]!r}, the model knows such as {known[0]!r}: use one type for all"
-        )
+        (new,), (old,) = more[:1].tolist(), known[:1].tolist()
+        raise ValueError(f"{name} holds labels such as {new!r}, the model knows such as {old!r}: use one type for all")
     dtype = np.result_type(known, more)
     if dtype.kind == "f" and "f" not in (known.dtype.kind, more.dtype.kind):  # which not all of 64 bits fit into
         raise ValueError(f"{name} holds {more.dtype} labels, the model knows {known.dtype}: use one type for all")
