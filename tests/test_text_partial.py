@@ -46,6 +46,16 @@ def test_of_two_types_there_is_one_that_holds_both(first, second, found):
     assert model.classes_.tolist() == (["a", "b", "long"] if second[0] == "U" else [0, 1, 7])
 
 
+def test_lists_of_labels_that_are_all_0_and_1_are_lists_all_the_same():
+    model = TextClassifier(random_state=0).fit(["a goal", "soup", "a loan"] * 5, [[0, 1], [1], [2]] * 5)
+    model.partial_fit(["a goal", "a match"], [[0, 1], [1, 0]])
+    assert model.label_counts_.tolist() == [7, 12, 5]
+    with pytest.raises(ValueError, match="y must be of the kind 'lists' as it was before, got the kind 'dense'"):
+        model.partial_fit(["a goal", "a match"], np.array([[0, 1], [1, 0]]))
+    indicator = TextClassifier(random_state=0).fit(["a goal", "soup"] * 5, [[0, 1], [1, 0]] * 5)
+    assert indicator.partial_fit(["a goal"], [[1, 1]]).label_counts_.tolist() == [6, 6]
+
+
 def test_labels_beyond_32_bits_are_kept():
     y = numbered(np.int64) + 2**40
     model = TextClassifier(random_state=0).fit(TEXTS, y).partial_fit(TEXTS, y + 1)

@@ -62,6 +62,14 @@ def kind_of(y: Any) -> str:
     return "lists"
 
 
+def kind_of_further(y: Any, before: str) -> str:
+    """Tell the kind of y where others were of the kind `before`: where these were no indicator, lists are none."""
+    kind = kind_of(y)
+    if kind == "dense" and before in ("single", "lists") and getattr(y, "ndim", 1) != 2:
+        return "lists"  # of labels that happen to be 0 and 1, all of these few rows equally many
+    return kind
+
+
 def listed(y: Any) -> Any:
     """Make a list of what has no positions, or can be gone through but once, as a generator; all else stays."""
     return list(y) if isinstance(y, Iterator | KeysView | ValuesView) else y
@@ -102,13 +110,16 @@ class Target:
     dtype: np.dtype[Any]
 
     @classmethod
-    def learn(cls, y: Any, classes: Any = None, *, incremental: bool = False) -> tuple[Target, Rows]:
+    def learn(
+        cls, y: Any, classes: Any = None, *, incremental: bool = False, before: str | None = None
+    ) -> tuple[Target, Rows]:
         """Find the labels in y, or take them from `classes`; return them with y as rows of label numbers.
 
-        Where more y will follow, if `incremental`, only an indicator shows all labels there will be.
+        Where more y will follow, if `incremental`, only an indicator shows all labels there will be. Where y itself
+        follows others, they were of the kind `before`.
         """
         names, y = column_names(y), _plain(y)
-        kind = kind_of(y)
+        kind = kind_of(y) if before is None else kind_of_further(y, before)
         if kind in ("dense", "sparse"):
             indicator, dtype = _indicator(y)
             _check_room(indicator.shape[1])
@@ -132,9 +143,7 @@ class Target:
         if self.kind == "dense":
             check_columns(y, self.classes)
         y = _plain(y)
-        kind = kind_of(y)
-        if kind == "dense" and self.kind in ("single", "lists") and getattr(y, "ndim", 1) != 2:
-            kind = "lists"  # of labels that happen to be 0 and 1, all of these few rows equally many
+        kind = kind_of_further(y, self.kind)
         if (kind in ("dense", "sparse")) != (self.kind in ("dense", "sparse")):
             raise ValueError(f"y must be of the kind {self.kind!r} as it was before, got the kind {kind!r}")
         if kind in ("dense", "sparse"):

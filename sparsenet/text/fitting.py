@@ -168,7 +168,7 @@ def refit(
 
 def grown_target(target: Target, y: Any, classes: Any = None) -> tuple[Target, Rows]:
     """Return a target that knows the labels of y and of `classes` too, and y in its terms."""
-    own, _ = Target.learn(y)
+    own, _ = Target.learn(y, before=target.kind)
     if own.kind != target.kind:
         raise ValueError(f"y must be of the kind {target.kind!r} as it was before, got the kind {own.kind!r}")
     if target.kind in ("dense", "sparse"):
