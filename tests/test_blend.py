@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparsenet import (
     BinaryCrossEntropy,
     BlendClassifier,
+    CheckpointError,
     ExtremeClassifier,
     ModelError,
     RandomSampler,
@@ -905,6 +906,18 @@ class TestCheckpoint:
         assert 0 < next(steps) - before < SMALL["epochs"] * -(-len(Y) // SMALL["batch_size"])
         for ours, theirs in zip(cut.topk(X, 3), whole.topk(X, 3), strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+    def test_the_checkpoint_of_a_network_alone_is_refused_before_a_tree_is_trained(self, tmp_path, monkeypatch):
+        network = ExtremeClassifier(**SMALL, random_state=0)
+        network.fit(X, Y, checkpoint=tmp_path / "state")
+        monkeypatch.delattr(TreeClassifier, "fit")
+        with pytest.raises(CheckpointError, match=r"left by ExtremeClassifier\.fit, and this is BlendClassifier\.fit"):
+            blend().fit(X, Y, checkpoint=tmp_path / "state", resume=True)
+
+    def test_the_checkpoint_of_a_blend_is_refused_by_a_network_alone(self, tmp_path):
+        blend().fit(X, Y, checkpoint=tmp_path / "state")
+        with pytest.raises(CheckpointError, match=r"left by BlendClassifier\.fit, and this is ExtremeClassifier\.fit"):
+            ExtremeClassifier(**SMALL, random_state=0).fit(X, Y, checkpoint=tmp_path / "state", resume=True)
 
     def test_what_cannot_be_kept_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="checkpoint needs random_state to be an integer"):

@@ -232,6 +232,10 @@ class TestInterruption:
         assert "other data or settings" in fails(*other)
         said = fails("train", folder / "train.txt", "--model", model, *long, "--epochs", 7, "--resume")
         assert "this one has --epochs 7; give the same ones" in said
+        method = str(long[-1])
+        another = "network" if method == "blend" else "blend"
+        said = fails("train", folder / "train.txt", "--model", model, *long, "--method", another, "--resume")
+        assert f"model.checkpoint was left by --method {method}, and this is --method {another}: go" in said
 
     @pytest.fixture
     def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:

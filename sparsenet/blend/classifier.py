@@ -32,7 +32,7 @@ from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
 from sparsenet.estimators.settings import seconds
 from sparsenet.estimators.targets import Target
-from sparsenet.training.checkpoints import is_there
+from sparsenet.training.checkpoints import check_classifier, is_there
 from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
@@ -183,6 +183,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         tree, network = self._copies(seed, checkpoint)
+        if resume and checkpoint is not None:  # before the tree is trained
+            check_classifier(checkpoint, persistence.KIND)
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
@@ -224,6 +226,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             return tree, None
         network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
         network._most_features, network._calibrates = parts.WIDE_BUDGET, False
+        network._trained_for = persistence.KIND
         network._settings()  # better now than when the tree is trained
         return tree, network
 

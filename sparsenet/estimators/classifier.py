@@ -36,7 +36,7 @@ from sparsenet.losses import Loss
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import Optimizer
 from sparsenet.samplers import Sampler
-from sparsenet.training import Callback, DivergenceError, Trainer, Trial
+from sparsenet.training import Callback, DivergenceError, Trainer, Trial, checkpoints
 
 
 class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -157,6 +157,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     _most_features = BUDGETS[0]
     #: Whether scores are made probabilities of, where points are kept; a blend has a curve of its own for its votes.
     _calibrates = True
+    #: Whose the network is: a checkpoint of another's is not gone on with.
+    _trained_for = "ExtremeClassifier"
 
     def __init__(
         self,
@@ -251,6 +253,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         """
         settings, threads, started = self._settings(), self._threads(), time.perf_counter()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
+        if resume and checkpoint is not None:
+            checkpoints.check_classifier(checkpoint, self._trained_for)
         with all_or_nothing(self):
             theirs, X = (X, y), check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
@@ -290,6 +294,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                     callbacks=told,
                     checkpoint=checkpoint,
                     time_budget=left,
+                    classifier=self._trained_for,
                 )
                 if resume:
                     trainer.resume()

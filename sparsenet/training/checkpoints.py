@@ -109,6 +109,15 @@ def is_there(directory: Path) -> bool:
     return (directory / storage.MANIFEST).exists()
 
 
+def check_classifier(place: str | os.PathLike[str], classifier: str) -> None:
+    """Refuse a checkpoint, if there is one, that another kind of classifier left."""
+    directory = Path(place)
+    before = storage.metadata(directory).get("run", {}).get("classifier") if is_there(directory) else None
+    if before not in (None, classifier):
+        left = f"{directory} was left by {before}.fit, and this is {classifier}.fit"
+        raise CheckpointError(f"{left}: go on with the former, or remove it to start afresh")
+
+
 def size(directory: Path) -> tuple[int, int | None]:
     """Return the units of the last hidden layer, and the budget of the wide path, of the run that left a checkpoint."""
     run = storage.metadata(directory).get("run", {})
@@ -131,8 +140,8 @@ def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
     if before != run:
         there, here = differences(before, run)
         raise CheckpointError(
-            f"{directory} is the checkpoint of a run with other data or settings, or another kind of model: that had "
-            f"{there}; this one has {here}; give the same ones, or remove it to start afresh"
+            f"{directory} is the checkpoint of a run with other data or settings: that had {there}; this one has "
+            f"{here}; give the same ones, or remove it to start afresh"
         )
     network.set_weights({name: array for name, array in arrays.items() if "-" not in name})
     for parameter in network.parameters():

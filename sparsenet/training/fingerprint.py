@@ -21,11 +21,17 @@ _CALLED = {"seed": "seed (by random_state)"}
 
 
 def fingerprint(
-    network: Network, config: TrainingConfig, data: Mapping[str, Rows], *, trial: int | None = None
+    network: Network,
+    config: TrainingConfig,
+    data: Mapping[str, Rows],
+    *,
+    trial: int | None = None,
+    classifier: str | None = None,
 ) -> dict[str, Any]:
     """Say what makes a run the same as another: settings, shapes and data, but not the number of threads.
 
-    `trial` is after how many epochs it is looked at what hidden units are worth, if it is.
+    `trial` is after how many epochs it is looked at what hidden units are worth, if it is, and `classifier` whose
+    network it is, if it is one's.
     Settings have the names that `ExtremeClassifier` has for them, for `differences`; values are as JSON has them.
     """
     layers: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
@@ -34,6 +40,7 @@ def fingerprint(
     schedule = settings.pop("schedule")
     del settings["threads"]
     return {
+        "classifier": classifier,
         **dict.fromkeys(DATA),
         **{name: _about(rows) for name, rows in data.items()},
         "trial": trial,

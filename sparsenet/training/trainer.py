@@ -69,6 +69,8 @@ class Trainer:
     time_budget : float, optional
         Seconds that `run` may take: it ends, and the learning rate falls, so that they suffice. How far it gets then
         depends on the machine, and so does the result.
+    classifier : str, optional
+        What kind of classifier the network is of: the checkpoint of another is not gone on with.
     steps_before : int
         Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
 
@@ -109,6 +111,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         time_budget: float | None = None,
+        classifier: str | None = None,
         steps_before: int = 0,
     ) -> None:
         network.check_ready(features)
@@ -135,7 +138,7 @@ class Trainer:
             _check_trial(trial, network, features)
         self._state = RunState()
         self._started, self._points = 0.0, 0
-        self._steps_before = steps_before
+        self._classifier, self._steps_before = classifier, steps_before
         self._interrupted, self._stopped = threading.Event(), False
         self._saved_at = -math.inf
         if checkpoint is not None:
@@ -349,7 +352,8 @@ class Trainer:
         if self._trial:
             held_out = self._trial.held_out
             data |= {"trial points": held_out.features, "trial labels": Rows.of(held_out.truth)}
-        return fingerprint(self.network, self.config, data, trial=self._trial.epochs if self._trial else None)
+        about: dict[str, Any] = {"trial": self._trial.epochs if self._trial else None, "classifier": self._classifier}
+        return fingerprint(self.network, self.config, data, **about)
 
 
 def _check_trial(trial: Trial, network: Network, features: Rows) -> None:
