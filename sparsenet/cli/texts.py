@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels, metrics, storage
-from sparsenet.batches import Rows, is_hit
 from sparsenet.cli import commands, runs
 from sparsenet.cli.reporting import SkippedLines, say
 from sparsenet.cli.text_sources import TextSource, in_batches, validation
@@ -234,20 +232,21 @@ def compress(
     model = TextClassifier.load(model_path)
     jobs = model.n_jobs
     model.set_params(n_jobs=threads)
-    found, whole = None if source is None else _labelled(model, source), copy.copy(model)
-    report = model.compress(max_bytes)
-    if found is not None:
+    texts, labels = None, None
+    if source is not None:
+        found = _labelled(model, source)
         commands.count_unknown(found.truth, model.label_counts_)
-        before, after = _share_right(whole, found), _share_right(model, found)
-        report = replace(report, accuracy_before=before, accuracy_after=after, n_texts=len(found.texts))
+        texts, labels = found.texts, _as_learnt(model, found.truth)
+    report = model.compress(max_bytes, texts, labels)
     model.set_params(n_jobs=jobs).save(output)
     return report
 
 
-def _share_right(model: TextClassifier, found: Labelled) -> float:
-    """Return the share of texts whose best label is right, as `TextClassifier.score` has it."""
-    winners = model._fitted.answers.winners(found.texts, model._threads())
-    return float(is_hit(winners, Rows.of(found.truth)).mean())
+def _as_learnt(model: TextClassifier, truth: Any) -> Any:
+    """Return labels in a form that the model takes, maybe none of a text: those unknown to it can only be missed."""
+    target, known = model._fitted.target, truth[:, : len(model.classes_)]
+    kind = {"single": "lists", "dense": "sparse"}.get(target.kind, target.kind)
+    return replace(target, kind=kind).decode(known.indices, known.indptr)
 
 
 def _learnt_threshold(model: TextClassifier, model_path: Path) -> float:
