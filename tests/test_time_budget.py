@@ -9,6 +9,7 @@ from planted import X, Y, fast
 
 from sparsenet.optim import Schedule
 from sparsenet.training.budget import TimeBudget
+from sparsenet.training.reports import Validation
 
 
 def test_a_fit_ends_in_the_time_it_is_given():
@@ -64,3 +65,18 @@ def test_the_last_step_follows_the_pace(monkeypatch):
 def test_a_senseless_budget_is_refused_by_name(value):
     with pytest.raises((ValueError, TypeError), match="time_budget"):
         fast(time_budget=value).fit(X, Y)
+
+
+def test_what_validation_takes_is_within_the_budget(monkeypatch):
+    takes = 0.2 * PATIENCE
+    measure = Validation.measure
+
+    def slowly(self, *arguments):
+        time.sleep(takes * len(self.features) / X.shape[0])
+        return measure(self, *arguments)
+
+    monkeypatch.setattr(Validation, "measure", slowly)
+    started, budget = time.perf_counter(), 1.5 * PATIENCE
+    model = fast(epochs=10**6, time_budget=budget).fit(X, Y, validation=(X, Y))
+    assert time.perf_counter() - started < budget + takes / 2
+    assert model.n_iter_ > 1

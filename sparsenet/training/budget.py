@@ -41,6 +41,10 @@ class TimeBudget:
         if self._seconds is not None:
             self._seconds -= seconds
 
+    def is_limited(self) -> bool:
+        """Say whether there is an end."""
+        return self._seconds is not None
+
     def step_done(self) -> None:
         """Take note of a step."""
         self._taken += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,8 @@ from sparsenet.model import Network
 
 #: At which ranks precision is measured.
 RANKS = (1, 3, 5)
+#: So many points tell how long all of them take.
+SAMPLE = 256
 
 
 @dataclass(frozen=True)
@@ -150,3 +153,11 @@ class Validation:
         k = min(RANKS[-1], network.output.n_labels)
         labels, _ = network.topk(self.features, k, threads, lambda done: on_block())
         return {f"P@{j}": metrics.precision_at_k(self.truth, labels, j) for j in RANKS}
+
+    def takes(self, network: Network, threads: int) -> float:
+        """Return about how many seconds `measure` will take, by what a sample takes."""
+        some = Validation(self.features.slice(0, min(SAMPLE, len(self.features))), self.truth[:SAMPLE])
+        some.measure(network, threads, lambda: None)  # what is made once does not count
+        started = time.perf_counter()
+        some.measure(network, threads, lambda: None)
+        return (time.perf_counter() - started) * len(self.features) / max(len(some.features), 1)

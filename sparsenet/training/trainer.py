@@ -161,6 +161,8 @@ class Trainer:
         self._budget.start()
         # What overflows shows in the loss, and is an error there: NumPy's warnings would only come before it.
         with deferred_interrupt() as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
+            if self._validation and self._budget.is_limited():
+                self._budget.reserve(self._validation.takes(self.network, self.config.threads))
             try:
                 while self._state.epoch < self.config.epochs and not self._is_enough():
                     self._train_epoch()
