@@ -1,6 +1,7 @@
 """What an error costs the tree of a blend, where that is left to be found."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier
 from sparsenet.blend import costs, trust, voting
+from sparsenet.estimators.fitting import held_for_trial, n_for_trial, run_seed
 from sparsenet.storage import load, save
 
 
@@ -55,7 +57,7 @@ def test_a_cost_that_was_given_is_taken(cost):
     found = light(tree=TreeClassifier(cost=cost)).fit(*CONSISTENT).tree_
     alone = TreeClassifier(cost=cost, random_state=0, n_jobs=1).fit(*CONSISTENT)
     assert found.cost_ == alone.cost_ == cost
-    assert voting.closeness(found) == 1
+    assert not voting.is_consistent(found)
 
 
 def test_of_many_points_the_tree_that_was_judged_is_kept(monkeypatch):
@@ -90,7 +92,7 @@ def test_a_time_budget_has_to_have_room_for_the_choice(monkeypatch):
 def test_costs_rise_while_more_is_right(monkeypatch, right, expected):
     numbers = dict(zip((0.5, *costs.DEARER), right, strict=True))
     monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree)
-    monkeypatch.setattr(costs, "_right", lambda tree, *_: np.arange(100) < numbers[tree._usual_cost])
+    monkeypatch.setattr(costs, "_answered", lambda tree, *_: 1.0 * (np.arange(100) < numbers[tree._usual_cost]))
     nothing = Rows.of(sparse.csr_array((1, 1), dtype=np.float32))
     found = costs.best(TreeClassifier(), nothing, nothing, np.arange(0), 1)
     assert found._usual_cost == expected
@@ -99,7 +101,7 @@ def test_costs_rise_while_more_is_right(monkeypatch, right, expected):
 def test_what_chance_explains_is_no_reason(monkeypatch):
     answers = {0.5: [1] * 50 + [0] * 50, 2.0: [0] * 20 + [1] * 54 + [0] * 26, 4.0: [1] * 100}
     monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree)
-    monkeypatch.setattr(costs, "_right", lambda tree, *_: np.array(answers[tree._usual_cost], bool))
+    monkeypatch.setattr(costs, "_answered", lambda tree, *_: np.array(answers[tree._usual_cost], float))
     nothing = Rows.of(sparse.csr_array((1, 1), dtype=np.float32))
     assert costs.best(TreeClassifier(), nothing, nothing, np.arange(0), 1)._usual_cost == 0.5, "4 more, of 44"
 
@@ -122,21 +124,91 @@ def test_trees_of_before_there_was_a_choice_load(tmp_path):
     assert TreeClassifier.load(tmp_path / "old").cost_ == 0.7
 
 
-def test_a_close_tree_counts_more_beside_a_network_and_probabilities_follow(model):
-    network = ExtremeClassifier(hidden=0, epochs=1)
-    blend = BlendClassifier(network=network, n_neighbors=0, random_state=0, n_jobs=1).fit(*CONSISTENT)
-    points = blend._features(CONSISTENT[0][:50])
-    as_usual = voting.vote(blend.network_, blend.tree_, points, 20, 1, weight=2)
-    tree = blend.tree_
-    tree.cost_ = 2.0
-    assert voting.closeness(tree) == 2
-    for given, wanted in zip(voting.vote(blend.network_, tree, points, 20, 1), as_usual, strict=True):
-        np.testing.assert_array_equal(given, wanted)
-    slope, shift = voting.curve_of(blend.network_, tree, None)
-    assert (slope, shift) == (voting.OF_TWO[0], voting.OF_TWO[1] + voting.HIGHER_IF_CONSISTENT)
-    tree.cost_ = 8.0
-    assert voting.curve_of(blend.network_, tree, None)[0] == pytest.approx(slope / math.sqrt(2))
+def test_probabilities_follow_from_how_consistent_labels_are_and_what_the_tree_counts(model):
+    usual, found = TreeClassifier(cost=2.0), TreeClassifier()
+    usual.cost_ = found.cost_ = 2.0
+    slope, shift = voting.OF_TWO
+    assert voting.curve_of(object(), usual, None) == (slope, shift)
+    steeper, higher = voting.curve_of(object(), found, None)
+    assert (steeper, higher) == (slope * voting.STEEPER_IF_CONSISTENT, shift + voting.HIGHER_IF_CONSISTENT)
+    twice, four_times = (voting.curve_of(object(), found, None, weight)[0] for weight in (2, 4))
+    assert steeper > twice > four_times
+    assert twice / four_times == pytest.approx(steeper / twice)
     assert voting.curve_of(None, model.tree_, model.neighbors_) == voting.CONSISTENT_WITHOUT_NETWORK
+    assert voting.curve_of(None, usual, model.neighbors_) == voting.WITHOUT_NETWORK
+
+
+def test_what_the_tree_counts_is_found_saved_and_used(tmp_path, monkeypatch):
+    asked = []
+
+    def twice(network, judge, points, *_, **__):
+        asked.append((judge.n_points_, len(points)))
+        return 2.0
+
+    monkeypatch.setattr(trust, "of_tree", twice)
+    network = ExtremeClassifier(hidden=0, epochs=1)
+    blend = BlendClassifier(network=network, random_state=0, n_jobs=1).fit(*CONSISTENT)
+    assert asked == [(5400, 6000)]
+    as_given = BlendClassifier(network=network, tree=TreeClassifier(cost=4.0), random_state=0, n_jobs=1)
+    as_given.fit(*CONSISTENT)
+    assert len(asked) == 1, "where the cost is given, nothing was found"
+    blend.save(tmp_path / "model")
+    loaded = BlendClassifier.load(tmp_path / "model")
+    assert loaded._fitted.tree_weight == blend._fitted.tree_weight == 2
+    points, parts = blend._features(CONSISTENT[0][:50]), (blend.network_, blend.tree_)
+    expected, votes = voting.vote(*parts, points, 32, 1, neighbors=blend.neighbors_, k=50, weight=2.0)
+    for model in (blend, loaded):
+        numbers, p = model.topk_numbers(CONSISTENT[0][:50], 5)
+        np.testing.assert_array_equal(numbers, expected[:, :5])
+        odds = voting.logits(votes, voting.curve_of(*parts, blend.neighbors_, 2.0))[:, :5].astype(float)
+        np.testing.assert_allclose(p, 1 / (1 + np.exp(-odds)), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("by_tree", "by_network", "expected"),
+    [(250, 250, 1.0), (300, 250, 2 ** ((500 / 800) * math.log(300.5 / 200.5) / 0.06)), (250, 300, 1.0), (480, 20, 4.0)],
+)
+def test_the_tree_counts_more_the_better_it_is_than_the_network(monkeypatch, by_tree, by_network, expected):
+    n = 20_000
+    points = Rows.of(sparse.csr_array((n, 4), dtype=np.float32))
+    labels = Rows.of(
+        sparse.csr_array((np.ones(n, np.float32), np.ones(n, np.int64), np.arange(n + 1)), shape=(n, 2000))
+    )
+    monkeypatch.setattr(trust, "n_for_trial", lambda *_: 500)
+
+    def answers(n_right):
+        return (np.arange(500)[:, None] < n_right).astype(np.int32)
+
+    judge, network = TreeClassifier(), ExtremeClassifier()
+    monkeypatch.setattr(judge, "_ranked", lambda points, *_: (answers(by_tree)[: len(points)], None), raising=False)
+    network.network_ = SimpleNamespace(topk=lambda points, *_: (answers(by_network)[: len(points)], None))
+    found = trust.of_tree(network, judge, points, labels, seed=0, threads=1)
+    assert found == pytest.approx(min(expected, 4.0), rel=0.02)
+
+
+def test_what_tells_is_new_to_network_and_judge():
+    n, seed = 20_000, 5
+    with_labels = sparse.csr_array((np.ones(n), (np.arange(n), np.arange(n) % 2000)), shape=(n, 2000))
+    numbered = sparse.csr_array((np.arange(1, n + 1, dtype=float), (np.arange(n), np.zeros(n, int))), shape=(n, 3))
+    points = Rows.of(numbered.astype(np.float32)), Rows.of(with_labels.astype(np.float32))
+    settings = ExtremeClassifier()._settings()
+    trained_on, held = held_for_trial(settings, points, None, run_seed(seed))
+    assert held is not None
+    of_network = held.features.data - 1
+    common = trust._first_drawn(n, n_for_trial(settings, n, 2000), seed)
+    np.testing.assert_array_equal(np.sort(of_network), common)
+    assert np.isin(common, trust.kept_apart(n, seed)).all()
+    assert len(trained_on[0]) == n - len(common)
+
+
+@pytest.mark.parametrize("settings", [{"validation_fraction": 0.1}, {"hidden": 16}])
+def test_a_network_that_keeps_nothing_for_that_tells_nothing(settings):
+    n = 20_000
+    points = Rows.of(sparse.csr_array((n, 4), dtype=np.float32))
+    labels = Rows.of(
+        sparse.csr_array((np.ones(n, np.float32), np.ones(n, np.int64), np.arange(n + 1)), shape=(n, 2000))
+    )
+    assert trust.of_tree(ExtremeClassifier(**settings), TreeClassifier(), points, labels, seed=0, threads=1) == 1
 
 
 @pytest.mark.parametrize("cost", ["cheap", None, 0, -1, math.nan])

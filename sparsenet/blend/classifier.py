@@ -24,7 +24,7 @@ from sparsenet.blend import costs, parts, persistence, trust
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.parts import DROPPED, PARTS
-from sparsenet.blend.voting import curve_of, logits, vote
+from sparsenet.blend.voting import curve_of, is_consistent, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
@@ -197,7 +197,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             asked = 0 if scaling.kind == "columns" else self.n_neighbors
             learnt = self._tree_and_neighbors(tree, points, labels, asked, seed, started, alone=network is None)
-            tree, neighbors, a_pass = learnt
+            tree, judge, neighbors, a_pass = learnt
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
             if network is not None and self.time_budget is not None:
                 resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
@@ -208,6 +208,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             try:
                 if network is not None:
                     network.fit(as_matrix(points), as_matrix(labels), checkpoint=checkpoint, resume=resume)
+                    if judge is not None and is_consistent(tree):
+                        how = {"seed": seed, "threads": self._threads()}
+                        fitted = replace(fitted, tree_weight=trust.of_tree(network, judge, points, labels, **how))
             except KeyboardInterrupt:
                 if network is not None and hasattr(network, "network_"):
                     self._adopt(fitted if network.n_iter_ >= enough else replace(fitted, network=None))
@@ -232,11 +235,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
 
     def _tree_and_neighbors(
         self, tree: TreeClassifier, points: Rows, labels: Rows, k: int, seed: int, started: float, *, alone: bool
-    ) -> tuple[TreeClassifier, Neighbors | None, float]:
-        """Return a trained tree, the neighbours, if k of them are asked for, and about how long a pass would take."""
+    ) -> tuple[TreeClassifier, TreeClassifier | None, Neighbors | None, float]:
+        """Return a trained tree, one to judge by, k neighbours, if asked for, and about how long a pass would take."""
         if k == 0:
             tree.fit(as_matrix(points), as_matrix(labels))
-            return tree, None, time.perf_counter() - started
+            return tree, None, None, time.perf_counter() - started
         threads, about = self._threads(), (points, labels)
         kept_from_tree = trust.kept_from_tree(len(points), seed)
         trust.fit_without(tree, *about, kept_from_tree)
@@ -244,7 +247,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         a_pass = time.perf_counter() - started
         passes = math.inf if self.time_budget is None else self.time_budget / max(a_pass, 1e-9)
         if passes <= PASSES_TO_JUDGE:
-            return tree, neighbors, a_pass
+            return tree, None, neighbors, a_pass
         kept, judge = trust.judged_by(tree, *about, seed)
         # Of many points each tree takes as long as the one that is kept: too long where that is nearly all there is.
         if costs.is_open(tree) and passes > PASSES_TO_CHOOSE and len(kept) > 0 and not (alone and judge is tree):
@@ -252,7 +255,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             if judge.cost_ != tree.cost_:
                 tree = trust.fit_without(costs.costing(tree, judge.cost_), *about, kept_from_tree)
         trusted = trust.measured(neighbors, judge, *about, kept, k=k, threads=threads)
-        return tree, replace(neighbors, trust=trusted), a_pass
+        return tree, judge, replace(neighbors, trust=trusted), a_pass
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -324,11 +327,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
         """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
         done, (neighbors, k) = 0, self._neighbors()
-        curve = curve_of(self._fitted.network, self._fitted.tree, neighbors)
+        parts, weight = (self._fitted.network, self._fitted.tree), self._fitted.tree_weight
+        curve = curve_of(*parts, neighbors, weight)
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
-            parts = self._fitted.network, self._fitted.tree
-            labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k)
+            labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k, weight=weight)
             yield own, labels, logits(votes, curve)
             done = own.stop
 

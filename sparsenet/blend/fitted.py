@@ -19,7 +19,8 @@ from sparsenet.tree import TreeClassifier
 class Fitted:
     """The parts, fitted on scaled points and an indicator of labels, and what makes these of X and y.
 
-    `validation` is what was measured of the whole on points kept from training, by its names, if anything was.
+    `tree_weight` is what the tree's vote counts beside the network's. `validation` is what was measured of the whole on
+    points kept from training, by its names, if anything was.
     """
 
     network: ExtremeClassifier | None
@@ -29,4 +30,5 @@ class Fitted:
     scaling: Scaling
     label_counts: NDArray[np.int64]
     n_points: int
+    tree_weight: float = 1.0
     validation: Mapping[str, float] | None = None

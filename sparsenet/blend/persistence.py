@@ -15,7 +15,7 @@ from sparsenet.batches import Rows
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
-from sparsenet.blend.trust import LEAST, UTMOST
+from sparsenet.blend.trust import LEAST, UTMOST, UTMOST_OF_TREE
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as networks
 from sparsenet.estimators.fitting import run_seed
@@ -79,6 +79,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "untrained": pack_parameters(untrained) if isinstance(untrained, BaseEstimator) else None,
         "dropped": isinstance(model.network, str),
         "n_points": fitted.n_points,
+        "tree_weight": fitted.tree_weight,
         "network": about_network,
         "tree": about_tree,
         "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in OF_NEIGHBORS},
@@ -126,7 +127,10 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    about = scaling, counts, n_points, trees.unpack_validation(metadata)
+    weight = real(
+        "tree_weight", metadata.get("tree_weight", 1.0), 1, UTMOST_OF_TREE
+    )  # which older models did not measure
+    about = scaling, counts, n_points, weight, trees.unpack_validation(metadata)
     return model._adopt(Fitted(network, tree, neighbors, target, *about))
 
 

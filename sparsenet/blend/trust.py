@@ -1,4 +1,4 @@
-"""How much the neighbours' vote counts beside network and tree: measured on points that a tree has not learnt.
+"""How much the votes of neighbours and tree count: measured on points that a tree has not learnt.
 
 How good their answers are differs more from data to data than how good the others' are, and what is best goes by it:
 where they had their best label right at odds of half to 0.7 of the tree's, a tenth to a third of their usual vote was
@@ -16,7 +16,8 @@ from sklearn.base import clone
 from sparsenet.batches import Rows, is_hit
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.voting import WIDER
-from sparsenet.estimators.fitting import as_matrix
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators.fitting import as_matrix, n_for_trial, run_seed, split
 from sparsenet.tree import TreeClassifier
 
 I32 = NDArray[np.int32]
@@ -30,6 +31,10 @@ SHARE_APART, FEWEST_APART = 10, 512
 #: vote, and by so much more, twice that, within limits. What is usual is believed as firmly as so many points can tell.
 AS_USUAL, TWICE_AS_MUCH, LEAST, UTMOST = -0.1, 0.16, 1 / 16, 2.0
 FIRMNESS = 300
+#: A tree whose errors cost more than usual counts twice as much for each so much that the logarithm of its odds is
+#: above the network's, up to this. Other trees' votes stay: where features are what is sought, as in what users have
+#: seen, such points say the tree is better where it is not (bench/notes/blends.md, Where labels are consistent).
+TREE_TWICE_AS_MUCH, UTMOST_OF_TREE = 0.06, 4.0
 
 
 def judged_by(tree: TreeClassifier, points: Rows, labels: Rows, seed: int) -> tuple[I64, TreeClassifier]:
@@ -55,8 +60,12 @@ def kept_apart(n_points: int, seed: int) -> I64:
 
 
 def _drawn(n_points: int, n: int, fewest: int, seed: int) -> I64:
-    n = min(n, MOST) if n >= fewest else 0
-    return np.sort(np.random.default_rng((seed, 3)).choice(n_points, n, replace=False, shuffle=False))
+    return _first_drawn(n_points, min(n, MOST) if n >= fewest else 0, seed)
+
+
+def _first_drawn(n_points: int, n: int, seed: int) -> I64:
+    """Draw points as the network does that has this seed: of any two such draws one is part of the other."""
+    return split(n_points, n, run_seed(seed))[1]
 
 
 def fit_without(tree: TreeClassifier, points: Rows, labels: Rows, kept: I64) -> TreeClassifier:
@@ -79,6 +88,29 @@ def measured(
     ahead = _log_odds(neighbors.best_by_others(points, kept, k, threads), truth, n) - _log_odds(by_tree, truth, n)
     ahead = (n * ahead + FIRMNESS * AS_USUAL) / (n + FIRMNESS)
     return float(np.clip(2.0 ** ((ahead - AS_USUAL) / TWICE_AS_MUCH), LEAST, UTMOST))
+
+
+def of_tree(
+    network: ExtremeClassifier, judge: TreeClassifier, points: Rows, labels: Rows, *, seed: int, threads: int
+) -> float:
+    """Return by what a tree's vote is multiplied beside a network, 1 where there is nothing that tells.
+
+    The judge has not learnt what is kept apart or from the tree, and the network not what it kept for its own trial.
+    """
+    settings = network._settings()
+    n = min(
+        len(kept_from_tree(len(points), seed)) or len(kept_apart(len(points), seed)),
+        0 if settings.validation_fraction else n_for_trial(settings, len(points), labels.width),
+    )
+    kept = _first_drawn(len(points), n, seed)
+    truth = labels.take(kept)
+    n = int(np.count_nonzero(np.diff(truth.indptr)))
+    if n == 0:
+        return 1.0
+    by_tree = judge._ranked(points.take(kept), 1, WIDER * judge._beam(), threads)[0][:, 0]
+    by_network = network.network_.topk(points.take(kept), 1, threads)[0][:, 0]
+    ahead = n * (_log_odds(by_tree, truth, n) - _log_odds(by_network, truth, n)) / (n + FIRMNESS)
+    return float(np.clip(2.0 ** (ahead / TREE_TWICE_AS_MUCH), 1.0, UTMOST_OF_TREE))
 
 
 def _log_odds(best: I32, truth: Rows, n: int) -> float:

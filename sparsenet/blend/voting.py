@@ -22,9 +22,12 @@ I32 = NDArray[np.int32]
 OF_TWO, OF_THREE, WITHOUT_NETWORK = (0.7, 1.45), (0.55, 2.1), (1.5, 2.9)
 #: Where neighbours count twice as much, votes lie further apart: the slope is divided by so much, and the shift larger.
 FLATTER, HIGHER = 2**0.25, 0.35
-#: Where errors were found to cost the tree more than usual, votes say more than they do elsewhere: the shift is larger,
-#: and without a network the whole curve another (bench/notes/blends.md, Where labels are consistent).
-HIGHER_IF_CONSISTENT, CONSISTENT_WITHOUT_NETWORK = 1.25, (2.1, 4.4)
+#: Where errors were found to cost the tree more than usual, votes say more than they do elsewhere: the slope is so many
+#: times as large, and the shift larger; without a network the whole curve is another. Where the tree's vote counts
+#: twice as much, the slope is divided by so much, and the shift larger (bench/notes/blends.md, Where labels are
+#: consistent).
+STEEPER_IF_CONSISTENT, HIGHER_IF_CONSISTENT, CONSISTENT_WITHOUT_NETWORK = 1.2, 0.75, (2.1, 4.4)
+FLATTER_BY_TREE, HIGHER_BY_TREE = 1.3, 0.25
 #: Down to where they count so little that it is the curve of the two others.
 FEWEST_DOUBLINGS = -1.4
 #: The beam in which labels are named is so many times that in which the tree was trained: the third to fifth label of a
@@ -57,9 +60,8 @@ def vote(
     least votes are left out.
 
     A tree's logarithms of probabilities are sums of cubes, which count what is unlikely as next to impossible. Their
-    roots are on the scale of the network's: so added, neither drowns the other. Beside the network's the tree's vote
-    counts `weight` times as much as it usually does, and `k` is how many `neighbors` have a vote. Without a network the
-    tree's opinion stands for its.
+    roots are on the scale of the network's: so added, neither drowns the other. `weight` is what the tree's vote counts
+    beside the network's, and `k` how many `neighbors` have a vote. Without a network the tree's opinion stands for its.
     """
     labels, from_tree = tree._ranked(points, n, WIDER * tree._beam(), threads)
     penalties = np.where(np.isneginf(from_tree), -UNHEARD_OF, np.sqrt(-from_tree))
@@ -73,7 +75,6 @@ def vote(
         strength = BESIDE_THE_TREE_ALONE * np.sqrt(np.float32(1 if neighbors is None else neighbors.trust))
     else:
         votes = opinion = log_probabilities(network.network_, points, labels, threads)
-        weight *= closeness(tree)
         strength = OF_NEIGHBORS * np.float32(1 if neighbors is None else neighbors.trust)
     if neighbors is not None and k > 0:
         shares = neighbors.shares(voters, labels, threads)
@@ -101,27 +102,25 @@ def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32, width: i
     return np.hstack([labels, more]), np.hstack([penalties, np.where(is_new, penalties[:, -1:], -UNHEARD_OF)])
 
 
-def closeness(tree: TreeClassifier) -> float:
-    """Return how closely a tree fits, by what errors were found to cost: 1 as usual.
-
-    So many times as much it counts beside a network, which fits as it always does.
-    """
-    return math.sqrt(tree.cost_ / COST) if isinstance(tree.cost, str) else 1.0
+def is_consistent(tree: TreeClassifier) -> bool:
+    """Tell whether labels were found to be so consistent that errors cost the tree more than usual."""
+    return isinstance(tree.cost, str) and tree.cost_ > COST
 
 
 def curve_of(
-    network: ExtremeClassifier | None, tree: TreeClassifier, neighbors: Neighbors | None
+    network: ExtremeClassifier | None, tree: TreeClassifier, neighbors: Neighbors | None, weight: float = 1.0
 ) -> tuple[float, float]:
-    """Return the curve of those who vote."""
-    close = closeness(tree)
+    """Return the curve of those who vote, the tree with `weight`."""
     if network is None:
-        return CONSISTENT_WITHOUT_NETWORK if close > 1 else WITHOUT_NETWORK
+        return CONSISTENT_WITHOUT_NETWORK if is_consistent(tree) else WITHOUT_NETWORK
     if neighbors is None:
         slope, shift = OF_TWO
     else:
         doublings = max(math.log2(neighbors.trust), FEWEST_DOUBLINGS)
         slope, shift = OF_THREE[0] / FLATTER**doublings, OF_THREE[1] + HIGHER * doublings
-    return (slope * math.sqrt(2 / close), shift + HIGHER_IF_CONSISTENT) if close > 1 else (slope, shift)
+    if is_consistent(tree):
+        slope, shift = slope * STEEPER_IF_CONSISTENT, shift + HIGHER_IF_CONSISTENT
+    return slope / FLATTER_BY_TREE ** math.log2(weight), shift + HIGHER_BY_TREE * math.log2(weight)
 
 
 def logits(votes: F32, curve: tuple[float, float]) -> F32:

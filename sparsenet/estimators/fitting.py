@@ -176,15 +176,20 @@ def held_for_trial(
 
     What each epoch is measured on, if anything, will do; else a few points are kept from training.
     """
-    if not settings.may_lose_hidden(points[1].width):
-        return points, None
-    if measured is not None:
+    if measured is not None and settings.may_lose_hidden(points[1].width):
         return points, measured if len(measured.features) >= FEWEST else None
-    n = len(points[0])
-    if n < ENOUGH:
+    n_held = n_for_trial(settings, len(points[0]), points[1].width)
+    if n_held == 0:
         return points, None
-    points, (features, labels) = _apart(points, min(max(n // EVERY, FEWEST), MOST), seed)
+    points, (features, labels) = _apart(points, n_held, seed)
     return points, Validation(features, as_matrix(labels))
+
+
+def n_for_trial(settings: Settings, n_points: int, n_labels: int) -> int:
+    """Return how many of so many points, of which none are held out, are kept from training to try it on."""
+    if not settings.may_lose_hidden(n_labels) or n_points < ENOUGH:
+        return 0
+    return min(max(n_points // EVERY, FEWEST), MOST)
 
 
 def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, Points]:
