@@ -3,6 +3,7 @@
 import pickle
 import time
 import tracemalloc
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -836,7 +837,7 @@ class TestTimeBudget:
         assert model.network_.n_iter_ == SMALL["epochs"]
 
     def test_no_network_where_too_little_is_left(self, tmp_path):
-        with pytest.warns(UserWarning, match=r"too little for a network.* takes about [\d.]+ s, and"):
+        with pytest.warns(UserWarning, match=r"too little for a network, and there is none: 0\.0 s are left"):
             model = BlendClassifier(time_budget=1e-6, random_state=0).fit(X, Y)
         assert model.network_ is None
         alone = BlendClassifier(network="drop", random_state=0).fit(X, Y)
@@ -863,10 +864,29 @@ class TestTimeBudget:
 
     def test_a_network_is_worth_a_third_of_its_passes(self):
         in_time, network = parts.in_time, ExtremeClassifier
-        with pytest.warns(UserWarning, match=r"takes about 20\.0 s, and 19\.9 are left"):
-            assert in_time(network(), 19.9, 10, passes=2) is None
-        assert in_time(network(), 20.1, 10, passes=2).time_budget == 20.1
-        assert in_time(network(), 5, 25, passes=0).time_budget == 25
+        with pytest.warns(UserWarning, match=r"none: 1\.9 s are left"):
+            assert in_time(network(), 1.9, 10, passes=2) is None
+        assert in_time(network(), 2.1, 10, passes=2).time_budget == 2.1
+        assert in_time(network(), 1, 25, passes=0).time_budget == 2.5
+
+    @pytest.mark.parametrize(("passes", "kept"), [(19, False), (20, True)])
+    def test_a_network_that_has_not_got_that_far_is_dropped(self, monkeypatch, passes, kept):
+        fit = ExtremeClassifier.fit
+
+        def slow(self, *args, **kwargs):
+            fit(self, *args, **kwargs)
+            del self.history_[passes:]
+            self.n_iter_ = passes
+            return self
+
+        monkeypatch.setattr(ExtremeClassifier, "fit", slow)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model = blend(time_budget=3600).fit(X, Y)
+        assert (model.network_ is not None) == kept
+        words = "in what was left it made 19 of its passes, and is worth nothing before 20"
+        assert [str(one.message).rpartition("none: ")[2] for one in said] == [words] * (not kept)
+        assert blend().fit(X, Y).network_ is not None, "without a budget it is what was asked for"
 
     @pytest.mark.parametrize(("epoch", "n_neighbors", "kept"), [(19, 50, False), (20, 50, True), (19, 0, True)])
     def test_ctrl_c_keeps_a_network_that_is_worth_it(self, monkeypatch, epoch, n_neighbors, kept):

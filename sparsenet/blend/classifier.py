@@ -199,8 +199,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             learnt = self._tree_and_neighbors(tree, points, labels, asked, seed, started, alone=network is None)
             tree, judge, neighbors, a_pass = learnt
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
+            resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
             if network is not None and self.time_budget is not None:
-                resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
                 left = self.time_budget + started - time.perf_counter()
                 network = parts.in_time(network, left, a_pass, 0.0 if resumed else enough)
             counts = np.bincount(labels.indices, minlength=labels.width)
@@ -208,7 +208,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             try:
                 if network is not None:
                     network.fit(as_matrix(points), as_matrix(labels), checkpoint=checkpoint, resume=resume)
-                    if judge is not None and is_consistent(tree):
+                    if self.time_budget is not None and not resumed and parts.kept(network, enough) is None:
+                        fitted = replace(fitted, network=None)
+                    elif judge is not None and is_consistent(tree):
                         how = {"seed": seed, "threads": self._threads()}
                         fitted = replace(fitted, tree_weight=trust.of_tree(network, judge, points, labels, **how))
             except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
@@ -19,9 +20,10 @@ DROPPED: Literal["drop"] = "drop"
 #: What parts are not asked for: the blend says it. One's own `random_state` is overridden without a word, as
 #: scikit-learn's ensembles set all that they find.
 OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
-#: A network that has had less than this share of its passes is worth no more than none beside tree and neighbours,
-#: which take about as long as one of its passes (bench/notes/blends.md).
-WORTH_A_NETWORK = 1 / 3
+#: A network that has had less than this share of its passes is worth no more than none beside tree and neighbours
+#: (bench/notes/blends.md). These take as long as one of its passes, or up to ten: where even such quick ones would not
+#: do, it is not tried.
+WORTH_A_NETWORK, QUICKEST_PASS = 1 / 3, 1 / 10
 #: The most features that a label holds in the wide path, where that is left open. A network alone needs more; beside a
 #: tree, which weighs them all, it is as good with these, smaller and faster (bench/notes/networks.md).
 WIDE_BUDGET = 256
@@ -79,15 +81,26 @@ def enough(network: ExtremeClassifier, n_points: int) -> float:
 
 
 def in_time(network: ExtremeClassifier, left: float, a_pass: float, passes: float) -> ExtremeClassifier | None:
-    """Give the network the seconds that are left, or none back where that is less than so many passes take about."""
+    """Give the network the seconds that are left, or none back where these will not do for so many passes.
+
+    `a_pass` is what tree and neighbours took.
+    """
     left = max(left, 0.0)
-    if left >= passes * a_pass:
-        network.set_params(time_budget=max(left, a_pass))
+    if left >= QUICKEST_PASS * passes * a_pass:
+        network.set_params(time_budget=max(left, QUICKEST_PASS * a_pass))
         return network
-    warnings.warn(
-        f"time_budget leaves too little for a network, and there is none: a useful one takes about "
-        f"{passes * a_pass:.1f} s, and {left:.1f} are left",
-        UserWarning,
-        stacklevel=3,
-    )
+    _warn_of_none(f"{left:.1f} s are left")
     return None
+
+
+def kept(network: ExtremeClassifier, passes: float) -> ExtremeClassifier | None:
+    """Return a trained network, or none where the time that was left has done for fewer passes than those."""
+    if network.n_iter_ >= passes:
+        return network
+    made, needed = network.n_iter_, math.ceil(passes)
+    _warn_of_none(f"in what was left it made {made} of its passes, and is worth nothing before {needed}")
+    return None
+
+
+def _warn_of_none(why: str) -> None:
+    warnings.warn(f"time_budget leaves too little for a network, and there is none: {why}", UserWarning, stacklevel=4)
