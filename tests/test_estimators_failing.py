@@ -7,6 +7,7 @@ from scipy import sparse
 
 from sparsenet import DivergenceError, ExtremeClassifier, ModelError, storage
 from sparsenet._machine import available_memory
+from sparsenet.estimators.fitting import EVERY, FEWEST, run_seed, split
 from sparsenet.training.checkpoints import Spare
 
 
@@ -52,6 +53,16 @@ def test_a_failed_first_fit_leaves_nothing():
         with pytest.raises(ValueError, match="y has 10"):
             train(X, Y[:10])
         assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize(("n", "parameters"), [(10, {"validation_fraction": 0.5}), (20_000, {"hidden": "auto"})])
+def test_rows_left_to_train_on_without_any_label(n, parameters):
+    """Whether validation or a trial of hidden units took them."""
+    held = split(n, 5 if n == 10 else max(n // EVERY, FEWEST), run_seed(0))[1]
+    y = sparse.csr_array(([1.0], ([held[0]], [0])), shape=(n, 2000))
+    points = sparse.eye_array(n, 3, format="csr")
+    with pytest.raises(ValueError, match="rows are held out to measure on, and y has no label at all in the others"):
+        fast(**parameters, random_state=0).fit(points, y, callbacks=[Failing()])
 
 
 def test_validation_without_rows_is_refused_before_training():

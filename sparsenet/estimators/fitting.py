@@ -196,6 +196,11 @@ def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, Points]:
     """Return the points to train on and so many to measure on."""
     features, labels = points
     kept, held = split(len(features), n_held, seed)
+    if not np.diff(labels.indptr)[kept].any():
+        raise ValueError(
+            f"{n_held} of {len(features)} rows are held out to measure on, and y has no label at all in the others: "
+            "pass fit(validation=(X, y)), or try another random_state"
+        )
     return (features.take(kept), labels.take(kept)), (features.take(held), labels.take(held))
 
 
