@@ -89,6 +89,11 @@ HEADERS = {
     "": "expected the header",
     "1 99999999999 3": "the header announces 99999999999 features, but 2^31 - 1 at most are possible",
     "1 2 99999999999": "the header announces 99999999999 labels",
+    "99999999999999999999 3 2": "the header announces 99999999999999999999 points, but 2^62 at most are possible",
+    f"{2**63 - 1} 3 2": f"the header announces {2**63 - 1} points, but 2^62 at most are possible",
+    f"1 {2**64} 2": f"the header announces {2**64} features, but 2^31 - 1 at most are possible",
+    "1 3 2" + " " * 5000: "expected the header `points features labels`, found 4096 bytes and no end",
+    "1 3 2" + " " * 5000 + "7": "expected the header `points features labels`, found 4096 bytes and no end",
 }
 
 

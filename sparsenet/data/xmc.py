@@ -14,7 +14,9 @@ from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.explain import MAX_IDS, RowRules, explain
 from sparsenet.data.options import Options
 
-_HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)[ \t]+(-?\d+)\s*")
+#: With the newline: of a line whose end `head` did not see, nobody knows what else it holds.
+_HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)[ \t]+(-?\d+)\s*\n")
+_MOST_POINTS = 2**62  # far beyond every file, and lines can be counted in 64 bits
 
 
 def is_xmc(first: Block) -> bool:
@@ -38,6 +40,9 @@ class XmcReader:
         self._line = 1
         line = first.head()
         header = _HEADER.fullmatch(line)
+        if header is None and not line.endswith(b"\n"):
+            problem = f"expected the header `points features labels`, found {len(line)} bytes and no end"
+            raise DataError(path, 1, problem)
         if header is None:
             found = quoted(line.decode("utf-8", "replace").rstrip("\r\n"))
             raise DataError(path, 1, f"expected the header `points features labels`, found {found}")
@@ -45,6 +50,8 @@ class XmcReader:
         if min(self.n_points, n_features, n_labels) < 0:
             found = quoted(line.decode().strip())
             raise DataError(path, 1, f"the header {found} announces a negative count; correct it")
+        if self.n_points > _MOST_POINTS:
+            raise DataError(path, 1, f"the header announces {self.n_points} points, but 2^62 at most are possible")
         if options.on_header is not None:
             options.on_header(path, n_features, n_labels)
         self.n_features = self._width("features", n_features, options.n_features)
