@@ -21,7 +21,7 @@ enum class RowError : int {
 struct RowRules {
   int64_t first_feature = 0;
   int64_t end_feature = 0;
-  int64_t end_label = 0;   // svmlight: 0 lets labels be any numbers
+  int64_t end_label = 0;   // svmlight: -1 lets labels be any numbers
   int64_t last_line = 0;   // XMC only: the line of the last point that the header announces
   bool one_label = false;  // svmlight only
 };

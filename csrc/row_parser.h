@@ -95,9 +95,14 @@ struct Svmlight {
       label = static_cast<Label>(id);
     else
       stop = read_number(p, end, label);
-    if (stop == nullptr || rules.end_label == 0) return stop;
+    if (stop == nullptr || (rules.end_label < 0 && is_told_apart(p, stop, label))) return stop;
     const bool is_id = label >= 0 && label < static_cast<double>(rules.end_label) && label == std::floor(label);
     return is_id ? stop : nullptr;
+  }
+  // Not so whole numbers from 2^53 on, two of which may be one double; what is written as a float is meant to be one.
+  static bool is_told_apart(const char* p, const char* stop, double label) {
+    return std::fabs(label) < 9007199254740992.0 ||
+           std::any_of(p, stop, [](char c) { return c == '.' || c == 'e' || c == 'E'; });
   }
 };
 

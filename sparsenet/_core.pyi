@@ -424,8 +424,9 @@ def parse_svmlight(
 ) -> tuple[int, int, int, int, int, int, int, float]:
     """Parse whole lines of an svmlight file, as `parse_xmc` does; blank and comment lines are no rows.
 
-    Feature ids lie in ``[first_feature, end_feature)`` and are stored as they are. Labels may be any finite
-    numbers if `n_labels` is 0, else ids below it; `one_label` asks each row for exactly one.
+    Feature ids lie in ``[first_feature, end_feature)`` and are stored as they are. Labels may be any finite numbers
+    if `n_labels` is -1, but for digits alone of 2**53 or more, else ids below it; `one_label` asks each row for
+    exactly one.
     """
 
 # --- texts: see text/ --------------------------------------------------------------------------------------------

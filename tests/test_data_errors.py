@@ -130,6 +130,21 @@ SVMLIGHT_ERRORS = {
     "too wide from 1": (b"1 6:1\n", {"n_features": 5}, 1, "feature 6 is out of range"),
     "too many labels": (b"0 1:1\n3 1:1\n", {"n_labels": 3}, 2, "label 3 is out of range: ids go from 0 to 2"),
     "bad query": (b"1 qid:x 1:1\n", {}, 1, "feature id 'qid' is not an integer"),
+    "whole labels that would be one": (
+        b"1 1:1\n9007199254740993 1:1\n",
+        {},
+        2,
+        "label 9007199254740993 is beyond 2^53",
+    ),
+    "negative ones": (b"1,-9007199254740992 1:1\n", {}, 1, "beyond 2^53, where whole numbers are rounded; number"),
+    "long ones": (b"1" * 300 + b" 1:1\n", {"multilabel": False}, 1, "... is beyond 2^53"),
+    "no labels": (b"1:1\n1 0:1\n", {"n_labels": 0}, 2, "label 1 is out of range: there are no labels (n_labels=0)"),
+    "no features": (
+        b"1 0:1\n",
+        {"n_features": 0},
+        1,
+        "feature 0 is out of range: there are no features (n_features=0)",
+    ),
     "only comments": (b"# one\n\n", {}, 3, "without a single point"),
     "a header": (b"3 4 5\n1 1:1\n", {}, 1, "'4' is not a feature"),
 }
@@ -150,6 +165,9 @@ def test_a_width_that_only_the_end_of_the_file_proves_wrong(tmp_path):
     path = write(tmp_path, b"1 1:1\n1 5:1\n1 0:1\n")
     with pytest.raises(DataError, match="feature 5 of point 2 is out of range: feature 0 occurs"):
         read_svmlight(path, n_features=5, zero_based="auto")
+    with pytest.raises(DataError, match=r"feature 0 of point 2 is out of range: there are no features \(n_features=0"):
+        read_svmlight(write(tmp_path, b"1\n1 0:1\n"), n_features=0, zero_based="auto")
+    assert read_svmlight(write(tmp_path, b"1\n"), n_features=0, zero_based="auto").X.shape == (1, 0)
 
 
 @pytest.mark.parametrize("reader", [read, read_xmc, read_svmlight, lambda p: list(iter_batches(p, batch_rows=1))])

@@ -85,6 +85,8 @@ def _plain(number: float) -> str:
 
 
 def _label_problem(token: str, rules: RowRules) -> str:
+    if rules.n_labels is None and re.fullmatch(r"[+-]?\d+", token):
+        return f"label {quoted(token)[1:-1]} is beyond 2^53, where whole numbers are rounded; number the labels densely"
     if rules.n_labels is None:
         return f"label {quoted(token)} is not a finite number; labels come first, as `label,label id:value ...`"
     if not re.fullmatch(r"[+-]?\d+", token):

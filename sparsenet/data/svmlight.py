@@ -36,7 +36,8 @@ class SvmlightReader:
         """Parse a block."""
         rules, options = self._rules, self._options
         one_label = not options.multilabel
-        limits = (rules.first_feature, rules.end_feature, rules.n_labels or 0, one_label)
+        n_labels = -1 if rules.n_labels is None else rules.n_labels
+        limits = (rules.first_feature, rules.end_feature, n_labels, one_label)
         parsed = self.rows.parse(kernels.parse_svmlight, block, *limits, threads=self._threads)
         self._n_read += parsed.rows
         self._line += block.lines
@@ -70,10 +71,11 @@ class SvmlightReader:
     def _width(self, rows: RowArrays) -> int:
         largest = int(rows.indices.max(initial=0))
         n_features = self._options.n_features
-        if n_features is not None and largest >= n_features > 0:
+        if n_features is not None and len(rows.indices) and largest >= n_features:
             point = int(np.searchsorted(rows.indptr, np.argmax(rows.indices == largest), side="right"))
-            problem = f"feature {largest} of point {point} is out of range: feature 0 occurs, so ids go"
-            raise DataError(self._path, None, f"{problem} from 0 to {n_features - 1} (n_features={n_features})")
+            ids = f"feature 0 occurs, so ids go from 0 to {n_features - 1}" if n_features else "there are no features"
+            problem = f"feature {largest} of point {point} is out of range: {ids} (n_features={n_features})"
+            raise DataError(self._path, None, problem)
         return largest + 1 if n_features is None else n_features
 
 

@@ -14,6 +14,7 @@ from sparsenet.kernels._numba_decimal import exact_jit, is_digit, read_double, r
 _NONE, _LABEL, _FEATURE, _REPEATED_FEATURE, _REPEATED_LABEL, _LABEL_COUNT, _SURPLUS_ROW = range(7)
 _NEWLINE, _TAB, _RETURN, _SPACE = ord("\n"), ord("\t"), ord("\r"), ord(" ")
 _COLON, _COMMA, _HASH, _MINUS = ord(":"), ord(","), ord("#"), ord("-")
+_DOT, _LOWER_E, _UPPER_E = ord("."), ord("e"), ord("E")
 _Q, _I, _D = ord("q"), ord("i"), ord("d")
 _HUGE = 1 << 40
 
@@ -131,9 +132,21 @@ def _read_label(text: U8, p: int, xmc: bool, n_labels: int) -> tuple[int, float]
         end, label = _read_id(text, p)
         return (end if label < n_labels else -1), np.float64(label)
     end, value = read_double(text, p)
-    if n_labels != 0 and not (0 <= value < n_labels and value == np.floor(value)):
+    if n_labels < 0:
+        told_apart = end < 0 or abs(value) < 9007199254740992.0 or _is_float(text, p, end)
+        return (end if told_apart else -1), value
+    if not (0 <= value < n_labels and value == np.floor(value)):
         end = -1
     return end, value
+
+
+@exact_jit
+def _is_float(text: U8, p: int, end: int) -> bool:
+    """Tell what is written as a float, and meant to be one, from digits alone; two of those may be one float."""
+    marks = 0
+    for i in range(p, end):
+        marks += text[i] == _DOT or text[i] == _LOWER_E or text[i] == _UPPER_E
+    return marks > 0
 
 
 @exact_jit
