@@ -170,6 +170,37 @@ def test_a_width_that_only_the_end_of_the_file_proves_wrong(tmp_path):
     assert read_svmlight(write(tmp_path, b"1\n"), n_features=0, zero_based="auto").X.shape == (1, 0)
 
 
+GOOD_THEN_BAD = b"0 1:1\n1 2:1\n0 3:1\n1 x\n1 4:1\n"
+
+
+@pytest.mark.parametrize("header", [b"5 5 2\n", b""])
+@pytest.mark.parametrize("block_bytes", [8, 2 << 20])
+@pytest.mark.parametrize(("batch_rows", "lengths"), [(1, [1, 1, 1]), (2, [2, 1]), (9, [3])])
+def test_points_before_an_error_come_before_it(monkeypatch, header, block_bytes, batch_rows, lengths):
+    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", block_bytes)
+    batches = iter_batches(io.BytesIO(header + GOOD_THEN_BAD), batch_rows=batch_rows, n_features=5, n_labels=2)
+    found = [next(batches) for _ in lengths]
+    assert [batch.n_points for batch in found] == lengths
+    assert [feature for batch in found for feature in batch.X.indices] == [1, 2, 3]
+    with pytest.raises(DataError, match=f"line {5 if header else 4}: 'x' is not a feature"):
+        next(batches)
+
+
+def test_batches_before_a_file_that_breaks_off(monkeypatch):
+    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", 100)
+    broken = COMPRESSORS["gz"](TEXT)[:-20]
+    batches = iter_batches(io.BytesIO(broken), batch_rows=1)
+    assert next(batches).X.indices.tolist() == [0]
+    with pytest.raises(DataError, match="cut short"):
+        list(batches)
+
+
+@pytest.mark.parametrize("zero_based", ["auto", None])
+def test_batches_do_not_guess_where_features_begin(zero_based):
+    with pytest.raises(ValueError, match=f"zero_based must be True or False in batches, got {zero_based!r}"):
+        iter_batches(io.BytesIO(b"1 1:1\n"), batch_rows=1, zero_based=zero_based)
+
+
 @pytest.mark.parametrize("reader", [read, read_xmc, read_svmlight, lambda p: list(iter_batches(p, batch_rows=1))])
 def test_empty_files(tmp_path, reader):
     for compress in COMPRESSORS.values():

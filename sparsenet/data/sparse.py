@@ -178,7 +178,7 @@ def iter_batches(
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line, after the batches before that line.
+        For whatever is wrong with the file, naming the line, after all points before that line.
 
     Examples
     --------
@@ -189,6 +189,8 @@ def iter_batches(
     """
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
+    if zero_based not in (True, False):
+        raise ValueError(f"zero_based must be True or False in batches, got {zero_based!r}: none sees the file")
     options = Options(
         format=format,
         n_features=n_features,
@@ -205,19 +207,29 @@ def iter_batches(
 
 def _iter_batches(path: PathOrStream, batch_rows: int, options: Options, on_bytes: OnBytes | None) -> Iterator[Dataset]:
     with open_source(path, on_bytes) as source:
-        reader = None
-        for reader in _parsed_blocks(source, options):
-            if isinstance(reader, SvmlightReader):
-                _require_widths(options)
-            elif options.classes is not None:
-                problem = "is in XMC format, whose labels are column numbers, but labels by other names are expected"
-                raise DataError(source.name, None, problem)
-            for rows in reader.rows.take_batches(batch_rows, all_rows=False):
+        reader, error = None, None
+        try:
+            for reader in _parsed_blocks(source, options):
+                _check_for_batches(reader, source.name, options)
+                for rows in reader.rows.take_batches(batch_rows, all_rows=False):
+                    yield reader.dataset(rows)
+        except DataError as found:
+            error = found  # is raised after what was read before it
+        if reader is not None:
+            for rows in reader.rows.take_batches(batch_rows, all_rows=True):
                 yield reader.dataset(rows)
+        if error is not None:
+            raise error
         assert reader is not None  # an empty file has raised
-        for rows in reader.rows.take_batches(batch_rows, all_rows=True):
-            yield reader.dataset(rows)
         reader.finish()
+
+
+def _check_for_batches(reader: Reader, path: str, options: Options) -> None:
+    if isinstance(reader, SvmlightReader):
+        _require_widths(options)
+    elif options.classes is not None:
+        problem = "is in XMC format, whose labels are column numbers, but labels by other names are expected"
+        raise DataError(path, None, problem)
 
 
 def _require_widths(options: Options) -> None:
@@ -232,6 +244,7 @@ def read_sparse(path: PathOrStream, options: Options, on_bytes: OnBytes | None) 
     """Read all of a file."""
     with open_source(path, on_bytes) as source:
         readers = _parsed_blocks(source, options)
+        next(readers)
         reader = next(readers)
         # If the rest is like the start, nothing has to grow from here on.
         reader.rows.reserve(1.02 * source.size / source.n_bytes)
@@ -242,19 +255,26 @@ def read_sparse(path: PathOrStream, options: Options, on_bytes: OnBytes | None) 
 
 
 def _parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
-    """Parse a file block by block; yield its reader, the same one each time, after each block."""
+    """Parse a file block by block; yield its reader, the same one each time, before all blocks and after each."""
     blocks = line_blocks(source)
-    reader = _start(source.name, options, next(blocks))
+    first = next(blocks)
+    head = first.head()
+    if options.format == "xmc" or (options.format == "auto" and is_xmc(head)):
+        reader: Reader = XmcReader(source.name, options, head)
+        yield reader
+        reader.feed(first.without_line(head))
+    else:
+        reader = SvmlightReader(source.name, options)
+        yield reader
+        _feed_guessed(reader, options, first)
     yield reader
     for block in blocks:
         reader.feed(block)
         yield reader
 
 
-def _start(path: str, options: Options, first: Block) -> Reader:
-    if options.format == "xmc" or (options.format == "auto" and is_xmc(first)):
-        return XmcReader(path, options, first)
-    reader = SvmlightReader(path, options)
+def _feed_guessed(reader: SvmlightReader, options: Options, first: Block) -> None:
+    """Parse the first block of what may not be svmlight at all; an error in its first line says so."""
     try:
         reader.feed(first)
     except DataError as error:
@@ -264,5 +284,4 @@ def _start(path: str, options: Options, first: Block) -> Reader:
             "the file was taken for svmlight, as line 1 is no header of XMC; format= says what else it is, such as csv "
             "of texts, or lines of them that begin with __label__NAME"
         )
-        raise DataError(path, 1, f"{error.problem}; {guess}") from None
-    return reader
+        raise DataError(error.path, 1, f"{error.problem}; {guess}") from None

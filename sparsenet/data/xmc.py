@@ -19,26 +19,25 @@ _HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)[ \t]+(-?\d+)\s*\n")
 _MOST_POINTS = 2**62  # far beyond every file, and lines can be counted in 64 bits
 
 
-def is_xmc(first: Block) -> bool:
-    """Say whether a file that starts with this block has an XMC header: no svmlight file starts with one."""
-    return _HEADER.fullmatch(first.head()) is not None
+def is_xmc(line: bytes) -> bool:
+    """Say whether a file's first line is an XMC header: no svmlight file starts with one."""
+    return _HEADER.fullmatch(line) is not None
 
 
 class XmcReader:
-    """Reads a file whose first block is `first`, and checks it against its header.
+    """Reads a file whose first line is `line`, and checks it against this header.
 
     An indented row, or one that starts with a feature, has no labels; a row may have no features; a blank line
     among the announced points is a point without either.
     """
 
-    def __init__(self, path: str, options: Options, first: Block) -> None:
+    def __init__(self, path: str, options: Options, line: bytes) -> None:
         self.rows = RowCollector(np.int32)
         self._path = path
         self._options = options
         self._threads = options.n_threads
         self._n_read = 0
         self._line = 1
-        line = first.head()
         header = _HEADER.fullmatch(line)
         if header is None and not line.endswith(b"\n"):
             problem = f"expected the header `points features labels`, found {len(line)} bytes and no end"
@@ -57,7 +56,6 @@ class XmcReader:
         self.n_features = self._width("features", n_features, options.n_features)
         self.n_labels = self._width("labels", n_labels, options.n_labels if options.with_labels else MAX_IDS)
         self._rules = RowRules(path=path, end_feature=n_features, n_labels=n_labels, announced=self.n_points)
-        self.feed(first.without_line(line))
 
     def _width(self, kind: str, announced: int, asked: int | None) -> int:
         if announced > (MAX_IDS if asked is None else asked):
