@@ -22,6 +22,9 @@ struct Better {
 };
 inline constexpr Better better{};
 
+// What is not a number comes last: an order needs numbers.
+inline float ordered(float score) { return score == score ? score : -std::numeric_limits<float>::infinity(); }
+
 // The k best seen so far. Candidates gather behind them and are cut back to k when there are as many again.
 class Running {
  public:

@@ -54,9 +54,6 @@ class WideScores {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// What is not a number comes last: an order needs numbers.
-float ordered(float score) { return score == score ? score : kLowest; }
-
 // The fallback fills the list; then each label that a feature names, and that is not of it, may take a place.
 void choose(const ShortlistIn& in, int64_t size, WideScores& wide, std::vector<float>& room, Running& best) {
   for (int64_t f = 0; f < size; ++f) {

@@ -95,9 +95,9 @@ void wide_scores(const Task& task, int64_t label, int64_t labels, std::vector<Re
 
 void collect(const float* scores, int64_t labels, int64_t label, int32_t* positions, Running& best) {
   int64_t l = 0;
-  for (; l < labels && !best.full(); ++l) best.add({scores[l], static_cast<int32_t>(label + l)});
+  for (; l < labels && !best.full(); ++l) best.add({ordered(scores[l]), static_cast<int32_t>(label + l)});
   if (best.full()) best.cut();
-  // Labels come in ascending order, so one that merely equals the threshold cannot enter.
+  // Labels come in ascending order, so one that merely equals the threshold cannot enter; nor can what is no number.
   const int64_t found = kernels().above(scores + l, labels - l, best.threshold(), positions);
   for (int64_t f = 0; f < found; ++f) {
     const int64_t at = l + positions[f];

@@ -270,7 +270,7 @@ def predict_topk(
 
     hidden (n, h) with weight (L, h), h may be 0; bias (L,). The wide weights come inverted, by feature: wide_indptr
     (d + 1,), wide_labels ascending within a feature. `out_labels` and `out_scores` are (n, k) with k <= L, best
-    first, ties to the smaller label. Where a score is NaN the labels are valid but arbitrary.
+    first, ties to the smaller label. A score that is NaN counts, and comes out, as minus infinity.
     """
 
 def shortlist(

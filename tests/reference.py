@@ -326,6 +326,7 @@ def predict_topk(
     out_labels: Array,
 ) -> Outputs:
     scores = all_scores(hidden, weight, bias, indptr, indices, data, wide_indptr, wide_labels, wide_weights)
+    scores = np.where(np.isnan(scores), -np.inf, scores)
     labels = np.argsort(-scores, axis=1, kind="stable")[:, : out_labels.shape[1]]
     return {"out_labels": labels, "out_scores": np.take_along_axis(scores, labels, axis=1)}
 

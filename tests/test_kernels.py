@@ -211,6 +211,19 @@ def test_topk_survives_scores_that_are_not_numbers(backend: ModuleType) -> None:
     assert written["out_labels"].max() < 5000
 
 
+@pytest.mark.parametrize(("n_labels", "k"), [(1, 1), (3, 3), (5000, 1), (5000, 100), (40_000, 700)])
+def test_topk_is_the_best_whatever_is_no_number(backend: ModuleType, n_labels: int, k: int) -> None:
+    rng = np.random.default_rng(k)
+    call = topk_call(rng, Shape(6, 0, n_labels), k)
+    call.arguments["bias"] = rng.choice(np.float32([np.nan, -np.inf, np.inf, 0.5, 1, 2]), n_labels)
+    call.arguments["bias"][0] = np.nan
+    expected = call.expected()
+    for threads in (1, 2):
+        written = call.run(backend, threads)
+        for name in expected:
+            np.testing.assert_array_equal(written[name], expected[name], name)
+
+
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_shortlist_of_many_is_the_best_whatever_is_no_number(backend: ModuleType, size: int) -> None:
     rng, n_labels = np.random.default_rng(size), 9000

@@ -110,7 +110,8 @@ def _offer(scores: F32, label: int, out_labels: I32, out_scores: F32) -> None:
         row, labels, best = scores[i], out_labels[i], out_scores[i]
         fill = max(0, min(k - label, row.size))
         for j in range(fill):
-            labels[label + j], best[label + j] = label + j, row[j]
+            # What is not a number comes last: an order needs numbers.
+            labels[label + j], best[label + j] = label + j, -np.inf if np.isnan(row[j]) else row[j]
         if fill > 0 and label + fill == k:
             make_heap(labels, best)
         for j in range(fill, row.size):
