@@ -271,21 +271,33 @@ def _check_finite(name: str, array: Any) -> None:
     """Refuse NaN, infinity and what float32 cannot hold, and say where it stands."""
     in_rows = hasattr(array, "indptr")
     values = array.data if in_rows else array.reshape(-1)
-    limit = np.finfo(np.float32).max
-    with np.errstate(invalid="ignore"):
-        # NaN fails both comparisons; two reductions need no array of booleans.
-        if not len(values) or (values.max() <= limit and values.min() >= -limit):
-            return
-        at = int(np.flatnonzero(~(np.abs(values) <= limit))[0])
+    at = first_unusable(values)
+    if at is None:
+        return
     if in_rows:
         row, column = int(np.searchsorted(array.indptr, at, side="right")) - 1, int(array.indices[at])
     else:
         row, column = divmod(at, array.shape[1])
-    value = float(values[at])
+    raise ValueError(f"{name} holds {unusable(values[at], f'in row {row}, column {column}')}")
+
+
+def first_unusable(values: NDArray[Any]) -> int | None:
+    """Return where the first of the values stands that is NaN, infinite or more than float32 can hold."""
+    limit = np.finfo(np.float32).max
+    with np.errstate(invalid="ignore"):
+        # NaN fails both comparisons; two reductions need no array of booleans.
+        if not len(values) or (values.max() <= limit and values.min() >= -limit):
+            return None
+        return int(np.flatnonzero(~(np.abs(values) <= limit))[0])
+
+
+def unusable(value: Any, place: str) -> str:
+    """Say what a value is that cannot be used, where it stands, and what to do."""
+    value = float(value)
     if math.isnan(value):
         found, advice = "NaN", "fill in or drop missing values, for example with sklearn.impute.SimpleImputer"
     elif math.isinf(value):
         found, advice = f"infinity ({value})", "replace or drop it"
     else:
         found, advice = f"{value:g}, beyond the range of float32 (3.4e38, else inf)", "rescale this column"
-    raise ValueError(f"{name} holds {found} in row {row}, column {column}: {advice}")
+    return f"{found} {place}: {advice}"

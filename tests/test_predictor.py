@@ -66,7 +66,9 @@ def test_an_empty_point_gets_the_labels_that_are_likely_anyway(model):
         ([-1], [1.0], "from 0 to 59, got -1"),
         ([60], [1.0], "from 0 to 59, got 60"),
         ([3, 3], [1.0, 2.0], "distinct"),
-        ([3], [np.nan], "finite"),
+        ([3], [np.nan], "values holds NaN for feature 3: fill in or drop missing values"),
+        ([1, 3], [1.0, -np.inf], r"values holds infinity \(-inf\) for feature 3: replace or drop it"),
+        ([1, 3], [1e39, 1.0], r"values holds 1e\+39, beyond the range of float32 .* for feature 1: rescale"),
     ],
 )
 def test_a_malformed_point_is_refused_in_words(model, indices, values, message):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenet._validation import integer, real
+from sparsenet._validation import first_unusable, integer, real, unusable
 from sparsenet.batches import Rows
 from sparsenet.shortlist import Shortlist
 
@@ -103,8 +103,8 @@ class Predictor:
             raise ValueError(f"indices and values must be lists of one length, got {ids.shape} and {x.shape}")
         if len(ids) and ids.dtype.kind not in "iu":
             raise ValueError(f"indices must be whole numbers, got an array of {ids.dtype}")
-        if not np.isfinite(x).all():
-            raise ValueError(f"values must be finite, got {x[~np.isfinite(x)][0]}")
+        if (at := first_unusable(x)) is not None:
+            raise ValueError(f"values holds {unusable(x[at], f'for feature {ids[at]}')}")
         ordered = np.sort(ids)
         if len(ids) and not (ordered[0] >= 0 and ordered[-1] < self._width):
             raise ValueError(f"indices must be from 0 to {self._width - 1}, got {ordered[0]} to {ordered[-1]}")
