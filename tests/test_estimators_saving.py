@@ -13,6 +13,7 @@ from sparsenet import (
     LSHConfig,
     ModelError,
     RandomSampler,
+    storage,
 )
 
 
@@ -71,17 +72,57 @@ def test_a_model_with_code_of_its_own_is_not_saved(tmp_path):
         (lambda arrays, data: arrays.update(counts=np.zeros(3, np.int64)), "counts|list of features"),
         (lambda arrays, data: data.update(scaling="columns"), "scaling.centre"),
         (lambda arrays, data: data.update(scaling="sideways"), "rows, columns or none"),
+        (lambda arrays, data: standardised(arrays, data, np.full(60, np.nan)), "scaling must be of finite numbers"),
+        (lambda arrays, data: standardised(arrays, data, np.full(60, np.inf)), "scaling must be of finite numbers"),
+        (lambda arrays, data: standardised(arrays, data, np.ones(60, np.int8)), "float64, got float64 and int8"),
+        (lambda arrays, data: arrays["classes"].fill(0), "classes must be distinct, and ascend"),
+        (lambda arrays, data: arrays.update(classes=arrays["classes"][::-1]), "classes must be distinct, and ascend"),
+        (lambda arrays, data: arrays.update(classes=np.append(np.arange(7.0), np.inf)), "classes hold NaN or infinity"),
+        (lambda arrays, data: data["target"].update(dtype={}), "the type of labels must be the name of one, got {}"),
+        (lambda arrays, data: data["target"].update(dtype="O"), "for labels of type object"),
+        (lambda arrays, data: data["target"].update(dtype="(9,)f4"), "for labels of type "),
+        (lambda arrays, data: data["parameters"].update(n_jobs=[1, 2]), "n_jobs must be None, .* got .1, 2."),
+        (lambda arrays, data: data.update(history=3), "history must be a list"),
+        (lambda arrays, data: data.update(history=["a"]), "history must be a list"),
+        (lambda arrays, data: data.update(history=[{"epoch": 1.0}]), "the loss among it"),
+        (lambda arrays, data: data.update(history=[{"loss": "low"}]), "loss must be a number .*, got 'low'"),
     ],
 )
 def test_a_model_that_does_not_fit_together(tmp_path, change, message):
-    from sparsenet import storage
-
     fast(epochs=1).fit(X, Y).save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     change(arrays, metadata)
     storage.save(tmp_path / "model", arrays, metadata)
     with pytest.raises(ModelError, match=message):
         ExtremeClassifier.load(tmp_path / "model")
+
+
+def standardised(arrays, data, factor):
+    data.update(scaling="columns")
+    arrays |= {"scaling.centre": np.zeros(60), "scaling.factor": factor}
+
+
+@pytest.mark.parametrize("names", [["a", "b", "b"], ["b", "a", "c"]])
+@pytest.mark.parametrize("frame", [False, True])
+def test_names_of_labels_that_do_not_fit(tmp_path, names, frame):
+    y = pd.DataFrame(np.eye(3), columns=["c", "a", "b"]) if frame else ["c", "a", "b"]
+    fast(epochs=1).fit(np.eye(3), y).save(tmp_path / "model")
+    arrays, metadata = storage.load(tmp_path / "model")
+    storage.save(tmp_path / "model", arrays | storage.pack_strings(names, "classes"), metadata)
+    if frame and len(set(names)) == 3:  # columns are in any order
+        assert ExtremeClassifier.load(tmp_path / "model").classes_.tolist() == names
+    else:
+        with pytest.raises(ModelError, match="two columns have one name" if frame else "distinct, and ascend"):
+            ExtremeClassifier.load(tmp_path / "model")
+
+
+def test_what_was_no_finite_number_in_history_stays_none(tmp_path):
+    model = fast(epochs=1).fit(X, Y)
+    model.history_[0]["index_recall"] = np.nan
+    for _ in range(2):
+        model.save(tmp_path / "model")
+        model = ExtremeClassifier.load(tmp_path / "model")
+        assert np.isnan(model.history_[0]["index_recall"])
 
 
 def test_a_random_state_is_not_saved(tmp_path):

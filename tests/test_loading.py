@@ -66,3 +66,14 @@ def test_a_model_of_another_kind_is_named_with_its_place_and_who_takes_it(kind: 
         kind.load(tmp_path / "model")
     said = f"this is a model of the kind '{other.__name__}', not {kind.__name__}: sparsenet.load takes any kind"
     assert str(error.value) == f"{tmp_path / 'model'}: {said}"
+
+
+@pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("wrong", [[1, 2], False, 0, "all"])
+def test_threads_that_are_none_are_refused(kind: type, wrong: object, tmp_path: Path) -> None:
+    MAKE[kind]().save(tmp_path / "model")
+    arrays, metadata = storage.load(tmp_path / "model")
+    metadata["parameters"]["n_jobs"] = wrong
+    storage.save(tmp_path / "model", arrays, metadata)
+    with pytest.raises(ModelError, match="n_jobs must be None"):
+        sparsenet.load(tmp_path / "model")

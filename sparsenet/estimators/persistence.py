@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
-from sparsenet._validation import boolean, real
+from sparsenet._validation import boolean, n_jobs, real
 from sparsenet.estimators import compact
 from sparsenet.estimators.building import AS_IT_WAS, check_layout, outline, wide_config
 from sparsenet.estimators.choices import decided
@@ -116,6 +116,16 @@ def _history_entry(record: dict[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in record.items() if name != "seconds"}
 
 
+def _unpack_history(saved: Any) -> list[dict[str, float]]:
+    """Return what was measured of each epoch; what is None was no finite number."""
+    if not isinstance(saved, list) or not all(isinstance(record, dict) and "loss" in record for record in saved):
+        raise ModelError("history must be a list of what was measured of each epoch, the loss among it")
+    return [
+        {name: math.nan if value is None else real(name, value, -math.inf, math.inf) for name, value in record.items()}
+        for record in saved
+    ]
+
+
 def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     """Make the classifier that `pack` took apart; raises ModelError where the parts do not fit together."""
     with nothing_believed():
@@ -157,7 +167,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     if len(target.classes) != network.output.n_labels:
         raise ModelError(f"the model counts {len(counts)} labels, and names {len(target.classes)}")
     scaling = unpack_scaling(arrays, metadata["scaling"], model.n_features_in_)
-    history, calls = metadata["history"], int(metadata["calls"])
+    history, calls = _unpack_history(metadata["history"]), int(metadata["calls"])
     finished = bool(metadata.get("finished", False))  # old models do not say
     fitted = Fitted(
         network, target, scaling, counts, n_points, history, calls=calls, finished=finished, choices=choices
@@ -217,6 +227,9 @@ def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     centre, factor = arrays["scaling.centre"], arrays["scaling.factor"]
     if centre.shape != (n_features,) or factor.shape != (n_features,):
         raise ModelError(f"the scaling is of {centre.shape} and {factor.shape} columns, the model has {n_features}")
+    finite = np.isfinite(centre).all() and np.isfinite(factor).all()
+    if centre.dtype != np.float64 or factor.dtype != np.float64 or not finite:
+        raise ModelError(f"the scaling must be of finite numbers in float64, got {centre.dtype} and {factor.dtype}")
     return Scaling(kind, centre, factor)
 
 
@@ -245,17 +258,36 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
     """Make the labels of a saved model, of any kind of estimator."""
     if about["kind"] not in KINDS:
         raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
+    if not isinstance(about["dtype"], str):
+        raise ModelError(f"the type of labels must be the name of one, got {about['dtype']!r}")
     dtype = np.dtype(about["dtype"])
     if not about["strings"]:
-        if arrays["classes"].ndim != 1:
-            raise ModelError(f"classes must be one-dimensional, got shape {arrays['classes'].shape}")
-        return Target(about["kind"], arrays["classes"], dtype)
+        classes = arrays["classes"]
+        if classes.ndim != 1 or dtype.kind not in "biuf":
+            raise ModelError(
+                f"classes must be one row of numbers, got shape {classes.shape}, for labels of type {dtype}"
+            )
+        _check_ascending(classes)
+        return Target(about["kind"], classes, dtype)
     types = {"single": "OU", "lists": "OU", "dense": "biuf"}  # of names themselves, and of an indicator with names
     if dtype.kind not in types.get(about["kind"], ""):
         raise ModelError(f"labels of the kind {about['kind']!r} and the type {dtype} cannot be the names in the model")
     # Not as wide as `dtype` says: that could be any amount of memory.
     names = np.array(unpack_strings(arrays, "classes"), dtype=str if dtype.kind == "U" else object)
+    if about["kind"] == "dense":  # names of columns, in the order of these
+        if len(set(names.tolist())) < len(names):
+            raise ModelError("two columns have one name")
+    else:
+        _check_ascending(names)
     return Target(about["kind"], names, dtype)
+
+
+def _check_ascending(classes: NDArray[Any]) -> None:
+    """Refuse labels among which a search would find nothing, or another one."""
+    if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+        raise ModelError("classes hold NaN or infinity")
+    if not (classes[1:] > classes[:-1]).all():
+        raise ModelError("classes must be distinct, and ascend")
 
 
 def pack_parameters(model: BaseEstimator, *, but: Container[str] = ()) -> dict[str, Any]:
@@ -266,7 +298,9 @@ def pack_parameters(model: BaseEstimator, *, but: Container[str] = ()) -> dict[s
 
 def unpack_parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of which `pack_parameters` made this."""
-    return {name: from_json(value) for name, value in saved.items()}
+    parameters = {name: from_json(value) for name, value in saved.items()}
+    n_jobs(parameters.get("n_jobs"))  # which not every kind of model looks at before it is used
+    return parameters
 
 
 def to_json(name: str, value: Any) -> Any:
