@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet._validation import real
+from sparsenet._validation import choice, real
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -48,9 +48,10 @@ class Optimizer(Protocol):
         """Move ``value[rows]`` against `grads`, at the learning rate times `factor`; `step` counts from 1."""
 
 
-def _check_rates(rate: float, decay: float) -> None:
+def _check_rates(rate: float, decay: float, epsilon: float = 1.0) -> None:
     real("rate", rate, 0, math.inf)
     real("decay", decay, 0, math.inf)
+    real("epsilon", epsilon, 0, math.inf, open_low=True)  # by zero and nothing else a weight would be divided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ class Adagrad:
     decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_rates(self.rate, self.decay)
+        _check_rates(self.rate, self.decay, self.epsilon)
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
         """Keep the sum of squared gradients of each weight."""
@@ -157,7 +158,9 @@ class Adam:
     decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_rates(self.rate, self.decay)
+        _check_rates(self.rate, self.decay, self.epsilon)
+        real("beta1", self.beta1, 0, 1, open_high=True)
+        real("beta2", self.beta2, 0, 1, open_high=True)
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
         """Keep both moments of each weight and the last step of each row."""
@@ -270,10 +273,10 @@ class Schedule:
     peak: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.decay not in ("constant", "linear", "cosine"):
-            raise ValueError(f"decay must be 'constant', 'linear' or 'cosine', got {self.decay!r}")
-        if not 0 <= self.warmup < 1:
-            raise ValueError(f"warmup must be a share in [0, 1), got {self.warmup}")
+        choice("decay", self.decay, ("constant", "linear", "cosine"))
+        real("warmup", self.warmup, 0, 1, open_high=True)
+        real("final", self.final, 0, math.inf)
+        real("peak", self.peak, 0, math.inf)
 
     def factor(self, step: int, total: int) -> float:
         """Return what the rate is multiplied by at `step` (from 1) of `total`.

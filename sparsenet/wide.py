@@ -6,6 +6,7 @@ product, a small fraction of the deep tile's arithmetic, and it is what a linear
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet import kernels
+from sparsenet._validation import integer, real
 from sparsenet.batches import DensePostings, Postings, Rows, Workspace, by_row
 from sparsenet.optim import Adagrad, Optimizer, Parameter
 
@@ -52,8 +54,9 @@ class WideConfig:
     optimizer: Optimizer = field(default_factory=lambda: Adagrad(rate=0.6, decay=1e-5))
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ValueError(f"budget must be at least 1, got {self.budget}")
+        integer("budget", self.budget, 1)
+        real("norm", self.norm, 0, math.inf)
+        real("norm_power", self.norm_power, 0, 1)
 
 
 def transpose(rows: Rows) -> Rows:
