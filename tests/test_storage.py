@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import tracemalloc
@@ -215,6 +216,33 @@ def test_a_file_instead_of_a_directory(tmp_path):
         storage.save(tmp_path / "model", *model(1))
     with pytest.raises(ModelError, match=r"model: cannot be read: Not a directory"):
         storage.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_remove_leaves_what_is_saved_in_between(saved, monkeypatch, saves):
+    removing = os.rmdir
+
+    def late(path):
+        if saves:
+            storage.save(path, {"bias": np.ones(3)}, {})
+        else:
+            removing(path)
+        removing(path)
+
+    monkeypatch.setattr(os, "rmdir", late)
+    storage.remove(saved)
+    assert saved.exists() == saves
+    if saves:
+        assert storage.load(saved)[0]["bias"].tolist() == [1, 1, 1]
+
+
+def test_remove_says_why_a_directory_cannot_be_removed(saved, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(PermissionError, match=saved.name):
+        storage.remove(saved)
 
 
 def test_what_a_killed_process_left_is_removed(saved):

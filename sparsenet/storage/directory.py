@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -103,7 +104,11 @@ def remove(directory: str | os.PathLike[str]) -> None:
         _sweep(folder)
         empty = not folder.names()
     if empty:
-        os.rmdir(directory)
+        try:
+            os.rmdir(directory)
+        except OSError as error:  # without the lock, somebody may have saved there since, or removed it as well
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
 
 
 def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
