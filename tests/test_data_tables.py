@@ -185,6 +185,8 @@ ERRORS = {
     "missing key": ("jsonl", '{"text": "a", "tag": 1}\n', {}, 1, "there is no key 'label'; there are 'text', 'tag'"),
     "text that is none": ("jsonl", '{"text": 3, "label": 1}\n', {}, 1, "'text' must hold a text, found '3'"),
     "label that is none": ("jsonl", '{"text": "", "label": {"a": 1}}\n', {}, 1, "'label' must hold labels"),
+    "infinite label": ("jsonl", '{"text": "", "label": 1e400}\n', {}, 1, "'label' must hold labels, texts or numbers"),
+    "one of several": ("jsonl", '{"text": "", "label": [1, -1e400]}\n', {}, 1, "found '-Infinity'"),
     "nan label": ("jsonl", '{"text": "", "label": NaN}\n', {}, 1, "'label' must hold labels"),
     "deep JSON": ("jsonl", "[" * 200_000 + "\n", {}, 1, "JSON that cannot be read"),
     "boolean": ("jsonl", '{"text": "", "n": true}\n', {"features": ["n"], "target": None}, 1, "'n' must hold a number"),
@@ -260,6 +262,8 @@ def test_what_is_wrong_with_a_cell_of_parquet_is_said_with_its_row(tmp_path: Pat
         read_table(path)
     with pytest.raises(DataError, match="row 1: column 'price' holds inf, which is no finite 32-bit float; fill"):
         read_table(path, text=None, features=["price"])
+    with pytest.raises(DataError, match="row 1: column 'price' must hold labels, texts or numbers, got inf"):
+        read_table(path, text=None, target="price")
     with pytest.raises(DataError, match=r"row 0: column 'label' must hold a number, found 'x'$"):
         read_table(path, text=None, target=None, features=["label"])
     odd = pa.table([["a"], ["x;y"], ["b"], [Decimal("1.5")]], names=["text", "label", "text", "price"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparsenet._validation import is_missing
 from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.rows import Column, Columns, Row, is_blank, label_name, number
+from sparsenet.data.rows import Column, Columns, Row, is_blank, is_not_finite, label_name, number
 
 #: Rows that are decoded at a time.
 ROWS_AT_A_TIME = 64
@@ -96,6 +96,6 @@ def _labels(cell: Any, label_delimiter: str | None) -> list[str]:
 
 
 def _label(label: Any) -> str:
-    if is_missing(label) or is_blank(label) or isinstance(label, bytes | list | dict):
+    if is_missing(label) or is_blank(label) or is_not_finite(label) or isinstance(label, bytes | list | dict):
         raise ValueError(f"must hold labels, texts or numbers, got {label!r}")
     return label_name(label)

@@ -140,6 +140,11 @@ def is_blank(label: Any) -> bool:
     return isinstance(label, str) and not label.strip()
 
 
+def is_not_finite(label: Any) -> bool:
+    """Tell NaN and infinity, which JSON makes of 1e400 as well, from numbers and texts that may be labels."""
+    return isinstance(label, float) and not math.isfinite(label)
+
+
 def label_name(label: str | float | bool) -> str:
     """Return what a label is called, the same in every format: without blanks around it, and booleans as in JSON."""
     return json.dumps(label) if isinstance(label, bool) else str(label).strip()
@@ -196,7 +201,7 @@ class _Cells:
         return labels
 
     def _label(self, column: Column, label: Any) -> str:
-        if is_blank(label) or not isinstance(label, str | int | float) or label != label:
+        if is_blank(label) or not isinstance(label, str | int | float) or is_not_finite(label):
             found = quoted(json.dumps(label))
             raise self._error(f"{column!r} must hold labels, texts or numbers, found {found}")
         name = label_name(label)
