@@ -57,9 +57,13 @@ def real(name: str, value: Any, low: float, high: float, *, open_low: bool = Fal
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise ValueError(f"{name} must be {wanted}, got {value!r}")
     inside = (low < value if open_low else low <= value) and (value < high if open_high else value <= high)
-    if not inside or not math.isfinite(value):
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not inside or not math.isfinite(number):
         raise ValueError(f"{name} must be {wanted}, got {value}")
-    return float(value)
+    return number
 
 
 def boolean(name: str, value: Any) -> bool:
@@ -99,7 +103,10 @@ def number_of_bytes(name: str, value: Any) -> int:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", value.upper())
         if not match or match[2] not in _UNITS:
             raise ValueError(f"{name} must be a number of bytes such as 8000000000, '8GB' or '8GiB', got {value!r}")
-        value = int(float(match[1]) * _UNITS[match[2]])
+        size = float(match[1]) * _UNITS[match[2]]
+        if size > MAX_BYTES:  # which may be infinite, and no integer
+            raise ValueError(f"{name} must be an integer from 1 to {MAX_BYTES}, got {value!r}")
+        value = int(size)
     return integer(name, value, 1, MAX_BYTES)
 
 

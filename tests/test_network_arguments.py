@@ -65,6 +65,7 @@ def test_rows_of_a_broken_matrix(matrix, message):
         (lambda: SampledOutput(4, 0, sampler=RandomSampler(), loss=BinaryCrossEntropy()), "n_labels must be"),
         (lambda: Adam(rate=np.nan), "rate must be a number"),
         (lambda: Adagrad(rate=-1.0), "rate must be a number"),
+        (lambda: Adam(rate=10**400), "rate must be a number"),
         (lambda: SGD(decay=np.inf), "decay must be a number"),
         (lambda: Adagrad(epsilon=-1.0), r"epsilon must be a number in \(0, inf\], got -1.0"),
         (lambda: Adagrad(epsilon=0.0), "epsilon must be a number"),

@@ -56,6 +56,7 @@ def small(**parameters):
         ("memory_limit", "plenty", "memory_limit must be a number of bytes such as .*'8GB'.*, got 'plenty'"),
         ("memory_limit", 2**63, f"memory_limit must be an integer from 1 to {2**63 - 1}, got {2**63}"),
         ("memory_limit", "99999999TB", f"memory_limit must be an integer from 1 to {2**63 - 1}"),
+        ("memory_limit", "9" * 400, f"memory_limit must be an integer from 1 to {2**63 - 1}, got '999"),
         ("n_jobs", 0, r"n_jobs must be None, -1 \(both: all CPUs\), -2 .*, or an integer from 1 to 1024, got 0"),
         ("n_jobs", -1025, "n_jobs must be None, -1 .*, got -1025"),
         ("n_jobs", 1.5, "n_jobs must be None, -1 .*, got 1.5"),
