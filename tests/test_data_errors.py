@@ -7,6 +7,7 @@ import os
 import random
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -234,6 +235,25 @@ def test_a_failing_disk_names_the_file():
 
     with pytest.raises(OSError, match=r"broken\.txt"):
         read(Broken())
+
+
+@pytest.mark.parametrize("method", ["read", "readinto"])
+@pytest.mark.parametrize("first", [b"", b"1 2 1\n"])
+def test_a_stream_that_does_not_wait_is_refused(method, first):
+    given = [first] if first else []
+
+    def fill(buffer):
+        if not given:
+            return None
+        text = given.pop()
+        buffer[: len(text)] = text
+        return len(text)
+
+    stream = SimpleNamespace(name="pipe", read=lambda n: given.pop() if given else None)
+    if method == "readinto":
+        stream.readinto = fill
+    with pytest.raises(BlockingIOError, match=r"nothing to read yet, but the stream does not wait for more.*'pipe'"):
+        read_xmc(stream)
 
 
 TEXT = b"400 9 9\n" + b"".join(b"%d %d:%d\n" % (i % 9, i * i % 9, i * i * i) for i in range(400))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -74,16 +75,24 @@ class Source:
     def _read(self) -> bytes:
         with self._naming_errors():
             data = self._read_some(READ_BYTES)
+        if data is None:
+            raise self._would_block()
         if isinstance(data, str):
             raise TypeError(f"{self.name} is open in text mode; open it in binary mode ('rb')")
         self._report(len(data))
         return bytes(data)
 
-    def _read_directly(self, readinto: Callable[[memoryview], int], buffer: memoryview) -> int:
+    def _read_directly(self, readinto: Callable[[memoryview], int | None], buffer: memoryview) -> int:
         with self._naming_errors():
-            n = int(readinto(buffer))
+            n = readinto(buffer)
+        if n is None:
+            raise self._would_block()
         self._report(n)
         return n
+
+    def _would_block(self) -> BlockingIOError:
+        problem = "nothing to read yet, but the stream does not wait for more; give one that blocks"
+        return BlockingIOError(errno.EAGAIN, problem, self.name)
 
     def _report(self, n: int) -> None:
         self.n_bytes += n
