@@ -197,13 +197,15 @@ def check_indicator(name: str, matrix: Any) -> Any:
     _check_structure(name, matrix)
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers, non-zero where a row has a label, got {matrix.dtype}")
+    if matrix.dtype.kind in "iu":
+        matrix = matrix.astype(np.float32)  # integers that are there twice might add up to zero
     matrix = _canonical(matrix.tocsr())
     if matrix.shape[1] > MAX_WIDTH:
         raise ValueError(f"{name} has {matrix.shape[1]} columns, at most 2**31 - 1 labels are possible")
     _check_finite(name, matrix)
     if matrix.dtype.kind in "if" and matrix.data.min(initial=0) < 0:
-        lowest = matrix.data.min().item()
-        raise ValueError(f"{name} must be non-zero where a row has a label and zero elsewhere, not {lowest} for a no")
+        lowest = matrix.data.min()
+        raise ValueError(f"{name} must be non-zero where a row has a label and zero elsewhere, not {lowest:g} for a no")
     if not np.all(matrix.data):
         matrix = matrix.copy()
         matrix.eliminate_zeros()

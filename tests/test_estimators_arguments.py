@@ -6,6 +6,8 @@ from planted import X, Y, fast
 from scipy import sparse
 from test_estimators_failing import Failing
 
+from sparsenet.estimators.targets import Target
+
 
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -69,3 +71,14 @@ def test_a_sparse_indicator_has_zeros_for_no(form):
         ValueError, match=r"y must be non-zero where a row has a label and zero elsewhere, not -1 for a no"
     ):
         fast().fit(X[:3], form([[1, -1], [-1, 1], [1, -1]]))
+
+
+@pytest.mark.parametrize(
+    "form", [sparse.coo_array.copy, lambda y: sparse.csr_array((y.data, y.col, [0, 2, 3]), y.shape)]
+)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64, np.float64, bool])
+def test_a_label_that_is_there_twice_stays(form, dtype):
+    largest = np.iinfo(dtype).max // 2 + 1 if np.dtype(dtype).kind in "iu" else 1
+    indicator = form(sparse.coo_array((np.array([largest, largest, 1], dtype), ([0, 0, 1], [1, 1, 0])), shape=(2, 3)))
+    rows = Target.learn(indicator)[1]
+    assert (rows.indptr.tolist(), rows.indices.tolist()) == ([0, 1, 2], [1, 0])
