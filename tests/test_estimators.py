@@ -312,6 +312,15 @@ def test_what_was_interrupted_or_kept_its_rates_is_not_finished():
     assert fast().fit(X, Y)._fitted.finished
 
 
+def test_partial_fit_counts_epochs_on(tmp_path):
+    model = fast(epochs=2).fit(X, Y).partial_fit(X, Y)
+    model.save(tmp_path / "model")
+    model = ExtremeClassifier.load(tmp_path / "model").partial_fit(X, Y)
+    assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4]
+    assert model.n_iter_ == 4
+    assert [record["epoch"] for record in model.fit(X, Y).history_] == [1, 2]
+
+
 def test_partial_fit_grows_the_wide_path():
     model = fast(hidden=0)
     model.partial_fit(X[:10], Y[:10])

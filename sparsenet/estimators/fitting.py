@@ -76,7 +76,9 @@ class Fitted:
             made.pop("learning_rate", None)  # of weights that there are no more
         if not keep_state:
             self.network.drop_state()
-        steps, history = trainer.steps if keep_state else 0, [*self.history, *trainer.history]
+        before = len(self.history)  # epochs are counted on
+        later = [{**record, "epoch": before + record["epoch"]} for record in trainer.history]
+        steps, history = trainer.steps if keep_state else 0, [*self.history, *later]
         return replace(self, history=history, steps=steps, calls=self.calls + 1, choices=made)
 
 
