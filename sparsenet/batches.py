@@ -80,17 +80,26 @@ class Rows:
             )
         indptr, indices = np.ascontiguousarray(matrix.indptr, np.int64), matrix.indices
         values = matrix.data if values is None else values
-        if indptr[0] != 0 or indptr[-1] > min(len(indices), len(values)) or (indptr[1:] < indptr[:-1]).any():
-            raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix anew")
-        if len(indices) and not (indices.min() >= 0 and indices.max() < matrix.shape[1] <= MAX_WIDTH):
-            raise ValueError(
-                f"indices go from {indices.min()} to {indices.max()}, beyond the {matrix.shape[1]} columns"
-            )
+        _check_ids(indptr, indices, len(values), matrix.shape[1])
         with np.errstate(over="ignore"):  # infinity is what the check finds
             data = np.ascontiguousarray(values, np.float32)
         if len(data) and not np.isfinite([data.min(), data.max()]).all():
             raise ValueError("the matrix holds NaN, infinity or numbers beyond float32: replace or rescale them")
         return cls(indptr, np.ascontiguousarray(indices, np.int32), data, int(matrix.shape[1]))
+
+    def check(self, name: str) -> None:
+        """Refuse rows, made by hand and not by `of`, that would send a kernel out of its arrays."""
+        for part, dtype in (("indptr", np.int64), ("indices", np.int32), ("data", np.float32)):
+            array = getattr(self, part)
+            if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
+                found = (
+                    f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+                )
+                raise TypeError(f"{name}.{part} must be a one-dimensional array of {dtype.__name__}, got {found}")
+        try:
+            _check_ids(self.indptr, self.indices, len(self.data), self.width)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -135,6 +144,14 @@ class Rows:
         """Yield consecutive blocks of up to `n` points."""
         for begin in range(0, len(self), n):
             yield self.slice(begin, min(begin + n, len(self)))
+
+
+def _check_ids(indptr: NDArray[Any], indices: NDArray[Any], n_values: int, width: int) -> None:
+    most = min(len(indices), n_values)
+    if not len(indptr) or indptr[0] != 0 or indptr[-1] > most or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix anew")
+    if len(indices) and not (indices.min() >= 0 and indices.max() < width <= MAX_WIDTH):
+        raise ValueError(f"indices go from {indices.min()} to {indices.max()}, beyond the {width} columns")
 
 
 def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:

@@ -114,6 +114,8 @@ class Network:
 
     def hidden_units(self, features: Rows, threads: int) -> F32:
         """Return the last hidden layer's units (n, h) of some points; h is 0 for a wide path alone."""
+        self.check_ready(features)
+        features.check("features")
         return self._forward(features, None, Pass(threads, Workspace()))[0]
 
     def topk(

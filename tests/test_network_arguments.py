@@ -1,5 +1,7 @@
 """The layer API's arguments: an error names the argument, what came and what to do, before a kernel sees it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from networks import FEATURES, TRUTH, D, L, network
@@ -165,3 +167,34 @@ def test_a_gradient_that_is_no_number_ends_the_training():
 def test_patience_without_validation_is_refused():
     with pytest.raises(ValueError, match="patience=1 needs validation"):
         Trainer(network(8), FEATURES, TRUTH, TrainingConfig(patience=1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"indices": np.where(FEATURES.indices == FEATURES.indices[7], D, FEATURES.indices)}, ValueError, "indices go"),
+        ({"indices": FEATURES.indices - np.int32(10**6)}, ValueError, "indices go from -"),
+        ({"indptr": FEATURES.indptr + 1}, ValueError, "indptr must rise from 0"),
+        ({"indptr": FEATURES.indptr[:0]}, ValueError, "indptr must rise from 0"),
+        ({"data": FEATURES.data[:-1]}, ValueError, "indptr must rise from 0 to at most the number of entries stored"),
+        (
+            {"data": FEATURES.data.astype(np.float64)},
+            TypeError,
+            "data must be a one-dimensional array of float32, got fl",
+        ),
+        ({"indices": FEATURES.indices.tolist()}, TypeError, "indices must be a one-dimensional .* of int32, got list"),
+    ],
+)
+def test_rows_made_by_hand_are_checked_where_they_come_in(changes, error, message):
+    wrong = replace(FEATURES, **changes)
+    with pytest.raises(error, match=f"features.*{message}"):
+        Trainer(network(8), wrong, TRUTH, TrainingConfig())
+    if len(wrong.indptr):
+        with pytest.raises(error, match=f"features.*{message}"):
+            network(8).topk(wrong, 1, 1)
+
+
+def test_labels_made_by_hand_are_checked_too():
+    wrong = replace(TRUTH, indices=TRUTH.indices + np.int32(L))
+    with pytest.raises(ValueError, match=f"labels: indices go from .* beyond the {L} columns"):
+        Trainer(network(8), FEATURES, wrong, TrainingConfig())

@@ -117,6 +117,8 @@ class Trainer:
         network.check_ready(features)
         if not isinstance(labels, Rows):
             raise TypeError(f"labels must be Rows, got {type(labels).__name__}: pass Rows.of(Y)")
+        features.check("features")
+        labels.check("labels")
         if len(features) != len(labels):
             raise ValueError(f"features has {len(features)} points, labels has {len(labels)}")
         if len(features) == 0:
