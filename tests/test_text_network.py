@@ -273,3 +273,10 @@ def test_the_command_line(tmp_path, monkeypatch):
     assert json.loads(done.stdout)["P@1"] > 0.9, done.stderr
     done = sparsenet("predict", tmp_path / "model", "--k", "2", stdin=texts[0].encode())
     assert done.stdout.decode().startswith(labels[0] + ":")
+
+
+@pytest.mark.parametrize("texts", [["", ""], [" ", "\n"]])
+def test_texts_that_hold_nothing_are_said_to(texts):
+    with pytest.raises(ValueError, match="the texts hold nothing that a network could learn from, as if all"):
+        TextClassifier(method="network").fit(texts, ["a", "b"])
+    assert TextClassifier(method="linear").fit(texts, ["a", "b"]).predict(texts).shape == (2,)

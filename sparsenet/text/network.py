@@ -91,6 +91,11 @@ class NetworkModel:
         All passes are taken: the learning rate falls until the last. To keep the best pass by texts held out, or to end
         after passes that were no better, cost up to nine points of accuracy.
         """
+        if points.width == 0:
+            raise ValueError(
+                "the texts hold nothing that a network could learn from, as if all were empty: look at what was read, "
+                "or train method='linear', which then learns how frequent labels are"
+            )
         size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": WIDE_BUDGET}
         network = ExtremeClassifier(**size, normalize="none", random_state=seed, n_jobs=threads, **parameters)
         try:
