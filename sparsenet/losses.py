@@ -55,8 +55,10 @@ class BinaryCrossEntropy:
     smoothing : float
         Targets are ``smoothing`` and ``1 - smoothing`` instead of 0 and 1.
     reweight : float
-        Weigh a negative by ``expected ** -reweight``: 1 makes the sampled loss an unbiased estimate of the full one,
-        0 takes the sample as it comes, which trains better where negatives are chosen to be hard.
+        Weigh a negative by ``expected ** -reweight``: 0 takes the sample as it comes, which trains better where
+        negatives are chosen to be hard; 1 makes the sampled loss an unbiased estimate of the full one where each point
+        has active labels of its own (``per_sample=True``). Where a batch shares them, labels of its other points are
+        there in any case, not by the sampler alone, and 1 has them count for too much.
 
     Examples
     --------
@@ -116,7 +118,9 @@ class SampledSoftmax:
 
     With `correct`, the logarithm of how often the sampler is expected to include a label is subtracted from its
     logits, which makes the sampled softmax an asymptotically unbiased estimate of the full one (Bengio and Senecal
-    2008, "Adaptive importance sampling to accelerate training of a neural probabilistic language model").
+    2008, "Adaptive importance sampling to accelerate training of a neural probabilistic language model") where each
+    point has active labels of its own (``per_sample=True``). Where a batch shares them, labels of its other points are
+    there in any case, and count for more than they should.
 
     Parameters
     ----------

@@ -31,6 +31,7 @@ from sparsenet import (
     WidePath,
 )
 from sparsenet import wide as wide_module
+from sparsenet.batches import Batcher, Workspace
 from sparsenet.layers import Activation, Pass
 from sparsenet.wide import transpose
 
@@ -164,6 +165,27 @@ def test_the_correction_matters_only_where_labels_are_not_sampled_alike():
     a, b = (network(8, loss=loss, sampler=FrequencySampler(), n_negatives=5) for loss in losses)
     train(a), train(b)
     assert not np.array_equal(a.output.bias.value, b.output.bias.value)
+
+
+@pytest.mark.parametrize("sampler", [RandomSampler, FrequencySampler])
+def test_reweighted_losses_estimate_the_full_one_where_points_have_labels_of_their_own(sampler):
+    """Where a batch shares them, those of its other points are negatives in any case, and count for too much."""
+    settings = {"loss": BinaryCrossEntropy(reweight=1), "wide": False}
+    made = network(8, **settings)
+    train(made, epochs=2, batch_size=40)
+    batch = next(Batcher(FEATURES, TRUTH, batch_size=40, seed=0).epoch(0))
+    hidden = made.hidden_units(batch.features, 1)
+    full = made.output.forward(batch, hidden, Pass(1, Workspace(), np.random.default_rng(0)))[0]
+    for per_sample in (True, False):
+        sampled = network(8, sampler=sampler(), n_negatives=5, per_sample=per_sample, **settings)
+        sampled.set_weights(made.weights())
+        sampled.output.prepare(LABELS.sum(axis=0), 1)
+        contexts = (Pass(1, Workspace(), np.random.default_rng(seed)) for seed in range(400))
+        losses = [sampled.output.forward(batch, hidden, context)[0] for context in contexts]
+        if per_sample:
+            assert abs(np.mean(losses) - full) < 5 * np.std(losses) / 20
+        else:
+            assert np.mean(losses) - full > 5 * np.std(losses) / 20
 
 
 def test_layers_must_fit():
