@@ -199,6 +199,18 @@ def test_columns_that_seem_to_be_swapped_are_said(tmp_path):
     assert said.endswith(" of 60 texts have a label of their own: is --target the right column?")
 
 
+@pytest.mark.parametrize(("shared", "warned"), [(1, False), (0, True)])
+def test_columns_seem_swapped_where_texts_have_no_label_that_another_has(tmp_path, shared, warned):
+    path = tmp_path / "t.csv"
+    own = [f"a{i}|b{i}" for i in range(20)]
+    rows = [f"text {i},{names + '|common' * (i < 15 and shared)}" for i, names in enumerate(own)]
+    path.write_text("\n".join(["text,label", *rows, "text,common", "text,common"]) + "\n")
+    code, _, said = run("train", path, "--label-delimiter", "|", "--model", tmp_path / "model")
+    assert code == 0
+    assert ("warning: 20 of 22 texts have no label that another has: is --target" in said) == warned
+    assert said.count("warning") == warned
+
+
 @pytest.mark.parametrize(("compound", "warned"), [("a;b", True), ("a | b", True), ("a,b", True), ("a;c", False)])
 def test_labels_that_are_made_of_others_ask_for_a_delimiter(tmp_path, compound, warned):
     path = tmp_path / "t.csv"

@@ -73,6 +73,13 @@ class TextSource:
         found = self.read()
         return found.texts, found.target()
 
+    def n_texts_within(self, labels: set[str]) -> int:
+        """Count the texts that have labels, and none but these; 0 of a pipe, which is read by now."""
+        if not self.path.is_file():
+            return 0
+        batches = iter_texts(self._path(), FileRules(**self._rules()))
+        return sum(bool(own) and labels.issuperset(own) for batch in batches for own in batch.labels)
+
     def fit(self, model: TextClassifier) -> TextClassifier:
         """Train a model: from a file piece by piece, from a pipe all at once, which a search reads more than once."""
         if str(self.path) == "-":

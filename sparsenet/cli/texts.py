@@ -75,10 +75,16 @@ def _most_frequent(model: TextClassifier) -> dict[str, Any]:
 
 def _warn_of_labels(model: TextClassifier, source: TextSource) -> None:
     """Say what looks as if the labels were read in another way than was meant."""
-    n_alone = int(np.count_nonzero(model.label_counts_ == 1))
-    if model.n_texts_ >= FEW_TEXTS and n_alone > model.n_texts_ // 2:
-        say(f"warning: {n_alone} of {model.n_texts_} texts have a label of their own: is --target the right column?")
-    if model.multilabel_ or source.label_delimiter is not None or source.is_of_lines:
+    if source.is_of_lines:
+        return
+    alone, half = model.classes_[model.label_counts_ == 1].tolist(), model.n_texts_ // 2
+    n_alone = len(alone)
+    if model.multilabel_ and n_alone > half:  # there are no more such texts than such labels
+        n_alone = source.n_texts_within(set(alone))
+    if model.n_texts_ >= FEW_TEXTS and n_alone > half:
+        what = "no label that another has" if model.multilabel_ else "a label of their own"
+        say(f"warning: {n_alone} of {model.n_texts_} texts have {what}: is --target the right column?")
+    if model.multilabel_ or source.label_delimiter is not None:
         return
     known = set(model.classes_.tolist())
     for delimiter in DELIMITERS:
