@@ -412,6 +412,16 @@ def test_a_saved_model_answers_as_before(tmp_path, y, dense):
     assert type(one) is type(two)
 
 
+def test_compact_changes_nothing_of_a_tree_that_is_saved(tmp_path):
+    model = tree().fit(X, Y)
+    for name in (False, True):
+        model.save(tmp_path / str(name), compact=name)
+    files = [sorted((tmp_path / name).iterdir()) for name in ("False", "True")]
+    assert [file.read_bytes() for file in files[0]] == [file.read_bytes() for file in files[1]]
+    with pytest.raises(ValueError, match="compact must be True or False, got 'yes'"):
+        model.save(tmp_path / "other", compact="yes")
+
+
 def damages():
     """Yield what is done to a saved model, and what the error must speak of."""
     yield "level1.children", lambda a: a * 2, "children"

@@ -276,9 +276,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
 
-        Predictions after `load` are equal bit for bit, unless `compact`: that saves the network in a quarter of the
-        room and the training points in less, by numbers of 8 and 16 bits. The tree has numbers of 8 bits as it is.
-        Training points that have no vote (``n_neighbors=0``) are not saved.
+        Predictions after `load` are equal bit for bit, unless `compact`: that saves the network in a quarter to half
+        of the room and the training points in less, by numbers of 8 and 16 bits. The tree has
+        numbers of 8 bits as it is. Training points that have no vote (``n_neighbors=0``) are not saved.
         """
         check_is_fitted(self)
         storage.save(path, *persistence.pack(self, self._fitted, small=boolean("compact", compact)))

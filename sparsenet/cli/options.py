@@ -209,7 +209,7 @@ Progress = Annotated[
         show_default="if stderr is a terminal",
     ),
 ]
-Compact = Annotated[bool, _of_networks("--compact", help="Save in a third of the room, by numbers of 8 and 16 bits.")]
+Compact = Annotated[bool, _of_networks("--compact", help="Save in about half the room, by numbers of 8 and 16 bits.")]
 
 # --- of train alone, for texts, trees and blends ---
 

@@ -1,4 +1,4 @@
-"""Weights in a quarter of the room: what a saved model may do without.
+"""Weights in a quarter to half of the room: what a saved model may do without.
 
 Dense rows become whole numbers of 8 bits with a scale for each row, sparse weights float16, and feature numbers 16 bits
 wide where that is enough. Measured on citeulike-t and wordnet-hypernyms-tail, P@1, P@3 and P@5 move by less than 0.1.

@@ -49,9 +49,9 @@ class SavingMixin:
     def save(self: Any, path: str | os.PathLike[str], *, compact: bool = False) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
 
-        Predictions after `load` are equal bit for bit, unless `compact`: that takes a quarter of the room, by numbers
-        of 8 and 16 bits. What only further training would need is not saved: the optimizer's state, and the state of
-        a `random_state` that is a RandomState, which becomes None.
+        Predictions after `load` are equal bit for bit, unless `compact`: that takes a quarter of the room for dense
+        weights and half of it for sparse ones, by numbers of 8 and 16 bits. What only further training would need is
+        not saved: the optimizer's state, and the state of a `random_state` that is a RandomState, which becomes None.
         """
         check_is_fitted(self)
         storage.save(path, *pack(self, self._fitted, small=boolean("compact", compact)))

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
-from sparsenet._validation import MAX_WIDTH, check_features, choice, integer, optional, real, switch
+from sparsenet._validation import MAX_WIDTH, boolean, check_features, choice, integer, optional, real, switch
 from sparsenet.batches import Rows
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, check_points, run_seed
@@ -161,9 +161,14 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         out[points, shape.labels[leaves[points, places]]] = p[points, places]
         return out
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all."""
+    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
+        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
+
+        Predictions after `load` are equal bit for bit. `compact` is there as the other classifiers of points have it,
+        and changes nothing: a tree has numbers of 8 bits as it is.
+        """
         check_is_fitted(self)
+        boolean("compact", compact)
         storage.save(path, *persistence.pack(self, self._fitted))
 
     @classmethod
