@@ -10,6 +10,7 @@ from sparsenet.blend import BlendClassifier
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.storage import ModelError
 from sparsenet.text import TextClassifier
+from sparsenet.training import checkpoints
 from sparsenet.tree import TreeClassifier
 
 Classifier: TypeAlias = ExtremeClassifier | TreeClassifier | BlendClassifier | TextClassifier
@@ -45,7 +46,10 @@ def load(path: str | os.PathLike[str]) -> Classifier:
     >>> load(directory).predict(["how lovely"]).tolist()
     ['good']
     """
-    kind = storage.metadata(path).get("model")
+    metadata = storage.metadata(path)
+    kind = metadata.get("model")
+    if checkpoints.is_state(metadata):
+        raise ModelError(f"{path}: {checkpoints.NO_MODEL}")
     if not isinstance(kind, str) or kind not in CLASSES:
         *others, last = CLASSES
         raise ModelError(f"{path}: this is a model of the kind {kind!r}, not {', '.join(map(str, others))} or {last}")

@@ -1,5 +1,6 @@
 """`sparsenet.load`: a model of any kind, as what it is."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from planted import X, Y, fast
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TextClassifier, TreeClassifier, storage
 from sparsenet.cli.models import load_of_points
+from sparsenet.cli.reporting import in_options
 
 MAKE = {
     ExtremeClassifier: lambda: fast(epochs=1).fit(X, Y),
@@ -50,6 +52,17 @@ def test_what_is_no_classifier_is_refused(kind: object, tmp_path: Path) -> None:
         sparsenet.load(tmp_path / "model")
     said = f"a model of the kind {kind!r}, not ExtremeClassifier, TreeClassifier, BlendClassifier or TextClassifier"
     assert str(error.value) == f"{tmp_path / 'model'}: this is {said}"
+
+
+@pytest.mark.parametrize("load", [sparsenet.load, ExtremeClassifier.load, BlendClassifier.load])
+def test_a_checkpoint_is_said_to_be_one(load: Callable[[Path], object], tmp_path: Path) -> None:
+    fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
+    said = "this is no model but the state of a training, which fit(checkpoint=..., resume=True) with the same data"
+    with pytest.raises(ModelError) as error:
+        load(tmp_path / "run")
+    assert str(error.value) == f"{tmp_path / 'run'}: {said} and settings goes on with"
+    in_words = said.replace("fit(checkpoint=..., resume=True)", "train --resume")
+    assert in_options(str(error.value)) == f"{tmp_path / 'run'}: {in_words} and settings goes on with"
 
 
 def test_commands_for_points_leave_texts_alone(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ _OPTIONS = {
     r"lower bits, for fewer features, or leave out rare labels": "leave out rare labels",
     r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s; what is trained with --\1s has room for more)",
     r"\bmax_bytes=": "--max-bytes ",
+    r"\bfit\(checkpoint=\.\.\., resume=True\)": "train --resume",
     r"\bExtremeClassifier\.fit\b": "--method network",
     r"\bBlendClassifier\.fit\b": "--method blend",
     r"\bn_negatives=": "--negatives ",

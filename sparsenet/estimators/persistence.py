@@ -29,6 +29,7 @@ from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network
 from sparsenet.optim import SGD, Adagrad, Adam
 from sparsenet.storage import ModelError, pack_strings, unpack_strings
+from sparsenet.training import checkpoints
 from sparsenet.wide import WideConfig, WidePath
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
 
 def check_kind(metadata: Mapping[str, Any], kind: str) -> None:
     """Refuse what is saved of another kind of model."""
+    if checkpoints.is_state(metadata):
+        raise ModelError(checkpoints.NO_MODEL)
     if (found := metadata.get("model")) != kind:
         raise ModelError(f"this is a model of the kind {found!r}, not {kind}: sparsenet.load takes any kind")
 

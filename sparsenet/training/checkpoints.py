@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,11 @@ from sparsenet.optim import Parameter
 from sparsenet.training.fingerprint import differences
 
 Arrays = dict[str, NDArray[Any]]
+#: What loaders of models say of a checkpoint.
+NO_MODEL = (
+    "this is no model but the state of a training, which fit(checkpoint=..., resume=True) with the same data and "
+    "settings goes on with"
+)
 
 
 class CheckpointError(ValueError):
@@ -107,6 +113,11 @@ def prepare(directory: Path) -> None:
 def is_there(directory: Path) -> bool:
     """Say whether there is a checkpoint; a directory without one is what a run leaves that was killed at its first."""
     return (directory / storage.MANIFEST).exists()
+
+
+def is_state(metadata: Mapping[str, Any]) -> bool:
+    """Tell a checkpoint from a model, by what is saved beside its arrays."""
+    return "model" not in metadata and "run" in metadata
 
 
 def check_classifier(place: str | os.PathLike[str], classifier: str) -> None:
