@@ -26,6 +26,8 @@ from sparsenet.wide import Touched, WidePath
 
 #: Labels scored at a time where all of them are.
 LABEL_BLOCK = 8192
+#: A probability of one as float32 may round it.
+MOST_PROBABLE = 1 + 1e-6
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ class SampledOutput:
         labels = np.concatenate((own.ids, negatives))
         indptr = np.full(len(labels) + 1, own.starts[-1], np.int64)
         indptr[: len(own.starts)] = own.starts
-        return ActiveSet(labels, Positives(indptr, own.points), self.sampler.expected(labels, self.n_negatives))
+        return ActiveSet(labels, Positives(indptr, own.points), self._expected(labels))
 
     def _forward_pairs(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
         """Do the same with an active set for each sample."""
@@ -253,12 +255,31 @@ class SampledOutput:
 
     def _valid(self, ids: I32) -> I32:
         """Refuse ids of a sampler that are no labels: a kernel would read and write what lies elsewhere."""
-        if ids.dtype != np.int32 or ids.ndim != 1:
-            raise TypeError(f"{self.sampler!r} must sample a list of int32, got {ids.dtype} of shape {ids.shape}")
+        if not isinstance(ids, np.ndarray) or ids.dtype != np.int32 or ids.ndim != 1:
+            is_array = isinstance(ids, np.ndarray)
+            found = f"{ids.dtype} of shape {ids.shape}" if is_array else type(ids).__name__
+            raise TypeError(f"{self.sampler!r} must sample a one-dimensional array of int32, got {found}")
         if len(ids) and not 0 <= ids.min() <= ids.max() < self.n_labels:
             found = f"{ids.min()} to {ids.max()}"
             raise ValueError(f"{self.sampler!r} must sample labels from 0 to {self.n_labels - 1}, got {found}")
         return ids
+
+    def _expected(self, labels: I32) -> F32:
+        """Ask the sampler with what probability it would have chosen each of some labels."""
+        return self._probable(labels, self.sampler.expected(labels, self.n_negatives))
+
+    def _probable(self, labels: I32, expected: object) -> F32:
+        """Refuse what a sampler expects if that is no probability of each label: a loss would show it much later."""
+        found = np.asarray(expected)
+        if found.shape != labels.shape or found.dtype.kind not in "fiu":
+            got = f"{found.dtype} of shape {found.shape}"
+            raise ValueError(f"{self.sampler!r} must expect a number for each of {len(labels)} labels, got {got}")
+        found = found.astype(np.float32, copy=False)
+        if len(found) and not (found.min() >= 0 and found.max() <= MOST_PROBABLE):
+            label = int(np.flatnonzero(~((found >= 0) & (found <= MOST_PROBABLE)))[0])
+            got = f"{found[label]:g} of label {labels[label]}"
+            raise ValueError(f"{self.sampler!r} must expect probabilities, from 0 to 1, got {got}")
+        return found
 
     def _choose_pairs(
         self, batch: Batch, hidden: F32, rng: np.random.Generator
@@ -269,13 +290,14 @@ class SampledOutput:
         """
         own, shape = batch.label_postings, (len(batch), self.n_labels)
         sampled = self.sampler.sample_each(hidden, self.n_negatives, rng)
-        drawn = csr_array((sampled.expected, self._valid(sampled.ids), sampled.indptr), shape=shape)
+        ids = self._valid(sampled.ids)
+        drawn = csr_array((self._probable(ids, sampled.expected), ids, sampled.indptr), shape=shape)
         owners = np.repeat(own.ids, np.diff(own.starts))
         true = csr_array((np.full(len(own.points), 2, np.float32), (own.points, owners)), shape=shape)
         # A probability says that a label was drawn, 2 that it is true, their sum that it is both.
         merged = (drawn + true).tocsr()
         labels, is_true = merged.indices.astype(np.int32), merged.data >= 2
-        expected = np.where(is_true, self.sampler.expected(labels, self.n_negatives), merged.data)
+        expected = np.where(is_true, self._expected(labels), merged.data)
         return merged.indptr.astype(np.int64), labels, is_true, expected.astype(np.float32)
 
     def log_totals(self, features: Rows, hidden: F32, threads: int) -> F32:

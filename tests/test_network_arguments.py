@@ -117,16 +117,16 @@ def test_k(k):
 
 
 class Faulty(Sampler):
-    """Samples what it was told to."""
+    """Samples what it was told to, and expects what it was told to."""
 
-    def __init__(self, ids):
-        self.ids = ids
+    def __init__(self, ids, expected=lambda n: np.ones(n, np.float32)):
+        self.ids, self.probabilities = ids, expected
 
     def sample(self, hidden, n_negatives, rng):
         return self.ids
 
     def expected(self, ids, n_negatives):
-        return np.ones(len(ids), np.float32)
+        return self.probabilities(len(ids))
 
 
 @pytest.mark.parametrize("per_sample", [False, True])
@@ -135,7 +135,8 @@ class Faulty(Sampler):
     [
         (np.array([-2, 3], np.int32), ValueError, f"must sample labels from 0 to {L - 1}, got -2 to 3"),
         (np.array([0, L], np.int32), ValueError, f"must sample labels from 0 to {L - 1}, got 0 to {L}"),
-        (np.array([0, 3]), TypeError, "must sample a list of int32, got int64"),
+        (np.array([0, 3]), TypeError, "must sample a one-dimensional array of int32, got int64"),
+        ([0, 3], TypeError, "must sample a one-dimensional array of int32, got (list|int64)"),
         (np.array([3, 3], np.int32), ValueError, "must sample distinct labels, ascending"),
         (np.array([3, 2], np.int32), ValueError, "must sample distinct labels, ascending"),
     ],
@@ -146,6 +147,32 @@ def test_what_a_sampler_returns_is_looked_at(ids, error, message, per_sample):
         pytest.skip("pairs of a point and a label are merged, in whatever order they come")
     made = network(8, sampler=Faulty(ids), n_negatives=2, per_sample=per_sample, wide=not per_sample)
     with pytest.raises(error, match=message):
+        Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
+
+
+def test_a_sampler_that_returns_nothing_is_named():
+    made = network(8, sampler=Faulty(None), n_negatives=2)
+    with pytest.raises(TypeError, match=r"Faulty.* must sample a one-dimensional array of int32, got NoneType"):
+        Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
+
+
+@pytest.mark.parametrize("per_sample", [False, True])
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        (lambda n: np.full(n, np.nan), "must expect probabilities, from 0 to 1, got nan of label"),
+        (lambda n: np.full(n, 1.5, np.float32), "must expect probabilities, from 0 to 1, got 1.5 of label"),
+        (lambda n: np.full(n, -0.5, np.float32), "must expect probabilities, from 0 to 1, got -0.5 of label"),
+        (lambda n: np.ones(n + 1), r"must expect a number for each of \d+ labels, got float64 of shape"),
+        (lambda n: 0.5, r"must expect a number for each of \d+ labels, got float64 of shape \(\)"),
+        (lambda n: None, r"must expect a number for each of \d+ labels, got object of shape \(\)"),
+    ],
+    ids=range(6),
+)
+def test_what_a_sampler_expects_is_looked_at(expected, message, per_sample):
+    sampler = Faulty(np.array([0, 3], np.int32), expected)
+    made = network(8, sampler=sampler, n_negatives=2, per_sample=per_sample, wide=not per_sample)
+    with pytest.raises(ValueError, match=rf"Faulty.* {message}"):
         Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
 
 
