@@ -68,7 +68,7 @@ class Network:
 
     def initialise(self, seed: int) -> None:
         """Draw the starting weights."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(integer("seed", seed, 0))
         for layer in self.below():
             layer.initialise(rng)
         self.output.initialise(rng)
@@ -125,6 +125,7 @@ class Network:
 
         `on_block` is told the number of points done after each block.
         """
+        self.check_ready(features)
         k = integer("k", k, 1, self.output.n_labels)
         labels = np.empty((len(features), k), np.int32)
         scores = np.empty((len(features), k), np.float32)
@@ -140,6 +141,7 @@ class Network:
 
     def scores_of(self, features: Rows, labels: I32, threads: int) -> F32:
         """Score only the labels that are named for each point: (n, c), as `labels` are."""
+        self.check_ready(features)
         scores, done = np.empty(labels.shape, np.float32), 0
         for block in features.blocks(MOST_POINTS):
             own = slice(done, done + len(block))
@@ -150,6 +152,7 @@ class Network:
 
     def log_totals(self, features: Rows, threads: int) -> F32:
         """Return the logarithm of the sum of exponentials of all scores of each point: softmax's denominator."""
+        self.check_ready(features)
         totals = [
             self.output.log_totals(block, self.hidden_units(block, threads), threads) for block in self.blocks(features)
         ]
@@ -181,7 +184,12 @@ class Network:
         for parameter in self.parameters():
             if parameter.name not in arrays:
                 raise ValueError(f"the array {parameter.name!r} is missing")
-            parameter.allocate(np.asarray(arrays[parameter.name], np.float32))
+            with np.errstate(over="ignore", invalid="ignore"):
+                value = np.asarray(arrays[parameter.name], np.float32)
+                # The sum is finite if all weights are, and takes no array of booleans.
+                if not np.isfinite(value.sum(dtype=np.float64)):
+                    raise ValueError(f"the weights {parameter.name} hold NaN or infinity, or what float32 cannot hold")
+            parameter.allocate(value)
         if self.output.wide:
             self.output.wide.forget_inverted()
 

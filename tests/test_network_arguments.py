@@ -108,6 +108,30 @@ def test_matrices_that_are_no_rows():
         Trainer(network(8), matrix, TRUTH, TrainingConfig())
     with pytest.raises(TypeError, match=r"labels must be Rows, got csr_array: pass Rows\.of\(Y\)"):
         Trainer(network(8), FEATURES, matrix, TrainingConfig())
+    made, labels = network(8), np.zeros((4, 1), np.int32)
+    for ask in (
+        lambda: made.topk(matrix, 1, 1),
+        lambda: made.scores_of(matrix, labels, 1),
+        lambda: made.log_totals(matrix, 1),
+        lambda: made.hidden_units(matrix, 1),
+    ):
+        with pytest.raises(TypeError, match=r"features must be Rows, got csr_array: pass Rows\.of\(X\)"):
+            ask()
+
+
+@pytest.mark.parametrize("seed", [None, -1, 1.5, "0"])
+def test_a_seed_that_is_none(seed):
+    with pytest.raises(ValueError, match=f"seed must be an integer .*, got {seed!r}"):
+        network(8).initialise(seed)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+def test_weights_that_are_no_numbers(value):
+    made = network(8)
+    arrays = {name: array.astype(np.float64) for name, array in made.weights().items()}
+    arrays["output.weight"][3, 2] = value
+    with pytest.raises(ValueError, match=r"the weights output\.weight hold NaN or infinity"):
+        made.set_weights(arrays)
 
 
 @pytest.mark.parametrize("k", [0, -1, L + 1, 1.5, "5"])

@@ -187,10 +187,6 @@ def _network(settings: Settings, arrays: Arrays, n_features: int, counts: NDArra
             raise ModelError("wide.indptr and wide.indices do not describe a list of features for each label")
         network.output.wide = WidePath(n_features, indptr, indices, wide_config(settings))
     network.set_weights(arrays)
-    for parameter in network.parameters():
-        # The sum is finite if all weights are, and takes no array of booleans.
-        if not np.isfinite(parameter.value.sum(dtype=np.float64)):
-            raise ModelError(f"the weights {parameter.name} hold NaN or infinity: train the model anew")
     return network
 
 
