@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from sparsenet._machine import default_threads
 
+T = TypeVar("T")
 MAX_WIDTH = 2**31 - 1
 MAX_BYTES = 2**63 - 1
 MAX_THREADS = 1024
@@ -91,6 +92,13 @@ def choice(name: str, value: Any, choices: Sequence[str], alternative: str = "")
 def optional(check: Callable[..., Any], name: str, value: Any, *arguments: Any, **options: Any) -> Any:
     """Apply `check` unless `value` is None."""
     return None if value is None else check(name, value, *arguments, **options)
+
+
+def instance(name: str, value: T) -> T:
+    """Return `value` unless it is a class, of which an object is wanted."""
+    if isinstance(value, type):
+        raise ValueError(f"{name} must be an object, got the class {value.__name__}: pass {value.__name__}(...)")
+    return value
 
 
 def number_of_bytes(name: str, value: Any) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet import kernels
-from sparsenet._validation import MAX_WIDTH, integer
+from sparsenet._validation import MAX_WIDTH, instance, integer
 from sparsenet.batches import Batch, Postings, Rows, Slots
 from sparsenet.layers import F32, I32, Pass, uniform
 from sparsenet.losses import Loss, Positives
@@ -107,7 +107,7 @@ class SampledOutput:
         if per_sample and wide is not None:
             raise ValueError("per_sample=True works on the deep path alone: pass wide=None")
         self.n_inputs, self.n_labels = n_inputs, n_labels
-        self.sampler, self.loss, self.n_negatives = sampler, loss, n_negatives
+        self.sampler, self.loss, self.n_negatives = instance("sampler", sampler), instance("loss", loss), n_negatives
         self.wide, self.initial_bias, self.bf16, self.per_sample = wide, initial_bias, bf16, per_sample
         optimizer = optimizer or Adam()
         self._latest: _Latest | None = None

@@ -94,6 +94,15 @@ def test_absurd_settings(make, message):
         make()
 
 
+@pytest.mark.parametrize(
+    "parts", [{"sampler": RandomSampler}, {"loss": BinaryCrossEntropy}], ids=lambda parts: next(iter(parts))
+)
+def test_classes_for_objects(parts):
+    (name, kind), given = next(iter(parts.items())), {"sampler": RandomSampler(), "loss": BinaryCrossEntropy()}
+    with pytest.raises(ValueError, match=rf"{name} must be an object, got the class {kind.__name__}: pass"):
+        SampledOutput(4, 3, **given | parts)
+
+
 def test_a_network_without_weights():
     output = SampledOutput(8, L, sampler=RandomSampler(), loss=BinaryCrossEntropy())
     bare = Network(input=SparseInput(D, 8), output=output)

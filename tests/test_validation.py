@@ -8,7 +8,16 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from sparsenet import SGD, BinaryCrossEntropy, BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
+from sparsenet import (
+    SGD,
+    BinaryCrossEntropy,
+    BlendClassifier,
+    ExtremeClassifier,
+    LSHConfig,
+    RandomSampler,
+    TextClassifier,
+    TreeClassifier,
+)
 from sparsenet._validation import number_of_bytes
 
 X = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.2, 0.9]])
@@ -30,6 +39,10 @@ def small(**parameters):
         ("activation", "sigmoid", "activation must be one of 'relu', 'linear', 'tanh', got 'sigmoid'"),
         ("dropout", 1.5, r"dropout must be a number in \[0, 1\), got 1.5"),
         ("dropout", 1, r"dropout must be a number in \[0, 1\), got 1"),
+        ("loss", BinaryCrossEntropy, r"loss must be an object, got the class BinaryCrossEntropy: pass .*\(...\)"),
+        ("sampler", RandomSampler, r"sampler must be an object, got the class RandomSampler: pass RandomSampler\("),
+        ("sampler", LSHConfig, "sampler must be an object, got the class LSHConfig"),
+        ("optimizer", SGD, r"optimizer must be an object, got the class SGD: pass SGD\("),
         ("loss", "hinge", "loss must be one of 'bce', 'softmax' or a Loss object, got 'hinge'"),
         ("sampler", "best", "sampler must be one of 'random', 'frequency', 'lsh', 'none', an LSHConfig or a Sampler"),
         ("n_negatives", 0, "n_negatives must be an integer from 1 to 2147483647, got 0"),

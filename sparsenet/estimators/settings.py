@@ -8,7 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparsenet import kernels
-from sparsenet._validation import MAX_WIDTH, boolean, choice, integer, n_jobs, number_of_bytes, optional, real, switch
+from sparsenet._validation import (
+    MAX_WIDTH,
+    boolean,
+    choice,
+    instance,
+    integer,
+    n_jobs,
+    number_of_bytes,
+    optional,
+    real,
+    switch,
+)
 from sparsenet.estimators import scaling
 from sparsenet.layers import ACTIVATIONS
 from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
@@ -215,7 +226,7 @@ def _widths(value: Any) -> tuple[int, ...]:
 
 
 def _loss(value: Any, smoothing: float) -> Loss:
-    if hasattr(value, "gradient"):
+    if hasattr(instance("loss", value), "gradient"):
         loss: Loss = value
         _leave_to(loss, "loss", {"label_smoothing": smoothing} if smoothing else {})
         return loss
@@ -231,6 +242,7 @@ def _leave_to(part: Any, name: str, given: Mapping[str, float]) -> None:
 
 
 def _sampler(value: Any) -> str | LSHConfig | Sampler:
+    value = instance("sampler", value)
     if isinstance(value, LSHConfig):
         return value
     if hasattr(value, "sample") and hasattr(value, "expected"):
@@ -260,7 +272,7 @@ def _optimizer(p: Mapping[str, Any]) -> Optimizer:
     value = p["optimizer"]
     rate = RATE if _is_auto(p["learning_rate"]) else _rate("learning_rate", p)
     decay = real("weight_decay", p["weight_decay"], 0, 1)
-    if hasattr(value, "state_shapes"):
+    if hasattr(instance("optimizer", value), "state_shapes"):
         optimizer: Optimizer = value
         given = {} if _is_auto(p["learning_rate"]) else {"learning_rate": rate}
         _leave_to(optimizer, "optimizer", given | ({"weight_decay": decay} if decay else {}))
