@@ -87,6 +87,9 @@ def test_rows_of_a_broken_matrix(matrix, message):
         (lambda: TrainingConfig(epochs=10**30), "epochs must be an integer"),
         (lambda: TrainingConfig(seed=-1), "seed must be an integer"),
         (lambda: TrainingConfig(patience=0), "patience must be an integer"),
+        (lambda: TrainingConfig(schedule="linear"), r"schedule must be a Schedule, such as .*, got 'linear'"),
+        (lambda: TrainingConfig(schedule=Schedule), r"schedule must be a Schedule, such as .*, got <class"),
+        (lambda: TrainingConfig(schedule=None), r"schedule must be a Schedule, such as .*, got None"),
     ],
 )
 def test_absurd_settings(make, message):

@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,6 +65,42 @@ def test_a_rate_of_nearly_zero_moves_nearly_nothing():
 
 def validation(points=slice(0, 50)):
     return Validation(Rows.of(sparse.csr_array(POINTS[points], dtype=np.float32)), sparse.csr_array(LABELS[points]))
+
+
+TRUE = sparse.csr_array(LABELS, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("held_out", "error", "message"),
+    [
+        (lambda: Validation(FEATURES, TRUE[:5]), ValueError, "features has 400 points, truth has 5 rows"),
+        (lambda: Validation(FEATURES, LABELS), TypeError, "truth must be .* CSR format, got ndarray: pass csr_array"),
+        (lambda: Validation(sparse.csr_array(POINTS), TRUE), TypeError, "features must be Rows, got csr_array"),
+        (lambda: Validation(FEATURES, TRUE[:, :7]), ValueError, f"validation: truth has 7 columns, .* takes {L}"),
+        (lambda: Validation(TRUTH, TRUE), ValueError, f"validation: features has {L} columns, .* takes {D}"),
+        (lambda: (FEATURES, TRUE), TypeError, "validation must be a Validation, got tuple"),
+        (lambda: Validation(FEATURES.slice(0, 0), TRUE[:0]), ValueError, "validation has no points"),
+    ],
+)
+def test_validation_that_does_not_fit_is_refused_before_training(held_out, error, message):
+    with pytest.raises(error, match=message):
+        Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), validation=held_out())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"config": {"epochs": 3}}, TypeError, r"config must be a TrainingConfig, got {'epochs': 3}: pass"),
+        ({"time_budget": -4}, ValueError, "time_budget must be a number in .*, got -4"),
+        ({"time_budget": math.nan}, ValueError, "time_budget must be a number in .*, got nan"),
+        ({"steps_before": -4}, ValueError, "steps_before must be an integer .*, got -4"),
+        ({"labels": replace(TRUTH, data=0 * TRUTH.data)}, ValueError, "labels must hold numbers above 0, got 0"),
+        ({"labels": replace(TRUTH, data=-TRUTH.data)}, ValueError, "labels must hold numbers above 0, got -1"),
+    ],
+)
+def test_a_trainer_refuses_in_words_what_it_cannot_train_by(options, error, message):
+    with pytest.raises(error, match=message):
+        Trainer(network(8), FEATURES, **{"labels": TRUTH, "config": TrainingConfig()} | options)
 
 
 def test_the_best_epoch_is_what_remains():

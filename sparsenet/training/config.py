@@ -48,3 +48,5 @@ class TrainingConfig:
             integer(name, getattr(self, name), 1, MAX_WIDTH)
         integer("seed", self.seed, 0)
         optional(integer, "patience", self.patience, 1)
+        if isinstance(self.schedule, type) or not callable(getattr(self.schedule, "factor", None)):
+            raise ValueError(f"schedule must be a Schedule, such as Schedule(decay='cosine'), got {self.schedule!r}")

@@ -148,6 +148,26 @@ class Validation:
     features: Rows
     truth: csr_array
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, Rows):
+            raise TypeError(f"features must be Rows, got {type(self.features).__name__}: pass Rows.of(X)")
+        if getattr(self.truth, "format", None) != "csr":
+            got = type(self.truth).__name__
+            raise TypeError(f"truth must be a SciPy matrix in CSR format, got {got}: pass csr_array(Y)")
+        if self.truth.shape[0] != len(self.features):
+            raise ValueError(f"features has {len(self.features)} points, truth has {self.truth.shape[0]} rows")
+
+    def check(self, n_features: int, n_labels: int) -> None:
+        """Refuse, before anything is trained, what a network of so many features and labels cannot be measured on."""
+        if len(self.features) == 0:
+            raise ValueError("validation has no points: there is nothing to measure on")
+        for name, width, wanted in (
+            ("features", self.features.width, n_features),
+            ("truth", self.truth.shape[1], n_labels),
+        ):
+            if width != wanted:
+                raise ValueError(f"validation: {name} has {width} columns, the network takes {wanted}")
+
     def measure(self, network: Network, threads: int, on_block: Callable[[], None]) -> dict[str, float]:
         """Return P@1, P@3 and P@5 of the network as it is; `on_block` is called now and then."""
         k = min(RANKS[-1], network.output.n_labels)

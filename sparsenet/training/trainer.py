@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsenet._validation import integer, optional, real
 from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
 from sparsenet.model import Network
@@ -29,6 +30,7 @@ from sparsenet.training.trial import Trial, Verdict, Weighing
 
 #: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
 CHECKPOINT_SECONDS = 5.0
+MAX_SECONDS = 1e9
 
 
 class DivergenceError(ArithmeticError):
@@ -125,6 +127,16 @@ class Trainer:
             raise ValueError("there is no point to train on: X and y (features and labels) must have at least one row")
         if labels.width != network.output.n_labels:
             raise ValueError(f"labels has {labels.width} columns, the network has {network.output.n_labels} labels")
+        if labels.data.min(initial=1) <= 0:
+            raise ValueError(f"labels must hold numbers above 0, got {labels.data.min():g}: leave out what is no label")
+        if not isinstance(config, TrainingConfig):
+            raise TypeError(f"config must be a TrainingConfig, got {config!r}: pass TrainingConfig(...)")
+        if validation is not None:
+            if not isinstance(validation, Validation):
+                raise TypeError(f"validation must be a Validation, got {type(validation).__name__}: pass one")
+            validation.check(features.width, labels.width)
+        optional(real, "time_budget", time_budget, 0, MAX_SECONDS)
+        integer("steps_before", steps_before, 0)
         if config.patience is not None and validation is None:
             raise ValueError(f"patience={config.patience} needs validation: pass some, or patience=None")
         self.network, self.config = network, config
