@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from reprlib import Repr
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +26,9 @@ MAX_WIDTH = 2**31 - 1
 MAX_BYTES = 2**63 - 1
 MAX_THREADS = 1024
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+_BRIEF = Repr()
+_BRIEF.maxstring = _BRIEF.maxother = 60
 
 # --- hyper-parameters ----------------------------------------------------------------------------------------------
 
@@ -132,15 +136,19 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
         _check_no_texts(estimator, X)
     checked = X
     if fitting or not _is_plain(estimator, X):
-        checked = validate_data(
-            estimator,
-            X,
-            reset=fitting,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,  # below, with the place and the value
-            ensure_min_samples=1 if fitting else 0,
-        )
+        try:
+            checked = validate_data(
+                estimator,
+                X,
+                reset=fitting,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,  # below, with the place and the value
+                ensure_min_samples=1 if fitting else 0,
+            )
+        except (TypeError, ValueError) as error:
+            _check_columns(X, error)
+            raise
     if checked.shape[1] > MAX_WIDTH:
         raise ValueError(
             f"X has {checked.shape[1]} columns, at most 2**31 - 1 are possible; hash them into fewer, for example with "
@@ -148,8 +156,37 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
         )
     if sparse.issparse(checked):
         checked = _canonical(checked)
-    _check_finite("X", checked)
+    _check_finite("X", checked, _columns_of(X))
     return checked
+
+
+def _columns_of(X: Any) -> list[Any] | None:
+    """Return what the columns of a data frame of pandas, Polars or Arrow are called."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else list(names)
+
+
+def _check_columns(X: Any, error: Exception) -> None:
+    """Name the first value of a data frame that is no number, for which scikit-learn has refused the whole."""
+    if str(error).startswith("The feature names"):  # other columns than those of training: that comes first
+        return
+    for place, name in enumerate(_columns_of(X) or ()):
+        if hasattr(X, "iloc"):
+            column = X.iloc[:, place]
+        else:
+            column = X.to_series(place) if hasattr(X, "to_series") else X.column(place)
+        for row, value in enumerate(np.asarray(column, dtype=object).tolist()):
+            if not is_missing(value) and not _is_real(value):
+                advice = "encode it by numbers, for example with sklearn.preprocessing.OneHotEncoder, or drop it"
+                raise ValueError(f"X holds {_BRIEF.repr(value)} in row {row}, column {name!r}: {advice}") from error
+
+
+def _is_real(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _check_no_texts(estimator: BaseEstimator, X: Any) -> None:
@@ -284,8 +321,8 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     return weights
 
 
-def _check_finite(name: str, array: Any) -> None:
-    """Refuse NaN, infinity and what float32 cannot hold, and say where it stands."""
+def _check_finite(name: str, array: Any, columns: list[Any] | None = None) -> None:
+    """Refuse NaN, infinity and what float32 cannot hold, and say where it stands; `columns` may have names."""
     in_rows = hasattr(array, "indptr")
     values = array.data if in_rows else array.reshape(-1)
     at = first_unusable(values)
@@ -295,7 +332,8 @@ def _check_finite(name: str, array: Any) -> None:
         row, column = int(np.searchsorted(array.indptr, at, side="right")) - 1, int(array.indices[at])
     else:
         row, column = divmod(at, array.shape[1])
-    raise ValueError(f"{name} holds {unusable(values[at], f'in row {row}, column {column}')}")
+    place = column if columns is None else repr(columns[column])
+    raise ValueError(f"{name} holds {unusable(values[at], f'in row {row}, column {place}')}")
 
 
 def first_unusable(values: NDArray[Any]) -> int | None:

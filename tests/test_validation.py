@@ -1,9 +1,12 @@
 """What bad input gets: an error that names the argument, what came, and what to do."""
 
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -130,6 +133,35 @@ def test_values_that_are_no_numbers(as_type, value, message, method):
     arguments = () if method == "predict" else (Y,)
     with pytest.raises(ValueError, match=message):
         getattr(model, method)(placed(value, as_type), *arguments)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, None, 2.0, 3.0], "X holds NaN in row 1, column 'hue': fill in"),
+        (["1", "2", "red", "4"], "X holds 'red' in row 2, column 'hue': encode it by numbers"),
+        (["x" * 1000, *"abc"], r"X holds 'x+\.\.\.x+' in row 0, column 'hue': encode it by numbers"),
+        ([datetime(2020, 1, 1)] * 4, r"X holds .*2020.* in row 0, column 'hue': encode it by numbers"),
+    ],
+    ids=["missing", "text", "long text", "dates"],
+)
+def test_what_a_data_frame_lacks_is_named_by_its_column(frame, values, message):
+    if frame is not pd.DataFrame and isinstance(values[0], datetime):
+        pytest.skip("Polars and Arrow make numbers of dates")
+    good = {"size": X[:, 0].tolist(), "age": X[:, 1].tolist()}
+    bad = frame({**good, "hue": values})
+    with pytest.raises(ValueError, match=message):
+        small().fit(bad, Y)
+    model = small().fit(frame({**good, "hue": X[:, 2].tolist()}), Y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(bad)
+
+
+def test_columns_that_were_not_learnt_are_named_before_what_they_hold():
+    model = small().fit(pd.DataFrame(X, columns=["size", "age", "hue"]), Y)
+    with pytest.raises(ValueError, match="The feature names should match"):
+        model.predict(pd.DataFrame({"size": X[:, 0], "age": X[:, 1], "name": list("abcd")}))
 
 
 def broken(**changes):
