@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -236,6 +237,7 @@ BAD = {
         (TRUTH, [[0, 1], [2, 2]], 2),
         (TRUTH, sparse.csr_array((np.ones(2), [1, 1], [0, 0, 2]), shape=(2, 3)), 2),
     ],
+    "rows of one length: fill up short ones with -1": [(TRUTH, [[0, 1], [1]], 1)],
     "label ids": [(TRUTH, np.eye(2, 3), 1), (TRUTH, [0, 1], 1), (TRUTH, [["a"], ["b"]], 1)],
     "NaN": [
         (TRUTH, sparse.csr_array([[0, np.nan, 0], [0, 0, 1]]), 1),
@@ -277,6 +279,10 @@ def test_bad_propensity_parameters():
 def test_evaluate_needs_a_k():
     with pytest.raises(ValueError, match="ks is empty"):
         metrics.evaluate(TRUTH, [[0], [1]], ks=[])
+    with pytest.raises(ValueError, match=r"^ks must be a sequence of whole numbers, got 5: pass \[5\]"):
+        metrics.evaluate(TRUTH, [[0], [1]], 5)
+    with pytest.raises(ValueError, match=r"^recall_ks must be a sequence"):
+        metrics.evaluate(TRUTH, [[0], [1]], [1], recall_ks=5)
 
 
 @pytest.mark.parametrize("as_matrix", [False, True])
@@ -290,7 +296,17 @@ def test_predictions_that_are_too_few_for_k_are_pointed_out(as_matrix):
         UserWarning, match="name at most 2 labels a point, and measuring at 5 counts the others as wrong"
     ):
         assert metrics.evaluate(truth, predictions, ks=[1, 5])["P@5"] == 0.2
+    for measure in (
+        metrics.precision_at_k,
+        metrics.recall_at_k,
+        metrics.ndcg_at_k,
+        partial(metrics.psp_at_k, propensity=np.ones(8)),
+    ):
+        with pytest.warns(UserWarning, match="name at most 2 labels a point, and measuring at 3") as warned:
+            measure(truth, predictions, 3)
+        assert warned[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         metrics.evaluate(truth, predictions, ks=[2])
+        metrics.precision_at_k(truth, predictions, 2)
         metrics.evaluate(sparse.csr_array(np.eye(2)), [[0, 1], [1, 0]], ks=[5])  # there are no more labels than that

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from sparsenet.metrics.ranking import (
     F64,
+    Hits,
     Predictions,
     Sparse,
     agreement,
@@ -30,7 +31,8 @@ def precision_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
     predictions : sparse matrix of scores, shape (n, L), or label ids best first, shape (n, any)
         See the head of this module for ties, missing predictions and points without labels.
     k : int
-        Length of the ranking that is looked at; it may exceed the number of predictions.
+        Length of the ranking that is looked at; predictions that are missing count as wrong, and a warning says so
+        where no point has so many.
 
     Examples
     --------
@@ -38,7 +40,7 @@ def precision_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
     >>> precision_at_k(csr_array([[0, 1, 1], [1, 0, 0]]), [[1, 0], [0, 2]], k=2)
     0.5
     """
-    return find_hits(truth, predictions, k).precision(k)
+    return _found(truth, predictions, k).precision(k)
 
 
 def ndcg_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
@@ -52,7 +54,7 @@ def ndcg_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
     >>> round(ndcg_at_k(csr_array([[0, 1, 1], [1, 0, 0]]), [[1, 0], [2, 0]], k=2), 4)
     0.622
     """
-    return find_hits(truth, predictions, k).ndcg(k)
+    return _found(truth, predictions, k).ndcg(k)
 
 
 def recall_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
@@ -66,7 +68,7 @@ def recall_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
     >>> recall_at_k(csr_array([[0, 1, 1], [1, 0, 0]]), [[1, 0], [0, 2]], k=2)
     0.75
     """
-    return find_hits(truth, predictions, k).recall(k)
+    return _found(truth, predictions, k).recall(k)
 
 
 def psp_at_k(truth: Sparse, predictions: Predictions, k: int, propensity: ArrayLike) -> float:
@@ -83,7 +85,7 @@ def psp_at_k(truth: Sparse, predictions: Predictions, k: int, propensity: ArrayL
     >>> psp_at_k(csr_array([[0, 1, 1]]), [[1, 0]], k=1, propensity=[1.0, 0.5, 0.25])
     0.5
     """
-    hits = find_hits(truth, predictions, k)
+    hits = _found(truth, predictions, k)
     return hits.psp([k], inverse_propensity(propensity, hits.n_labels))[0]
 
 
@@ -120,10 +122,12 @@ def evaluate(
     {'P@1': 1.0, 'nDCG@1': 1.0, 'recall@2': 0.75}
     """
     recall_ks = ks if recall_ks is None else recall_ks
+    for name, ranks in (("ks", ks), ("recall_ks", recall_ks)):
+        if not np.iterable(ranks):
+            raise ValueError(f"{name} must be a sequence of whole numbers, got {ranks!r}: pass [{ranks!r}]")
     if len(ks) == 0:
         raise ValueError("ks is empty: name at least one k")
-    hits = find_hits(truth, predictions, *ks, *recall_ks)
-    _warn_if_shallow(predictions, min(max(*ks, *recall_ks), hits.n_labels))
+    hits = _found(truth, predictions, *ks, *recall_ks)
     result = {f"P@{k}": hits.precision(k) for k in ks}
     result |= {f"nDCG@{k}": hits.ndcg(k) for k in ks}
     if propensity is not None:
@@ -132,19 +136,25 @@ def evaluate(
     return result | {f"recall@{k}": hits.recall(k) for k in recall_ks}
 
 
-def _warn_if_shallow(predictions: Predictions, k: int) -> None:
-    """Say when no point has k predictions: what is missing counts as wrong, which is hardly what was meant."""
+def _found(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
+    """Return the right predictions; say when no point has as many as are asked for.
+
+    What is missing counts as wrong, which is hardly what was meant.
+    """
+    hits = find_hits(truth, predictions, *ks)
+    k = min(max(ks), hits.n_labels)
     if sparse.issparse(predictions):
         most = int(np.diff(predictions.tocsr().indptr).max(initial=0))
     else:
-        most = np.asarray(predictions).shape[1]
+        most = np.shape(predictions)[1]
     if most < k:
         warnings.warn(
             f"predictions name at most {most} labels a point, and measuring at {k} counts the others as wrong: predict "
-            f"at least {k}, or name smaller ks",
+            f"at least {k}, or name a smaller k",
             UserWarning,
             stacklevel=3,
         )
+    return hits
 
 
 def propensities(train: Sparse, a: float = 0.55, b: float = 1.5) -> F64:

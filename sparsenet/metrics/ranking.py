@@ -165,7 +165,11 @@ def _ranked_ids(predictions: Predictions, shape: tuple[int, int], k: int) -> I32
         csr = predictions.tocsr()
         ids = top_labels(csr, min(k, max(int(np.diff(csr.indptr).max()), 1)))
     else:
-        ids = _checked_ids(np.asarray(predictions), shape)[:, :k]
+        try:
+            ids = np.asarray(predictions)
+        except ValueError as error:
+            raise ValueError("predictions must be rows of one length: fill up short ones with -1") from error
+        ids = _checked_ids(ids, shape)[:, :k]
     for first, block in _blocks(ids):
         ordered = np.sort(block, axis=1)
         twice = np.any((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), axis=1)
