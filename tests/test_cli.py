@@ -382,6 +382,21 @@ class TestPredict:
         lines = run("predict", model, "--k", 1, stdin=text).stdout.splitlines()
         assert [line.partition(":")[0] for line in lines] == ["0", "1"]
 
+    def test_features_that_training_did_not_have_end_no_stream(self, model: Path, tmp_path: Path) -> None:
+        points = ["7 0:1 1:1", "7 2:1 3:1", "7 4:1 5:1"]
+        plain = run("predict", model, stdin="\n".join(points) + "\n")
+        far = [points[0], f"{points[1]} {N_FEATURES}:1 {2**31 - 2}:3", f"{points[2]} 99:1"]
+        for more in (["--batch-size", 1], []):
+            done = run("predict", model, *more, stdin="\n".join(far) + "\n")
+            assert done.stdout == plain.stdout
+            told = f"passed over 3 features in 2 points of <stdin>: training had those from 0 to {N_FEATURES - 1}"
+            assert done.stderr == f"sparsenet: {told}\n"
+        file = tmp_path / "points.txt"
+        file.write_text("\n".join(far) + "\n")
+        assert "feature 60 is out of range" in fails("evaluate", model, file)
+        wide = f"1 {N_FEATURES + 1} {N_LABELS}\n 0:1\n"
+        assert "line 1: the header announces 61 features, but at most 60 are" in fails("predict", model, stdin=wide)
+
     def test_lines_without_an_answer_are_told_of(self, model: Path, tmp_path: Path) -> None:
         points = tmp_path / "points.txt"
         points.write_text("# a comment\n7 0:1 1:1\n\n7 2:1 3:1\n")

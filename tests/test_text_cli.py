@@ -486,7 +486,7 @@ def test_a_format_that_was_assumed_is_named(tmp_path):
     assert "svmlight, as line 1 is no header of XMC; --input-format says" in fails(
         "predict", tmp_path / "m", stdin=b"what a goal\n"
     )
-    said = fails("predict", tmp_path / "m", stdin=b"0 7:1\n")
+    said = fails("evaluate", tmp_path / "m", "-", stdin=b"0 7:1\n")
     assert "(there are 2 features; what is trained with --features has room for more)" in said
     assert "svmlight" not in said, "that it is has been understood"
 

@@ -18,7 +18,7 @@ from sparsenet._printing import CONTROLS
 from sparsenet.cli import runs
 from sparsenet.cli.models import PointClassifier, load_of_points
 from sparsenet.cli.reporting import SkippedLines, say
-from sparsenet.cli.sources import Source, labels_of
+from sparsenet.cli.sources import Source, UnknownFeatures, labels_of
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import in_words
 
@@ -198,14 +198,16 @@ def predict(
     """Yield the lines of a batch of points after the other, without labels less probable than a threshold."""
     model = _load(model_path, threads, exclude_seen)
     names = np.asarray(model.classes_)
-    skipped = SkippedLines()
-    for batch in source.batches(model, with_labels=False, on_skipped=skipped.add):
+    skipped, unknown = SkippedLines(), UnknownFeatures(model.n_features_in_)
+    for batch in source.batches(model, with_labels=False, on_skipped=skipped.add, wider=True):
+        unknown.drop(batch.X)
         labels, probabilities = model.topk_numbers(batch.X, k, exclude=batch.X if exclude_seen else None)
         kept = (labels >= 0) & (probabilities >= threshold)
         rows = zip(labels, probabilities, kept, strict=True)
         line = as_jsonl if format == "jsonl" else as_tsv
         yield "".join(line(names[row[own]].tolist(), p[own].tolist()) for row, p, own in rows)
     skipped.tell(source.path, "blank lines and comments are no points")
+    unknown.tell(source.path)
 
 
 def as_tsv(labels: list[Any], probabilities: list[float]) -> str:

@@ -59,8 +59,12 @@ class SkippedLines:
     def tell(self, path: os.PathLike[str], why: str) -> None:
         """Say how many there were, if any."""
         if self._n:
-            name = "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
-            say(f"{self._n} {'line' if self._n == 1 else 'lines'} of {name} got no answer: {why}")
+            say(f"{self._n} {'line' if self._n == 1 else 'lines'} of {named(path)} got no answer: {why}")
+
+
+def named(path: os.PathLike[str]) -> str:
+    """Return what people call a file, or a pipe."""
+    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
-from sparsenet.cli.reporting import say
+from sparsenet.cli.reporting import named, say
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import table_format
 from sparsenet.data.sources import OnSkipped
@@ -57,22 +57,33 @@ class Source:
         return points
 
     def batches(
-        self, model: PointClassifier, *, with_labels: bool, on_skipped: OnSkipped | None = None
+        self, model: PointClassifier, *, with_labels: bool, on_skipped: OnSkipped | None = None, wider: bool = False
     ) -> Iterator[data.Dataset]:
-        """Read it a batch at a time, for a model."""
+        """Read it a batch at a time, for a model; `wider`: rows may hold features that the model does not know.
+
+        A header that announces such is the wrong file's all the same.
+        """
         self._refuse_tables()
         named = has_named_labels(model)
         n_labels = len(model.classes_) if with_labels and not named else None
-        known = replace(self, n_features=model.n_features_in_, n_labels=n_labels, beside="the model has")
+        n_features = model.n_features_in_
+        known = replace(self, n_features=n_features, n_labels=n_labels, beside="the model has")
+
+        def compare(name: str, announced: int, labels: int) -> None:
+            if announced > n_features:
+                problem = f"the header announces {announced} features, but at most {n_features} are expected"
+                raise data.DataError(name, 1, problem)
+            known._compare(name, announced, labels)
+
         return data.iter_batches(
             str(self.path),
             batch_rows=self.batch_rows,
             format=self.format,
-            n_features=known.n_features,
+            n_features=MAX_IDS if wider else n_features,
             n_labels=known.n_labels,
             classes=model.classes_ if with_labels and named else None,
             with_labels=with_labels,
-            on_header=known._compare,
+            on_header=compare,
             on_skipped=on_skipped,
         )
 
@@ -108,6 +119,29 @@ class Source:
         shape: dict[str, Any] = {"desc": f"reading {self.path.name}", "unit": "B", "unit_scale": True}
         with bar(total=size, disable=not is_wanted(None), **shape) as drawn:
             yield drawn.update
+
+
+class UnknownFeatures:
+    """Features that training did not have, which say nothing of labels: a program that asks is not to be cut off."""
+
+    def __init__(self, n_known: int) -> None:
+        self._n_known = n_known
+        self._n = self._n_points = 0
+
+    def drop(self, X: Any) -> None:
+        """Narrow some points to the features that are known, and count what is left out."""
+        before = np.diff(X.indptr)
+        X.resize((len(before), self._n_known))
+        dropped = before - np.diff(X.indptr)
+        self._n += int(dropped.sum())
+        self._n_points += int(np.count_nonzero(dropped))
+
+    def tell(self, path: os.PathLike[str]) -> None:
+        """Say how many there were, if any."""
+        if self._n:
+            features, points = "feature" if self._n == 1 else "features", "point" if self._n_points == 1 else "points"
+            found = f"{self._n} {features} in {self._n_points} {points} of {named(path)}"
+            say(f"passed over {found}: training had those from 0 to {self._n_known - 1}")
 
 
 def check_validation(source: Source, valid: Path | None) -> None:
