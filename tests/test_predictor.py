@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from planted import X, Y, fast
+from planted import NAMES, X, Y, fast
 from scipy import sparse
 
 from sparsenet.shortlist import Shortlist
@@ -52,6 +52,49 @@ def test_one_point_is_answered_as_among_many(model):
         one, p = predictor.one(row.col[order], row.data[order])
         assert one.tolist() == classes[i].tolist()
         np.testing.assert_allclose(p, probabilities[i], rtol=1e-4)
+
+
+SOME = sparse.random_array(Y.shape, density=0.2, rng=np.random.default_rng(0), format="csr")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_a_point_must_not_get_is_left_out_as_by_topk(named):
+    y = [NAMES[row != 0].tolist() for row in Y] if named else Y
+    model = fast(epochs=5).fit(X, y)
+    predictor = model.predictor(k=4, candidates=Y.shape[1])
+    classes, probabilities = predictor(X[:50], exclude=SOME[:50])
+    exact_classes, exact = model.topk(X[:50], k=4, exclude=SOME[:50])
+    assert (classes == exact_classes).mean() > 0.99  # sums in another order may swap near ties
+    np.testing.assert_allclose(probabilities, exact, rtol=1e-3, atol=1e-6)
+    for i in range(20):
+        row, had = X[[i]].tocoo(), model.classes_[SOME[[i]].indices]
+        for exclude in (had, [*had.tolist(), "of no model"]):
+            one, p = predictor.one(row.col, row.data, exclude=exclude)
+            assert one.tolist() == classes[i].tolist()
+            np.testing.assert_allclose(p, probabilities[i], rtol=1e-4)
+
+
+def test_a_shortlist_that_is_used_up_gives_way_to_all_labels(model):
+    predictor = model.predictor(k=3, candidates=5)
+    numbers = np.argsort(-model.predict_proba(X[:20]), axis=1)[:, :4]
+    excluded = np.zeros((20, Y.shape[1]), bool)
+    np.put_along_axis(excluded, numbers, True, axis=1)
+    best, probabilities = model.topk(X[:20], k=3, exclude=excluded)
+    found, p = predictor(X[:20], exclude=excluded)
+    np.testing.assert_array_equal(found, best)
+    np.testing.assert_allclose(p, probabilities, rtol=1e-4)
+    row = X[[0]].tocoo()
+    one, p = predictor.one(row.col, row.data, exclude=numbers[0])
+    assert one.tolist() == best[0].tolist()
+    np.testing.assert_allclose(p, probabilities[0], rtol=1e-4)
+    with pytest.raises(ValueError, match="exclude leaves row 0 2 labels, fewer than k=3: make a predictor"):
+        predictor.one(row.col, row.data, exclude=range(2, Y.shape[1]))
+
+
+@pytest.mark.parametrize("exclude", ["ab", 5, None, [[1, 2]]])
+def test_what_is_no_list_of_labels_to_leave_out(model, exclude):
+    with pytest.raises(ValueError, match="exclude must be a list of labels, got"):
+        model.predictor().one([0], [1.0], exclude=exclude)
 
 
 def test_an_empty_point_gets_the_labels_that_are_likely_anyway(model):

@@ -19,6 +19,19 @@ from sparsenet.estimators.fitting import as_matrix, check_points
 FIRST_LOOK = 16
 
 
+def without(
+    labels: NDArray[np.int32], p: NDArray[np.float32], excluded: csr_array, k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the first k labels of each row, and their p, that are not excluded; where there are fewer, -1 and 0."""
+    rows = np.arange(len(labels), dtype=np.int64)[:, None] * excluded.shape[1]
+    names = rows.repeat(np.diff(excluded.indptr)) + excluded.indices
+    dropped = np.isin(rows + labels, names)
+    order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
+    gone = np.take_along_axis(dropped, order, axis=1)
+    best = np.where(gone, np.int32(-1), np.take_along_axis(labels, order, axis=1))
+    return best, np.where(gone, np.float32(0), np.take_along_axis(p, order, axis=1))
+
+
 class AnswersMixin:
     """The methods that need no more than the best few labels of each point, which `_best` finds."""
 
@@ -106,15 +119,8 @@ class AnswersMixin:
         for n in np.unique(looked_at):
             alike = np.flatnonzero(looked_at == n)
             for points in np.array_split(alike, -(-len(alike) // POINTS_AT_A_TIME)):
-                labels, p = self._best(features.take(points), int(n))
-                own = excluded[points]
-                rows = np.arange(len(points), dtype=np.int64)[:, None] * n_labels
-                names = rows.repeat(np.diff(own.indptr)) + own.indices
-                dropped = np.isin(rows + labels, names)
-                order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
-                gone = np.take_along_axis(dropped, order, axis=1)
-                best[points] = np.where(gone, -1, np.take_along_axis(labels, order, axis=1))
-                probabilities[points] = np.where(gone, 0, np.take_along_axis(p, order, axis=1))
+                found = self._best(features.take(points), int(n))
+                best[points], probabilities[points] = without(*found, excluded[points], k)
         return best, probabilities
 
     def _excluded(self, exclude: Any, n: int) -> csr_array:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from sparsenet._validation import first_unusable, integer, real, unusable
 from sparsenet.batches import Rows
+from sparsenet.estimators.answers import without
 from sparsenet.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from sparsenet.estimators.prediction import PredictionMixin
 
 F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
 
 
 class Predictor:
@@ -79,20 +83,39 @@ class Predictor:
         """How many labels each feature can name."""
         return self._shortlist.n_postings
 
-    def __call__(self, X: Any) -> tuple[NDArray[Any], F32]:
+    def __call__(self, X: Any, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best classes found and their probabilities, (n, k) each, best first.
 
-        Under ``loss="softmax"`` probabilities are shares among the shortlist.
+        Under ``loss="softmax"`` probabilities are shares among the shortlist. `exclude`, (n, n_labels), sparse or
+        dense, is nonzero for labels that a row must not get. They are on the shortlist all the same: raise `candidates`
+        by as many. A row whose shortlist has fewer than k others is answered from all labels, which takes longer.
         """
-        return self._answer(self._model._features(X), self._model._threads())
+        features, threads = self._model._features(X), self._model._threads()
+        labels, probabilities = self._ranked(features, threads)
+        if exclude is not None:
+            excluded = self._model._excluded(exclude, len(features))
+            labels, probabilities = self._without(features, labels, probabilities, excluded)
+        return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
 
-    def one(self, indices: ArrayLike, values: ArrayLike) -> tuple[NDArray[Any], F32]:
-        """Answer for a single point with these features and values, on the calling thread: (k,) each."""
+    def one(self, indices: ArrayLike, values: ArrayLike, *, exclude: Iterable[Any] = ()) -> tuple[NDArray[Any], F32]:
+        """Answer for a single point with these features and values, on the calling thread: (k,) each.
+
+        `exclude` are labels that it must not get, of which the model may know some.
+        """
         ids, x = np.asarray(indices), np.asarray(values, np.float64)
         self._check_point(ids, x)
         point = self._scaling.apply_one(np.ascontiguousarray(ids, np.int32), x, self._width)
-        classes, probabilities = self._answer(point, 1)
-        return classes[0], probabilities[0]
+        labels, probabilities = self._ranked(point, 1)
+        unwanted = self._unwanted(exclude)
+        if unwanted:
+            found = self._classes[labels[0]].tolist()
+            kept = [place for place, label in enumerate(found) if label not in unwanted]
+            if len(kept) < self.k:
+                is_unwanted = csr_array([[label in unwanted for label in self._classes.tolist()]])
+                labels, probabilities = self._without(point, labels, probabilities, is_unwanted)
+            else:
+                labels, probabilities = labels[:, kept], probabilities[:, kept]
+        return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
 
     def recall(self, X: Any) -> float:
         """Return the share of the exact `k` best labels of these points that are found."""
@@ -111,7 +134,28 @@ class Predictor:
         if (ordered[1:] == ordered[:-1]).any():
             raise ValueError("indices must be distinct: sum the values of a feature that occurs more than once")
 
-    def _answer(self, features: Rows, threads: int) -> tuple[NDArray[Any], F32]:
+    def _unwanted(self, exclude: Iterable[Any]) -> set[Any]:
+        try:
+            if isinstance(exclude, str):
+                raise TypeError("a string is a list of its letters")
+            return set(exclude.tolist() if isinstance(exclude, np.ndarray) else exclude)
+        except TypeError as error:
+            raise ValueError(f"exclude must be a list of labels, got {exclude!r}") from error
+
+    def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
+        """Return the shortlist of each point, best first, and its probabilities."""
         labels, scores = self._shortlist.topk(self._network, features, self._shortlist.size, threads)
-        probabilities = self._network.output.loss.probabilities(scores)
-        return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
+        return labels, self._network.output.loss.probabilities(scores)
+
+    def _without(self, features: Rows, labels: I32, probabilities: F32, excluded: csr_array) -> tuple[I32, F32]:
+        """Return the k best that are not excluded, of all labels where the shortlist has too few."""
+        labels, probabilities = without(labels, probabilities, excluded, self.k)
+        short = np.flatnonzero((labels < 0).any(axis=1))
+        if len(short):
+            rest = self._model._best_but(features.take(short), self.k, excluded[short])
+            labels[short], probabilities[short] = rest
+            left = (rest[0] >= 0).sum(axis=1)
+            if left.min() < self.k:
+                row = f"row {short[left.argmin()]} {left.min()} labels"
+                raise ValueError(f"exclude leaves {row}, fewer than k={self.k}: make a predictor of a smaller k")
+        return labels, probabilities
