@@ -8,7 +8,7 @@ would have been sampled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,35 @@ class Positives:
 
 
 class Loss(Protocol):
-    """What training minimises."""
+    """What training minimises.
+
+    A loss whose scores are log odds, of each label by itself, says so by ``log_odds = True``. Biases then start from
+    how often a label is there, which with few labels is worth much, scores can be fitted to points held out, and
+    probabilities are computed in logarithms.
+
+    Examples
+    --------
+    A label that is there counts three times; `pair_gradient` is for ``per_sample=True`` alone:
+
+    >>> class Weighted(Loss):
+    ...     log_odds = True
+    ...
+    ...     def gradient(self, logits, positives, expected, threads):
+    ...         is_true = np.zeros(logits.shape, bool)
+    ...         owners = np.repeat(np.arange(len(logits)), np.diff(positives.indptr))
+    ...         is_true[owners, positives.points] = True
+    ...         weight = np.where(is_true, 3, 1) / logits.shape[1]
+    ...         loss = weight * (np.logaddexp(0, logits) - is_true * logits)
+    ...         logits[:] = weight * (self.probabilities(logits) - is_true)
+    ...         return float(loss.sum())
+    ...
+    ...     def probabilities(self, scores):
+    ...         return np.exp(-np.logaddexp(np.float32(0), -scores))
+    >>> from sparsenet import ExtremeClassifier
+    >>> model = ExtremeClassifier(hidden=4, loss=Weighted(), random_state=0)
+    >>> model.fit(np.eye(5), list("abcde")).score(np.eye(5), list("abcde"))
+    1.0
+    """
 
     def gradient(self, logits: F32, positives: Positives, expected: F32, threads: int) -> float:
         """Replace `logits` (a, n) by the gradient of the mean loss of a point; return that mean."""
@@ -44,6 +72,11 @@ class Loss(Protocol):
 
     def probabilities(self, scores: F32) -> F32:
         """Turn scores into the probability of each label by itself."""
+
+
+def gives_log_odds(loss: Loss) -> bool:
+    """Tell whether scores are the log odds of each label by itself."""
+    return bool(getattr(loss, "log_odds", False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +106,7 @@ class BinaryCrossEntropy:
 
     smoothing: float = 0.0
     reweight: float = 0.0
+    log_odds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 0.5:

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from sparsenet import (
     SGD,
+    BinaryCrossEntropy,
     DivergenceError,
     ExtremeClassifier,
     FrequencySampler,
@@ -374,6 +375,24 @@ def test_a_sampler_that_was_given_is_not_changed_by_training():
     assert vars(sampler) == before
     assert model.network_.output.sampler is not sampler
     assert model.get_params()["sampler"] is sampler
+
+
+class OfOnesOwn:
+    """The usual loss, by another name."""
+
+    log_odds = True
+
+    def gradient(self, logits, positives, expected, threads):
+        return BinaryCrossEntropy().gradient(logits, positives, expected, threads)
+
+    def probabilities(self, scores):
+        return BinaryCrossEntropy().probabilities(scores)
+
+
+@pytest.mark.parametrize("y", [Y, [row.argmax() for row in Y]], ids=["several labels", "one each"])
+def test_a_loss_of_log_odds_is_treated_as_the_usual_one(y):
+    usual, own = fast(epochs=2).fit(X, y), fast(epochs=2, loss=OfOnesOwn()).fit(X, y)
+    np.testing.assert_array_equal(own.predict_proba(X), usual.predict_proba(X))
 
 
 def test_a_score_needs_points_and_weights_that_fit():

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy.special import expit, logit
 
 from bench import planted
 from sparsenet import (
+    BinaryCrossEntropy,
     CheckpointError,
     ExtremeClassifier,
     LSHSampler,
@@ -335,6 +337,15 @@ def test_labels_that_compete_keep_their_scores():
     made = network(16, loss=SampledSoftmax())
     train(made, epochs=5, batch_size=50)
     assert held_out().weigh(made, 1, lambda: None)[1:] == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("log_odds", [False, True])
+def test_scores_of_a_loss_of_ones_own_are_fitted_if_they_are_log_odds(log_odds):
+    usual = BinaryCrossEntropy()
+    own = SimpleNamespace(gradient=usual.gradient, probabilities=usual.probabilities, log_odds=log_odds)
+    made = network(16, loss=own)
+    train(made, epochs=5, batch_size=50)
+    assert (held_out().weigh(made, 1, lambda: None)[1:] != (1.0, 0.0)) == log_odds
 
 
 @pytest.mark.parametrize("data", DATA)

@@ -17,7 +17,7 @@ from sparsenet.estimators import choices
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.start import fitted_path
 from sparsenet.layers import Dense, SparseInput
-from sparsenet.losses import BinaryCrossEntropy
+from sparsenet.losses import gives_log_odds
 from sparsenet.lsh import LSHConfig
 from sparsenet.model import Network
 from sparsenet.optim import Adagrad, Adam, Parameter
@@ -181,7 +181,7 @@ def _sampler(settings: Settings, n_labels: int, seed: int, threads: int) -> Samp
 
 def _initial_bias(settings: Settings, n_entries: float, n_cells: int) -> float:
     """Start a yes-or-no neuron from the odds of a yes, which with few labels are not small."""
-    if not isinstance(settings.loss, BinaryCrossEntropy):
+    if not gives_log_odds(settings.loss):
         return 0.0
     share = min(max(n_entries / n_cells, 1e-9), 1 - 1e-9)
     return float(np.clip(np.log(share / (1 - share)), LOWEST_BIAS, -LOWEST_BIAS))

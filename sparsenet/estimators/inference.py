@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sparsenet._machine import available_memory
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import in_words
-from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
+from sparsenet.losses import SampledSoftmax, gives_log_odds
 from sparsenet.model import Network
 
 F32 = NDArray[np.float32]
@@ -57,7 +57,7 @@ def check_cells(n_points: int, n_labels: int) -> None:
 def dense_probabilities(network: Network, scores: F32, *, exclusive: bool) -> F32:
     """Turn the scores of all labels into probabilities; where labels are `exclusive`, those of a row sum to one."""
     loss = network.output.loss
-    if not isinstance(loss, BinaryCrossEntropy) or not exclusive:
+    if not gives_log_odds(loss) or not exclusive:
         p = loss.probabilities(scores)
         return np.asarray(p / p.sum(axis=1, keepdims=True)) if exclusive else p
     # In logarithms, so that a row of improbable labels neither divides by zero nor loses its order.
@@ -68,7 +68,7 @@ def dense_probabilities(network: Network, scores: F32, *, exclusive: bool) -> F3
 
 def log_odds(network: Network, scores: F32) -> F32:
     """Return by how much the second of two classes is more probable than the first, (n,)."""
-    logs = _log_sigmoid(scores) if isinstance(network.output.loss, BinaryCrossEntropy) else scores
+    logs = _log_sigmoid(scores) if gives_log_odds(network.output.loss) else scores
     return np.asarray(logs[:, 1] - logs[:, 0], np.float32)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.batches import Rows, is_hit
-from sparsenet.losses import BinaryCrossEntropy
+from sparsenet.losses import gives_log_odds
 from sparsenet.model import Network
 from sparsenet.platt import most_probable
 from sparsenet.training.reports import RANKS, Validation
@@ -116,7 +116,7 @@ class Trial:
         The deep path counts less than all if that is better by more than its standard error and P@1 is no lower.
         """
         # Where labels compete, none is judged by its own score.
-        calibrates = self.calibrates and isinstance(network.output.loss, BinaryCrossEntropy)
+        calibrates = self.calibrates and gives_log_odds(network.output.loss)
         if not calibrates and not network.output.n_inputs:
             return Weighing()
         seen = self._look(network, threads, on_block)
