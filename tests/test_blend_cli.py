@@ -124,6 +124,19 @@ def test_predict(folder: Path, model: Path) -> None:
     np.testing.assert_allclose([row["probabilities"] for row in rows], probabilities, rtol=1e-4)
 
 
+def test_evaluate_measures_what_predict_names(folder: Path, model: Path, tmp_path: Path) -> None:
+    found = BlendClassifier.load(model).set_params(candidates=4)
+    found.save(tmp_path / "m")
+    X = read_xmc(folder / "test.txt").X
+    named, deep = found.topk_numbers(X, 4)[0], found.topk_numbers(X, N_LABELS)[0]
+    assert (named != deep[:, :4]).any(), "the more are asked for, the more are looked at"
+    header, *rows = (folder / "test.txt").read_text().splitlines()
+    rows = [f"{label} {row.partition(' ')[2]}" for label, row in zip(named[:, 3], rows, strict=True)]
+    (tmp_path / "test.txt").write_text("\n".join([header, *rows]) + "\n")
+    scores = json.loads(run("evaluate", tmp_path / "m", tmp_path / "test.txt", "--k", "3,4", "--json").stdout)
+    assert (scores["P@3"], scores["P@4"], scores["recall@100"]) == (0, 0.25, 1)
+
+
 def test_compact_takes_less_room(folder: Path, model: Path, tmp_path: Path) -> None:
     train(folder / "train.txt", tmp_path / "m", *SMALL, "--batch-size", 16, "--compact")
     whole, small = (json.loads(run("info", path, "--json").stdout) for path in (model, tmp_path / "m"))

@@ -126,22 +126,29 @@ def evaluate(
     """Measure a model on a file, whose features are read block by block."""
     model = _load(model_path, threads, exclude_seen)
     started = time.perf_counter()
-    truth, best = [], []
+    truth, best, longer = [], [], []
     for batch in source.batches(model, with_labels=True):
+        exclude = batch.X if exclude_seen else None
         truth.append(batch.Y)
-        best.append(model.topk_numbers(batch.X, max(*ks, RECALL_AT), exclude=batch.X if exclude_seen else None))
+        longer.append(model.topk_numbers(batch.X, max(*ks, RECALL_AT), exclude=exclude))
+        # Trees, and blends of them, look at more labels the more are asked for, and rank these otherwise.
+        as_predicted = max(ks) >= RECALL_AT or isinstance(model, ExtremeClassifier)
+        best.append(longer[-1] if as_predicted else model.topk_numbers(batch.X, max(ks), exclude=exclude))
     if not truth:
         raise data.DataError(str(source.path), None, "holds no points, so there is nothing to measure")
     # A label that was never seen in training may have a column of its own, behind the others, and is not predicted.
     n_unseen = truth[0].shape[1] - len(model.label_counts_)
-    numbers = np.pad(np.concatenate([labels for labels, _ in best]), ((0, 0), (0, n_unseen)), constant_values=-1)
+    numbers, deep = (
+        np.pad(np.concatenate([labels for labels, _ in found]), ((0, 0), (0, n_unseen)), constant_values=-1)
+        for found in (best, longer)
+    )
     right = sparse.vstack(truth, format="csr")
     if right.nnz == 0:
         raise data.DataError(str(source.path), None, "holds no labels, so there is nothing to measure")
     if plot is not None:
         names = [*np.asarray(model.classes_).tolist(), *["unseen"] * n_unseen]
         draw(plot, right, numbers, np.concatenate([probabilities for _, probabilities in best]), names)
-    scores = measured(right, numbers, ks, model.label_counts_, model.n_points_)
+    scores = measured(right, numbers, ks, model.label_counts_, model.n_points_, deep)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(numbers)}
 
 
@@ -152,15 +159,17 @@ def draw(path: Path, truth: Any, ranked: I32, probabilities: F32, names: Sequenc
     plots.evaluation(plots.Answers(truth, ranked[:, 0], probabilities[:, 0], names)).savefig(path)
 
 
-def measured(truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: int) -> dict[str, float]:
+def measured(
+    truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: int, deep: I32 | None = None
+) -> dict[str, float]:
     """Score rankings; `counts` says how often training had each label of `n_points`, and not those behind these.
 
-    Labels that training never had are counted, and said: they can only be missed.
+    Recall is that of `deep` rankings, if they are others. Labels that training never had are counted, and said: they
+    can only be missed.
     """
     counts = np.append(counts, np.zeros(truth.shape[1] - len(counts), np.int64))
-    scores = metrics.evaluate(
-        truth, ranked, ks, metrics.propensities_from_counts(counts, n_points), recall_ks=[RECALL_AT]
-    )
+    scores = metrics.evaluate(truth, ranked, ks, metrics.propensities_from_counts(counts, n_points), recall_ks=[])
+    scores[f"recall@{RECALL_AT}"] = metrics.recall_at_k(truth, ranked if deep is None else deep, RECALL_AT)
     return {**scores, "true_labels": len(truth.indices), "unknown_labels": count_unknown(truth, counts)}
 
 
