@@ -63,10 +63,13 @@ def test_a_cost_that_was_given_is_taken(cost):
 def test_of_many_points_the_tree_that_was_judged_is_kept(monkeypatch):
     monkeypatch.setattr(trust, "EVERY", 8)
     monkeypatch.setattr(trust, "FEWEST", 100)
+    fit, fitted = TreeClassifier.fit, []
+    monkeypatch.setattr(TreeClassifier, "fit", lambda tree, X, y: fitted.append(tree) or fit(tree, X, y))
     network = ExtremeClassifier(hidden=0, epochs=1)
     with_network = BlendClassifier(network=network, random_state=0, n_jobs=1).fit(*CONSISTENT)
     assert with_network.tree_.cost_ in costs.DEARER
     assert with_network.tree_.n_points_ == 6000 - 6000 // 8
+    assert len(fitted) <= 1 + len(costs.DEARER), "no tree is trained twice"
     assert light().fit(*CONSISTENT).tree_.cost_ == 0.5, "a second tree takes as long as all there is"
 
 

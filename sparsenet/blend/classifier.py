@@ -251,11 +251,14 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         if passes <= PASSES_TO_JUDGE:
             return tree, None, neighbors, a_pass
         kept, judge = trust.judged_by(tree, *about, seed)
+        is_judged = judge is tree
         # Of many points each tree takes as long as the one that is kept: too long where that is nearly all there is.
-        if costs.is_open(tree) and passes > PASSES_TO_CHOOSE and len(kept) > 0 and not (alone and judge is tree):
+        if costs.is_open(tree) and passes > PASSES_TO_CHOOSE and len(kept) > 0 and not (alone and is_judged):
             judge = costs.best(judge, *about, kept, threads)
-            if judge.cost_ != tree.cost_:
-                tree = trust.fit_without(costs.costing(tree, judge.cost_), *about, kept_from_tree)
+            if is_judged:
+                tree = judge
+            elif judge.cost_ != tree.cost_:
+                tree = costs.costing(tree, judge.cost_).fit(as_matrix(points), as_matrix(labels))
         trusted = trust.measured(neighbors, judge, *about, kept, k=k, threads=threads)
         return tree, judge, replace(neighbors, trust=trusted), a_pass
 
