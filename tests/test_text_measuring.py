@@ -52,23 +52,15 @@ def test_probabilities_can_be_believed_after_few_texts_a_label(each):
     assert abs(said - right) < 0.15, "without these texts: 0.1 said"
 
 
-def test_probabilities_can_be_believed_where_a_second_training_would_take_too_long(monkeypatch):
+@pytest.mark.parametrize(("n_labels", "each", "off"), [(60, 30, 0.1), (200, 3, 0.15)], ids=["frequent", "all rare"])
+def test_probabilities_can_be_believed_where_a_second_training_would_take_too_long(monkeypatch, n_labels, each, off):
     monkeypatch.setattr(settings, "MOST_MEASURED", 10)
     monkeypatch.setattr(settings, "MOST_PAIRS", 100)
-    model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(60, 30, seed=1))
-    said, right = confidence_and_accuracy(model, *many_topics(60, 5, seed=2))
+    model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(n_labels, each, seed=1))
+    said, right = confidence_and_accuracy(model, *many_topics(n_labels, 5, seed=2))
     assert model.validation_score_ is not None
-    assert abs(said - right) < 0.1
-    assert model.n_texts_ == 1800
-
-
-def test_probabilities_can_be_believed_where_moreover_all_labels_are_rare(monkeypatch):
-    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
-    monkeypatch.setattr(settings, "MOST_PAIRS", 100)
-    model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(200, 3, seed=1))
-    said, right = confidence_and_accuracy(model, *many_topics(200, 5, seed=2))
-    assert model.validation_score_ is not None
-    assert abs(said - right) < 0.15
+    assert abs(said - right) < off
+    assert model.n_texts_ == n_labels * each
 
 
 @pytest.mark.parametrize("how", ["fit", "partial_fit", "labels that come later"])
