@@ -24,7 +24,7 @@ from sparsenet.blend import costs, parts, persistence, trust
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.parts import DROPPED, PARTS
-from sparsenet.blend.voting import curve_of, is_consistent, logits, vote
+from sparsenet.blend.voting import curve_of, is_consistent, is_open, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
@@ -253,7 +253,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         kept, judge = trust.judged_by(tree, *about, seed)
         is_judged = judge is tree
         # Of many points each tree takes as long as the one that is kept: too long where that is nearly all there is.
-        if costs.is_open(tree) and passes > PASSES_TO_CHOOSE and len(kept) > 0 and not (alone and is_judged):
+        if is_open(tree) and passes > PASSES_TO_CHOOSE and len(kept) > 0 and not (alone and is_judged):
             judge = costs.best(judge, *about, kept, threads)
             if is_judged:
                 tree = judge
@@ -279,9 +279,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
 
-        Predictions after `load` are equal bit for bit, unless `compact`: that saves the network in a quarter to half
-        of the room and the training points in less, by numbers of 8 and 16 bits. The tree has
-        numbers of 8 bits as it is. Training points that have no vote (``n_neighbors=0``) are not saved.
+        Predictions after `load` are equal bit for bit, unless `compact`: that saves the network in a quarter to half of
+        the room and the training points in less, by numbers of 8 and 16 bits. The tree has numbers of 8 bits as it is.
+        Training points that have no vote (``n_neighbors=0``) are not saved.
         """
         check_is_fitted(self)
         storage.save(path, *persistence.pack(self, self._fitted, small=boolean("compact", compact)))

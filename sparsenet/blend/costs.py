@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from sparsenet.batches import Rows, is_hit
 from sparsenet.blend.trust import fit_without
-from sparsenet.blend.voting import WIDER
+from sparsenet.blend.voting import named_by
 from sparsenet.tree import TreeClassifier
 
 F64 = NDArray[np.float64]
@@ -23,11 +23,6 @@ DEARER = (2.0, 4.0)
 #: As many labels of each point are looked at as it has, up to so many. To look at more, as nDCG does, found nothing on
 #: half of the sets whose first label gains: what is not found any more is further down than what is.
 RANKS = 5
-
-
-def is_open(tree: TreeClassifier) -> bool:
-    """Tell whether what an error costs is left to be found."""
-    return isinstance(tree.cost, str)
 
 
 def costing(tree: TreeClassifier, cost: float) -> TreeClassifier:
@@ -56,7 +51,7 @@ def best(judge: TreeClassifier, points: Rows, labels: Rows, kept: I64, threads: 
 def _answered(tree: TreeClassifier, points: Rows, labels: Rows, kept: I64, threads: int) -> F64:
     """Return which share of as many labels of each point as it has, its best ones, are right."""
     n_ranks, truth = min(RANKS, labels.width), labels.take(kept)
-    ranked = tree._ranked(points.take(kept), n_ranks, WIDER * tree._beam(), threads)[0]
+    ranked = named_by(tree, points.take(kept), n_ranks, threads)[0]
     asked_for = np.clip(np.diff(truth.indptr), 1, n_ranks)
     among_these = np.arange(n_ranks) < asked_for[:, None]
     return np.asarray((is_hit(ranked, truth) & among_these).sum(axis=1) / asked_for, np.float64)

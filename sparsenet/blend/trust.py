@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from sparsenet.batches import Rows, is_hit
 from sparsenet.blend.neighbors import Neighbors
-from sparsenet.blend.voting import WIDER
+from sparsenet.blend.voting import named_by
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.fitting import as_matrix, n_for_trial, run_seed, split
 from sparsenet.tree import TreeClassifier
@@ -84,7 +84,7 @@ def measured(
     n = int(np.count_nonzero(np.diff(truth.indptr)))
     if n == 0:
         return 1.0
-    by_tree = tree._ranked(points.take(kept), 1, WIDER * tree._beam(), threads)[0][:, 0]
+    by_tree = named_by(tree, points.take(kept), 1, threads)[0][:, 0]
     ahead = _log_odds(neighbors.best_by_others(points, kept, k, threads), truth, n) - _log_odds(by_tree, truth, n)
     ahead = (n * ahead + FIRMNESS * AS_USUAL) / (n + FIRMNESS)
     return float(np.clip(2.0 ** ((ahead - AS_USUAL) / TWICE_AS_MUCH), LEAST, UTMOST))
@@ -107,7 +107,7 @@ def of_tree(
     n = int(np.count_nonzero(np.diff(truth.indptr)))
     if n == 0:
         return 1.0
-    by_tree = judge._ranked(points.take(kept), 1, WIDER * judge._beam(), threads)[0][:, 0]
+    by_tree = named_by(judge, points.take(kept), 1, threads)[0][:, 0]
     by_network = network.network_.topk(points.take(kept), 1, threads)[0][:, 0]
     ahead = n * (_log_odds(by_tree, truth, n) - _log_odds(by_network, truth, n)) / (n + FIRMNESS)
     return float(np.clip(2.0 ** (ahead / TREE_TWICE_AS_MUCH), 1.0, UTMOST_OF_TREE))

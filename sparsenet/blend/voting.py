@@ -63,7 +63,7 @@ def vote(
     roots are on the scale of the network's: so added, neither drowns the other. `weight` is what the tree's vote counts
     beside the network's, and `k` how many `neighbors` have a vote. Without a network the tree's opinion stands for its.
     """
-    labels, from_tree = tree._ranked(points, n, WIDER * tree._beam(), threads)
+    labels, from_tree = named_by(tree, points, n, threads)
     penalties = np.where(np.isneginf(from_tree), -UNHEARD_OF, np.sqrt(-from_tree))
     if neighbors is not None and k > 0:
         voters = neighbors.voters(points, k, threads)
@@ -89,6 +89,11 @@ def vote(
     return np.take_along_axis(labels, order, axis=1), np.take_along_axis(votes, order, axis=1)
 
 
+def named_by(tree: TreeClassifier, points: Rows, n: int, threads: int) -> tuple[I32, F32]:
+    """Return the n labels that a tree names for each point, best first, and the logarithms of their probabilities."""
+    return tree._ranked(points, n, WIDER * tree._beam(), threads)
+
+
 def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32, width: int) -> tuple[I32, F32]:
     """Add the labels that neighbours name to those of the tree; those that are named already get the highest penalty.
 
@@ -102,9 +107,14 @@ def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32, width: i
     return np.hstack([labels, more]), np.hstack([penalties, np.where(is_new, penalties[:, -1:], -UNHEARD_OF)])
 
 
+def is_open(tree: TreeClassifier) -> bool:
+    """Tell whether what an error costs is left to be found."""
+    return isinstance(tree.cost, str)
+
+
 def is_consistent(tree: TreeClassifier) -> bool:
     """Tell whether labels were found to be so consistent that errors cost the tree more than usual."""
-    return isinstance(tree.cost, str) and tree.cost_ > COST
+    return is_open(tree) and tree.cost_ > COST
 
 
 def curve_of(
