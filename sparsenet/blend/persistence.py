@@ -19,7 +19,7 @@ from sparsenet.blend.trust import LEAST, UTMOST, UTMOST_OF_TREE
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators import persistence as networks
 from sparsenet.estimators.fitting import run_seed
-from sparsenet.estimators.persistence import (
+from sparsenet.estimators.packing import (
     check_kind,
     nothing_believed,
     pack_feature_names,

@@ -12,7 +12,7 @@ from sparsenet.blend import persistence as blends
 from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.cli.commands import best_epoch, count
 from sparsenet.cli.runs import place_of_state
-from sparsenet.estimators import ExtremeClassifier
+from sparsenet.estimators import ExtremeClassifier, packing
 from sparsenet.estimators import persistence as points
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier
@@ -29,7 +29,7 @@ LABELS = {"single": "one a point", "lists": "several a point", "dense": "columns
 def collect(path: Path) -> dict[str, Any]:
     """Return all that `sparsenet info MODEL` shows, ready for JSON; the model is loaded, and checked by that."""
     arrays, metadata = storage.load(path)
-    with points.nothing_believed():
+    with packing.nothing_believed():
         _, collected = _kind(metadata.get("model"))
         found = collected(arrays, metadata)
         settings = metadata["parameters"] | dict(_of_parts(metadata))
@@ -51,7 +51,7 @@ def _of_parts(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for part in metadata.get("given", []):
         usual = PARTS[part]().get_params()
         for name, value in metadata[part]["parameters"].items():
-            if name not in OF_THE_WHOLE and points.from_json(value) != usual[name]:
+            if name not in OF_THE_WHOLE and packing.from_json(value) != usual[name]:
                 yield f"{part}__{name}", value
 
 
@@ -182,7 +182,7 @@ def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that are not what they are by default."""
     classifier, _ = _kind(found["kind"])
     usual = classifier().get_params()
-    settings = {name: points.from_json(value) for name, value in found["settings"].items()}
+    settings = {name: packing.from_json(value) for name, value in found["settings"].items()}
     # Of a classifier within a blend they stand there since they are not.
     return {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
 

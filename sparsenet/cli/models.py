@@ -10,7 +10,7 @@ import numpy as np
 from sparsenet import storage
 from sparsenet.blend import BlendClassifier
 from sparsenet.estimators import ExtremeClassifier
-from sparsenet.estimators.persistence import nothing_believed
+from sparsenet.estimators.packing import nothing_believed
 from sparsenet.loading import load
 from sparsenet.text import TextClassifier, columns
 from sparsenet.text import persistence as texts

@@ -18,7 +18,8 @@ from sparsenet.estimators.building import TooLargeError
 from sparsenet.estimators.choices import decided
 from sparsenet.estimators.fitting import as_matrix, grow
 from sparsenet.estimators.inference import check_cells, dense_scores
-from sparsenet.estimators.persistence import pack, pack_part, unpack, unpack_part
+from sparsenet.estimators.packing import pack_part, unpack_part
+from sparsenet.estimators.persistence import pack, unpack
 from sparsenet.optim import Schedule
 from sparsenet.text import calibrating
 from sparsenet.text.calibration import Calibration

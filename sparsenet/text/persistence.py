@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet._validation import integer, optional, real
-from sparsenet.estimators.persistence import (
+from sparsenet.estimators.packing import (
     check_kind,
     nothing_believed,
     pack_labels,

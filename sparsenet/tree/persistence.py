@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet._validation import MAX_WIDTH, integer, real
-from sparsenet.estimators.persistence import (
+from sparsenet.estimators.packing import (
     check_kind,
     nothing_believed,
     pack_feature_names,
