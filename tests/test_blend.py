@@ -770,12 +770,12 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
     }
     for changed, about, message in [
         ({"tree.counts": counts}, {}, "the TreeClassifier has learnt other labels than the model counts"),
-        ({"counts": counts[1:]}, {}, "has learnt other labels than the model counts"),
+        ({"counts": counts[1:]}, {}, "counts must hold a whole number for each of 600 labels"),
         ({"classes": np.arange(601)}, {}, "each of 601 labels"),
         ({"network.classes": 2 * np.arange(600)}, {}, "of the ExtremeClassifier are not those of the model"),
         ({"tree.classes": np.arange(600) + 7}, {}, "of the TreeClassifier are not those of the model"),
         (
-            {},
+            {"tree.seen.features": np.zeros(88, np.uint8)},
             {"tree": {**metadata["tree"], "n_features": 700}},
             "the tree is one of 700 features, and the network of 601",
         ),

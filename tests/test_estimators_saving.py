@@ -65,7 +65,7 @@ def test_a_model_with_code_of_its_own_is_not_saved(tmp_path):
         (lambda arrays, data: data["parameters"].update(hidden=-1), "hidden must be"),
         (lambda arrays, data: data["parameters"].update(novelty=1), "novelty"),
         (lambda arrays, data: data.pop("target"), "target"),
-        (lambda arrays, data: data.update(n_features=10), "from 0 to 9"),
+        (lambda arrays, data: data.update(n_features=10), "a bit for each of 10 features"),
         (lambda arrays, data: arrays.pop("output.weight"), "output.weight"),
         (lambda arrays, data: arrays["wide.indices"].__setitem__(0, -5), "got -5"),
         (lambda arrays, data: arrays["wide.indptr"].__setitem__(1, 10**9), "decrease"),

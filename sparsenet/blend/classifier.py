@@ -30,6 +30,7 @@ from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
+from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.settings import seconds
 from sparsenet.estimators.targets import Target
 from sparsenet.training.checkpoints import check_classifier, is_there
@@ -195,6 +196,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                     "neighbours: set normalize='rows' if its rows are counts or the like, or take a TreeClassifier"
                 )
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
+            seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
             asked = 0 if scaling.kind == "columns" else self.n_neighbors
             learnt = self._tree_and_neighbors(tree, points, labels, asked, seed, started, alone=network is None)
             tree, judge, neighbors, a_pass = learnt
@@ -203,8 +205,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             if network is not None and self.time_budget is not None:
                 left = self.time_budget + started - time.perf_counter()
                 network = parts.in_time(network, left, a_pass, 0.0 if resumed else enough)
-            counts = np.bincount(labels.indices, minlength=labels.width)
-            fitted = Fitted(network, tree, neighbors, target, scaling, counts, len(points))
+            fitted = Fitted(network, tree, neighbors, target, scaling, seen)
             try:
                 if network is not None:
                     network.fit(as_matrix(points), as_matrix(labels), checkpoint=checkpoint, resume=resume)
@@ -274,7 +275,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         for own, labels, odds in self._voted(features, self._candidates()):
             exclusive = self._fitted.target.kind == "single"
             np.put_along_axis(out[own], labels.astype(np.int64), softmax(odds, axis=1) if exclusive else expit(odds), 1)
-        return out
+        return self._with_blank(features, out)
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
@@ -317,7 +318,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             )
         return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
 
-    def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
+    def _best_by_features(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
         for own, found, odds in self._voted(features, max(self._candidates(), k)):
@@ -344,5 +345,5 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self._fitted = fitted
         self.network_, self.tree_, self.neighbors_ = fitted.network, fitted.tree, fitted.neighbors
         self.classes_ = fitted.target.classes
-        self.label_counts_, self.n_points_ = fitted.label_counts, fitted.n_points
+        self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         return self

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.targets import Target
 from sparsenet.tree import TreeClassifier
 
@@ -19,8 +17,8 @@ from sparsenet.tree import TreeClassifier
 class Fitted:
     """The parts, fitted on scaled points and an indicator of labels, and what makes these of X and y.
 
-    `tree_weight` is what the tree's vote counts beside the network's. `validation` is what was measured of the whole on
-    points kept from training, by its names, if anything was.
+    `seen` is what training had, and `tree_weight` what the tree's vote counts beside the network's. `validation` is
+    what was measured of the whole on points kept from training, by its names, if anything was.
     """
 
     network: ExtremeClassifier | None
@@ -28,7 +26,6 @@ class Fitted:
     neighbors: Neighbors | None
     target: Target
     scaling: Scaling
-    label_counts: NDArray[np.int64]
-    n_points: int
+    seen: Seen
     tree_weight: float = 1.0
     validation: Mapping[str, float] | None = None

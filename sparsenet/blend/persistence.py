@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 
-from sparsenet._validation import boolean, integer, real
+from sparsenet._validation import boolean, real
 from sparsenet.batches import Rows
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
@@ -27,11 +27,13 @@ from sparsenet.estimators.packing import (
     pack_parameters,
     pack_part,
     pack_scaling,
+    pack_seen,
     to_json,
     unpack_feature_names,
     unpack_parameters,
     unpack_part,
     unpack_scaling,
+    unpack_seen,
     unpack_target,
 )
 from sparsenet.storage import ModelError
@@ -63,11 +65,12 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
     for about in filter(None, (about_tree, about_network)):  # equal models are equal files on any machine
         about["parameters"]["n_jobs"] = to_json("n_jobs", model.n_jobs)
     labels, about_target = pack_labels(fitted.target)
+    seen, about_seen = pack_seen(fitted.seen)
     arrays: Arrays = {
         **pack_part("network", network),
         **pack_part("tree", tree),
         **pack_part("neighbors", _pack_neighbors(neighbors, small=small)),
-        "counts": fitted.label_counts,
+        **seen,
         **labels,
         **pack_scaling(fitted.scaling),
         **pack_feature_names(model),
@@ -78,7 +81,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "given": [name for name in PARTS if isinstance(getattr(model, name), BaseEstimator) and getattr(fitted, name)],
         "untrained": pack_parameters(untrained) if isinstance(untrained, BaseEstimator) else None,
         "dropped": isinstance(model.network, str),
-        "n_points": fitted.n_points,
+        **about_seen,
         "tree_weight": fitted.tree_weight,
         "network": about_network,
         "tree": about_tree,
@@ -108,29 +111,27 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         both = tree.n_features_in_, network.n_features_in_
         raise ModelError(f"the tree is one of {both[0]} features, and the network of {both[1]}")
     target, n_features = unpack_target(arrays, metadata["target"]), tree.n_features_in_
-    counts, n_points = arrays["counts"], integer("n_points", metadata["n_points"], 0)
+    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
+    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
     parts = {"tree": tree} | ({} if network is None else {"network": network})
     for part in parts.values():
-        _check_part(part, counts)
-    if len(target.classes) != len(counts):
-        raise ModelError(f"counts must hold how many points had each of {len(target.classes)} labels")
+        _check_part(part, seen.label_counts)
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
     if untrained := metadata.get("untrained"):
         given["network"] = ExtremeClassifier(**unpack_parameters(untrained))
     if boolean("dropped", metadata.get("dropped", False)):  # which older models could not be
         given["network"] = DROPPED
-    shape = (n_points, n_features, len(counts))
+    shape = (seen.n_points, n_features, len(target.classes))
     neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
     model = cls(**unpack_parameters(metadata["parameters"]), **given)
     model._check()
     run_seed(model.random_state)
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
-    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     weight = real(
         "tree_weight", metadata.get("tree_weight", 1.0), 1, UTMOST_OF_TREE
     )  # which older models did not measure
-    about = scaling, counts, n_points, weight, trees.unpack_validation(metadata)
+    about = scaling, seen, weight, trees.unpack_validation(metadata)
     return model._adopt(Fitted(network, tree, neighbors, target, *about))
 
 
@@ -193,7 +194,7 @@ def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[
 def _check_part(part: ExtremeClassifier | TreeClassifier, counts: NDArray[Any]) -> None:
     """Refuse in words a part that is none of points as they are scaled, and labels as they are counted."""
     fitted, name = part._fitted, type(part).__name__
-    if counts.dtype != np.int64 or part.label_counts_.shape != counts.shape or np.any(part.label_counts_ > counts):
+    if part.label_counts_.shape != counts.shape or np.any(part.label_counts_ > counts):
         raise ModelError(f"the {name} has learnt other labels than the model counts")
     if not np.array_equal(part.classes_, np.arange(len(counts))):
         raise ModelError(f"the labels of the {name} are not those of the model")

@@ -33,16 +33,28 @@ def without(
 
 
 class AnswersMixin:
-    """The methods that need no more than the best few labels of each point, which `_best` finds."""
+    """The methods that need no more than the best few labels of each point, which `_best_by_features` finds."""
 
     classes_: NDArray[Any]
     n_features_in_: int
     n_jobs: Any
     _fitted: Any
 
-    def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _best_by_features(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities."""
         raise NotImplementedError
+
+    def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Do the same, and answer points that have nothing which training has seen by what is usual."""
+        labels, p = self._best_by_features(features, k)
+        self._fitted.seen.answer_blank(features, labels, p)
+        return labels, p
+
+    def _with_blank(self, features: Rows, p: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Set the probabilities of all labels, (n, n_labels), of points that have nothing which training has seen."""
+        at, shares = self._fitted.seen.blank(features), self._fitted.seen.shares()
+        p[at] = shares / shares.sum() if self._fitted.target.kind == "single" else shares
+        return p
 
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
         """Return the best class of each row (n,), or its labels of a probability above `threshold` in the form of y.

@@ -30,6 +30,7 @@ from sparsenet.estimators.fitting import (
 from sparsenet.estimators.persistence import SavingMixin
 from sparsenet.estimators.prediction import PredictionMixin
 from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.settings import BUDGETS, Settings
 from sparsenet.estimators.targets import Target
 from sparsenet.losses import Loss
@@ -260,6 +261,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, settings.normalize)
             points = check_points(scaling.apply(X), labels, some_label=True)
+            seen = Seen.nothing(X, scaling, labels.width)
             del X, labels  # which may be copies, and are not looked at again
             given = given_validation(self, validation, scaling, target)
             points, measured = held_out(settings, points, given, seed)
@@ -281,7 +283,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             made = choices.made(settings, network, scaling.kind, len(points[0]))
             choices.tell(made, settings.verbose)
             finished = settings.schedule.decay != "constant"
-            fitted = Fitted(network, target, scaling, finished=finished, choices=made).counting(points[1])
+            fitted = Fitted(network, target, scaling, seen.counting(*points), finished=finished, choices=made)
             config = settings.training(len(points[0]), seed=seed, threads=threads)
             with shown(settings, callbacks) as told:
                 left = settings.time_left(time.perf_counter() - started)
@@ -320,7 +322,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 settings = choices.decided(self.get_params(deep=False), fitted.choices)
                 points = check_points(fitted.scaling.apply(X), fitted.target.encode(y, classes=classes))
                 seed = run_seed(self.random_state, call=fitted.calls)
-                about = self.n_features_in_, fitted.label_counts, fitted.n_points
+                about = self.n_features_in_, fitted.seen.label_counts, fitted.seen.n_points
                 reconfigure(fitted.network, outline(settings, *about, seed, threads), settings)
                 grow(fitted.network, settings, points, threads)
             else:
@@ -332,10 +334,10 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 network, settings = build(settings, *points, held=held, seed=seed, threads=threads)
                 made = choices.made(settings, network, scaling.kind, len(points[0]))
                 made.pop("epochs", None)  # each call takes one pass
-                fitted = Fitted(network, target, scaling, choices=made)
+                fitted = Fitted(network, target, scaling, Seen.nothing(X, scaling, labels.width), choices=made)
             config = settings.one_pass(fitted.rates, seed=seed, threads=threads)
             trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
-            return self._train(trainer, fitted.counting(points[1]), keep_state=True)
+            return self._train(trainer, replace(fitted, seen=fitted.seen.counting(*points)), keep_state=True)
 
     def _settings(self) -> Settings:
         return Settings.of(self.get_params(deep=False), most=self._most_features)
@@ -358,5 +360,6 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         self.network_, self.classes_ = fitted.network, fitted.target.classes
         self.choices_ = dict(fitted.choices)
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
-        self.label_counts_, self.n_points_, self.n_threads_ = fitted.label_counts, fitted.n_points, self._threads()
+        self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
+        self.n_threads_ = self._threads()
         return self

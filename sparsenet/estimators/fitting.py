@@ -18,6 +18,7 @@ from sparsenet.batches import Rows
 from sparsenet.estimators import choices
 from sparsenet.estimators.building import check_memory, memory_limit
 from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.settings import AFTER_FIT, Settings
 from sparsenet.estimators.targets import Target
 from sparsenet.model import Network
@@ -41,7 +42,7 @@ class Fitted:
 
     Attributes
     ----------
-    label_counts, n_points : how many points each label had in training, and how many there were.
+    seen : what training had.
     steps : how many steps the optimizers' states have seen; 0 if those are gone.
     calls : how many times it was trained; each draws other numbers.
     finished : whether `fit` trained it, at rates that fell to next to nothing.
@@ -51,18 +52,12 @@ class Fitted:
     network: Network
     target: Target
     scaling: Scaling
-    label_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
-    n_points: int = 0
+    seen: Seen
     history: Sequence[dict[str, Any]] = ()
     steps: int = 0
     calls: int = 0
     finished: bool = False
     choices: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
-
-    def counting(self, labels: Rows) -> Fitted:
-        """Count the labels of new points in."""
-        counts = self.label_counts + np.bincount(labels.indices, minlength=labels.width)
-        return replace(self, label_counts=counts, n_points=self.n_points + len(labels))
 
     @property
     def rates(self) -> Schedule:

@@ -66,6 +66,13 @@ def dense_probabilities(network: Network, scores: F32, *, exclusive: bool) -> F3
     return np.asarray(p64 / p64.sum(axis=1, keepdims=True), np.float32)
 
 
+def scores_of(network: Network, p: F32) -> F32:
+    """Return the scores that would stand for these probabilities."""
+    p64 = np.clip(p, np.finfo(np.float32).tiny, 1 - np.finfo(np.float32).epsneg).astype(np.float64)
+    logs = np.log(p64)
+    return np.asarray(logs - np.log1p(-p64) if gives_log_odds(network.output.loss) else logs, np.float32)
+
+
 def log_odds(network: Network, scores: F32) -> F32:
     """Return by how much the second of two classes is more probable than the first, (n,)."""
     logs = _log_sigmoid(scores) if gives_log_odds(network.output.loss) else scores

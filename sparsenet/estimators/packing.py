@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from sparsenet._validation import n_jobs
+from sparsenet._validation import integer, n_jobs
 from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.targets import KINDS, Target
 from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
 from sparsenet.lsh import LSHConfig
@@ -74,6 +75,44 @@ def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     if centre.dtype != np.float64 or factor.dtype != np.float64 or not finite:
         raise ModelError(f"the scaling must be of finite numbers in float64, got {centre.dtype} and {factor.dtype}")
     return Scaling(kind, centre, factor)
+
+
+def pack_seen(seen: Seen) -> tuple[Arrays, dict[str, int]]:
+    """Return what `unpack_seen` needs: arrays, and numbers to say beside them."""
+    arrays: Arrays = {"counts": seen.label_counts}
+    if seen.features is not None:
+        arrays["seen.features"] = seen.features
+    if seen.n_blank:
+        labels = np.flatnonzero(seen.blank_counts)
+        arrays |= {"blank.labels": labels, "blank.counts": seen.blank_counts[labels]}
+    return arrays, {"n_points": seen.n_points, "n_blank": seen.n_blank}
+
+
+def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int) -> Seen:
+    """Make what training had, of a saved model whose scaling is of that kind."""
+    counts, n_points = arrays["counts"], integer("n_points", about["n_points"], 0)
+    if counts.shape != (n_labels,) or not _are_counts(counts):
+        found = f"{counts.dtype} of shape {counts.shape}"
+        raise ModelError(f"counts must hold a whole number for each of {n_labels} labels, got {found}")
+    blank_counts, features, n_bytes = np.zeros_like(counts), arrays.get("seen.features"), -(-n_features // 8)
+    if "n_blank" not in about:  # older models did not look
+        features = None if kind == "columns" else np.full(n_bytes, 255, np.uint8)
+        return Seen(counts, n_points, features, blank_counts, 0)
+    if features is not None and (features.dtype != np.uint8 or features.shape != (n_bytes,)):
+        raise ModelError(f"seen.features must be a bit for each of {n_features} features")
+    n_blank = integer("n_blank", about["n_blank"], 0, n_points)
+    if n_blank:
+        labels, own = arrays["blank.labels"], arrays["blank.counts"]
+        if labels.dtype != np.int64 or labels.ndim != 1 or labels.shape != own.shape or not _are_counts(own):
+            raise ModelError("blank.counts must hold a whole number for each of blank.labels")
+        if len(labels) and not 0 <= labels.min() <= labels.max() < n_labels:
+            raise ModelError(f"blank.labels must be positions of {n_labels} labels")
+        blank_counts[labels] = own
+    return Seen(counts, n_points, features, blank_counts, n_blank)
+
+
+def _are_counts(array: NDArray[Any]) -> bool:
+    return array.dtype == np.int64 and array.min(initial=0) >= 0
 
 
 def pack_feature_names(model: Any) -> Arrays:

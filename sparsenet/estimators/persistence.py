@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
-from sparsenet._validation import boolean, real
+from sparsenet._validation import MAX_WIDTH, boolean, integer, real
 from sparsenet.estimators import compact
 from sparsenet.estimators.building import AS_IT_WAS, check_layout, outline, wide_config
 from sparsenet.estimators.choices import decided
@@ -27,12 +27,15 @@ from sparsenet.estimators.packing import (
     pack_labels,
     pack_parameters,
     pack_scaling,
+    pack_seen,
     to_json,
     unpack_feature_names,
     unpack_parameters,
     unpack_scaling,
+    unpack_seen,
     unpack_target,
 )
+from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.settings import Settings
 from sparsenet.model import Network
 from sparsenet.optim import Adagrad
@@ -75,7 +78,8 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
     _check_unchanged(model, fitted)
     target, scaling = fitted.target, fitted.scaling
     weights: Arrays = dict(fitted.network.weights())
-    arrays: Arrays = {**(compact.shrink(weights) if small else weights), "counts": fitted.label_counts}
+    seen, about_seen = pack_seen(fitted.seen)
+    arrays: Arrays = {**(compact.shrink(weights) if small else weights), **seen}
     labels, about_target = pack_labels(target)
     arrays |= {**labels, **pack_scaling(scaling), **pack_feature_names(model)}
     return arrays, {
@@ -83,7 +87,7 @@ def pack(model: ExtremeClassifier, fitted: Fitted, *, small: bool = False) -> tu
         "compact": small,
         "parameters": pack_parameters(model),
         "n_features": model.n_features_in_,
-        "n_points": fitted.n_points,
+        **about_seen,
         "calls": fitted.calls,
         "finished": fitted.finished,
         # Not why: a resumed run has its size for another reason than an uninterrupted one, and is its equal.
@@ -107,8 +111,8 @@ def _wide_start(network: Network) -> dict[str, float] | None:
 
 def _check_unchanged(model: ExtremeClassifier, fitted: Fitted) -> None:
     """Refuse parameters that were changed since `fit` to those of another network: `unpack` builds from them."""
-    settings, counts = decided(model.get_params(deep=False), fitted.choices), fitted.label_counts
-    built = outline(settings, model.n_features_in_, counts, fitted.n_points, seed=0, threads=1)
+    settings, counts = decided(model.get_params(deep=False), fitted.choices), fitted.seen.label_counts
+    built = outline(settings, model.n_features_in_, counts, fitted.seen.n_points, seed=0, threads=1)
     check_layout(built, fitted.network)
     before = type(fitted.network.output.loss)
     if before is not type(built.output.loss) and before.__name__ in SAVABLE:
@@ -144,33 +148,28 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     if metadata.get("compact", False):
         arrays = compact.grow(arrays)
     model = cls(**unpack_parameters(metadata["parameters"]))
-    model.n_features_in_ = int(metadata["n_features"])
+    model.n_features_in_ = integer("n_features", metadata["n_features"], 0, MAX_WIDTH)
     unpack_feature_names(model, arrays, metadata)
-    target, counts, n_points = unpack_target(arrays, metadata["target"]), arrays["counts"], int(metadata["n_points"])
-    if counts.ndim != 1 or counts.dtype != np.int64 or counts.min(initial=0) < 0:
-        raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
+    target, n_features = unpack_target(arrays, metadata["target"]), model.n_features_in_
+    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
+    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
     choices = {str(name): (from_json(value), AS_SAVED) for name, value in metadata.get("choices", {}).items()}
     settings = decided(model.get_params(deep=False), choices)
-    network = _network(settings, arrays, model.n_features_in_, counts, n_points)
+    network = _network(settings, arrays, n_features, seen)
     if network.output.wide and metadata.get("wide"):
         network.output.wide.configure(_wide_config(settings, metadata["wide"]))
-    if len(target.classes) != network.output.n_labels:
-        raise ModelError(f"the model counts {len(counts)} labels, and names {len(target.classes)}")
-    scaling = unpack_scaling(arrays, metadata["scaling"], model.n_features_in_)
     history, calls = _unpack_history(metadata["history"]), int(metadata["calls"])
     finished = bool(metadata.get("finished", False))  # old models do not say
-    fitted = Fitted(
-        network, target, scaling, counts, n_points, history, calls=calls, finished=finished, choices=choices
-    )
+    fitted = Fitted(network, target, scaling, seen, history, calls=calls, finished=finished, choices=choices)
     model._adopt(fitted)
     return model
 
 
-def _network(settings: Settings, arrays: Arrays, n_features: int, counts: NDArray[Any], n_points: int) -> Network:
-    network = outline(settings, n_features, counts, n_points, seed=0, threads=1)
+def _network(settings: Settings, arrays: Arrays, n_features: int, seen: Seen) -> Network:
+    network = outline(settings, n_features, seen.label_counts, seen.n_points, seed=0, threads=1)
     if settings.wide:
         indptr, indices = arrays["wide.indptr"], arrays["wide.indices"]
-        if indptr.dtype != np.int64 or indptr.shape != (len(counts) + 1,) or indices.dtype != np.int32:
+        if indptr.dtype != np.int64 or indptr.shape != (len(seen.label_counts) + 1,) or indices.dtype != np.int32:
             raise ModelError("wide.indptr and wide.indices do not describe a list of features for each label")
         network.output.wide = WidePath(n_features, indptr, indices, wide_config(settings))
     network.set_weights(arrays)

@@ -22,12 +22,14 @@ class PredictionMixin(AnswersMixin):
     network_: Network
     _fitted: Fitted
 
-    def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _best_by_features(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         return inference.topk(self.network_, features, k, self._threads())
 
     def _best_label(self, features: Rows) -> NDArray[np.int32]:
         # Its probability may take a pass over all labels.
-        return self.network_.topk(features, 1, self._threads())[0][:, 0]
+        labels, _ = self.network_.topk(features, 1, self._threads())
+        self._fitted.seen.answer_blank(features, labels)
+        return labels[:, 0]
 
     def predictor(
         self,
@@ -58,12 +60,13 @@ class PredictionMixin(AnswersMixin):
         features = self._features(X)
         scores = inference.dense_scores(self.network_, features, self._threads())
         exclusive = self._fitted.target.kind == "single"
-        return inference.dense_probabilities(self.network_, scores, exclusive=exclusive)
+        return self._with_blank(features, inference.dense_probabilities(self.network_, scores, exclusive=exclusive))
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
         """Return the scores behind `predict`, dense (n, n_labels); for two classes, one label a row, log odds (n,)."""
         features = self._features(X)
         scores = inference.dense_scores(self.network_, features, self._threads())
+        scores[self._fitted.seen.blank(features)] = inference.scores_of(self.network_, self._fitted.seen.shares())
         if self._fitted.target.kind == "single" and len(self.classes_) == 2:
             return inference.log_odds(self.network_, scores)
         return scores

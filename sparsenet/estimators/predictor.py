@@ -76,7 +76,7 @@ class Predictor:
             about: dict[str, Any] = {"size": size, "most": postings, "threads": model._threads()}
             self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **about)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
-        self._classes, self._width = model.classes_, model.n_features_in_
+        self._seen, self._classes, self._width = model._fitted.seen, model.classes_, model.n_features_in_
 
     @property
     def postings(self) -> int:
@@ -145,7 +145,9 @@ class Predictor:
     def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
         """Return the shortlist of each point, best first, and its probabilities."""
         labels, scores = self._shortlist.topk(self._network, features, self._shortlist.size, threads)
-        return labels, self._network.output.loss.probabilities(scores)
+        probabilities = self._network.output.loss.probabilities(scores)
+        self._seen.answer_blank(features, labels, probabilities)
+        return labels, probabilities
 
     def _without(self, features: Rows, labels: I32, probabilities: F32, excluded: csr_array) -> tuple[I32, F32]:
         """Return the k best that are not excluded, of all labels where the shortlist has too few."""

@@ -113,16 +113,22 @@ class LinearAnswers:
         if self.n_labels == 1:
             return 0
         try:
-            return self.scorer.best(text)[0]
+            best, score = self.scorer.best(text)
         except UnicodeEncodeError:  # half of a surrogate pair
-            return self.scorer.best(text.encode("utf-8", "replace").decode())[0]
+            best, score = self.scorer.best(text.encode("utf-8", "replace").decode())
+        bias = self.model.bias
+        if score == bias[min(best, len(bias) - 1)] and self.model.unknown is not None:  # nothing may be known of it
+            (scores,) = self._blocks([text], 1)
+            return int(both_classes(scores, self.n_labels).argmax())
+        return best
 
     def added(self, point: Rows, number: int) -> tuple[F64, float]:
         """See `Answers`."""
         alone = len(self.model.bias) == 1
         column, sign = (0, -1.0 if number == 0 and self.n_labels == 2 else 1.0) if alone else (number, 1.0)
         weights = self.model.column(column)[point.indices]
-        return sign * point.data.astype(np.float64) * weights, sign * float(self.model.bias[column])
+        every = self.model.bias if self.model.unknown is None or self.model.knows(point.indices) else self.model.unknown
+        return sign * point.data.astype(np.float64) * weights, sign * float(every[column])
 
     def _blocks(self, texts: list[str], threads: int) -> Iterator[F32]:
         n_columns = len(self.model.bias)
@@ -131,7 +137,15 @@ class LinearAnswers:
             text, offsets = kernels.join_texts(texts[begin : begin + step])
             out = np.empty((len(offsets) - 1, n_columns), np.float32)
             self.scorer.scores(text, offsets, out, threads)
+            self._answer_unknown(out)
             yield out
+
+    def _answer_unknown(self, scores: F32) -> None:
+        """Set the scores of texts that have no more than what every text has."""
+        if self.model.unknown is not None:
+            at = np.flatnonzero(scores[:, 0] == self.model.bias[0])
+            at = at[(scores[at] == self.model.bias).all(axis=1)]
+            scores[at] = self.model.unknown
 
     def _probabilities(self, scores: F32) -> F32:
         scores = both_classes(scores, self.n_labels) if self.exclusive else scores

@@ -14,6 +14,7 @@ from sparsenet._validation import real
 from sparsenet.platt import STEEPNESS
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ class Calibration:
     def probabilities(self, scores: F32, *, exclusive: bool) -> F32:
         """Return a probability for each score; of exclusive labels, those of a row sum to one."""
         return softmax(np.float32(self.steepness) * scores) if exclusive else sigmoid(self.log_odds(scores))
+
+    def scores_of(self, probabilities: F64, *, exclusive: bool) -> F64:
+        """Return scores for which `probabilities` gives these."""
+        p = np.clip(probabilities, np.finfo(np.float32).tiny, 1 - np.finfo(np.float32).epsneg)
+        if exclusive:
+            return np.asarray(np.log(p) / self.steepness)
+        return np.asarray((np.log(p) - np.log1p(-p) - self.shift) / self.steepness)
 
     def chosen(self, scores: F32, threshold: float | None = None) -> NDArray[np.bool_]:
         """Tell which labels have a higher probability than `threshold`, by default the one that was learnt."""

@@ -185,7 +185,8 @@ class _Parts:
         table = sparse.csr_array(
             (self.value[kept], self.column[kept], indptr), shape=(len(features), len(model.bias)), dtype=np.float32
         )
-        small = replace(LinearModel.of_sparse(table, model.bias), calibration=model.calibration, offset=model.offset)
+        about: dict[str, Any] = {name: getattr(model, name) for name in ("calibration", "offset", "unknown")}
+        small = replace(LinearModel.of_sparse(table, model.bias), **about)
         return _with(fitted, features, replace(small, factors=coarse(small.factors)))
 
 

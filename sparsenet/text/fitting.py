@@ -13,7 +13,7 @@ from sparsenet import kernels
 from sparsenet.batches import Rows, is_hit
 from sparsenet.estimators.fitting import split
 from sparsenet.estimators.targets import Target
-from sparsenet.text import linear
+from sparsenet.text import linear, unknown
 from sparsenet.text.calibration import unmeasured
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules, extract
@@ -70,6 +70,9 @@ def fit(
         score, model = trial["score"], model.calibrated(trial["calibration"], trial["shifts"])
     else:
         model = model.calibrated(unmeasured(labels.width, exclusive=problem.exclusive))
+    is_empty = np.diff(problem.rows.indptr) == 0
+    usual = unknown.shares(labels, is_empty, costs, exclusive=problem.exclusive)
+    model = unknown.told(model, usual, exclusive=problem.exclusive)
     return Fitted(target, vocabulary, model, counts, len(labels)), score, [described(tried) for tried in search]
 
 
@@ -163,6 +166,8 @@ def refit(
     if calibration == unmeasured(len(where), exclusive=exclusive):
         calibration = unmeasured(len(new.classes), exclusive=exclusive)
     model = LinearModel.kept(weight).calibrated(calibration).moved(offset)
+    learnt_on = (fitted.model, fitted.n_texts, where, labels, np.diff(rows.indptr) == 0, problem.costs)
+    model = unknown.told_on(model, *learnt_on, exclusive=exclusive)
     return Fitted(new, vocabulary, model, *about, weight)
 
 

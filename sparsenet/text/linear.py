@@ -145,6 +145,8 @@ class LinearModel:
     calibration : Calibration
     offset : shape (n_columns,), or None
         What held-out texts, not training, added to `bias`.
+    unknown : shape (n_columns,), or None
+        The scores of a text of which nothing is known.
     indptr, columns : shape (n_features + 1,) and (n_weights,), or None
         With many labels, only the weights that matter are kept: those of feature f are
         ``matrix[indptr[f] : indptr[f + 1]]``, and `columns` says of which labels.
@@ -157,6 +159,7 @@ class LinearModel:
     indptr: I64 | None = None
     columns: I32 | None = None
     offset: F32 | None = None
+    unknown: F32 | None = None
 
     @property
     def n_columns(self) -> int:
@@ -165,7 +168,8 @@ class LinearModel:
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return what `of_arrays` needs."""
-        arrays: Arrays = {"matrix": self.matrix, "factors": self.factors, "bias": self.bias}
+        bias = self.bias if self.unknown is None else np.stack([self.bias, self.unknown])  # an array more takes room
+        arrays: Arrays = {"matrix": self.matrix, "factors": self.factors, "bias": bias}
         if self.indptr is not None and self.columns is not None:
             arrays |= {"indptr": self.indptr, "columns": self.columns}
         if self.offset is not None:
@@ -175,9 +179,10 @@ class LinearModel:
     @classmethod
     def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> LinearModel:
         """Make the model that `to_arrays` took apart."""
-        weights = (arrays["matrix"], arrays["factors"], arrays["bias"])
-        calibration = Calibration.checked(metadata)
-        return cls(*weights, calibration, *(arrays.get(name) for name in ("indptr", "columns", "offset")))
+        bias, *unknown = arrays["bias"] if arrays["bias"].ndim == 2 else [arrays["bias"]]
+        optional = {name: arrays.get(name) for name in ("indptr", "columns", "offset")}
+        calibration, (usual,) = Calibration.checked(metadata), unknown or [None]
+        return cls(arrays["matrix"], arrays["factors"], bias, calibration, **optional, unknown=usual)
 
     @classmethod
     def rounded(cls, weight: F32) -> LinearModel:
@@ -234,6 +239,12 @@ class LinearModel:
         found[feature] = self.matrix[own] * self.factors[feature].astype(np.float64)
         return found
 
+    def knows(self, features: I32) -> bool:
+        """Tell whether any of these has a weight."""
+        if self.indptr is None:
+            return bool(self.matrix[features].any())
+        return bool(np.any(self.indptr[features + 1] > self.indptr[features]))
+
     def calibrated(self, calibration: Calibration, shifts: F64 | None = None) -> LinearModel:
         """Return the same model with other probabilities; `shifts` (n_labels,) of their log odds move biases."""
         if shifts is None:
@@ -244,6 +255,10 @@ class LinearModel:
     def moved(self, offset: F32 | None) -> LinearModel:
         """Return the model as it was trained with so much added to its biases."""
         return self if offset is None else replace(self, bias=self.bias + offset, offset=offset)
+
+    def knowing(self, unknown: F32) -> LinearModel:
+        """Return the same model with such scores of a text of which nothing is known."""
+        return replace(self, unknown=unknown)
 
     def scores(self, points: Rows, threads: int) -> F32:
         """Score points: (n, n_columns)."""

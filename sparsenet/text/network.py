@@ -20,6 +20,7 @@ from sparsenet.estimators.fitting import as_matrix, grow
 from sparsenet.estimators.inference import check_cells, dense_scores
 from sparsenet.estimators.packing import pack_part, unpack_part
 from sparsenet.estimators.persistence import pack, unpack
+from sparsenet.estimators.seen import Seen
 from sparsenet.optim import Schedule
 from sparsenet.text import calibrating
 from sparsenet.text.calibration import Calibration
@@ -131,7 +132,7 @@ class NetworkModel:
         fitted, settings = network._fitted, decided(network.get_params(deep=False), network._fitted.choices)
         grow(fitted.network, settings, (points, labels), threads)
         memory = (self.memory or Memory.of_nothing(len(places[1]))).moved(labels.width, places)
-        surprise = EXPECTED * memory.surprise(labels, fitted.label_counts, fitted.n_points)[:, None]
+        surprise = EXPECTED * memory.surprise(labels, fitted.seen.label_counts, fitted.seen.n_points)[:, None]
         fitted.network.output.bias.value += surprise
         steps, total = 0, n_passes(len(points))
         for number, chosen in enumerate(memory.passes(points, labels, seed)):
@@ -143,8 +144,8 @@ class NetworkModel:
             steps = trainer.steps
         fitted.network.output.bias.value -= surprise
         fitted.network.drop_state()
-        network._adopt(fitted.counting(labels))
-        kept = memory.with_more(points, labels, fitted.n_points, seed) if self.memory else None
+        network._adopt(replace(fitted, seen=fitted.seen.counting(points, labels)))
+        kept = memory.with_more(points, labels, fitted.seen.n_points, seed) if self.memory else None
         return replace(self, network=network, compact=False, memory=kept)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
@@ -196,6 +197,11 @@ def _grown(
         "counts": spread(arrays["counts"], n_labels, labels, 0),
         "classes": np.arange(n_labels),
     }
+    if "blank.labels" in arrays:
+        larger["blank.labels"] = labels[arrays["blank.labels"]]
+    if "seen.features" in arrays:
+        is_seen = np.unpackbits(arrays["seen.features"], count=len(features), bitorder="little")
+        larger["seen.features"] = np.packbits(spread(is_seen, n_features, features, 0), bitorder="little")
     return larger, {**about, "n_features": n_features}
 
 
@@ -216,14 +222,14 @@ class NetworkAnswers:
         """See `Answers`."""
         labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
         for points in self._points(texts, threads):
-            found, probabilities = self._best(points, k, threads)
+            found, probabilities = self._probable(points, k, threads)
             labels.append(found)
             values.append(probabilities)
         return np.concatenate(labels), np.concatenate(values)
 
     def winners(self, texts: list[str], threads: int) -> I32:
         """See `Answers`."""
-        found = [self.model.best(points, 1, threads)[0][:, 0] for points in self._points(texts, threads)]
+        found = [self._best(points, 1, threads)[0][:, 0] for points in self._points(texts, threads)]
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
@@ -245,7 +251,7 @@ class NetworkAnswers:
 
     def _named(self, points: Rows, k: int, threshold: float | None, threads: int) -> list[I32]:
         """Return those of the k best labels of each point that are above a threshold, best first."""
-        labels, scores = self.model.best(points, k, threads)
+        labels, scores = self._best(points, k, threads)
         chosen = self.model.calibration.chosen(scores, threshold)
         return [own[is_chosen] for own, is_chosen in zip(labels, chosen, strict=True)]
 
@@ -265,14 +271,16 @@ class NetworkAnswers:
         found = np.empty((len(texts), self.n_labels), np.float32)
         done = 0
         for points in self._points(texts, threads):
-            found[done : done + len(points)] = dense_scores(self.model.network.network_, points, threads)
+            own = dense_scores(self.model.network.network_, points, threads)
+            own[self._seen.blank(points)] = self._usual_scores(self._seen.shares())
+            found[done : done + len(points)] = own
             done += len(points)
         return found[:, 1] - found[:, 0] if self.exclusive and self.n_labels == 2 else found
 
     def best(self, text: str) -> int:
         """See `Answers`."""
         (points,) = self._points([text], 1)
-        return int(self.model.best(points, 1, 1)[0][0, 0])
+        return int(self._best(points, 1, 1)[0][0, 0])
 
     def added(self, point: Rows, number: int) -> tuple[F64, float]:
         """See `Answers`: units that are zero stay out, and what is left is a sum over features."""
@@ -284,6 +292,8 @@ class NetworkAnswers:
         own = arrays["wide.indices"][begin:end]
         wide = sparse.csr_array((arrays["wide.weight"][begin:end, 0], own, [0, end - begin]), shape=(1, point.width))
         every = float(through @ arrays["input.bias"][0] + arrays["output.bias"][number, 0])
+        if len(self._seen.blank(point)):
+            every = float(self._usual_scores(self._seen.shares()[number]))
         return point.data * (deep + wide.toarray()[0, point.indices]), every
 
     def _points(self, texts: list[str], threads: int) -> Iterator[Rows]:
@@ -292,12 +302,29 @@ class NetworkAnswers:
             yield self.words.points(rows, threads)
 
     def _best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
+        """Return the best labels of points and their scores, (n, k) each; of unknown texts what is usual."""
+        labels, scores = self.model.best(points, k, threads)
+        self._seen.answer_blank(points, labels)
+        blank = self._seen.blank(points)
+        scores[blank] = self._usual_scores(self._seen.shares()[labels[blank]])
+        return labels, scores
+
+    @property
+    def _seen(self) -> Seen:
+        return self.model.network._fitted.seen
+
+    def _usual_scores(self, shares: F32) -> F32:
+        exact = np.asarray(shares, np.float64)
+        return np.asarray(self.model.calibration.scores_of(exact, exclusive=self.exclusive), np.float32)
+
+    def _probable(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
+        """Return the best labels of points and their probabilities, (n, k) each."""
         model = self.model
         if not self.exclusive:
-            labels, scores = model.best(points, k, threads)
+            labels, scores = self._best(points, k, threads)
             return labels, model.calibration.probabilities(scores, exclusive=False)
         competing = min(COMPETING, self.n_labels)
-        labels, scores = model.best(points, max(k, competing), threads)
+        labels, scores = self._best(points, max(k, competing), threads)
         found = np.zeros_like(scores)
         found[:, :competing] = model.calibration.probabilities(scores[:, :competing], exclusive=True)
         return labels[:, :k], found[:, :k]

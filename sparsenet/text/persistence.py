@@ -115,8 +115,9 @@ def _check_linear(weights: LinearModel, d: int) -> None:
     _require("matrix", weights.matrix, np.int8, shape)
     _require("factors", weights.factors, np.float32, (d,))
     _require("bias", weights.bias, np.float32, (len(weights.bias),))
-    if weights.offset is not None:
-        _require("offset", weights.offset, np.float32, (len(weights.bias),))
+    for name in ("offset", "unknown"):
+        if (own := getattr(weights, name)) is not None:
+            _require(name, own, np.float32, (len(weights.bias),))
     if weights.indptr is None or weights.columns is None:
         return
     _require("indptr", weights.indptr, np.int64, (d + 1,))

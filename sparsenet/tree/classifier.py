@@ -21,6 +21,7 @@ from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, check_points, run_seed
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
+from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.targets import Target
 from sparsenet.progress import parts_done
 from sparsenet.tree import persistence
@@ -134,13 +135,13 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, normalize)
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
+            seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
             if scaling.kind == "none":
                 rules = replace(rules, smallest=rules.smallest / _typical_length(points))
-            counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
-            rules, shape = rules.fitting(labels, counts), grow(points, labels, seed, threads)
+            rules, shape = rules.fitting(labels, seen.label_counts), grow(points, labels, seed, threads)
             with parts_done(1, f"{len(points):,} points", verbose) as told:
                 levels = train(shape, points, labels, rules, seed, threads, told)
-            return self._adopt(Fitted(shape, levels, rules.cost, target, scaling, counts, len(points)))
+            return self._adopt(Fitted(shape, levels, rules.cost, target, scaling, seen))
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -159,7 +160,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         points, places = np.nonzero(leaves >= 0)
         out = np.zeros((len(features), len(self.classes_)), np.float32)
         out[points, shape.labels[leaves[points, places]]] = p[points, places]
-        return out
+        return self._with_blank(features, out)
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
         """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
@@ -186,7 +187,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def _beam(self) -> int:
         return integer("beam", self.beam, 1, MAX_WIDTH)
 
-    def _best(self, features: Rows, k: int) -> tuple[I32, F32]:
+    def _best_by_features(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""
         labels, scores = self._ranked(features, k, self._beam(), self._threads())
         return labels, expit(_odds(scores))
@@ -209,7 +210,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted
         self.classes_ = fitted.target.classes
-        self.label_counts_, self.n_points_, self.cost_ = fitted.label_counts, fitted.n_points, fitted.cost
+        self.label_counts_, self.n_points_, self.cost_ = fitted.seen.label_counts, fitted.seen.n_points, fitted.cost
         return self
 
 

@@ -17,9 +17,11 @@ from sparsenet.estimators.packing import (
     pack_labels,
     pack_parameters,
     pack_scaling,
+    pack_seen,
     unpack_feature_names,
     unpack_parameters,
     unpack_scaling,
+    unpack_seen,
     unpack_target,
 )
 from sparsenet.storage import ModelError
@@ -39,7 +41,8 @@ PARTS = tuple(field.name for field in fields(Level))
 
 def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal classifier: arrays and JSON."""
-    arrays: Arrays = {"labels": fitted.shape.labels, "counts": fitted.label_counts, **pack_scaling(fitted.scaling)}
+    seen, about_seen = pack_seen(fitted.seen)
+    arrays: Arrays = {"labels": fitted.shape.labels, **seen, **pack_scaling(fitted.scaling)}
     for depth, level in enumerate(fitted.levels):
         arrays |= {f"level{depth}.{part}": getattr(level, part) for part in PARTS}
     own, about_target = pack_labels(fitted.target)
@@ -48,7 +51,7 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         "parameters": pack_parameters(model),
         "n_features": model.n_features_in_,
         "cost": fitted.cost,
-        "n_points": fitted.n_points,
+        **about_seen,
         "n_levels": len(fitted.levels),
         "target": about_target,
         "scaling": fitted.scaling.kind,
@@ -65,10 +68,8 @@ def unpack(cls: type[Model], arrays: Mapping[str, NDArray[Any]], metadata: dict[
 
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
-    target, counts, labels = unpack_target(arrays, metadata["target"]), arrays["counts"], arrays["labels"]
+    target, labels = unpack_target(arrays, metadata["target"]), arrays["labels"]
     n_labels, n_features = len(target.classes), integer("n_features", metadata["n_features"], 1, MAX_WIDTH)
-    if counts.dtype != np.int64 or counts.shape != (n_labels,) or counts.min(initial=0) < 0:
-        raise ModelError(f"counts must hold a whole number for each label, got {counts.dtype} of shape {counts.shape}")
     if labels.dtype != np.int32 or labels.ndim != 1 or labels.min(initial=0) < 0 or len(labels) == 0:
         raise ModelError("labels must be positions in classes")
     depths = range(integer("n_levels", metadata["n_levels"], 1))
@@ -84,8 +85,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    about = integer("n_points", metadata["n_points"], 0), unpack_validation(metadata)
-    return model._adopt(Fitted(shape, levels, cost, target, scaling, counts, *about))
+    seen = unpack_seen(arrays, metadata, scaling.kind, n_labels, n_features)
+    return model._adopt(Fitted(shape, levels, cost, target, scaling, seen, unpack_validation(metadata)))
 
 
 def pack_validation(validation: Mapping[str, float] | None) -> dict[str, Any]:
