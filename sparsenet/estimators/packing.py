@@ -77,11 +77,12 @@ def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     return Scaling(kind, centre, factor)
 
 
-def pack_seen(seen: Seen) -> tuple[Arrays, dict[str, int]]:
+def pack_seen(seen: Seen) -> tuple[Arrays, dict[str, int | None]]:
     """Return what `unpack_seen` needs: arrays, and numbers to say beside them."""
     arrays: Arrays = {"counts": seen.label_counts}
-    if seen.features is not None:
-        arrays["seen.features"] = seen.features
+    if seen.features is None:
+        return arrays, {"n_points": seen.n_points, "n_blank": None}
+    arrays["seen.features"] = seen.features
     if seen.n_blank:
         labels = np.flatnonzero(seen.blank_counts)
         arrays |= {"blank.labels": labels, "blank.counts": seen.blank_counts[labels]}
@@ -94,11 +95,14 @@ def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: i
     if counts.shape != (n_labels,) or not _are_counts(counts):
         found = f"{counts.dtype} of shape {counts.shape}"
         raise ModelError(f"counts must hold a whole number for each of {n_labels} labels, got {found}")
-    blank_counts, features, n_bytes = np.zeros_like(counts), arrays.get("seen.features"), -(-n_features // 8)
+    blank_counts, n_bytes = np.zeros_like(counts), -(-n_features // 8)
     if "n_blank" not in about:  # older models did not look
-        features = None if kind == "columns" else np.full(n_bytes, 255, np.uint8)
-        return Seen(counts, n_points, features, blank_counts, 0)
-    if features is not None and (features.dtype != np.uint8 or features.shape != (n_bytes,)):
+        all_features = None if kind == "columns" else np.full(n_bytes, 255, np.uint8)
+        return Seen(counts, n_points, all_features, blank_counts, 0)
+    if about["n_blank"] is None:
+        return Seen(counts, n_points, None, blank_counts, 0)
+    features = arrays["seen.features"]
+    if features.dtype != np.uint8 or features.shape != (n_bytes,):
         raise ModelError(f"seen.features must be a bit for each of {n_features} features")
     n_blank = integer("n_blank", about["n_blank"], 0, n_points)
     if n_blank:
