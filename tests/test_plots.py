@@ -124,6 +124,14 @@ def test_several_labels_a_point_have_a_calibration_and_no_confusions(tmp_path):
         plots.confusion(model, X, Y)
 
 
+def test_lists_of_labels_that_are_0_and_1_are_what_training_had():
+    lists = [[0, 1], [1, 2], [0, 2], [2]] * 20
+    points = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1], [0, 0, 1]] * 20, np.float32)
+    model = ExtremeClassifier(hidden=0, epochs=2, random_state=0, n_jobs=1).fit(points, lists)
+    found = plots.Answers.of(model, points[:2], [[0, 1], [1, 0]])
+    assert found.truth.toarray().tolist() == [[1, 1, 0], [1, 1, 0]]
+
+
 def test_names_are_shown_as_they_are_and_shortened(tmp_path):
     texts, labels = planted(40, topics=2)
     names = {"sport": "$x^2$_{" + "long" * 20, "food": "naïve 食べ物"[:5]}

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sparsenet.estimators.targets import Target, kind_of
-
 
 @dataclass(frozen=True)
 class Answers:
@@ -34,7 +32,7 @@ class Answers:
     def of(cls, model: Any, X: Any, y: Any) -> Answers:
         """Ask a fitted classifier; labels that it does not know are misses."""
         best = model.predict_topk(X, 1)
-        rows = Target(kind_of(y), model.classes_, model.classes_.dtype).encode(y, drop_unknown=True)
+        rows = model._fitted.target.encode(y, drop_unknown=True)  # as `score` reads y
         if len(rows) != best.shape[0]:
             raise ValueError(f"y has {len(rows)} entries for {best.shape[0]} points: it must have one for each")
         truth = sparse.csr_array((np.ones(len(rows.indices)), rows.indices, rows.indptr), shape=best.shape)
