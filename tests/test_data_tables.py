@@ -313,6 +313,22 @@ def test_wrong_arguments(tmp_path: Path):
         iter_table(table, batch_rows=0, format="csv")
 
 
+@pytest.mark.parametrize("said", [{"header": True}, {"header": False}, {"quotes": True}, {"quotes": False}])
+@pytest.mark.parametrize(
+    ("path", "format"),
+    [("t.jsonl", "auto"), ("t.txt", "jsonl"), ("t.parquet", "auto"), ("t.pq", "parquet"), ("t.txt", "lines")],
+)
+def test_what_is_said_of_rows_is_not_ignored(path, format, said):
+    [(name, value)] = said.items()
+    message = f"^{name}={value} is about CSV and TSV, and this file is read as (jsonl|parquet|lines): leave it out"
+    with pytest.raises(ValueError, match=message):
+        read_table(path, format=format, **said)
+    with pytest.raises(ValueError, match=message):
+        iter_table(path, batch_rows=1, format=format, **said)
+    with pytest.raises(ValueError, match=message):
+        read(path, format, **said)
+
+
 def test_labels_of_points_that_have_one_each_are_a_flat_list():
     def labels(table: bytes, **columns: str | None) -> list[str]:
         return read_table(io.BytesIO(table), format="csv", label_delimiter="|", **columns).single_labels()

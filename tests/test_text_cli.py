@@ -643,6 +643,34 @@ def test_sparse_points_have_no_columns(tmp_path, option):
         assert "nowhere: does not exist" in run(command, tmp_path / "nowhere", points, *option)[2]
 
 
+@pytest.mark.parametrize("option", ["--header", "--no-header", "--quotes", "--no-quotes"])
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
+def test_what_is_said_of_rows_of_csv_is_refused_elsewhere(trained, tmp_path, name, option):
+    table, model = tmp_path / name, trained[0] / "model"
+    write(table, *planted(20))
+    how = [*COLUMNS, option]
+    for command in (
+        ["train", table, "--model", tmp_path / "none", *how],
+        ["evaluate", model, table, *how],
+        ["predict", model, table, option],
+        ["compress", model, "--max-bytes", "1MB", "--valid", table, *how],
+    ):
+        code, stdout, said = run(*command)
+        assert (code, stdout) == (2, "")
+        what = f"is about CSV and TSV, these are texts in {table.suffix[1:]}: leave it out"
+        assert f"{option.replace('--no-', '--')}: {what}" in said
+    if name == "t.jsonl":
+        assert "is about CSV and TSV" in run("predict", model, "-", "--input-format", "jsonl", option)[2]
+
+
+@pytest.mark.parametrize("name", ["v.jsonl", "v.parquet"])
+def test_what_is_said_of_the_rows_of_training_is_not_said_of_other_texts(trained, tmp_path, name):
+    write(tmp_path / name, *planted(40))
+    train = ["train", trained[0] / "train.csv", *COLUMNS, "--quotes", "--header", "--model", tmp_path / "model"]
+    code, _, said = run(*train, "--valid", tmp_path / name)
+    assert code == 0, said
+
+
 def sizes(monkeypatch, name: str) -> list[int]:
     """Note how many texts a method of the classifier is given from here on."""
     found, method = [], getattr(TextClassifier, name)

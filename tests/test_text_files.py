@@ -39,6 +39,15 @@ def test_every_format_gives_the_same_model(tmp_path, name):
         assert model.predict_proba(texts).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("said", [{"header": True}, {"quotes": False}])
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
+def test_what_is_said_of_rows_of_csv_is_not_ignored_elsewhere(tmp_path, name, said):
+    write(tmp_path / name, *planted(20))
+    [(option, value)] = said.items()
+    with pytest.raises(ValueError, match=f"^{option}={value} is about CSV and TSV"):
+        TextClassifier().fit(tmp_path / name, text="review", target="topic", **said)
+
+
 def test_fasttext_lines_may_have_several_labels(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text("__label__a __label__b one two\n__label__b three\n" * 10)

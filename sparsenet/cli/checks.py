@@ -228,15 +228,23 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def of_texts(format: str, hint: str, data: Path, *, is_table: bool, **given: str | bool | None) -> str:
-    """Return a format that texts may have; what is `given` of columns asks for a table, which lines are not."""
+def of_texts(format: str, hint: str, data: Path, *, named: str | None, **given: str | bool | None) -> str:
+    """Return a format that texts may have; what is `given` of columns asks for a table, which lines are not.
+
+    `named`: the format that the name of the file tells, if it tells one.
+    """
     if format in ("xmc", "svmlight"):
         raise typer.BadParameter(f"{format} is for models of sparse points, this is one of texts", param_hint=hint)
     option = next((name for name, value in given.items() if value is not None), None)
     if option is not None and format == "lines":
         raise typer.BadParameter("lines have no columns: leave it out", param_hint=f"--{option}")
-    if option is not None and format == "auto" and not is_table:
+    if option is not None and format == "auto" and named is None:
         name = "a pipe has no name" if str(data) == "-" else f"{data} has no name"
         asked = f"--{option} is about tables, and {name} to tell of what kind: say csv, tsv or jsonl"
         raise typer.BadParameter(asked, param_hint=hint)
+    read_as = named if format == "auto" or named == "parquet" else format  # what is called Parquet is Parquet
+    if read_as in ("jsonl", "parquet"):
+        why = f"is about CSV and TSV, these are texts in {read_as}: leave it out"
+        about_rows = {name: given.get(name) is not None for name in ("header", "quotes")}
+        _refuse(about_rows, dict.fromkeys(about_rows, why))
     return format

@@ -190,10 +190,10 @@ def texts_of(
     """
     columns_given = {"text": text, "target": target, "label_delimiter": label_delimiter}
     columns = {name.replace("_", "-"): value for name, value in columns_given.items()}
-    is_table = text_format(str(data)) is not None
-    found = checks.of_texts(format, hint, data, is_table=is_table, **columns, header=header, quotes=quotes)
-    about: dict[str, Any] = {"label_delimiter": label_delimiter, "header": header, "quotes": quotes}
-    source = TextSource(data, text or "text", target or "label", format=found, batch_rows=batch_rows, **about)
+    rows: dict[str, Any] = {"header": header, "quotes": quotes}
+    found = checks.of_texts(format, hint, data, named=text_format(str(data)), **columns, **rows)
+    about: dict[str, Any] = {"label_delimiter": label_delimiter, "batch_rows": batch_rows, **rows}
+    source = TextSource(data, text or "text", target or "label", format=found, **about)
     known = None if model is None else columns_of(model)
     return source if known is None else source.as_learnt(known, columns_given)
 
@@ -220,7 +220,7 @@ def validation(source: TextSource, valid: Path | None) -> TextSource | TextFile 
         return None
     if str(source.path) == str(valid) == "-":
         raise ValueError("TRAIN and --valid are both standard input, which can be read once: name a file for one")
-    other = replace(source, path=valid, format=_format_of(source, valid))
+    other = _beside(source, valid)
     if valid.is_file():
         other.check()
         return other
@@ -229,6 +229,11 @@ def validation(source: TextSource, valid: Path | None) -> TextSource | TextFile 
     return found
 
 
-def _format_of(source: TextSource, valid: Path) -> str:
-    """Return the format of the texts to measure on: that of the others, unless its own name says another."""
-    return "auto" if text_format(str(valid)) else source.format
+def _beside(source: TextSource, valid: Path) -> TextSource:
+    """Return the texts to measure on, read as the others are, unless their own name says another format.
+
+    What was said of rows of CSV and TSV is about the others alone where these are JSONL or Parquet.
+    """
+    other = replace(source, path=valid, format="auto" if text_format(str(valid)) else source.format)
+    has_rows = other.is_of_lines or other._table() in ("csv", "tsv")
+    return other if has_rows else replace(other, header=None, quotes=None)

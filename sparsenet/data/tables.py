@@ -105,15 +105,17 @@ def read_table(
         Columns of numbers.
     format : {'auto', 'csv', 'tsv', 'jsonl', 'parquet', 'lines'}
         "auto" goes by the suffix before that of the compression. Of Parquet there must be a path. In lines, words that
-        begin with ``__label__`` are labels, as fastText has them, and what is said of columns goes for nothing.
+        begin with ``__label__`` are labels, as fastText has them, and the names of columns go for nothing.
     label_delimiter : str, optional
         What separates the labels of a point. By default, a cell is one label, an empty one none. A list of labels in
         JSON needs none. Blanks around a label are no part of it.
     header : bool, optional
-        Whether the first row of a CSV or TSV file holds names; by default, if columns are asked for by name.
+        Whether the first row of a CSV or TSV file holds names; by default, if columns are asked for by name. Of other
+        files, to say so is an error.
     quotes : bool, optional
-        Whether fields may be enclosed in double quotes. By default in CSV; in TSV a field that starts and ends with
-        one in the same line is taken out of them, and others stay as they are, as all do if False.
+        Whether fields of CSV or TSV, likewise, may be enclosed in double quotes. By default in CSV; in TSV a field
+        that starts and ends with one in the same line is taken out of them, and others stay as they are, as all do if
+        False.
     on_bytes : callable, optional
         Called with the number of bytes read, before decompression, after each read: for a progress bar. Of Parquet
         once, with all of them.
@@ -136,7 +138,8 @@ def read_table(
     [['greet'], ['bye']]
     """
     columns = _columns(text, target, features, label_delimiter)
-    return _dataset(list(_rows(path, _format(path, format, columns), columns, header, quotes, on_bytes)), columns)
+    found = _format(path, format, columns, header=header, quotes=quotes)
+    return _dataset(list(_rows(path, found, columns, header, quotes, on_bytes)), columns)
 
 
 def iter_table(
@@ -178,7 +181,8 @@ def iter_table(
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     columns = _columns(text, target, features, label_delimiter)
-    rows = _rows(path, _format(path, format, columns), columns, header, quotes, on_bytes, on_skipped)
+    found = _format(path, format, columns, header=header, quotes=quotes)
+    rows = _rows(path, found, columns, header, quotes, on_bytes, on_skipped)
 
     def batches() -> Iterator[TextDataset]:
         with closing(rows):
@@ -223,7 +227,10 @@ def _columns(text: Column | None, target: Column | None, features: Sequence[Colu
     return columns
 
 
-def _format(path: PathOrStream, format: TextFormat | Literal["auto"], columns: Columns) -> TextFormat:
+def _format(
+    path: PathOrStream, format: TextFormat | Literal["auto"], columns: Columns, **of_rows: bool | None
+) -> TextFormat:
+    """Return the format of a file; what is said `of_rows` of CSV and TSV is refused where it has none."""
     choice("format", format, ("auto", *get_args(TextFormat)))
     found = text_format(path) if format == "auto" else format
     if found is None:
@@ -232,6 +239,10 @@ def _format(path: PathOrStream, format: TextFormat | Literal["auto"], columns: C
         )
     if found == "lines" and columns.features:
         raise ValueError(f"features={list(columns.features)!r} names columns, and lines have none: leave it out")
+    option = next((name for name, value in of_rows.items() if value is not None), None)
+    if option is not None and found not in ("csv", "tsv"):
+        what = f"{option}={of_rows[option]!r} is about CSV and TSV"
+        raise ValueError(f"{what}, and this file is read as {found}: leave it out")
     return found
 
 
