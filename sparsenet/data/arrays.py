@@ -35,6 +35,10 @@ class GrowingArray(Generic[Scalar]):
             self._array.resize(self.size + n + self.size // 4, refcheck=False)
         return self._array[self.size :]
 
+    def last(self, n: int) -> NDArray[Scalar]:
+        """Return the last `n` entries; they are gone with the next call."""
+        return self._array[self.size - n : self.size]
+
     def reserve(self, n: int) -> None:
         """Make room for `n` entries in all; memory that is not written to costs nothing."""
         if n > len(self._array):
@@ -115,6 +119,17 @@ class RowCollector:
         self._label_indptr.size += done.rows
         self._labels.size += done.labels
         return done
+
+    def last(self, n_rows: int) -> RowArrays:
+        """Return the last rows without a copy of their entries, which are gone with the next call."""
+        ends, label_ends = self._indptr.last(n_rows + 1), self._label_indptr.last(n_rows + 1)
+        return RowArrays(
+            indptr=ends - ends[0],
+            indices=self._indices.last(int(ends[-1] - ends[0])),
+            values=self._values.last(int(ends[-1] - ends[0])),
+            label_indptr=label_ends - label_ends[0],
+            labels=self._labels.last(int(label_ends[-1] - label_ends[0])),
+        )
 
     def reserve(self, factor: float) -> None:
         """Make room for so many times the rows there are."""

@@ -87,7 +87,8 @@ def read_svmlight(
     multilabel : bool
         Whether a point may have several labels or none. If not, each has exactly one, and ``Dataset.y`` holds them.
     n_features : int, optional
-        The width of `X`; by default, what the largest feature id needs.
+        The width of `X`; by default, what the largest feature id needs. If that is far beyond all others, a warning
+        names its line, or a DataError where memory is too small for a model of so many columns; so of labels.
     n_labels : int, optional
         The width of `Y`. If given, labels must be integers from 0 to n_labels - 1. By default labels may be any
         numbers: column numbers if they can be, else ``Dataset.classes`` says what the columns stand for.

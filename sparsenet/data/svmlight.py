@@ -14,6 +14,7 @@ from sparsenet.data.dataset import Dataset, csr, no_labels, ones
 from sparsenet.data.errors import DataError
 from sparsenet.data.explain import MAX_IDS, RowRules, explain
 from sparsenet.data.options import Options
+from sparsenet.data.stray import LargestId
 
 
 class SvmlightReader:
@@ -30,6 +31,7 @@ class SvmlightReader:
         # Until the file shows whether it counts from 0 or 1, both must fit.
         room = options.n_features if options.n_features is not None else MAX_IDS
         end = min(room + (options.zero_based is not True), MAX_IDS)
+        self._features, self._labels = LargestId("feature"), LargestId("label")
         self._rules = RowRules(path=path, first_feature=first, end_feature=end, n_labels=options.n_labels)
 
     def feed(self, block: Block) -> None:
@@ -43,6 +45,10 @@ class SvmlightReader:
         self._line += block.lines
         if parsed.error:
             raise explain(parsed, block.text, rules)
+        if options.n_features is None or options.n_labels is None:
+            rows = self.rows.last(parsed.rows)
+            self._features.note(block, rows.indptr, rows.indices)
+            self._labels.note(block, rows.label_indptr, rows.labels)
         if options.on_skipped is not None and block.lines > parsed.rows:
             options.on_skipped(block.lines - parsed.rows)
 
@@ -54,6 +60,8 @@ class SvmlightReader:
     def dataset(self, rows: RowArrays) -> Dataset:
         """Make a dataset of some rows; without `n_features` or `n_labels`, as wide as the rows need."""
         zero_based = self._options.zero_based
+        if self._options.n_features is None:
+            self._features.check(self._path, rows.indices)
         if zero_based == "auto":
             zero_based = not (len(rows.indices) and rows.indices.min() > 0)
         if not zero_based:
@@ -66,6 +74,8 @@ class SvmlightReader:
             labels = look_up(rows.labels, known)
             return Dataset(X=X, Y=ones(rows.label_indptr, labels, len(known) + 1), classes=known, zero_based=zero_based)
         labels, n_labels, classes = number_labels(rows.labels, self._options.n_labels)
+        if classes is None and self._options.n_labels is None:
+            self._labels.check(self._path, labels)
         return Dataset(X=X, Y=ones(rows.label_indptr, labels, n_labels), classes=classes, zero_based=zero_based)
 
     def _width(self, rows: RowArrays) -> int:
