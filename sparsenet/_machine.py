@@ -37,8 +37,8 @@ def cpu_quota() -> float:
 
 
 def available_memory() -> int:
-    """Return the bytes that can still be allocated without swapping, by the system's and the group's account."""
-    rooms = [_system_memory()]
+    """Return the bytes that can be allocated without swapping, by the account of system, groups and process."""
+    rooms = [_system_memory(), *_address_space()]
     for group in _groups("memory"):
         limit = [*_words(group / "memory.max"), *_words(group / "memory.limit_in_bytes")]
         used = [*_words(group / "memory.current"), *_words(group / "memory.usage_in_bytes")]
@@ -52,6 +52,14 @@ def _system_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _address_space() -> Iterator[int]:
+    """Yield the bytes of addresses that the process may still take, if `ulimit -v` bounds them."""
+    limits = [line.split() for line in _lines(PROC / "self" / "limits") if line.startswith("Max address space")]
+    sizes = [line.split() for line in _lines(PROC / "self" / "status") if line.startswith("VmSize:")]
+    if limits and sizes and limits[0][3].isdigit():
+        yield int(limits[0][3]) - int(sizes[0][1]) * 1024
 
 
 def _reclaimable(group: Path) -> int:

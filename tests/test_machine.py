@@ -59,6 +59,14 @@ def test_memory_of_the_first_version(machine):
     assert _machine.available_memory() == GIB + 8192
 
 
+@pytest.mark.parametrize(("limit", "available"), [("unlimited", 8 * GIB), (str(3 * GIB), 2 * GIB)])
+def test_memory_is_bounded_by_the_addresses_of_the_process(machine, limit, available):
+    limits = f"Limit           Soft Limit  Hard Limit  Units\nMax address space         {limit}  unlimited  bytes\n"
+    status = f"Name:\tpython\nVmPeak:\t  1 kB\nVmSize:\t {GIB // 1024} kB\n"
+    machine(**{"proc/self/limits": limits, "proc/self/status": status})
+    assert _machine.available_memory() == available
+
+
 def test_memory_that_is_overdrawn_is_none(machine):
     machine(**version_2(**{"a/b/memory.max": "100", "a/b/memory.current": "200"}))
     assert _machine.available_memory() == 0
