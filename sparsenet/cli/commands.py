@@ -17,7 +17,7 @@ from sparsenet._machine import default_threads
 from sparsenet._printing import CONTROLS
 from sparsenet.cli import runs
 from sparsenet.cli.models import PointClassifier, load_of_points
-from sparsenet.cli.reporting import SkippedLines, say
+from sparsenet.cli.reporting import SkippedLines, memory_for, say
 from sparsenet.cli.sources import Source, UnknownFeatures, labels_of
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import in_words
@@ -55,7 +55,7 @@ def train(
     state, kept_in = runs.state_of(model_path, checkpoint, resume=resume)
     interrupted = False
     try:
-        with runs.advice_on_size():
+        with runs.advice_on_size(points):
             model.fit(points.X, labels_of(source, points), validation=validation, **kept_in)
     except KeyboardInterrupt:
         if not hasattr(model, "network_"):
@@ -130,10 +130,10 @@ def evaluate(
     for batch in source.batches(model, with_labels=True):
         exclude = batch.X if exclude_seen else None
         truth.append(batch.Y)
-        longer.append(model.topk_numbers(batch.X, max(*ks, RECALL_AT), exclude=exclude))
+        longer.append(_best(model, batch.X, max(*ks, RECALL_AT), exclude))
         # Trees, and blends of them, look at more labels the more are asked for, and rank these otherwise.
         as_predicted = max(ks) >= RECALL_AT or isinstance(model, ExtremeClassifier)
-        best.append(longer[-1] if as_predicted else model.topk_numbers(batch.X, max(ks), exclude=exclude))
+        best.append(longer[-1] if as_predicted else _best(model, batch.X, max(ks), exclude))
     if not truth:
         raise data.DataError(str(source.path), None, "holds no points, so there is nothing to measure")
     # A label that was never seen in training may have a column of its own, behind the others, and is not predicted.
@@ -210,7 +210,7 @@ def predict(
     skipped, unknown = SkippedLines(), UnknownFeatures(model.n_features_in_)
     for batch in source.batches(model, with_labels=False, on_skipped=skipped.add, wider=True):
         unknown.drop(batch.X)
-        labels, probabilities = model.topk_numbers(batch.X, k, exclude=batch.X if exclude_seen else None)
+        labels, probabilities = _best(model, batch.X, k, batch.X if exclude_seen else None)
         kept = (labels >= 0) & (probabilities >= threshold)
         rows = zip(labels, probabilities, kept, strict=True)
         line = as_jsonl if format == "jsonl" else as_tsv
@@ -231,8 +231,15 @@ def as_jsonl(labels: list[Any], probabilities: list[float]) -> str:
     return json.dumps({"labels": labels, "probabilities": rounded}) + "\n"
 
 
+def _best(model: PointClassifier, X: Any, k: int, exclude: Any) -> tuple[I32, F32]:
+    n_labels, n_features = len(model.classes_), model.n_features_in_
+    with memory_for(f"scoring {X.shape[0]} points by {n_features} features and {n_labels} labels: lower --batch-size"):
+        return model.topk_numbers(X, k, exclude=exclude)
+
+
 def _load(path: Path, threads: int | None, exclude_seen: bool) -> PointClassifier:
-    model = load_of_points(path)
+    with memory_for(f"loading {path}"):
+        model = load_of_points(path)
     model.set_params(n_jobs=threads)
     if exclude_seen and model.n_features_in_ != len(model.classes_):
         raise ValueError(

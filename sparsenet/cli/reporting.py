@@ -37,6 +37,10 @@ _OPTIONS = {
 }
 
 
+#: What an allocation that fails says, in C++, NumPy and Numba; words of our own say more.
+_NO_WORDS = re.compile(r"(std::bad_alloc|Unable to allocate .*|Allocation failed .*)?", re.DOTALL)
+
+
 def show(result: dict[str, Any], as_json: bool, text: str) -> None:
     """Print a result, as JSON or in words."""
     print(json_format.dumps(result) if as_json else text, flush=True)
@@ -85,6 +89,17 @@ def errors_reported(format_option: str = "--format") -> Iterator[None]:
         _fail(error, format_option)
 
 
+@contextmanager
+def memory_for(what: str) -> Iterator[None]:
+    """Say what memory ran out for where an allocation failed that nobody had foreseen, and knows no more than that."""
+    try:
+        yield
+    except MemoryError as error:
+        if not _NO_WORDS.fullmatch(str(error)):
+            raise
+        raise MemoryError(f"memory ran out for {what}") from None
+
+
 def in_options(text: str, format_option: str = "--format") -> str:
     """Name the options of the command line where advice names arguments of Python.
 
@@ -98,6 +113,8 @@ def in_options(text: str, format_option: str = "--format") -> str:
 
 def _fail(error: Exception, format_option: str) -> NoReturn:
     text = str(error) or type(error).__name__
+    if isinstance(error, MemoryError) and _NO_WORDS.fullmatch(str(error)):
+        text = f"memory ran out ({text})"
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{os.fspath(error.filename)}: {error.strerror}"
     say(f"error: {' '.join(in_options(text, format_option).split())}")

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from sparsenet import data, storage
 from sparsenet.blend import BlendClassifier
-from sparsenet.cli.reporting import say
+from sparsenet.cli.reporting import memory_for, say
 from sparsenet.cli.sources import Source, check_validation, read_validation
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.building import TooLargeError
@@ -60,10 +60,13 @@ def state_of(model_path: Path, checkpoint: bool | None, *, resume: bool) -> tupl
 
 
 @contextmanager
-def advice_on_size() -> Iterator[None]:
-    """Say by which options a network that does not fit into memory is made smaller."""
+def advice_on_size(points: data.Dataset) -> Iterator[None]:
+    """Say what does not fit into memory, and by which options a network is made smaller."""
+    size = f"{points.n_features} features and {points.n_labels} labels"
+    advice = "if most of these occur nowhere, number them without gaps, since it holds them all"
     try:
-        yield
+        with memory_for(f"training a model of {size}: {advice}"):
+            yield
     except TooLargeError as error:
         advice = "lower --hidden (the deep weights), --wide-budget (the wide weights), --negatives or --batch-size"
         raise MemoryError(f"{error.needs}: {advice}") from None

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
-from sparsenet.cli.reporting import named, say
+from sparsenet.cli.reporting import memory_for, named, say
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import table_format
 from sparsenet.data.sources import OnSkipped
@@ -44,7 +44,7 @@ class Source:
             options["zero_based"] = True
         if self.format != "svmlight" and self.beside is not None:
             options["on_header"] = self._compare
-        with self._progress() as on_bytes:
+        with self._progress() as on_bytes, memory_for(f"the points of {named(self.path)}"):
             found = data.read(str(self.path), self.format, on_bytes=on_bytes, **options)
         assert isinstance(found, data.Dataset)
         return found

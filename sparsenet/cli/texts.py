@@ -14,7 +14,7 @@ from scipy import sparse
 
 from sparsenet import kernels, metrics, storage
 from sparsenet.cli import commands, runs
-from sparsenet.cli.reporting import SkippedLines, say
+from sparsenet.cli.reporting import SkippedLines, memory_for, named, say
 from sparsenet.cli.text_sources import TextSource, in_batches, validation
 from sparsenet.data.errors import quoted
 from sparsenet.estimators.building import in_words
@@ -39,7 +39,8 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     held = validation(source, valid)
     model = TextClassifier(**parameters)
     try:
-        source.fit(model)
+        with memory_for(f"training on the texts of {named(source.path)}"):
+            source.fit(model)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
     runs.save(model, model_path)

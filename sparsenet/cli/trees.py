@@ -46,7 +46,8 @@ def train_tree(model: TreeClassifier, source: Source, model_path: Path, valid: P
     """Train, save, and return a summary for people and programs; after Ctrl-C there is no half of a tree."""
     clock, points, held = runs.begin(source, model_path, valid)
     try:
-        model.fit(points.X, labels_of(source, points))
+        with runs.advice_on_size(points):
+            model.fit(points.X, labels_of(source, points))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None
     runs.save(model, model_path)
@@ -71,7 +72,7 @@ def train_blend(
     state, kept_in = (None, {}) if no_network else runs.state_of(model_path, checkpoint, resume=resume)
     interrupted = False
     try:
-        with runs.advice_on_size():
+        with runs.advice_on_size(points):
             model.fit(points.X, labels_of(source, points), **kept_in)
     except KeyboardInterrupt:
         if not hasattr(model, "classes_"):
