@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sparsenet import kernels
+from sparsenet.active import Sampling
 from sparsenet.batches import Rows, Slots
 from sparsenet.layers import Activation
 from sparsenet.model import Network
@@ -45,9 +46,9 @@ METHODS: tuple[tuple[type, str], ...] = (
     (Network, "train_step"),
     (Network, "initialise"),
     (Rows, "take"),
-    (SampledOutput, "_choose"),
     (SampledOutput, "_scores"),
     (SampledOutput, "forward"),
+    (Sampling, "choose"),
     (Slots, "transpose"),
     (WidePath, "from_centroids"),
     (WidePath, "touch"),

@@ -1,14 +1,12 @@
 """The output layer: one neuron a label, of which a batch computes only the active ones.
 
-The active labels of a batch are the labels of its points and the negatives that a sampler chose, shared by all of
-its points: so the layer is a dense tile, bound by arithmetic, and its update stays sparse. A set for each sample, as
-in SLIDE, is there for comparison.
+`active` chooses these for all points of a batch: so the layer is a dense tile, bound by arithmetic, and its update
+stays sparse. A set for each sample, as in SLIDE, is there for comparison.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,29 +15,16 @@ from scipy.sparse import csr_array
 
 from sparsenet import kernels
 from sparsenet._validation import MAX_WIDTH, instance, integer
+from sparsenet.active import Sampling
 from sparsenet.batches import Batch, Postings, Rows, Slots
 from sparsenet.layers import F32, I32, Pass, uniform
-from sparsenet.losses import Loss, Positives
+from sparsenet.losses import Loss
 from sparsenet.optim import Adam, Optimizer, Parameter
 from sparsenet.samplers import FrequencySampler, LSHSampler, RandomSampler, Sampler
 from sparsenet.wide import Touched, WidePath
 
 #: Labels scored at a time where all of them are.
 LABEL_BLOCK = 8192
-#: A probability of one as float32 may round it.
-MOST_PROBABLE = 1 + 1e-6
-
-
-@dataclass(frozen=True)
-class ActiveSet:
-    """The labels computed for a batch: first those of its points, then negatives that are not among them.
-
-    Shapes: labels (a,), expected (a,): the probability that the sampler alone would have chosen each.
-    """
-
-    labels: I32
-    positives: Positives
-    expected: F32
 
 
 class _Latest(NamedTuple):
@@ -178,7 +163,7 @@ class SampledOutput:
         assert context.rng is not None, "the sampled output is computed in training only"
         if self.per_sample:
             return self._forward_pairs(batch, hidden, context)
-        active = self._choose(batch, hidden, context.rng)
+        active = self._sampling().choose(batch, hidden, context.rng)
         a, n = len(active.labels), len(batch)
         self._latest = _Latest(hidden, active.labels)
         tile, touched = self._scores(active.labels, batch.feature_postings, hidden, context, self.bf16)
@@ -216,22 +201,13 @@ class SampledOutput:
         self.wide.add_scores(touched, postings, tile, context.threads)
         return tile, touched
 
-    def _choose(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActiveSet:
-        """Merge the batch's own labels with the sampler's choice."""
-        own = batch.label_postings
-        negatives = self._valid(self.sampler.sample(hidden, self.n_negatives, rng))
-        if (negatives[1:] <= negatives[:-1]).any():
-            raise ValueError(f"{self.sampler!r} must sample distinct labels, ascending")
-        negatives = negatives[own.slots[negatives] < 0]
-        labels = np.concatenate((own.ids, negatives))
-        indptr = np.full(len(labels) + 1, own.starts[-1], np.int64)
-        indptr[: len(own.starts)] = own.starts
-        return ActiveSet(labels, Positives(indptr, own.points), self._expected(labels))
+    def _sampling(self) -> Sampling:
+        return Sampling(self.sampler, self.n_labels, self.n_negatives)
 
     def _forward_pairs(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
         """Do the same with an active set for each sample."""
         assert context.rng is not None
-        indptr, labels, is_positive, expected = self._choose_pairs(batch, hidden, context.rng)
+        indptr, labels, is_positive, expected = self._sampling().choose_pairs(batch, hidden, context.rng)
         scores = np.empty(len(labels), np.float32)
         kernels.pair_dot(indptr, labels, hidden, self.weight.value, scores, context.threads)
         scores += self.bias.value[labels, 0]
@@ -252,53 +228,6 @@ class SampledOutput:
             return below
 
         return loss, backward
-
-    def _valid(self, ids: I32) -> I32:
-        """Refuse ids of a sampler that are no labels: a kernel would read and write what lies elsewhere."""
-        if not isinstance(ids, np.ndarray) or ids.dtype != np.int32 or ids.ndim != 1:
-            is_array = isinstance(ids, np.ndarray)
-            found = f"{ids.dtype} of shape {ids.shape}" if is_array else type(ids).__name__
-            raise TypeError(f"{self.sampler!r} must sample a one-dimensional array of int32, got {found}")
-        if len(ids) and not 0 <= ids.min() <= ids.max() < self.n_labels:
-            found = f"{ids.min()} to {ids.max()}"
-            raise ValueError(f"{self.sampler!r} must sample labels from 0 to {self.n_labels - 1}, got {found}")
-        return ids
-
-    def _expected(self, labels: I32) -> F32:
-        """Ask the sampler with what probability it would have chosen each of some labels."""
-        return self._probable(labels, self.sampler.expected(labels, self.n_negatives))
-
-    def _probable(self, labels: I32, expected: object) -> F32:
-        """Refuse what a sampler expects if that is no probability of each label: a loss would show it much later."""
-        found = np.asarray(expected)
-        if found.shape != labels.shape or found.dtype.kind not in "fiu":
-            got = f"{found.dtype} of shape {found.shape}"
-            raise ValueError(f"{self.sampler!r} must expect a number for each of {len(labels)} labels, got {got}")
-        found = found.astype(np.float32, copy=False)
-        if len(found) and not (found.min() >= 0 and found.max() <= MOST_PROBABLE):
-            label = int(np.flatnonzero(~((found >= 0) & (found <= MOST_PROBABLE)))[0])
-            got = f"{found[label]:g} of label {labels[label]}"
-            raise ValueError(f"{self.sampler!r} must expect probabilities, from 0 to 1, got {got}")
-        return found
-
-    def _choose_pairs(
-        self, batch: Batch, hidden: F32, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], I32, NDArray[np.bool_], F32]:
-        """Give each point its own labels and negatives of its own.
-
-        Returns row pointers, labels, which of them are true, and with what probability each would be sampled.
-        """
-        own, shape = batch.label_postings, (len(batch), self.n_labels)
-        sampled = self.sampler.sample_each(hidden, self.n_negatives, rng)
-        ids = self._valid(sampled.ids)
-        drawn = csr_array((self._probable(ids, sampled.expected), ids, sampled.indptr), shape=shape)
-        owners = np.repeat(own.ids, np.diff(own.starts))
-        true = csr_array((np.full(len(own.points), 2, np.float32), (own.points, owners)), shape=shape)
-        # A probability says that a label was drawn, 2 that it is true, their sum that it is both.
-        merged = (drawn + true).tocsr()
-        labels, is_true = merged.indices.astype(np.int32), merged.data >= 2
-        expected = np.where(is_true, self._expected(labels), merged.data)
-        return merged.indptr.astype(np.int64), labels, is_true, expected.astype(np.float32)
 
     def log_totals(self, features: Rows, hidden: F32, threads: int) -> F32:
         """Return the logarithm of the sum of exponentials of all scores of each point, (n,), never an n x L matrix."""
