@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from sparsenet import ModelError, TextClassifier, kernels
 from sparsenet.text import fitting, linear, measuring, persistence
 from sparsenet.text.featuriser import FeatureRules, extract
-from sparsenet.text.linear import LinearModel
+from sparsenet.text.linear_model import LinearModel
 from sparsenet.text.vocabulary import _own_share
 
 TOPICS = {

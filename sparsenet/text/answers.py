@@ -13,7 +13,7 @@ from sparsenet import kernels
 from sparsenet.batches import Rows
 from sparsenet.estimators.inference import check_cells
 from sparsenet.text.featuriser import unicode_table
-from sparsenet.text.linear import LinearModel, both_classes
+from sparsenet.text.linear_model import LinearModel, both_classes
 from sparsenet.text.vocabulary import Vocabulary, log_counts
 
 F32 = NDArray[np.float32]

@@ -17,7 +17,7 @@ from sparsenet.estimators.targets import listed
 from sparsenet.text import persistence
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_texts
-from sparsenet.text.linear import LinearModel
+from sparsenet.text.linear_model import LinearModel
 from sparsenet.text.network import NetworkModel
 from sparsenet.text.vocabulary import Vocabulary
 

@@ -16,7 +16,7 @@ from sparsenet._printing import printable
 from sparsenet.text.featuriser import FeatureRules, extract, unicode_table
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_texts
-from sparsenet.text.linear import both_classes
+from sparsenet.text.linear_model import both_classes
 
 if TYPE_CHECKING:
     from sparsenet.text.classifier import TextClassifier

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparsenet.estimators.targets import Target
 from sparsenet.text.answers import Answers, LinearAnswers
-from sparsenet.text.linear import LinearModel
+from sparsenet.text.linear_model import LinearModel
 from sparsenet.text.network import NetworkAnswers, NetworkModel
 from sparsenet.text.vocabulary import Vocabulary
 

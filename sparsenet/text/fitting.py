@@ -19,7 +19,8 @@ from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules, extract
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.inputs import check_lengths
-from sparsenet.text.linear import LinearModel, LinearRules, both_classes
+from sparsenet.text.linear import LinearRules
+from sparsenet.text.linear_model import both_classes
 from sparsenet.text.measuring import described, further_trials, held_out, measure, measured, measured_and_learnt
 from sparsenet.text.network import MOST_FEATURES, NetworkModel
 from sparsenet.text.problem import Problem
@@ -165,7 +166,7 @@ def refit(
     calibration = fitted.model.calibration
     if calibration == unmeasured(len(where), exclusive=exclusive):
         calibration = unmeasured(len(new.classes), exclusive=exclusive)
-    model = LinearModel.kept(weight).calibrated(calibration).moved(offset)
+    model = linear.kept(weight).calibrated(calibration).moved(offset)
     learnt_on = (fitted.model, fitted.n_texts, where, labels, np.diff(rows.indptr) == 0, problem.costs)
     model = unknown.told_on(model, *learnt_on, exclusive=exclusive)
     return Fitted(new, vocabulary, model, *about, weight)

@@ -18,7 +18,8 @@ from sparsenet.text import calibrating, competing, linear
 from sparsenet.text.calibration import Calibration
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules
-from sparsenet.text.linear import LinearModel, LinearRules, both_classes
+from sparsenet.text.linear import LinearRules
+from sparsenet.text.linear_model import LinearModel, both_classes
 from sparsenet.text.problem import Problem
 from sparsenet.text.settings import TextSettings
 from sparsenet.text.vocabulary import Vocabulary

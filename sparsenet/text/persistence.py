@@ -21,7 +21,7 @@ from sparsenet.storage import ModelError, size
 from sparsenet.text import columns, packing
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.fitted import Fitted
-from sparsenet.text.linear import LinearModel
+from sparsenet.text.linear_model import LinearModel
 from sparsenet.text.network import NetworkModel
 from sparsenet.text.vocabulary import Vocabulary
 

@@ -12,7 +12,8 @@ from sparsenet.batches import Rows
 from sparsenet.progress import parts_done
 from sparsenet.text import linear
 from sparsenet.text.featuriser import FeatureRules, TextRows
-from sparsenet.text.linear import LinearModel, LinearRules
+from sparsenet.text.linear import LinearRules
+from sparsenet.text.linear_model import LinearModel
 from sparsenet.text.spilling import Spill
 from sparsenet.text.vocabulary import Vocabulary
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenet.batches import Rows
 from sparsenet.estimators.seen import usual_shares
-from sparsenet.text.linear import LinearModel, both_classes
+from sparsenet.text.linear_model import LinearModel, both_classes
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
