@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.storage.folder import Folder
+from sparsenet.storage.folder import Folder, made_folder, missing_folders, remove_empty
 from sparsenet.storage.format import (
     DAMAGED,
     FORMAT,
@@ -70,7 +70,7 @@ def save(directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], 
     specs = {name: array_spec(name, array) for name, array in arrays.items()}
     draft = Manifest(sha256="0" * 64, arrays=specs, metadata=dict(metadata))
     manifest_bytes(draft)  # refuses what cannot be saved before anything is touched
-    with _made_folder(Path(directory)) as folder, folder.locked():
+    with made_folder(Path(directory)) as folder, folder.locked():
         _refuse_foreign(folder)
         try:
             _commit(folder, draft, arrays)
@@ -87,12 +87,12 @@ def prepare(directory: str | os.PathLike[str]) -> None:
         If nothing could be saved there.
     """
     path = Path(directory)
-    missing = _missing(path)
-    with _made_folder(path) as folder:
+    missing = missing_folders(path)
+    with made_folder(path) as folder:
         _refuse_foreign(folder)
         if not os.access(folder.path, os.W_OK | os.X_OK):
             raise PermissionError(f"{folder.path}: no permission to write; name another directory")
-    _remove_empty(missing)
+    remove_empty(missing)
 
 
 def remove(directory: str | os.PathLike[str]) -> None:
@@ -250,38 +250,6 @@ def _sweep(folder: Folder) -> None:
     for name in names:
         if _OURS.fullmatch(name) and name not in used:
             folder.remove(name)
-
-
-@contextlib.contextmanager
-def _made_folder(path: Path) -> Iterator[Folder]:
-    """Open a directory, made if it does not exist; if what is done there fails, it does not exist after that either."""
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"{path}: is a file; a model is a directory: choose another name")
-    missing = _missing(path)
-    try:
-        if missing:
-            path.mkdir(parents=True, exist_ok=True)
-            with Folder(path.parent) as parent:
-                parent.sync()
-        with Folder(path) as folder:
-            yield folder
-    except BaseException:
-        _remove_empty(missing)
-        raise
-
-
-def _missing(path: Path) -> list[Path]:
-    """Return the directories that it would take to make `path`, the innermost first."""
-    return [place for place in (path, *path.parents) if not place.exists()]
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    """Remove directories that this process made, the innermost first, up to one that others now use."""
-    for folder in folders:
-        try:
-            folder.rmdir()
-        except OSError:
-            return
 
 
 def _model_folder(path: Path) -> Folder:

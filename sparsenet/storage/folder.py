@@ -99,3 +99,35 @@ class Folder:
     def sync(self) -> None:
         """Make the names in the directory durable."""
         os.fsync(self._fd)
+
+
+@contextlib.contextmanager
+def made_folder(path: Path) -> Iterator[Folder]:
+    """Open a directory, made if it does not exist; if what is done there fails, it does not exist after that either."""
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path}: is a file; a model is a directory: choose another name")
+    missing = missing_folders(path)
+    try:
+        if missing:
+            path.mkdir(parents=True, exist_ok=True)
+            with Folder(path.parent) as parent:
+                parent.sync()
+        with Folder(path) as folder:
+            yield folder
+    except BaseException:
+        remove_empty(missing)
+        raise
+
+
+def missing_folders(path: Path) -> list[Path]:
+    """Return the directories that it would take to make `path`, the innermost first."""
+    return [place for place in (path, *path.parents) if not place.exists()]
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Remove directories that this process made, the innermost first, up to one that others now use."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
