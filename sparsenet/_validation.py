@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from sparsenet._machine import default_threads
+from sparsenet._matrices import canonical, check_structure
 
 T = TypeVar("T")
 MAX_WIDTH = 2**31 - 1
@@ -131,7 +132,7 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
     Duplicate entries of a sparse X are summed, as SciPy does. X itself is never changed.
     """
     if sparse.issparse(X):
-        _check_structure("X", X)
+        check_structure("X", X)
     else:
         _check_no_texts(estimator, X)
     checked = X
@@ -155,7 +156,7 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
             "sklearn.feature_extraction.FeatureHasher"
         )
     if sparse.issparse(checked):
-        checked = _canonical(checked)
+        checked = canonical(checked)
     _check_finite("X", checked, _columns_of(X))
     return checked
 
@@ -239,12 +240,12 @@ def is_missing(value: Any) -> bool:
 
 def check_indicator(name: str, matrix: Any) -> Any:
     """Return a sparse indicator of labels as a canonical CSR array without stored zeros."""
-    _check_structure(name, matrix)
+    check_structure(name, matrix)
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers, non-zero where a row has a label, got {matrix.dtype}")
     if matrix.dtype.kind in "iu":
         matrix = matrix.astype(np.float32)  # integers that are there twice might add up to zero
-    matrix = _canonical(matrix.tocsr())
+    matrix = canonical(matrix.tocsr())
     if matrix.shape[1] > MAX_WIDTH:
         raise ValueError(f"{name} has {matrix.shape[1]} columns, at most 2**31 - 1 labels are possible")
     _check_finite(name, matrix)
@@ -255,58 +256,6 @@ def check_indicator(name: str, matrix: Any) -> Any:
         matrix = matrix.copy()
         matrix.eliminate_zeros()
     return matrix
-
-
-def _canonical(matrix: Any) -> Any:
-    """Return a CSR array with ids that ascend within each row, duplicates summed; a copy where they did not.
-
-    SciPy's own flag is not trusted: it is cached, and whoever changes the arrays by hand does not reset it.
-    """
-    used = slice(matrix.indptr[-1])  # SciPy allows for room at the end
-    csr = sparse.csr_array((matrix.data[used], matrix.indices[used], matrix.indptr), shape=matrix.shape)
-    ascends = csr.indices[1:] > csr.indices[:-1]
-    ends = csr.indptr[1:-1]
-    ascends[ends[(ends > 0) & (ends < len(csr.indices))] - 1] = True  # from one row to the next, they need not
-    if not ascends.all():
-        csr = csr.copy()
-        csr.has_canonical_format = False
-        csr.sum_duplicates()
-    csr.has_canonical_format = True
-    return csr
-
-
-def _check_structure(name: str, matrix: Any) -> None:
-    """Refuse a sparse matrix whose ids or row pointers would send SciPy or a kernel out of its arrays."""
-    if matrix.ndim != 2:
-        raise ValueError(f"{name} must be two-dimensional, got {matrix.ndim} dimensions")
-    if matrix.format == "coo":
-        for axis, ids in zip(("row", "column"), matrix.coords, strict=True):
-            _check_ids(name, axis, ids, matrix.shape[axis == "column"])
-    elif matrix.format in ("csr", "csc", "bsr"):
-        block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
-        major, minor = (1, 0) if matrix.format == "csc" else (0, 1)
-        _check_pointers(name, matrix, matrix.shape[major] // block[major])
-        axis = "row" if matrix.format == "csc" else "column"
-        _check_ids(name, axis, matrix.indices[: matrix.indptr[-1]], matrix.shape[minor] // block[minor])
-
-
-def _check_pointers(name: str, matrix: Any, n_major: int) -> None:
-    pointers, room = matrix.indptr, min(len(matrix.indices), len(matrix.data))
-    if len(pointers) != n_major + 1 or pointers[0] != 0 or pointers[-1] > room or np.any(pointers[1:] < pointers[:-1]):
-        raise ValueError(
-            f"{name}.indptr must hold {n_major + 1} numbers that rise from 0 to at most {room}, the number of entries "
-            f"stored; got {len(pointers)} from {pointers[0] if len(pointers) else None} to "
-            f"{pointers[-1] if len(pointers) else None}: build the matrix anew"
-        )
-
-
-def _check_ids(name: str, axis: str, ids: NDArray[Any], width: int) -> None:
-    if len(ids) and (ids.min() < 0 or ids.max() >= width):
-        wrong = ids[(ids < 0) | (ids >= width)][0]
-        raise ValueError(
-            f"{name} holds the {axis} index {wrong}, but they go from 0 to {width - 1}: build the matrix anew, "
-            "with ids that start from 0 and a shape that holds them all"
-        )
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

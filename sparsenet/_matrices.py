@@ -1,0 +1,61 @@
+"""Sparse matrices as SciPy and the kernels may read them: ids and row pointers that fit, in an order that is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+def check_structure(name: str, matrix: Any) -> None:
+    """Refuse a sparse matrix whose ids or row pointers would send SciPy or a kernel out of its arrays."""
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} must be two-dimensional, got {matrix.ndim} dimensions")
+    if matrix.format == "coo":
+        for axis, ids in zip(("row", "column"), matrix.coords, strict=True):
+            _check_ids(name, axis, ids, matrix.shape[axis == "column"])
+    elif matrix.format in ("csr", "csc", "bsr"):
+        block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        major, minor = (1, 0) if matrix.format == "csc" else (0, 1)
+        _check_pointers(name, matrix, matrix.shape[major] // block[major])
+        axis = "row" if matrix.format == "csc" else "column"
+        _check_ids(name, axis, matrix.indices[: matrix.indptr[-1]], matrix.shape[minor] // block[minor])
+
+
+def _check_pointers(name: str, matrix: Any, n_major: int) -> None:
+    pointers, room = matrix.indptr, min(len(matrix.indices), len(matrix.data))
+    if len(pointers) != n_major + 1 or pointers[0] != 0 or pointers[-1] > room or np.any(pointers[1:] < pointers[:-1]):
+        raise ValueError(
+            f"{name}.indptr must hold {n_major + 1} numbers that rise from 0 to at most {room}, the number of entries "
+            f"stored; got {len(pointers)} from {pointers[0] if len(pointers) else None} to "
+            f"{pointers[-1] if len(pointers) else None}: build the matrix anew"
+        )
+
+
+def _check_ids(name: str, axis: str, ids: NDArray[Any], width: int) -> None:
+    if len(ids) and (ids.min() < 0 or ids.max() >= width):
+        wrong = ids[(ids < 0) | (ids >= width)][0]
+        raise ValueError(
+            f"{name} holds the {axis} index {wrong}, but they go from 0 to {width - 1}: build the matrix anew, "
+            "with ids that start from 0 and a shape that holds them all"
+        )
+
+
+def canonical(matrix: Any) -> Any:
+    """Return a CSR array with ids that ascend within each row, duplicates summed; a copy where they did not.
+
+    SciPy's own flag is not trusted: it is cached, and whoever changes the arrays by hand does not reset it.
+    """
+    used = slice(matrix.indptr[-1])  # SciPy allows for room at the end
+    csr = sparse.csr_array((matrix.data[used], matrix.indices[used], matrix.indptr), shape=matrix.shape)
+    ascends = csr.indices[1:] > csr.indices[:-1]
+    ends = csr.indptr[1:-1]
+    ascends[ends[(ends > 0) & (ends < len(csr.indices))] - 1] = True  # from one row to the next, they need not
+    if not ascends.all():
+        csr = csr.copy()
+        csr.has_canonical_format = False
+        csr.sum_duplicates()
+    csr.has_canonical_format = True
+    return csr
