@@ -225,7 +225,7 @@ def test_a_resumed_run_has_the_width_that_it_began_with(tmp_path, monkeypatch, h
     limit = needs(hidden)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
 
-    monkeypatch.setattr("sparsenet.training.trainer.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("sparsenet.training.keeping.CHECKPOINT_SECONDS", 0.0)
     begun = auto(memory_limit=limit, epochs=4)
     with pytest.raises(StoppedError):
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
@@ -239,7 +239,7 @@ def test_a_resumed_run_has_the_width_that_it_began_with(tmp_path, monkeypatch, h
 
 def test_a_resumed_run_has_the_wide_path_that_it_began_with(tmp_path, monkeypatch):
     monkeypatch.setattr(choices, "BUDGETS", (1024, 8, 4))
-    monkeypatch.setattr("sparsenet.training.trainer.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("sparsenet.training.keeping.CHECKPOINT_SECONDS", 0.0)
     limit = needs(0, 8)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
     begun = auto(memory_limit=limit, epochs=4)

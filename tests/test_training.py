@@ -192,7 +192,7 @@ def test_resuming_equals_never_having_stopped(tmp_path, at, sampler):
         return made, trainer
 
     whole, uninterrupted = make(1)
-    uninterrupted._checkpoint = None
+    uninterrupted._keeping._place = None
     uninterrupted.run()
     _, stopped = make(2, Interrupt(at))
     with pytest.raises(KeyboardInterrupt):

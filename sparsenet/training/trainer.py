@@ -6,10 +6,7 @@ import math
 import os
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,17 +16,15 @@ from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
 from sparsenet.model import Network
 from sparsenet.samplers import LSHSampler
-from sparsenet.training import checkpoints
 from sparsenet.training.budget import TimeBudget
 from sparsenet.training.checkpoints import Best, RunState
 from sparsenet.training.config import TrainingConfig
 from sparsenet.training.fingerprint import fingerprint
 from sparsenet.training.interrupts import deferred_interrupt
+from sparsenet.training.keeping import Keeping
 from sparsenet.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.training.trial import Trial, Verdict, Weighing
 
-#: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
-CHECKPOINT_SECONDS = 5.0
 MAX_SECONDS = 1e9
 
 
@@ -144,8 +139,6 @@ class Trainer:
         self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
         self.verdict: Verdict | None = None
         self.weighing = Weighing()
-        self._checkpoint = None if checkpoint is None else Path(checkpoint)
-        self._spare = isinstance(checkpoint, checkpoints.Spare)
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
         if trial is not None:
@@ -154,11 +147,7 @@ class Trainer:
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
         self._interrupted, self._stopped = threading.Event(), False
-        self._saved_at = -math.inf
-        if checkpoint is not None:
-            checkpoints.check_resumable(network)
-            with self._doing_without():
-                checkpoints.prepare(Path(checkpoint))  # rather than fail after the first epoch
+        self._keeping = Keeping(checkpoint, network)
         if steps_before == 0:
             for parameter in network.parameters():
                 parameter.drop_state()
@@ -184,7 +173,7 @@ class Trainer:
                     self.network.set_weights(self._state.best.weights)
                 self._weigh()
             except _Stop:
-                self._save_checkpoint()
+                self._keeping.save(self._state, self._fingerprint)
                 raise KeyboardInterrupt from None
             if self._interrupted.is_set():  # after the last batch
                 raise KeyboardInterrupt
@@ -256,8 +245,8 @@ class Trainer:
                 state.best = Best(record["P@1"], state.epoch, weights)
         self.history.append(record)
         state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
-        if time.perf_counter() - self._saved_at >= CHECKPOINT_SECONDS:
-            self._save_checkpoint()
+        if self._keeping.is_due():
+            self._keeping.save(state, self._fingerprint)
         self._tell("on_epoch", record)
 
     def _try_without_hidden(self) -> None:
@@ -332,31 +321,9 @@ class Trainer:
         The network must have been made from the same settings and data; the rest of the run is then equal, bit for
         bit, to one that was never interrupted.
         """
-        if self._checkpoint is None or not checkpoints.is_there(self._checkpoint):
-            return False
-        if self._trial is not None and checkpoints.has_dropped_hidden(self._checkpoint):
-            self.network.drop_hidden()
-        self._state = checkpoints.load(self._checkpoint, self.network, self._fingerprint())
-        return True
-
-    def _save_checkpoint(self) -> None:
-        if self._checkpoint is None:
-            return
-        with self._doing_without():
-            checkpoints.save(self._checkpoint, self.network, self._state, self._fingerprint())
-        self._saved_at = time.perf_counter()
-
-    @contextmanager
-    def _doing_without(self) -> Iterator[None]:
-        """Give up a checkpoint that nobody asked for rather than the run."""
-        try:
-            yield
-        except OSError as error:
-            if not self._spare:
-                raise
-            place, self._checkpoint = self._checkpoint, None
-            problem = error.strerror or str(error)
-            warnings.warn(f"training goes on without a checkpoint: {place}: {problem}", RuntimeWarning, stacklevel=2)
+        state = self._keeping.load(self._fingerprint, may_drop_hidden=self._trial is not None)
+        self._state = state or self._state
+        return state is not None
 
     def _fingerprint(self) -> dict[str, Any]:
         data = {"points": self._features, "labels": self._labels}
