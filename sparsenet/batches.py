@@ -162,6 +162,13 @@ def is_hit(best: I32, truth: Rows) -> NDArray[np.bool_]:
     return np.isin(points * truth.width + best, owners * truth.width + truth.indices)
 
 
+def share_right(ranked: I32, truth: Rows) -> NDArray[np.float64]:
+    """Return which share of as many labels of each point as it has is right, (n,): its best ones, of those ranked."""
+    asked_for = np.clip(np.diff(truth.indptr), 1, ranked.shape[1])
+    hits = is_hit(ranked, truth) & (np.arange(ranked.shape[1]) < asked_for[:, None])
+    return np.asarray(hits.sum(axis=1) / asked_for)
+
+
 class Slots:
     """The scratch of `transpose`: for each id its position among those present, -1 outside of a batch's life."""
 

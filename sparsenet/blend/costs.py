@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sparsenet.batches import Rows, is_hit
+from sparsenet.batches import Rows, share_right
 from sparsenet.blend.trust import fit_without
 from sparsenet.blend.voting import named_by
 from sparsenet.tree import TreeClassifier
@@ -50,8 +50,4 @@ def best(judge: TreeClassifier, points: Rows, labels: Rows, kept: I64, threads: 
 
 def _answered(tree: TreeClassifier, points: Rows, labels: Rows, kept: I64, threads: int) -> F64:
     """Return which share of as many labels of each point as it has, its best ones, are right."""
-    n_ranks, truth = min(RANKS, labels.width), labels.take(kept)
-    ranked = named_by(tree, points.take(kept), n_ranks, threads)[0]
-    asked_for = np.clip(np.diff(truth.indptr), 1, n_ranks)
-    among_these = np.arange(n_ranks) < asked_for[:, None]
-    return np.asarray((is_hit(ranked, truth) & among_these).sum(axis=1) / asked_for, np.float64)
+    return share_right(named_by(tree, points.take(kept), min(RANKS, labels.width), threads)[0], labels.take(kept))

@@ -136,12 +136,12 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
     negatives = (output.n_labels, "all labels") if every else (output.n_negatives, f"of {output.n_labels:,} labels")
     size = {"hidden": sum(settings.hidden), "wide_budget": settings.wide_budget}
     found: Choices = {name: (value, _why(settings, name)) for name, value in size.items()}
-    steps = -(-n_points // settings.batch_size)
+    steps, in_batches = -(-n_points // settings.batch_size), f" in batches of {settings.batch_size:,}"
     found |= {
         "n_negatives": negatives,
         "batch_size": (settings.batch_size, f"a pass over {n_points:,} points has {steps:,} steps"),
         "precision": ("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
-        "epochs": (settings.n_epochs(n_points), f"for {n_points:,} points in batches of {settings.batch_size:,}"),
+        "epochs": (settings.n_epochs(n_points), settings.because.get("epochs", f"for {n_points:,} points{in_batches}")),
         "normalize": (scaling, "as the values of X suggest"),
     }
     optimizer = settings.optimizer
@@ -178,6 +178,8 @@ def tried(trainer: Trainer) -> Choices:
 def _why(settings: Settings, name: str) -> str:
     if settings.resumed:
         return "what the run had that is resumed"
+    if name in settings.because:
+        return settings.because[name]
     short_of = settings.short_of.get(name)
     return f"no more fits into the {short_of} there is" if short_of else "there is memory and time for it"
 

@@ -65,7 +65,8 @@ class Settings:
     """The parameters of `ExtremeClassifier`, checked; names given as text have become objects.
 
     `auto` names those that are left to the classifier; `hidden` and `wide_budget` are then what it tries first, and
-    `short_of` says, by their names, what they became less for want of. A `resumed` run has the size that it had.
+    `short_of` says, by their names, what they became less for want of, and `because` what was measured that decides
+    them. A `resumed` run has the size that it had.
     """
 
     hidden: tuple[int, ...]
@@ -93,6 +94,7 @@ class Settings:
     verbose: bool | None
     auto: frozenset[str]
     short_of: Mapping[str, str] = field(default_factory=dict)
+    because: Mapping[str, str] = field(default_factory=dict)
     resumed: bool = False
 
     @classmethod

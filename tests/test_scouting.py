@@ -1,0 +1,127 @@
+"""Passes over few points: no more than points held out can do with."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from sparsenet import BlendClassifier, ExtremeClassifier, Rows
+from sparsenet.batches import share_right
+from sparsenet.estimators import scouting
+from sparsenet.estimators.settings import Settings
+
+N, WIDTH, N_LABELS = 4000, 4000, 4000
+
+
+def by_chance(n: int, seed: int) -> tuple[csr_array, csr_array]:
+    """Return points of features that their labels have in half of all cases, and of others by chance."""
+    rng = np.random.default_rng(seed)
+    own = np.random.default_rng(7).integers(0, WIDTH, (N_LABELS, 6))
+    X, Y = np.zeros((n, WIDTH), np.float32), np.zeros((n, N_LABELS), np.float32)
+    for i in range(n):
+        labels = (N_LABELS * rng.random(4) ** 2).astype(int)
+        Y[i, labels] = 1
+        X[i, own[labels][rng.random((4, 6)) < 0.5]] = 1
+        X[i, rng.integers(0, WIDTH, 5)] = 1
+    return csr_array(X), csr_array(Y)
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[csr_array, csr_array]:
+    return by_chance(N, seed=0)
+
+
+def precision_at_1(model: Any, X: csr_array, Y: csr_array) -> float:
+    return float(model.score(X, Y))
+
+
+def test_points_learnt_by_heart_get_fewer_passes(data: tuple[csr_array, csr_array]) -> None:
+    X, Y = data
+    test = by_chance(1000, seed=1)
+    found = ExtremeClassifier(random_state=0).fit(X, Y)
+    usual = ExtremeClassifier(random_state=0, epochs=25).fit(X, Y)
+    epochs, why = found.choices_["epochs"]
+    assert epochs == found.n_iter_ < 9
+    assert "points kept from a first training" in why
+    assert precision_at_1(found, *test) > precision_at_1(usual, *test) + 0.03
+    again = ExtremeClassifier(random_state=0, n_jobs=1).fit(X, Y)
+    np.testing.assert_array_equal(again.topk_numbers(test[0])[1], found.topk_numbers(test[0])[1])
+
+
+def test_a_blend_finds_it_for_its_network(data: tuple[csr_array, csr_array]) -> None:
+    model = BlendClassifier(random_state=0).fit(*data)
+    assert model.network_.n_iter_ < 9
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], without: list[float]) -> None:
+    """Have points held out be answered so well after each pass, with hidden units and then without."""
+    answers = iter([np.array(row) for pair in zip(with_hidden, without, strict=True) for row in pair])
+    monkeypatch.setattr(scouting._Watch, "_answered", lambda self, network: next(answers))
+
+
+@pytest.mark.parametrize(
+    ("last", "alone", "expected"),
+    [
+        ([0.4, 0.4, 0.4, 0.4], 0.6, (2, ())),  # worse, and hidden units did not help
+        ([0.4, 0.4, 0.4, 0.4], 0.4, (2, (256,))),
+        ([0.4, 0.7, 0.4, 0.6], 0.5, (None, (256,))),  # by no more than chance
+        ([0.6, 0.6, 0.6, 0.6], 0.5, (None, (256,))),
+    ],
+)
+def test_what_is_seen_decides(
+    monkeypatch: pytest.MonkeyPatch,
+    data: tuple[csr_array, csr_array],
+    last: list[float],
+    alone: float,
+    expected: tuple[int | None, tuple[int, ...]],
+) -> None:
+    best, bad = [0.5, 0.55, 0.5, 0.55], [0.3] * 4
+    seen = [bad, best, *[bad] * 6, last]
+    watched(monkeypatch, seen, [[alone] * 4 for _ in seen])
+    settings = Settings.of(ExtremeClassifier().get_params(deep=False)).for_points(N)
+    points = tuple(Rows.of(csr_array(matrix, dtype=np.float32)) for matrix in data)
+    found = scouting.scouted(settings, points, held=0, seed=0, threads=1)
+    assert (found.epochs, found.hidden) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n_points"),
+    [({"epochs": 25}, N), ({"time_budget": 5.0}, N), ({}, 3999), ({}, 12800)],
+)
+def test_nothing_is_tried_where_the_number_is_known(
+    monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], n_points: int
+) -> None:
+    monkeypatch.setattr(scouting, "build", lambda *args, **kwargs: pytest.fail("a network was made"))
+    settings = Settings.of(ExtremeClassifier(**parameters).get_params(deep=False)).for_points(n_points)
+    points = tuple(Rows.of(csr_array(np.ones((n_points, 1), np.float32))) for _ in range(2))
+    assert scouting.scouted(settings, points, held=0, seed=0, threads=1) is settings
+
+
+def test_with_validation_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, data: tuple[csr_array, csr_array]) -> None:
+    monkeypatch.setattr(scouting, "scouted", lambda *args, **kwargs: pytest.fail("a first training began"))
+    X, Y = data
+    model = ExtremeClassifier(hidden=0, patience=1, random_state=0).fit(X, Y, validation=(X[:50], Y[:50]))
+    assert model.n_iter_ > 0
+
+
+def test_a_run_that_is_resumed_has_as_many(data: tuple[csr_array, csr_array], tmp_path: Any) -> None:
+    X, Y = data
+
+    class Interrupted:
+        def on_batch(self, progress: Any) -> None:
+            if progress.done == 20:
+                raise KeyboardInterrupt
+
+    whole = ExtremeClassifier(random_state=0).fit(X, Y)
+    with pytest.raises(KeyboardInterrupt):
+        ExtremeClassifier(random_state=0).fit(X, Y, callbacks=[Interrupted()], checkpoint=tmp_path / "run")
+    resumed = ExtremeClassifier(random_state=0).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+    assert resumed.choices_["epochs"] == whole.choices_["epochs"]
+    np.testing.assert_array_equal(resumed.topk_numbers(X[:100])[1], whole.topk_numbers(X[:100])[1])
+
+
+def test_the_share_of_labels_that_are_right() -> None:
+    truth = Rows.of(csr_array(np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], np.float32)))
+    ranked = np.array([[0, 2, 1], [2, 0, 1], [3, 2, 1], [0, 1, 2]], np.int32)
+    assert share_right(ranked, truth).tolist() == [0.5, 1.0, 0.0, 1.0]
