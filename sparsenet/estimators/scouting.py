@@ -9,6 +9,7 @@ tells which it is (bench/notes/networks.md, Passes over few points).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from sparsenet.estimators.building import build
 from sparsenet.estimators.fitting import Points, split
 from sparsenet.estimators.settings import MOST_EPOCHS, TRIAL_AFTER, Settings
 from sparsenet.model import Network
+from sparsenet.progress import parts_done
 from sparsenet.training import Progress, StopTraining, Trainer
 
 F64 = NDArray[np.float64]
@@ -46,23 +48,38 @@ def scouted(settings: Settings, points: Points, *, held: int, seed: int, threads
         return settings
     network, built = build(replace(settings, verbose=False), *rest, held=held, seed=seed, threads=threads)
     droppable = network.input is not None and settings.may_lose_hidden(n_labels)
-    watch = _Watch(network, *asked, threads, -(-n_epochs // TRIAL_AFTER), alone=droppable)
     config = replace(built, epochs=n_epochs).training(len(rest[0]), seed=seed, threads=threads)
-    Trainer(network, *rest, config, callbacks=[watch]).run()
+    most = -(-n_epochs // TRIAL_AFTER)
+    with parts_done(most * len(rest[0]), f"{most} passes to see how many to take", settings.verbose) as told:
+        watch = _Watch(network, *asked, threads, most, told, alone=droppable)
+        Trainer(network, *rest, config, callbacks=[watch]).run()
     return watch.chosen(settings)
 
 
 class _Watch:
     """A callback that asks a network, after each of its first passes, for the labels of points held out."""
 
-    def __init__(self, network: Network, features: Rows, labels: Rows, threads: int, most: int, *, alone: bool) -> None:
+    def __init__(
+        self,
+        network: Network,
+        features: Rows,
+        labels: Rows,
+        threads: int,
+        most: int,
+        told: Callable[[float], object],
+        *,
+        alone: bool,
+    ) -> None:
         self.network, self.features, self.labels, self.threads, self.most = network, features, labels, threads, most
+        self.told, self.done = told, 0
         self.with_hidden: list[F64] = []
         self.without: list[F64] = []
         self.alone = alone
 
     def on_batch(self, progress: Progress) -> None:
-        """Nothing is to be done after a batch."""
+        """Tell how much is done."""
+        self.told(progress.points - self.done)
+        self.done = progress.points
 
     def on_epoch(self, record: dict[str, float]) -> None:
         """Ask, and stop when enough passes have been looked at."""
