@@ -247,3 +247,14 @@ def test_a_compressed_model_answers_them_alike() -> None:
     before = model.predict_proba(UNKNOWN_TEXTS)
     model.compress(3000)
     np.testing.assert_array_equal(model.predict_proba(UNKNOWN_TEXTS), before)
+
+
+@pytest.mark.parametrize("n_alike", [1, 3])
+def test_one_known_feature_is_enough(training: tuple[csr_array, csr_array], n_alike: int) -> None:
+    model = TreeClassifier(random_state=0).fit(*training)
+    seen = model._fitted.seen
+    mixed = csr_array(([1.0, 1.0, 1.0, 0.0, 1.0], [WIDTH - 1, WIDTH - 2, 0, 3, 5], [0, 3, 5]), shape=(2, WIDTH))
+    rows = Rows.of(csr_array(vstack([mixed] * n_alike)))
+    assert seen.blank(rows).tolist() == []
+    assert seen.blank(rows.slice(0, 1)).tolist() == []
+    assert seen.blank(Rows.of(unknown()[1:2])).tolist() == [0]

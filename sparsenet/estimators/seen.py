@@ -23,6 +23,7 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 #: What all points say of one without features counts as much as so many of its kind.
 FIRMNESS = 10
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +74,28 @@ class Seen:
     def blank(self, points: Rows) -> I64:
         """Return which points have nothing that training has seen."""
         if self.features is None:
-            return np.empty(0, np.int64)
-        ids = points.indices
-        is_known = (self.features[ids >> 3] >> (ids & 7).astype(np.uint8)) & (points.data != 0)
-        return np.flatnonzero(by_row(np.bitwise_or, is_known, points.indptr) == 0)
+            return _NONE
+        # Of nearly all points the first feature is known: others are looked at for few, and for one by itself without
+        # arrays, which take a fifth of the time of its answer.
+        if len(points) == 1 and len(points.indices):
+            first_id = int(points.indices[0])
+            if int(self.features[first_id >> 3]) >> (first_id & 7) & 1 and points.data[0] != 0:
+                return _NONE
+        at = np.flatnonzero(np.diff(points.indptr))
+        first = points.indptr[at]
+        may_be_blank = np.ones(len(points), bool)
+        may_be_blank[at[self._has_known(points.indices[first], points.data[first])]] = False
+        asked = np.flatnonzero(may_be_blank)
+        if not len(asked):
+            return _NONE
+        rest = points.take(asked)
+        return np.asarray(asked[~by_row(np.logical_or, self._has_known(rest.indices, rest.data), rest.indptr)])
+
+    def _has_known(self, ids: I32, values: F32) -> NDArray[np.bool_]:
+        """Tell which entries of points are of features that training has seen."""
+        assert self.features is not None
+        bits = self.features[ids >> 3] >> (ids & 7).astype(np.uint8)
+        return np.asarray((bits & 1).astype(bool) & (values != 0))
 
     def answer_blank(self, points: Rows, labels: I32, p: F32 | None = None) -> None:
         """Set the best labels of those points, and their probabilities, each (n, k), to those right most often."""
