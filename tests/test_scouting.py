@@ -54,7 +54,7 @@ def test_a_blend_finds_it_for_its_network(data: tuple[csr_array, csr_array]) -> 
     assert model.network_.n_iter_ < 9
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], without: list[float]) -> None:
+def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], without: list[list[float]]) -> None:
     """Have points held out be answered so well after each pass, with hidden units and then without."""
     answers = iter([np.array(row) for pair in zip(with_hidden, without, strict=True) for row in pair])
     monkeypatch.setattr(scouting._Watch, "_answered", lambda self, network: next(answers))
@@ -63,22 +63,22 @@ def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], wit
 @pytest.mark.parametrize(
     ("last", "alone", "expected"),
     [
-        ([0.4, 0.4, 0.4, 0.4], 0.6, (2, ())),  # worse, and hidden units did not help
-        ([0.4, 0.4, 0.4, 0.4], 0.4, (2, (256,))),
-        ([0.4, 0.7, 0.4, 0.6], 0.5, (None, (256,))),  # by no more than chance
-        ([0.6, 0.6, 0.6, 0.6], 0.5, (None, (256,))),
+        ([0.4] * 9, [0.6] * 9, (None, ())),  # hidden units did not help
+        ([0.4] * 9, [0.5] * 9, (2, (256,))),  # worse in the end
+        ([0.4] * 9, [0.9, 0.1] * 4 + [1.0], (2, (256,))),  # no better without hidden units but by chance
+        ([0.1, 0.8] * 4 + [0.0], [0.5] * 9, (None, (256,))),  # no worse but by chance
+        ([0.6] * 9, [0.5] * 9, (None, (256,))),
     ],
 )
 def test_what_is_seen_decides(
     monkeypatch: pytest.MonkeyPatch,
     data: tuple[csr_array, csr_array],
     last: list[float],
-    alone: float,
+    alone: list[float],
     expected: tuple[int | None, tuple[int, ...]],
 ) -> None:
-    best, bad = [0.5, 0.55, 0.5, 0.55], [0.3] * 4
-    seen = [bad, best, *[bad] * 6, last]
-    watched(monkeypatch, seen, [[alone] * 4 for _ in seen])
+    seen = [[0.3] * 9, [0.5] * 9, *[[0.3] * 9] * 6, last]
+    watched(monkeypatch, seen, [alone] * 9)
     settings = Settings.of(ExtremeClassifier().get_params(deep=False)).for_points(N)
     points = tuple(Rows.of(csr_array(matrix, dtype=np.float32)) for matrix in data)
     found = scouting.scouted(settings, points, held=0, seed=0, threads=1)

@@ -78,8 +78,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     epochs : int or "auto"
         Passes over the data. ``"auto"``: 8; fewer, down to 5, on large data; on small data as many as give 400 steps.
         Of 4,000 points or more that are so small data a tenth is held out from a first training of a third of these
-        passes: if they are answered worse in the end than before, there are as many passes as were best, and no hidden
-        units if these did not help by then.
+        passes: if they are answered worse in the end than before, there are as many passes as were best, and if they
+        are answered better without hidden units, there are none.
     batch_size : int or "auto"
         Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on, those of the first call.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
