@@ -6,6 +6,7 @@ from planted import X, Y, fast
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+from sparsenet.estimators.excluding import Excluded
 
 N, N_LABELS = Y.shape
 SOME = sparse.random_array(Y.shape, density=0.2, rng=np.random.default_rng(0), format="csr")
@@ -74,3 +75,42 @@ def test_the_shape_must_be_that_of_the_labels(model):
         model.topk(X, 2, exclude=SOME[:, :-1])
     with pytest.raises(ValueError, match="exclude has the shape"):
         model.predict_topk(X[:5], 2, exclude=SOME)
+
+
+@pytest.mark.parametrize(
+    "form", [np.asarray, list, lambda mask: mask[None], lambda mask: sparse.csr_array(mask[None]), sparse.coo_array]
+)
+def test_one_mask_is_for_all_rows(model, form):
+    mask = np.arange(N_LABELS) % 3 == 1
+    stacked = model.topk_numbers(X, 6, exclude=np.tile(mask, (N, 1)))
+    for ours, expected in zip(model.topk_numbers(X, 6, exclude=form(mask)), stacked, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    assert Excluded.of(form(mask), 1 << 60, N_LABELS).own is None  # of so many rows there are no copies
+
+
+def test_a_mask_must_be_that_of_the_labels(model):
+    with pytest.raises(ValueError, match=rf"exclude has the shape .*, or \({N_LABELS},\) for all rows"):
+        model.topk(X, 2, exclude=np.ones(N_LABELS - 1))
+    with pytest.raises(ValueError, match="or one for all, and a column for each label, nonzero"):
+        model.topk(X, 2, exclude=["a"] * N_LABELS)
+
+
+def test_a_few_are_looked_at_first_and_more_where_that_was_too_few(monkeypatch):
+    model, asked = TreeClassifier(random_state=0).fit(X, Y), []
+    ranked = model.topk_numbers(X, N_LABELS)[0]
+    excluded = np.zeros(Y.shape, bool)
+    np.put_along_axis(excluded, ranked[:, 10:], True, axis=1)  # thirty of forty, of which none is needed
+    np.put_along_axis(excluded[7:8], ranked[7:8], np.arange(N_LABELS) < 36, axis=1)  # most of the best
+    excluded[9] = True
+    best = model._best
+
+    def watched(features, k):
+        asked.append((len(features), k))
+        return best(features, k)
+
+    monkeypatch.setattr(model, "_best", watched)
+    numbers, _ = model.topk_numbers(X, 2, exclude=excluded)
+    assert asked == [(N, 18), (2, 40)]
+    expected = ranked[:, :2].copy()
+    expected[7], expected[9] = ranked[7, 36:38], -1
+    np.testing.assert_array_equal(numbers, expected)

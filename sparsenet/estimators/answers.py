@@ -13,23 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet._machine import default_threads
 from sparsenet._validation import check_features, check_weights, integer, n_jobs, real
 from sparsenet.batches import POINTS_AT_A_TIME, Rows, is_hit
+from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.estimators.fitting import as_matrix, check_points
 
 #: Labels that are looked at first for those that are probable enough; more where a point has them all.
 FIRST_LOOK = 16
-
-
-def without(
-    labels: NDArray[np.int32], p: NDArray[np.float32], excluded: csr_array, k: int
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the first k labels of each row, and their p, that are not excluded; where there are fewer, -1 and 0."""
-    rows = np.arange(len(labels), dtype=np.int64)[:, None] * excluded.shape[1]
-    names = rows.repeat(np.diff(excluded.indptr)) + excluded.indices
-    dropped = np.isin(rows + labels, names)
-    order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
-    gone = np.take_along_axis(dropped, order, axis=1)
-    best = np.where(gone, np.int32(-1), np.take_along_axis(labels, order, axis=1))
-    return best, np.where(gone, np.float32(0), np.take_along_axis(p, order, axis=1))
 
 
 class AnswersMixin:
@@ -39,6 +27,9 @@ class AnswersMixin:
     n_features_in_: int
     n_jobs: Any
     _fitted: Any
+    #: So many more than k are looked at first for k that are not excluded. Blends look at 32 as it is, and up to there
+    #: what is said does not depend on how many are asked for.
+    _spare = 16
 
     def _best_by_features(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities."""
@@ -95,13 +86,14 @@ class AnswersMixin:
         k = min(integer("k", k, 1), len(self.classes_))
         if exclude is None:
             return self._best(features, k)
-        return self._best_but(features, k, self._excluded(exclude, len(features)))
+        return self._best_but(features, k, Excluded.of(exclude, len(features), len(self.classes_)))
 
     def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is cut to n_labels.
 
         Each label has a probability of its own, also with one label a row, where those of `predict_proba` sum to one.
         `exclude`, (n, n_labels), sparse or dense, is nonzero for labels that a row must not get: what has been bought.
+        A single row of it, (n_labels,) or (1, n_labels), is for all rows: what cannot be had.
         """
         labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
         short = np.flatnonzero((labels < 0).any(axis=1))
@@ -120,35 +112,25 @@ class AnswersMixin:
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(there.sum(axis=1))))
         return csr_array((probabilities[there], labels[there], indptr), shape=(len(labels), len(self.classes_)))
 
-    def _best_but(self, features: Rows, k: int, excluded: csr_array) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _best_but(self, features: Rows, k: int, excluded: Excluded) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the k best labels of each point that it may get; where there are fewer, -1 and a probability of 0."""
-        n_labels, n_excluded = len(self.classes_), np.diff(excluded.indptr).astype(np.int64)
-        # As many more as a point's own are excluded, in powers of two: for one call each, and not by what others have.
+        n_excluded = excluded.counts(len(features))
+        # That many are enough in any case: in powers of two, for one call each. Mostly hardly any of the best are
+        # excluded, so a few are looked at first, and more for those points alone that have too few of them: what is
+        # said of a point must not depend on what others have.
         more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
-        looked_at = np.minimum(k + more, n_labels)
-        best = np.full((len(features), k), -1, np.int32)
-        probabilities = np.zeros((len(features), k), np.float32)
-        for n in np.unique(looked_at):
-            alike = np.flatnonzero(looked_at == n)
-            for points in np.array_split(alike, -(-len(alike) // POINTS_AT_A_TIME)):
-                found = self._best(features.take(points), int(n))
-                best[points], probabilities[points] = without(*found, excluded[points], k)
-        return best, probabilities
-
-    def _excluded(self, exclude: Any, n: int) -> csr_array:
-        """Check labels that rows must not get."""
-        try:
-            excluded = csr_array(exclude)
-        except (TypeError, ValueError) as error:
-            what = "an array or sparse matrix with a row for each of X and a column for each label"
-            raise ValueError(f"exclude must be {what}, nonzero where a row must not get it: {error}") from None
-        expected = (n, len(self.classes_))
-        if excluded.shape != expected:
-            raise ValueError(f"exclude has the shape {excluded.shape}, must be (rows of X, labels), {expected}")
-        excluded = excluded.astype(bool)
-        excluded.sum_duplicates()
-        excluded.eliminate_zeros()
-        return excluded
+        enough = np.minimum(k + more, len(self.classes_))
+        looked_at, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
+        best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
+        while len(waiting):
+            for n in np.unique(looked_at[waiting]):
+                alike = waiting[looked_at[waiting] == n]
+                for points in np.array_split(alike, -(-len(alike) // POINTS_AT_A_TIME)):
+                    labels, own = self._best(features.take(points), int(n))
+                    best[points], p[points] = without(labels, own, excluded.among(labels, points), k)
+            waiting = waiting[(best[waiting, -1] < 0) & (looked_at[waiting] < enough[waiting])]
+            looked_at[waiting] = np.minimum(4 * looked_at[waiting], enough[waiting])
+        return best, p
 
     def indicator(self, y: Any) -> csr_array:
         """Return y as `sparsenet.metrics` take it, (n, n_labels), a column for each of `classes_`.

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from sparsenet._validation import first_unusable, integer, real, unusable
 from sparsenet.batches import Rows
-from sparsenet.estimators.answers import without
+from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.shortlist import Shortlist
 
 if TYPE_CHECKING:
@@ -86,14 +85,15 @@ class Predictor:
     def __call__(self, X: Any, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best classes found and their probabilities, (n, k) each, best first.
 
-        Under ``loss="softmax"`` probabilities are shares among the shortlist. `exclude`, (n, n_labels), sparse or
-        dense, is nonzero for labels that a row must not get. They are on the shortlist all the same: raise `candidates`
-        by as many. A row whose shortlist has fewer than k others is answered from all labels, which takes longer.
+        Under ``loss="softmax"`` probabilities are shares among the shortlist. `exclude`, (n, n_labels) or, for all rows
+        alike, (n_labels,), sparse or dense, is nonzero for labels that a row must not get. They are on the shortlist
+        all the same: raise `candidates` by as many as are among the best. A row whose shortlist has fewer than k others
+        is answered from all labels, which takes longer.
         """
         features, threads = self._model._features(X), self._model._threads()
         labels, probabilities = self._ranked(features, threads)
         if exclude is not None:
-            excluded = self._model._excluded(exclude, len(features))
+            excluded = Excluded.of(exclude, len(features), len(self._classes))
             labels, probabilities = self._without(features, labels, probabilities, excluded)
         return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
 
@@ -111,8 +111,8 @@ class Predictor:
             found = self._classes[labels[0]].tolist()
             kept = [place for place, label in enumerate(found) if label not in unwanted]
             if len(kept) < self.k:
-                is_unwanted = csr_array([[label in unwanted for label in self._classes.tolist()]])
-                labels, probabilities = self._without(point, labels, probabilities, is_unwanted)
+                mask = np.array([label in unwanted for label in self._classes.tolist()])
+                labels, probabilities = self._without(point, labels, probabilities, Excluded(None, mask))
             else:
                 labels, probabilities = labels[:, kept], probabilities[:, kept]
         return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
@@ -149,12 +149,13 @@ class Predictor:
         self._seen.answer_blank(features, labels, probabilities)
         return labels, probabilities
 
-    def _without(self, features: Rows, labels: I32, probabilities: F32, excluded: csr_array) -> tuple[I32, F32]:
+    def _without(self, features: Rows, labels: I32, probabilities: F32, excluded: Excluded) -> tuple[I32, F32]:
         """Return the k best that are not excluded, of all labels where the shortlist has too few."""
-        labels, probabilities = without(labels, probabilities, excluded, self.k)
+        dropped = excluded.among(labels, np.arange(len(labels)))
+        labels, probabilities = without(labels, probabilities, dropped, self.k)
         short = np.flatnonzero((labels < 0).any(axis=1))
         if len(short):
-            rest = self._model._best_but(features.take(short), self.k, excluded[short])
+            rest = self._model._best_but(features.take(short), self.k, excluded.take(short))
             labels[short], probabilities[short] = rest
             left = (rest[0] >= 0).sum(axis=1)
             if left.min() < self.k:
