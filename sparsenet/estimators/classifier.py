@@ -104,7 +104,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
-        and none negative; else columns.
+        and none negative, unless a few columns hold nearly all; else columns.
     validation_fraction : float
         Share of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None
@@ -263,7 +263,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         with all_or_nothing(self):
             theirs, X = (X, y), check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            scaling = Scaling.learn(X, settings.normalize)
+            scaling = Scaling.learn(X, settings.normalize, getattr(self, "feature_names_in_", None))
             points = check_points(scaling.apply(X), labels, some_label=True)
             seen = Seen.nothing(X, scaling, labels.width)
             del X, labels  # which may be copies, and are not looked at again
@@ -333,7 +333,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 grow(fitted.network, settings, points, threads)
             else:
                 target, labels = Target.learn(y, classes, incremental=True)
-                scaling = Scaling.learn(X, settings.normalize)
+                scaling = Scaling.learn(X, settings.normalize, getattr(self, "feature_names_in_", None))
                 points = check_points(scaling.apply(X), labels)
                 seed, settings = run_seed(self.random_state), settings.for_points(len(points[0]))
                 held = own_bytes(points, *theirs)

@@ -6,11 +6,13 @@ a dense table a column has a unit of its own, and a row's length may be all that
 columns are standardised, and divided by the square root of their number.
 
 What counts is what the numbers are, not how they are stored: a dense array that is mostly zeros, without negative
-numbers, holds counts or tf-idf too, and standardising it would fill it up.
+numbers, holds counts or tf-idf too, and standardising it would fill it up. Unless it is a table most of whose columns
+stand for categories: there a column of amounts would be all that is left of rows divided by their length.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,14 @@ _FARTHEST = 1e12
 _BLOCK = 1024
 #: A dense X without negative entries of which one in so many at most is not zero is scaled as a sparse one.
 SPARSE_SHARE = 3
+#: But not if each of the columns that most rows have holds, on average, so many times the squares that all others hold
+#: together. Words as frequent as Zipf has it leave about 0.6 / D to all but the D most frequent, however long texts are
+#: (0.3 / D and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
+SWAMPING = 50
+#: Rows that are looked at for it, or up to twice as many.
+_LOOKED_AT = 1 << 12
+#: The share of a row's squares that leaves hardly anything to other features, and of how many of these it is said.
+_NEARLY_ALL, _OTHERS = 0.99, 2
 
 
 @dataclass(frozen=True)
@@ -38,9 +48,14 @@ class Scaling:
     factor: F64 | None = None
 
     @classmethod
-    def learn(cls, X: Any, choice: str) -> Scaling:
-        """Measure a checked X, (n, d) sparse or dense; ``"auto"``: rows if it is like counts, else columns."""
+    def learn(cls, X: Any, choice: str, names: Any = None) -> Scaling:
+        """Measure a checked X, (n, d) sparse or dense; ``"auto"``: rows if it is like counts, else columns.
+
+        `names` are those of the columns, where they have any.
+        """
         kind = ("rows" if _is_like_counts(X) else "columns") if choice == "auto" else choice
+        if choice == "auto" and sparse.issparse(X):
+            _tell_of_swamping(X, names)
         if kind != "columns":
             return cls(kind)
         if sparse.issparse(X):
@@ -91,7 +106,42 @@ def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:
 
 
 def _is_like_counts(X: Any) -> bool:
-    """Tell whether X is sparse, or dense and might as well be: mostly zeros, and nothing negative."""
+    """Tell whether X is sparse, or dense and might as well be: mostly zeros, nothing negative, no column above all."""
     if sparse.issparse(X):
         return True
-    return bool(SPARSE_SHARE * np.count_nonzero(X) <= X.size and X.min(initial=0) >= 0)
+    if SPARSE_SHARE * np.count_nonzero(X) > X.size or X.min(initial=0) < 0:
+        return False
+    some = X[:: max(len(X) // _LOOKED_AT, 1)]
+    is_frequent = 2 * np.count_nonzero(some, axis=0) >= len(some)
+    n_frequent = np.count_nonzero(is_frequent)
+    return n_frequent == 0 or not 0 < SWAMPING * n_frequent * _left_to(some, ~is_frequent) < 1
+
+
+def _left_to(X: NDArray[Any], columns: NDArray[np.bool_]) -> float:
+    """Return the share of a row's squares that these columns hold, in the median of all rows that have any."""
+    shares = []
+    for begin in range(0, len(X), _BLOCK):
+        block = X[begin : begin + _BLOCK]
+        block = block[block.any(axis=1)].astype(np.float64)
+        squares = np.square(block / block.max(axis=1, keepdims=True, initial=0))
+        shares.append(squares[:, columns].sum(axis=1) / squares.sum(axis=1))
+    return float(np.median(np.concatenate(shares)))
+
+
+def _tell_of_swamping(X: Any, names: Any) -> None:
+    """Warn of a column of a sparse X that is nearly all that is left of rows divided by their length."""
+    squares = np.square(X.data, dtype=np.float64)
+    totals, n_own = (by_row(np.add, values, X.indptr) for values in (squares, (X.data != 0).astype(np.int64)))
+    is_swamped = (n_own > _OTHERS) & (totals > 0)
+    is_heavy = squares >= np.repeat(np.where(is_swamped, _NEARLY_ALL * totals, np.inf), np.diff(X.indptr))
+    counts = np.bincount(X.indices[is_heavy], minlength=1)
+    if 2 * counts.max() > np.count_nonzero(n_own) > 0:
+        column = counts.argmax() if names is None else repr(names[counts.argmax()])
+        warnings.warn(
+            f"column {column} of X holds {_NEARLY_ALL:.0%} or more of the squared length of most rows, so that "
+            "little is left of their other features when rows are divided by their length: scale it, for example by "
+            "sklearn.preprocessing.MaxAbsScaler, or pass a dense X, whose columns are standardised; normalize='rows' "
+            "says that it is meant so",
+            UserWarning,
+            stacklevel=4,
+        )

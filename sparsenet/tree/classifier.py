@@ -60,7 +60,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
-        and none negative; else columns.
+        and none negative, unless a few columns hold nearly all; else columns.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
         result does not depend on it.
@@ -133,7 +133,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            scaling = Scaling.learn(X, normalize)
+            scaling = Scaling.learn(X, normalize, getattr(self, "feature_names_in_", None))
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
             if scaling.kind == "none":

@@ -1,0 +1,135 @@
+"""What ``normalize="auto"`` takes for counts, and what for a table."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import X, Y, fast
+from scipy import sparse
+
+from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+from sparsenet.estimators.scaling import Scaling
+
+
+def chosen(table):
+    return Scaling.learn(table, "auto").kind
+
+
+def zipf(n, n_words, length, exponent, seed):
+    """Counts of words of texts of about that length, a tenth of which have four times as many."""
+    rng = np.random.default_rng(seed)
+    shares = np.arange(1, n_words + 1) ** -exponent
+    lengths = np.where(rng.random(n) < 0.1, 4, 1) * length
+    return rng.multinomial(lengths, shares / shares.sum()).astype(float)
+
+
+def categories(n, widths, rng):
+    return np.hstack([np.eye(width)[rng.integers(0, width, n)] for width in widths])
+
+
+def amounts(n, amount, widths, seed, hours=True):
+    rng = np.random.default_rng(seed)
+    numbers = [rng.lognormal(np.log(amount), 1, n), *([rng.integers(0, 24, n)] if hours else [])]
+    return np.hstack([np.array(numbers).T, categories(n, widths, rng)])
+
+
+def clicks(n, heavy, seed):
+    rng = np.random.default_rng(seed)
+    pages = rng.dirichlet(np.full(100, 0.1), 8)[rng.integers(0, 8, n)]
+    return np.hstack([rng.poisson(heavy, (n, 1)), rng.multinomial(9, pages)]).astype(float)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("exponent", [1.0, 1.2])
+@pytest.mark.parametrize(
+    ("n", "n_words", "length"), [(1, 500, 50), (400, 500, 30), (300, 3000, 1000), (60, 12000, 10000)]
+)
+def test_counts_of_words_are_counts_however_long_the_texts(n, n_words, length, exponent, seed):
+    counts = zipf(n, n_words, length, exponent, seed)
+    assert np.count_nonzero(counts) < counts.size / 3
+    assert chosen(counts) == "rows"
+    with_idf = counts * np.log((n + 1) / (np.count_nonzero(counts, axis=0) + 1))
+    assert chosen(with_idf) == "rows"
+    assert chosen((counts > 0).astype(float)) == "rows"
+    assert chosen(counts.astype(np.float32) * 1e-30) == "rows"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("heavy", [1, 3, 10])
+def test_so_are_clicks_most_of_which_are_on_one_page(heavy, seed):
+    assert chosen(clicks(500, heavy, seed)) == "rows"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [np.eye(30), np.zeros((4, 9)), [[5.0, 0, 0]], [[1.0, 0, 0], [0, 1.0, 0]], np.ones((9, 1)) * [9, 1, 0, 0, 0, 0]],
+)
+def test_so_is_what_has_nothing_beside_what_most_rows_have(table):
+    assert chosen(np.asarray(table, float)) == "rows"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("hours", [True, False])
+@pytest.mark.parametrize("amount", [30, 100, 3000])
+@pytest.mark.parametrize("widths", [(30, 20), (5, 4, 12), (200,)], ids=str)
+def test_amounts_beside_categories_are_a_table(widths, amount, hours, seed):
+    table = amounts(600, amount, widths, seed, hours)
+    assert np.count_nonzero(table) < table.size / 3
+    assert chosen(table) == "columns"
+    assert chosen(1e-30 * table.astype(np.float32)) == "columns"
+    # What one row in ten has, such as gains of capital, changes nothing, and however large it is.
+    rng = np.random.default_rng(seed)
+    gains = np.where(rng.random(600) < 0.1, 1e6 * rng.random(600), 0)
+    assert chosen(np.column_stack([table, gains])) == "columns"
+
+
+def test_their_categories_are_learnt():
+    table = amounts(900, 100, (30, 20), 0)
+    labels = table[:, 2:32].argmax(axis=1) // 5
+    swamped = TreeClassifier(random_state=0, normalize="rows").fit(table[:600], labels[:600])
+    model = TreeClassifier(random_state=0).fit(table[:600], labels[:600])
+    assert model.score(table[600:], labels[600:]) > swamped.score(table[600:], labels[600:]) + 0.2
+
+
+@pytest.mark.parametrize("classifier", [TreeClassifier, ExtremeClassifier, BlendClassifier])
+def test_of_a_sparse_table_the_column_is_named(classifier):
+    table = sparse.csr_array(amounts(300, 3000, (30, 20), 0))
+    labels = np.arange(300) % 3
+    with pytest.warns(UserWarning, match="column 0 of X holds 99% or more of the squared length") as told:
+        classifier(random_state=0, n_jobs=1).fit(table, labels)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier(random_state=0, n_jobs=1, normalize="rows").fit(table, labels)
+
+
+def test_by_its_name_where_it_has_one():
+    table = amounts(300, 3000, (30, 20), 0)
+    frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_array(table), columns=[f"c{i}" for i in range(table.shape[1])])
+    with pytest.warns(UserWarning, match="column 'c0' of X holds"):
+        TreeClassifier(random_state=0).fit(frame, np.arange(300) % 3)
+
+
+@pytest.mark.parametrize(
+    "usual",
+    [
+        np.ones((50, 1)),
+        1e-200 * np.ones((50, 4)),
+        np.hstack([100 * np.ones((50, 1)), np.eye(50)]),  # one other feature, of which there is nothing to lose
+        np.zeros((5, 3)),
+        X.toarray(),
+        zipf(100, 500, 200, 1.2, 0),
+        clicks(200, 10, 0),
+    ],
+    ids=["one column", "next to nothing", "one beside it", "empty", "planted", "words", "clicks"],
+)
+def test_of_usual_ones_nothing_is_said(usual):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chosen(sparse.csr_array(usual)) == "rows"
+
+
+def test_nothing_changes_for_what_was_counts_before():
+    assert fast(epochs=1).fit(X.toarray(), Y)._fitted.scaling.kind == "rows"
