@@ -150,6 +150,16 @@ class Network:
             done = own.stop
         return scores
 
+    def all_scores(self, features: Rows, threads: int) -> F32:
+        """Return the score of every label, (n, n_labels): up to how sums are rounded, those of `topk`, but unsorted."""
+        self.check_ready(features)
+        scores, done = np.empty((len(features), self.output.n_labels), np.float32), 0
+        for block in self.blocks(features):
+            end = done + len(block)
+            scores[done:end] = self.output.all_scores(block, self.hidden_units(block, threads), threads)
+            done = end
+        return scores
+
     def log_totals(self, features: Rows, threads: int) -> F32:
         """Return the logarithm of the sum of exponentials of all scores of each point: softmax's denominator."""
         self.check_ready(features)

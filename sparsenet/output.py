@@ -287,3 +287,12 @@ class SampledOutput:
             kernels.pair_dot(pointers, labels.reshape(-1), hidden, self.weight.value, deep, threads)
             scores += deep.reshape(labels.shape)
         return scores
+
+    def all_scores(self, features: Rows, hidden: F32, threads: int) -> F32:
+        """Return the score of every label, (n, n_labels), in no order of theirs, a block of labels at a time."""
+        context, postings = Pass(threads), Slots(features.width).transpose(features)
+        scores = np.empty((len(features), self.n_labels), np.float32)
+        for begin in range(0, self.n_labels, LABEL_BLOCK):
+            labels = np.arange(begin, min(begin + LABEL_BLOCK, self.n_labels), dtype=np.int32)
+            scores[:, begin : begin + len(labels)] = self._scores(labels, postings, hidden, context)[0].T
+        return scores

@@ -30,8 +30,10 @@ from sparsenet import (
     WideConfig,
     WidePath,
 )
+from sparsenet import output as output_module
 from sparsenet import wide as wide_module
 from sparsenet.batches import Batcher, Workspace
+from sparsenet.estimators import inference
 from sparsenet.layers import Activation, Pass
 from sparsenet.wide import transpose
 
@@ -112,6 +114,24 @@ def test_all_neurons_active_equals_a_dense_reference(activation, loss, units, wi
     expected = np.take_along_axis(reference.scores(x), labels.astype(np.int64), axis=1)
     np.testing.assert_allclose(scores, expected, rtol=2e-4, atol=2e-4)
     np.testing.assert_array_equal(scores, -np.sort(-scores, axis=1))
+
+
+@pytest.mark.parametrize("block", [7, 8192])
+@pytest.mark.parametrize(("units", "wide"), [((16,), False), ((16, 8), False), ((16,), True), ((), True)])
+def test_all_scores_are_those_of_topk_without_sorting(monkeypatch, units, wide, block):
+    monkeypatch.setattr(output_module, "LABEL_BLOCK", block)
+    made = network(*units, wide=wide, loss=BinaryCrossEntropy())
+    made.output.bias.value[:] = np.random.default_rng(0).normal(size=(L, 1))
+    labels, ordered = made.topk(FEATURES, L, threads=2)
+    expected = np.empty_like(ordered)
+    np.put_along_axis(expected, labels.astype(np.int64), ordered, axis=1)
+    monkeypatch.setattr(Network, "topk", None)
+    found = inference.dense_scores(made, FEATURES, threads=2)
+    if wide:  # whose weights are added up by feature there, by label here
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(found, expected)
+    assert made.all_scores(FEATURES.slice(0, 0), 1).shape == (0, L)
 
 
 def test_an_active_set_for_each_sample_equals_a_shared_one_where_both_hold_all_labels():
