@@ -167,7 +167,7 @@ ERRORS = {
     # format, text, options: line and words of the error
     "missing column": ("csv", "txt,label\na,b\n", {}, 1, "there is no column 'text'; the first row holds 'txt'"),
     "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if it is no header"),
-    "old line ends": ("csv", "text,label\ra,b\rc,d\r", {}, 1, "seem to end in carriage returns alone"),
+    "old line ends": ("csv", "text,label\ra,b\rc,d\n", {}, 1, "seem to end in carriage returns alone: write"),
     "missing position": ("tsv", "a\tb\n", {"text": 2, "target": 0}, 1, "there is no column 2: there are 2, counted"),
     "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' is there twice"),
     "too many fields": ("csv", "text,label\na,b\nc,d,e\n", {}, 3, "3 fields where the first row has 2"),
@@ -204,6 +204,25 @@ def test_errors(tmp_path: Path, case):
         read_table(path, **options)
     assert str(caught.value).startswith(f"{path}, line {line}: ")
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("block", [3, 2 << 20])
+@pytest.mark.parametrize(("format", "header"), [("csv", True), ("csv", False), ("tsv", False), ("lines", None)])
+def test_lines_that_end_in_carriage_returns_alone_are_not_one_line(tmp_path: Path, monkeypatch, format, header, block):
+    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", block)
+    path = tmp_path / "old"
+    path.write_bytes(b"text,label\ra,b\rc,d\r")
+    words = r"old, line 1: lines seem to end in carriage returns alone, .*; convert them, for instance with tr"
+    with pytest.raises(DataError, match=words):
+        read_table(path, text=0, target=None, format=format, header=header)
+    with pytest.raises(DataError, match=words):
+        read(path)  # as sparse points
+
+
+@pytest.mark.parametrize("text", ["a\rb\nc\rd\n", "a\rb\nc", "a\r\r\n", "a\r", "a\r\r"])
+def test_carriage_returns_among_others_are_characters_or_blanks(text):
+    found = read_table(io.BytesIO(text.encode()), text=0, target=None, format="csv", header=False)
+    assert found.n_points == text.rstrip("\n").count("\n") + 1
 
 
 def test_wrong_utf8_names_the_line(tmp_path: Path):

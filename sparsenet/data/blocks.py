@@ -59,6 +59,9 @@ def line_blocks(source: Source, *, may_be_empty: bool = False) -> Iterator[Block
     if filled == 0 and line == 1 and not may_be_empty:
         raise DataError(source.name, None, "the file is empty: there is nothing to read")
     if filled:
+        if line == 1 and b"\r" in buffer[:filled].rstrip(b"\r"):
+            problem = "lines seem to end in carriage returns alone, as on old systems: there is no line feed"
+            raise DataError(source.name, 1, f"{problem}; convert them, for instance with tr '\\r' '\\n'")
         buffer[filled] = ord("\n")
         yield _block(buffer, filled + 1, line)
 
