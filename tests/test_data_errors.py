@@ -356,3 +356,34 @@ def check_outcome(reader, text: bytes) -> None:
             assert np.isfinite(found.X.data).all()
             found.X.check_format(full_check=True)
             found.Y.check_format(full_check=True)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("header", ["20,30,40", " 20, 30, 40 "])
+def test_a_header_with_commas_is_pointed_out(tmp_path, header, ending):
+    rows = "".join(f"{i % 7} {i}:1{ending}" for i in range(20))
+    path = write(tmp_path, f"{header}{ending}{rows}".replace(", ", ",").encode())
+    words = r"bad.txt, line 1: three numbers, of which the first is that of the points that follow, 20, were read as a"
+    with pytest.warns(UserWarning, match=words) as said:
+        assert read(path).n_points == 21
+    assert len(said) == 1
+    with pytest.warns(UserWarning, match=words):
+        assert len(list(iter_batches(path, batch_rows=6, n_features=99, n_labels=99))) == 4
+
+
+@pytest.mark.parametrize(
+    ("first", "n"),
+    [
+        ("21,30,40", 20),
+        ("19,30,40", 20),
+        ("20,30,40 1:1", 20),
+        ("20,30", 20),
+        ("20,30,40,50", 20),
+        ("20,30,4.5", 20),
+        ("3,4,5", 3),
+    ],
+)
+def test_a_point_of_three_labels_is_none(tmp_path, first, n):
+    rows = "".join(f"{i % 7} {i}:1\n" for i in range(n))
+    assert read(write(tmp_path, f"{first}\n{rows}".encode())).n_points == n + 1  # warnings are errors
+    assert read(write(tmp_path, f"{rows}{n},30,40\n".encode())).n_points == n + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,11 @@ from sparsenet.data.explain import MAX_IDS, RowRules, explain
 from sparsenet.data.options import Options
 from sparsenet.data.stray import LargestId
 
+#: A point of three labels and nothing else; or, as a first line, a header of XMC with commas.
+_THREE_NUMBERS = re.compile(rb"[ \t]*(\d{1,18})[ \t]*,[ \t]*\d{1,18}[ \t]*,[ \t]*\d{1,18}\s*\n")
+#: It is one if so many points follow as it says. By chance of so few as these it may be a point all the same.
+_FEWEST_TO_TELL = 10
+
 
 class SvmlightReader:
     """Reads blocks of an svmlight file. Blank lines and comments are skipped, and so are query ids."""
@@ -27,6 +34,7 @@ class SvmlightReader:
         self._threads = options.n_threads
         self._n_read = 0
         self._line = 1
+        self._announced = -1  # points that follow, if the first line is a header
         first = int(options.zero_based is False)
         # Until the file shows whether it counts from 0 or 1, both must fit.
         room = options.n_features if options.n_features is not None else MAX_IDS
@@ -37,6 +45,8 @@ class SvmlightReader:
     def feed(self, block: Block) -> None:
         """Parse a block."""
         rules, options = self._rules, self._options
+        if self._line == 1 and (header := _THREE_NUMBERS.fullmatch(block.head())):
+            self._announced = int(header[1])
         one_label = not options.multilabel
         n_labels = -1 if rules.n_labels is None else rules.n_labels
         limits = (rules.first_feature, rules.end_feature, n_labels, one_label)
@@ -56,6 +66,14 @@ class SvmlightReader:
         """Check that there were points at all."""
         if self._n_read == 0:
             raise DataError(self._path, self._line, "the file ends without a single point; is it the right one?")
+        if self._announced == self._n_read - 1 >= _FEWEST_TO_TELL:
+            found = f"three numbers, of which the first is that of the points that follow, {self._announced}"
+            warnings.warn(
+                f"{self._path}, line 1: {found}, were read as a point of three labels: if they are a header of XMC, "
+                "separate them by blanks",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def dataset(self, rows: RowArrays) -> Dataset:
         """Make a dataset of some rows; without `n_features` or `n_labels`, as wide as the rows need."""
