@@ -206,6 +206,22 @@ def test_errors(tmp_path: Path, case):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("format", ["csv", "tsv"])
+def test_labels_that_seem_to_be_missing_are_told_of_once(tmp_path: Path, format):
+    path = tmp_path / f"t.{format}"
+    lines = ["text,label", "a,NaN", "b,x", "c,N/A", "d,NaN", "NaN,y", "e,Nancy", "f,"]
+    path.write_text("\n".join(lines).replace(",", "," if format == "csv" else "\t"))
+    words = r"t\..sv: column 'label' holds 'N/A' in 1 row, 'NaN' in 2 rows, taken for a label as any other: leave"
+    with pytest.warns(UserWarning, match=words) as said:
+        found = read_table(path)
+    assert len(said) == 1
+    assert found.labels == [["NaN"], ["x"], ["N/A"], ["NaN"], ["y"], ["Nancy"], []]
+    with pytest.warns(UserWarning, match=words) as said:
+        assert len(list(iter_table(path, batch_rows=2))) == 4
+    assert len(said) == 1
+    assert read_table(path, target=None).n_points == 7  # and nothing is said where no labels are asked for
+
+
 @pytest.mark.parametrize("block", [3, 2 << 20])
 @pytest.mark.parametrize(("format", "header"), [("csv", True), ("csv", False), ("tsv", False), ("lines", None)])
 def test_lines_that_end_in_carriage_returns_alone_are_not_one_line(tmp_path: Path, monkeypatch, format, header, block):

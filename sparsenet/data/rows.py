@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -17,6 +19,8 @@ from sparsenet.data.sources import OnSkipped, Source
 Column: TypeAlias = str | int
 #: What to do about other JSON.
 JSON_LINES = "JSON is read an object a line, with format='jsonl'; jq -c '.[]' makes that of an array"
+#: What programs write for a value that is missing.
+_MISSING = frozenset({"NaN", "nan", "N/A", "n/a", "NULL", "null", "None"})
 _LARGEST = 3.4028235677973366e38  # what rounds to infinity as a 32-bit float
 
 
@@ -70,6 +74,7 @@ def _delimited_rows(
     records: Iterator[Record], path: str, columns: Columns, header: bool, *, many_lines: bool
 ) -> Iterator[Row]:
     names: list[Any] | None = None
+    missing: Counter[str] = Counter()
     for fields, number in records:
         if names is None:
             names = fields if header else list(range(len(fields)))
@@ -83,7 +88,22 @@ def _delimited_rows(
             raise DataError(path, number, problem)
         cells: dict[Column, Any] = dict(enumerate(fields))
         cells.update(zip(names, fields, strict=True))
-        yield _Cells(cells, path, number).row(columns)
+        row = _Cells(cells, path, number).row(columns)
+        missing.update(_MISSING.intersection(row.labels))
+        yield row
+    if missing:
+        _tell_of_missing(path, columns.target, missing)
+
+
+def _tell_of_missing(path: str, column: Column | None, missing: Counter[str]) -> None:
+    """Warn of labels that are what programs write where there is none."""
+    found = ", ".join(f"{label!r} in {n} row{'s' * (n > 1)}" for label, n in sorted(missing.items()))
+    warnings.warn(
+        f"{path}: column {column!r} holds {found}, taken for a label as any other: leave the cell empty, or the row "
+        "out, where there is none",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _check_columns(names: list[Any], fields: list[str], path: str, number: int, columns: Columns) -> None:
