@@ -11,6 +11,9 @@ import pytest
 from planted import X, Y
 from scipy import sparse
 from sklearn.datasets import load_iris
+from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from test_text import planted
 from test_text_bad_input import run, sparsenet
 
@@ -114,6 +117,23 @@ def test_pictures_of_an_extreme_classifier(tmp_path):
     assert "30 epochs" in saved(plots.training_curve(model.history_), tmp_path / "training.png")
     assert "P@1 on validation points, %" in texts_in(plots.training_curve(model.history_))
     assert "P@1 on validation points, %" not in texts_in(plots.training_curve([{"epoch": 1.0, "loss": 2.0}]))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("draw", [plots.confusion, plots.calibration])
+def test_a_pipeline_is_drawn_as_what_it_ends_in(draw, nested):
+    points, labels = load_iris(return_X_y=True)
+    scaled = make_pipeline(StandardScaler(), ExtremeClassifier(hidden=8, epochs=20, random_state=0, n_jobs=1))
+    pipeline = (make_pipeline(make_pipeline(scaled)) if nested else scaled).fit(points, labels)
+    alone = draw(scaled[-1], scaled[0].transform(points), labels)
+    assert texts_in(draw(pipeline, points, labels)) == texts_in(alone)
+
+
+def test_other_classifiers_are_refused():
+    points, labels = load_iris(return_X_y=True)
+    other = make_pipeline(StandardScaler(), DummyClassifier()).fit(points, labels)
+    with pytest.raises(TypeError, match=r"a fitted classifier of sparsenet, or a Pipeline .*, got DummyClassifier"):
+        plots.confusion(other, points, labels)
 
 
 def test_several_labels_a_point_have_a_calibration_and_no_confusions(tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Answers:
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any) -> Answers:
-        """Ask a fitted classifier; labels that it does not know are misses."""
+        """Ask a fitted classifier, or a pipeline that ends in one; labels that it does not know are misses."""
+        model, X = _last_of(model, X)
         best = model.predict_topk(X, 1)
         rows = model._fitted.target.encode(y, drop_unknown=True)  # as `score` reads y
         if len(rows) != best.shape[0]:
@@ -65,3 +67,15 @@ class Answers:
         pairs = (self.truth.indices, self.best[known])
         width = len(self.names)
         return sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(width, width)).tocsr()
+
+
+def _last_of(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier that a pipeline ends in, and what it gets to see of X."""
+    while isinstance(model, Pipeline):
+        X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
+    if not hasattr(model, "predict_topk"):
+        raise TypeError(
+            "model must be a fitted classifier of sparsenet, or a Pipeline that ends in one, got "
+            f"{type(model).__name__}"
+        )
+    return model, X

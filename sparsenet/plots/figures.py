@@ -18,7 +18,7 @@ def confusion(model: Any, X: Any, y: Any, *, most: int = 20) -> Any:
 
     Parameters
     ----------
-    model : fitted TextClassifier or ExtremeClassifier
+    model : fitted classifier of sparsenet, or a Pipeline that ends in one
     X, y : points, none of them seen in training, and the one label of each
     most : int
         Labels that are shown; of more, those that are confused most often, similar ones beside each other.
@@ -48,7 +48,7 @@ def calibration(model: Any, X: Any, y: Any, *, bins: int = 10) -> Any:
 
     Parameters
     ----------
-    model : fitted TextClassifier or ExtremeClassifier
+    model : fitted classifier of sparsenet, or a Pipeline that ends in one
     X, y : points, none of them seen in training, and their labels, one or several each
     bins : int
         Intervals of probability; bars are 95 % intervals of Wilson's kind.
