@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from patience import PATIENCE
 from typer.testing import CliRunner, Result
 
-from sparsenet import cli, load
+from sparsenet import cli, load, metrics
+from sparsenet.cli import checks, commands
+from sparsenet.cli.sources import Source
 from sparsenet.data import read_xmc
 from sparsenet.model import Network
 
@@ -318,6 +321,24 @@ class TestEvaluate:
         assert scores["P@1"] > 0.95
         assert 0 < scores["PSP@1"] <= 1
         assert scores["recall@100"] == 1.0
+
+    def test_propensities_have_the_constants_that_are_asked_for(self, model: Path, folder: Path) -> None:
+        source, found = Source(folder / "test.txt"), load(model)
+        how: dict[str, Any] = {"exclude_seen": False, "threads": 1}
+        usual, same, other = (
+            commands.evaluate(model, source, [1, 3], **how, **given)
+            for given in ({}, {"propensity": (0.55, 1.5)}, {"propensity": (0.6, 2.6)})
+        )
+        assert usual["PSP@3"] == same["PSP@3"] != other["PSP@3"]
+        points = read_xmc(folder / "test.txt")
+        weights = metrics.propensities_from_counts(found.label_counts_, found.n_points_, 0.6, 2.6)
+        assert other["PSP@3"] == metrics.psp_at_k(points.Y, found.topk_numbers(points.X, 3)[0], 3, weights)
+
+    @pytest.mark.parametrize("text", ["0.6", "0.6,2.6,1", "a,b", "0.5,0", "0.5,-1", "nan,1", "1,inf", ""])
+    def test_what_are_no_constants(self, text: str) -> None:
+        with pytest.raises(typer.BadParameter, match=r"expected two numbers such as 0.55,1.5"):
+            checks.propensity(text)
+        assert checks.propensity(" 0.5, 0.4") == " 0.5, 0.4"
 
     def test_batches_do_not_matter(self, model: Path, folder: Path) -> None:
         scores = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -68,6 +69,28 @@ def ranks(text: str) -> str:
     if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MOST for word in words):
         raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}")
     return text
+
+
+def propensity(text: str) -> str:
+    """Refuse what are no constants of propensities."""
+    try:
+        a, b = constants(text)
+        fits = math.isfinite(a) and math.isfinite(b) and b > 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise typer.BadParameter(f"expected two numbers such as 0.55,1.5, the second above 0, got {text!r}")
+    return text
+
+
+def constants(text: str) -> tuple[float, float]:
+    """Return what `propensity` let pass as metrics take it.
+
+    >>> constants("0.6,2.6")
+    (0.6, 2.6)
+    """
+    a, b = map(float, text.split(","))
+    return a, b
 
 
 def threshold(value: str) -> str:

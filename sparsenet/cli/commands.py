@@ -27,6 +27,8 @@ I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 #: Where recall is measured.
 RECALL_AT = 100
+#: The constants A and B of the propensities behind PSP@k, unless others are asked for.
+PROPENSITY = 0.55, 1.5
 #: Measures that go by no rank, and how people know them.
 WHOLE = {"accuracy": "accuracy", "micro_f1": "micro F1", "macro_f1": "macro F1"}
 #: What a label in TSV must not hold, and what stands for it.
@@ -122,6 +124,7 @@ def evaluate(
     exclude_seen: bool,
     threads: int | None,
     plot: Path | None = None,
+    propensity: tuple[float, float] = PROPENSITY,
 ) -> dict[str, Any]:
     """Measure a model on a file, whose features are read block by block."""
     model = _load(model_path, threads, exclude_seen)
@@ -148,7 +151,7 @@ def evaluate(
     if plot is not None:
         names = [*np.asarray(model.classes_).tolist(), *["unseen"] * n_unseen]
         draw(plot, right, numbers, np.concatenate([probabilities for _, probabilities in best]), names)
-    scores = measured(right, numbers, ks, model.label_counts_, model.n_points_, deep)
+    scores = measured(right, numbers, ks, model.label_counts_, model.n_points_, deep, propensity)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(numbers)}
 
 
@@ -160,7 +163,13 @@ def draw(path: Path, truth: Any, ranked: I32, probabilities: F32, names: Sequenc
 
 
 def measured(
-    truth: Any, ranked: I32, ks: Sequence[int], counts: I64, n_points: int, deep: I32 | None = None
+    truth: Any,
+    ranked: I32,
+    ks: Sequence[int],
+    counts: I64,
+    n_points: int,
+    deep: I32 | None = None,
+    propensity: tuple[float, float] = PROPENSITY,
 ) -> dict[str, float]:
     """Score rankings; `counts` says how often training had each label of `n_points`, and not those behind these.
 
@@ -168,7 +177,8 @@ def measured(
     can only be missed.
     """
     counts = np.append(counts, np.zeros(truth.shape[1] - len(counts), np.int64))
-    scores = metrics.evaluate(truth, ranked, ks, metrics.propensities_from_counts(counts, n_points), recall_ks=[])
+    propensities = metrics.propensities_from_counts(counts, n_points, *propensity)
+    scores = metrics.evaluate(truth, ranked, ks, propensities, recall_ks=[])
     scores[f"recall@{RECALL_AT}"] = metrics.recall_at_k(truth, ranked if deep is None else deep, RECALL_AT)
     return {**scores, "true_labels": len(truth.indices), "unknown_labels": count_unknown(truth, counts)}
 

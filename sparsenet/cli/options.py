@@ -67,6 +67,14 @@ Quotes = Annotated[
     ),
 ]
 
+Propensity = Annotated[
+    str,
+    typer.Option(
+        metavar="A,B",
+        callback=checks.propensity,
+        help="Constants of PSP@k, by which rare labels count more: 0.6,2.6 for sets of Amazon, 0.5,0.4 for Wikipedia.",
+    ),
+]
 Plot = Annotated[
     Path | None,
     typer.Option(

@@ -150,6 +150,7 @@ def evaluate(
     *,
     threads: int | None,
     plot: Path | None = None,
+    propensity: tuple[float, float] = commands.PROPENSITY,
 ) -> dict[str, Any]:
     """Measure a model on a file, or on what was read of one."""
     model = TextClassifier.load(model_path).set_params(n_jobs=threads)
@@ -163,7 +164,7 @@ def evaluate(
         commands.draw(plot, truth, ranked, np.concatenate([own.data for own in best]).reshape(-1, k), names)
     # Labels that no model of these classes can name take places too, or one would be told to predict more of them.
     ranked = np.pad(ranked, ((0, 0), (0, len(names) - len(model.classes_))), constant_values=-1)
-    scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_)
+    scores = commands.measured(truth, ranked, ks, model.label_counts_, model.n_texts_, propensity=propensity)
     if model.threshold_ is not None:
         above = [model._fitted.answers.above(batch, None, model._threads()) for batch in batches]
         chosen = np.concatenate([labels for labels, _ in above])
