@@ -334,6 +334,12 @@ class TestEvaluate:
         weights = metrics.propensities_from_counts(found.label_counts_, found.n_points_, 0.6, 2.6)
         assert other["PSP@3"] == metrics.psp_at_k(points.Y, found.topk_numbers(points.X, 3)[0], 3, weights)
 
+    def test_that_is_an_option(self, model: Path, folder: Path) -> None:
+        evaluate = ("evaluate", model, folder / "test.txt", "--json")
+        found = [json.loads(run(*evaluate, *own).stdout)["PSP@1"] for own in ((), ("--propensity", "0.6,2.6"))]
+        assert found[0] != found[1]
+        assert "expected two numbers" in fails(*evaluate, "--propensity", "0.6", status=2)
+
     @pytest.mark.parametrize("text", ["0.6", "0.6,2.6,1", "a,b", "0.5,0", "0.5,-1", "nan,1", "1,inf", ""])
     def test_what_are_no_constants(self, text: str) -> None:
         with pytest.raises(typer.BadParameter, match=r"expected two numbers such as 0.55,1.5"):

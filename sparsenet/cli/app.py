@@ -190,6 +190,7 @@ def evaluate(
     header: options.Header = None,
     quotes: options.Quotes = None,
     plot: options.Plot = None,
+    propensity: options.Propensity = "0.55,1.5",
     json: options.Json = False,
 ) -> None:
     """Measure a model on labelled points or texts: P@k, nDCG@k, propensity-scored PSP@k and recall@100.
@@ -198,6 +199,7 @@ def evaluate(
     up to 1,000 labels, the precision, recall and F1 of each.
     """
     ks = [int(word) for word in k.split(",")]
+    how: dict[str, Any] = {"threads": threads, "plot": plot, "propensity": checks.constants(propensity)}
     with errors_reported():
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
@@ -207,12 +209,12 @@ def evaluate(
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             table = text_sources.texts_of(data, format, "--format", **columns, batch_rows=batch_size, model=model)
-            scores, describe = texts.evaluate(model, table, ks, threads=threads, plot=plot), texts.describe_scores
+            scores, describe = texts.evaluate(model, table, ks, **how), texts.describe_scores
         else:
             models.check(model)
             checks.not_of_points(**columns)
             source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
-            scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, threads=threads, plot=plot)
+            scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, **how)
             describe = commands.describe_scores
         show(scores, json, describe(scores))
 
