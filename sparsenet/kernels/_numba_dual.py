@@ -99,6 +99,7 @@ def _visit(points, slack, label, order, rest, stride, weight, alpha):  # type: i
     width = weight.shape[1]
     bias = weight[-1]
     score, sign, move = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
+    after = np.empty(width, np.float32)
     most, kept = np.float32(0), 0
     for at in range(len(order)):
         i = order[at]
@@ -116,21 +117,21 @@ def _visit(points, slack, label, order, rest, stride, weight, alpha):  # type: i
             own = slack[0][c] if sign[c] > 0 else slack[1][c]
             before = alpha[i, c]
             gradient = sign[c] * score[c] - np.float32(1) + own * before
-            after = max(before - stride * gradient / (squares[i] + own), np.float32(0))
+            after[c] = max(before - stride * gradient / (squares[i] + own), np.float32(0))
             wrong = -gradient if gradient < 0 else gradient if before > 0 else np.float32(0)
             busy = busy or wrong > rest
-            largest = max(largest, abs(after - before))
+            largest = max(largest, abs(after[c] - before))
             most = max(most, wrong)
-            move[c] = (after - before) * sign[c]
-            alpha[i, c] = after
+            move[c] = (after[c] - before) * sign[c]
         still = _STILL * _USUAL_SQUARE / squares[i] if squares[i] > _USUAL_SQUARE else _STILL
-        if largest > still:
+        if largest > still:  # else it is as if it had not been visited: whether it rests goes by what is stored
             for j in range(indptr[i], indptr[i + 1]):
                 row, x = weight[indices[j]], data[j]
                 for c in range(width):
                     row[c] += x * move[c]
             for c in range(width):
                 bias[c] += move[c]
+                alpha[i, c] = after[c]
         order[at] = order[kept]
         order[kept] = i
         kept += busy
