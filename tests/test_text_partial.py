@@ -121,6 +121,21 @@ def test_one_class_first_and_others_later():
     assert model.score(texts, topics) > 0.9
 
 
+@pytest.mark.parametrize("n", [5, 30, 300])
+@pytest.mark.parametrize("classes", [None, [0, 1], [0, 1, 2]])
+def test_a_stream_of_one_label_after_another_loses_none(n, classes):
+    rng = np.random.default_rng(n)
+
+    def texts(label, n):
+        return [" ".join(rng.choice([f"w{label}x{i}" for i in range(12)], 6)) for _ in range(n)]
+
+    model = TextClassifier(random_state=0).partial_fit(texts(0, n), [0] * n, classes=classes)
+    for label in (1, 2):
+        model.partial_fit(texts(label, n), [label] * n)
+        for known in range(label + 1):
+            assert (model.predict(texts(known, 100)) == known).mean() > 0.95
+
+
 def test_no_texts_are_refused_on_every_call():
     for model in (TextClassifier(), TextClassifier(random_state=0).fit(TEXTS, TOPICS)):
         with pytest.raises(ValueError, match="X holds no texts: there must be at least one"):

@@ -161,7 +161,10 @@ def refit(
     columns = problem.columns(labels) if width == 1 else labels
     rules, costs = problem.weighed(settings.linear, width)
     points = vocabulary.points(rows, threads)
-    stiffness = (fitted.n_texts + len(labels)) / max(len(labels), 1)
+    # Each text before has as much say about the biases as a new one, however many these are. A call of one label alone
+    # would else move the biases of all others past what their words say, and that of a first label most of all: nothing
+    # told its texts from others, so its bias has most of what its words should have.
+    stiffness = 1.0 + fitted.n_texts
     weight = linear.train_on(points, columns, rules, seed, threads, start, stiffness, costs)
     calibration = fitted.model.calibration
     if calibration == unmeasured(len(where), exclusive=exclusive):
