@@ -104,7 +104,7 @@ Machines machines_argument(const py::handle& given) {
 }
 
 void bind_search_tree(const py::list& levels, const I64& indptr, const I32& indices, const F32& data,
-                      int64_t n_features, int64_t beam, I32& leaves, F32& scores, int threads) {
+                      int64_t n_features, int64_t beam, const I32& names, I32& leaves, F32& scores, int threads) {
   std::vector<Machines> machines;
   for (const py::handle& level : levels) {
     machines.push_back(machines_argument(level));
@@ -117,6 +117,8 @@ void bind_search_tree(const py::list& levels, const I64& indptr, const I32& indi
   if (beam < 1) throw py::value_error("beam must be at least 1, got " + std::to_string(beam));
   const Csr points = csr_argument(indptr, indices, data);
   const int64_t n = indptr.shape(0) - 1;
+  const Vector<const int32_t> names_(names, "names");
+  names_.require(0, machines.back().children[machines.back().n_nodes], "leaves");
   const Matrix<int32_t> leaves_(leaves, "leaves");
   const Matrix<float> scores_(scores, "scores");
   leaves_.require(0, n, "points");
@@ -124,7 +126,8 @@ void bind_search_tree(const py::list& levels, const I64& indptr, const I32& indi
   if (leaves_.cols() < 1) leaves_.fail("must have a column for each leaf that is wanted");
   checked_threads(threads);
   Released released;
-  search_tree(machines, points, n_features, n, beam, leaves_.cols(), leaves_.data(), scores_.data(), threads);
+  search_tree(machines, points, n_features, n, beam, leaves_.cols(), names_.data(), leaves_.data(), scores_.data(),
+              threads);
 }
 
 }  // namespace
@@ -137,7 +140,7 @@ void bind_tree(py::module_& core) {
            "reached"_a, "belongs"_a, "children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a, "most_epochs"_a,
            "tolerance"_a, "seed"_a, "smallest"_a, "threads"_a);
   core.def("search_tree", bind_search_tree, "levels"_a, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "beam"_a,
-           "leaves"_a, "scores"_a, "threads"_a);
+           "names"_a, "leaves"_a, "scores"_a, "threads"_a);
 }
 
 }  // namespace sparsenet

@@ -57,9 +57,10 @@ struct NodeMachines {
 std::vector<NodeMachines> train_nodes(Csr points, int64_t n_features, const float* squares, Arrivals arrivals,
                                       Costs costs, DualRules rules, float smallest, int threads);
 
-// From the root down with a beam: the k best leaves of each point and the logarithms of their scores, best first;
-// where there are fewer, -1 and minus infinity. All nodes of the first level are the root's.
+// From the root down with a beam: the names of the k best leaves of each point and the logarithms of their scores, best
+// first, and by name where these are equal; where there are fewer, -1 and minus infinity. All nodes of the first level
+// are the root's.
 void search_tree(const std::vector<Machines>& levels, Csr points, int64_t n_features, int64_t n, int64_t beam,
-                 int64_t k, int32_t* leaves, float* scores, int threads);
+                 int64_t k, const int32_t* names, int32_t* leaves, float* scores, int threads);
 
 }  // namespace sparsenet

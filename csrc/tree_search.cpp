@@ -64,8 +64,9 @@ class Descent {
         visits_.push_back({static_cast<int32_t>(node), static_cast<int32_t>(i), 0});
   }
 
-  // Scores the children of all visited nodes, and has the `most` best of each point be visited next.
-  void go_down(const Machines& level, int64_t most) {
+  // Scores the children of all visited nodes, and has the `most` best of each point be visited next. Where children
+  // have `names`, these decide between equal scores, and stand in visits.
+  void go_down(const Machines& level, int64_t most, const int32_t* names) {
     score_children(level);
     std::vector<Visit> next;
     next.reserve(static_cast<size_t>(n_ * most));
@@ -75,8 +76,10 @@ class Descent {
       for (; at < visits_.size() && visits_[at].point == i; ++at) {
         const int64_t child = level.children[visits_[at].node], stop = level.children[visits_[at].node + 1];
         const float* score = sums_.data() + at * kChildren;
-        for (int64_t c = 0; child + c < stop; ++c)
-          best_.add({kFading * visits_[at].score + penalty(score[c]), static_cast<int32_t>(child + c)});
+        for (int64_t c = 0; child + c < stop; ++c) {
+          const int32_t name = names == nullptr ? static_cast<int32_t>(child + c) : names[child + c];
+          best_.add({kFading * visits_[at].score + penalty(score[c]), name});
+        }
       }
       best_.cut();
       std::sort(best_.entries().begin(), best_.entries().end(), better);
@@ -162,7 +165,7 @@ class Descent {
 }  // namespace
 
 void search_tree(const std::vector<Machines>& levels, Csr points, int64_t n_features, int64_t n, int64_t beam,
-                 int64_t k, int32_t* leaves, float* scores, int threads) {
+                 int64_t k, const int32_t* names, int32_t* leaves, float* scores, int threads) {
   // A beam wider than the tree asks for no more memory than it needs.
   int64_t widest = 1;
   for (const Machines& level : levels) widest = std::max(widest, level.children[level.n_nodes]);
@@ -172,7 +175,8 @@ void search_tree(const std::vector<Machines>& levels, Csr points, int64_t n_feat
   parallel_blocks(n, grain, threads, [&](int64_t first, int64_t last) {
     Descent descent(points, n_features, first, last - first);
     descent.start(levels[0].n_nodes);
-    for (size_t l = 0; l < levels.size(); ++l) descent.go_down(levels[l], l + 1 < levels.size() ? beam : k);
+    for (size_t l = 0; l + 1 < levels.size(); ++l) descent.go_down(levels[l], beam, nullptr);
+    descent.go_down(levels.back(), k, names);
     std::fill(leaves + first * k, leaves + last * k, -1);
     std::fill(scores + first * k, scores + last * k, -std::numeric_limits<float>::infinity());
     int64_t point = -1, at = 0;

@@ -566,6 +566,7 @@ def search_tree(
     data: F32,
     n_features: int,
     beam: int,
+    names: I32,
     leaves: I32,
     scores: F32,
     threads: int,
@@ -577,7 +578,8 @@ def search_tree(
     its node less ``max(1 - s, 0)**3``, s being what its machine says: ``x . w`` plus the bias; minus infinity where
     that is no number. The `beam` best children of a level are visited next, of the last level the k best are found.
 
-    `leaves` and `scores` (n, k), k at least 1, come best first; where fewer were met, -1 and minus infinity.
+    `leaves` and `scores` (n, k), k at least 1, come best first; where fewer were met, -1 and minus infinity. Leaves are
+    called by their `names` (n_leaves,), and of equal scores the smaller name comes first.
     """
 
 # --- scores of texts: a model is a vocabulary and a matrix of 8-bit weights -------------------------------------------

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsenet import ModelError, Rows, TreeClassifier
+from sparsenet.metrics import top_labels
 from sparsenet.storage import load, save
 from sparsenet.tree import machines
 from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, check, grow
@@ -288,6 +289,21 @@ def test_probabilities_of_one_label_a_row_sum_to_one(deep):
     p = deep.predict_proba(MANY[:10])
     best, own = deep.topk_numbers(MANY[:10], 3)
     np.testing.assert_allclose(np.take_along_axis(p, best.astype(int), 1), own, rtol=1e-6)
+
+
+def test_labels_that_are_equally_sure_go_by_number():
+    """A machine is as sure as can be of most of what it has learnt, so that the best labels are often equal."""
+    rng = np.random.default_rng(3)
+    truth = (rng.random((1500, 200)) < 0.04).astype(int)
+    points = (truth @ (rng.random((200, 400)) < 0.02) > 0).astype(float)
+    model = tree(cost=10.0).fit(sparse.csr_array(points), truth)
+    labels, p = model.topk_numbers(points, 5)
+    tied = p[:, 1:] == p[:, :-1]
+    assert tied[:, 0].mean() > 0.5
+    assert (labels[:, 1:] > labels[:, :-1])[tied].all()
+    for k in (1, 3):
+        np.testing.assert_array_equal(model.topk_numbers(points, k)[0], labels[:, :k])
+    np.testing.assert_array_equal(top_labels(model.predict_topk(points, 5), 5), labels)
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -369,9 +369,10 @@ def tree(seed=0, n_features=N_FEATURES):
     return [top, middle, machines(rng, [1 + i % 16 for i in range(30)], list(range(30)), n_features)]
 
 
-def search(module, levels, points, beam, k, *, threads=1, n_features=N_FEATURES):
+def search(module, levels, points, beam, k, *, threads=1, n_features=N_FEATURES, names=None):
+    names = np.arange(levels[-1][5][-1], dtype=np.int32) if names is None else names
     leaves, scores = np.full((len(points[0]) - 1, k), 7, np.int32), np.full((len(points[0]) - 1, k), 7, np.float32)
-    module.search_tree(levels, *points, n_features, beam, leaves, scores, threads)
+    module.search_tree(levels, *points, n_features, beam, names, leaves, scores, threads)
     return leaves, scores
 
 
@@ -434,6 +435,19 @@ def test_equal_scores_go_by_number(backend):
     # With a narrow beam: the first two nodes of each level are visited.
     leaves, _ = search(backend, sure, points, 2, 4)
     assert (leaves == [0, 1, 2, -1]).all(), "nodes 0 and 1 have one leaf and two"
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_leaves_are_called_by_their_names_and_equal_scores_go_by_these(backend, k):
+    levels, points = tree(), sparse_rows(np.random.default_rng(0), 30)
+    n_leaves = int(levels[-1][5][-1])
+    names = np.random.default_rng(1).permutation(n_leaves).astype(np.int32)
+    leaves, scores = search(backend, levels, points, 30, n_leaves)
+    order = np.lexsort((names[leaves], -scores))[:, :k]
+    assert (order[:, 0] > 0).any(), "the data must have points whose best leaf is another by number"
+    found, own = search(backend, levels, points, 30, k, names=names)
+    np.testing.assert_array_equal(found, np.take_along_axis(names[leaves], order, 1))
+    np.testing.assert_array_equal(own, np.take_along_axis(scores, order, 1))
 
 
 def test_points_without_features_are_led_by_the_biases(backend):
@@ -545,7 +559,8 @@ def all_arguments():
     }
     yield "train_nodes", named(points, **nodes, **rules, threads=1)
     out = {"leaves": np.zeros((len(points[0]) - 1, 3), np.int32), "scores": np.zeros((len(points[0]) - 1, 3), "f4")}
-    yield "search_tree", {"levels": tree(), **named(points, beam=3), **out, "threads": 1}
+    names = np.arange(tree()[-1][5][-1], dtype=np.int32)
+    yield "search_tree", {"levels": tree(), **named(points, beam=3), "names": names, **out, "threads": 1}
 
 
 def damages(array):

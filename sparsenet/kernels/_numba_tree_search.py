@@ -19,7 +19,10 @@ _POINTS_AT_A_TIME = 1024
 _NOBODY = np.iinfo(np.int32).max  # worse than any child of the same score
 
 
-@checked(indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", leaves="out i32 n k", scores="out f32 n k")
+@checked(
+    indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", names="i32 l",
+    leaves="out i32 n k", scores="out f32 n k",
+)  # fmt: skip
 def search_tree(
     levels: list[Level],
     indptr: I64,
@@ -27,6 +30,7 @@ def search_tree(
     data: F32,
     n_features: int,
     beam: int,
+    names: I32,
     leaves: I32,
     scores: F32,
     threads: int,
@@ -37,8 +41,10 @@ def search_tree(
         raise ValueError(f"beam must be at least 1, got {beam}")
     if leaves.shape[1] < 1:
         raise ValueError("leaves must have a column for each leaf that is wanted")
-    points = (indptr, indices, data)
-    parallel_for(_search_blocks, -(-len(leaves) // _POINTS_AT_A_TIME), threads, levels, points, beam, leaves, scores)
+    if len(names) != levels[-1][5][-1]:
+        raise ValueError(f"names must have {levels[-1][5][-1]} entries, one for each of the leaves, got {len(names)}")
+    points, out = (indptr, indices, data), (leaves, scores)
+    parallel_for(_search_blocks, -(-len(leaves) // _POINTS_AT_A_TIME), threads, levels, points, beam, names, *out)
 
 
 def _check_levels(levels: list[Level]) -> None:
@@ -65,7 +71,14 @@ def _check_level(starts: I64, features: I32, factors: F32, weights: U8, bias: F3
 
 
 def _search_blocks(
-    first: int, last: int, levels: list[Level], points: tuple[I64, I32, F32], beam: int, leaves: I32, scores: F32
+    first: int,
+    last: int,
+    levels: list[Level],
+    points: tuple[I64, I32, F32],
+    beam: int,
+    names: I32,
+    leaves: I32,
+    scores: F32,
 ) -> None:
     for block in range(first, last):
         rows = slice(block * _POINTS_AT_A_TIME, min((block + 1) * _POINTS_AT_A_TIME, len(leaves)))
@@ -76,14 +89,15 @@ def _search_blocks(
             below = depth + 1 < len(levels)
             most = min(beam, int(level[5][-1])) if below else leaves.shape[1]
             best: tuple[Any, Any] = np.empty((n, most), np.int32), np.empty((n, most), np.float32)
-            _go_down(level, points, rows.start, nodes, so_far, *best)  # type: ignore[no-untyped-call]
+            own = np.arange(level[5][-1], dtype=np.int32) if below else names
+            _go_down(level, points, rows.start, nodes, so_far, own, *best)  # type: ignore[no-untyped-call]
             nodes, so_far = best
         leaves[rows], scores[rows] = nodes, so_far
 
 
 @jit
-def _go_down(level, points, first, nodes, so_far, best, best_scores):  # type: ignore[no-untyped-def]
-    """Find of all children of each point's nodes the best; where there are fewer, -1."""
+def _go_down(level, points, first, nodes, so_far, names, best, best_scores):  # type: ignore[no-untyped-def]
+    """Find of all children of each point's nodes the best, by their names; where there are fewer, -1."""
     children = level[5]
     sums = np.empty(CHILDREN, np.float32)
     best[:] = _NOBODY
@@ -98,8 +112,8 @@ def _go_down(level, points, first, nodes, so_far, best, best_scores):  # type: i
             for child in range(children[node], children[node + 1]):
                 penalty = _penalty(sums[child - children[node]])  # type: ignore[no-untyped-call]
                 score = _FADING * so_far[i, at] + penalty
-                if score > scores[0] or (score == scores[0] and child < ids[0]):
-                    replace_worst(ids, scores, child, score)
+                if score > scores[0] or (score == scores[0] and names[child] < ids[0]):
+                    replace_worst(ids, scores, names[child], score)
         sort_heap(ids, scores)
         for at in range(len(ids)):
             if ids[at] == _NOBODY:

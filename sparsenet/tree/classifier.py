@@ -149,17 +149,17 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         Labels that the beam does not meet have none. With one label a row those of a row sum to one; else each label
         has its own. Where that would be absurdly large, a ValueError points to `predict_topk`.
         """
-        features, shape = self._features(X), self._fitted.shape
+        features, names = self._features(X), self._fitted.shape.labels
         check_cells(len(features), len(self.classes_))
         beam = self._beam()
-        most = min(len(shape.labels), CHILDREN * max(beam, MOST_ROOTS))
-        leaves, scores = search(self._fitted.levels, features, beam, most, self._threads())
+        most = min(len(names), CHILDREN * max(beam, MOST_ROOTS))
+        labels, scores = search(self._fitted.levels, features, beam, most, self._threads(), names)
         # A row of improbable labels has an order, too.
         odds = np.maximum(_odds(scores), np.finfo(np.float32).min)
         p = softmax(odds, axis=1) if self._fitted.target.kind == "single" else expit(odds)
-        points, places = np.nonzero(leaves >= 0)
+        points, places = np.nonzero(labels >= 0)
         out = np.zeros((len(features), len(self.classes_)), np.float32)
-        out[points, shape.labels[leaves[points, places]]] = p[points, places]
+        out[points, labels[points, places]] = p[points, places]
         return self._with_blank(features, out)
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
@@ -194,15 +194,14 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _ranked(self, features: Rows, k: int, beam: int, threads: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and the logarithms of their probabilities."""
-        shape, levels = self._fitted.shape, self._fitted.levels
-        in_tree = min(k, len(shape.labels))
-        leaves, scores = search(levels, features, beam, in_tree, threads)
-        while np.any(leaves < 0):  # some points met fewer than k
-            beam, few = 2 * beam, np.flatnonzero(leaves[:, -1] < 0)
-            leaves[few], scores[few] = search(levels, features.take(few), beam, in_tree, threads)
-        labels: I32 = shape.labels[leaves]
+        names, levels = self._fitted.shape.labels, self._fitted.levels
+        in_tree = min(k, len(names))
+        labels, scores = search(levels, features, beam, in_tree, threads, names)
+        while np.any(labels[:, -1] < 0):  # some points met fewer than k
+            beam, few = 2 * beam, np.flatnonzero(labels[:, -1] < 0)
+            labels[few], scores[few] = search(levels, features.take(few), beam, in_tree, threads, names)
         if k > in_tree:  # labels that no training point had come last
-            others = np.setdiff1d(np.arange(len(self.classes_), dtype=np.int32), shape.labels)[: k - in_tree]
+            others = np.setdiff1d(np.arange(len(self.classes_), dtype=np.int32), names)[: k - in_tree]
             labels = np.hstack((labels, np.tile(others, (len(labels), 1))))
             scores = np.hstack((scores, np.full((len(labels), k - in_tree), -np.inf, np.float32)))
         return labels, scores

@@ -99,14 +99,20 @@ class Level:
         return self.starts, self.features, self.factors, self.weights, self.bias, self.children
 
 
-def search(levels: list[Level], points: Rows, beam: int, k: int, threads: int) -> tuple[I32, F32]:
-    """Return the k best children of the lowest level, (n, k), -1 where the beam meets fewer, and their log scores."""
+def search(
+    levels: list[Level], points: Rows, beam: int, k: int, threads: int, names: I32 | None = None
+) -> tuple[I32, F32]:
+    """Return the k best children of the lowest level, (n, k), -1 where the beam meets fewer, and their log scores.
+
+    They are called by `names` if these are given, else by their numbers, the smaller first where scores are equal.
+    """
+    names = np.arange(levels[-1].children[-1], dtype=np.int32) if names is None else names
     found, scores = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
     machines, done = [level.as_tuple() for level in levels], 0
     for part in points.blocks(POINTS_AT_A_TIME):
         out = slice(done, done + len(part))
         about_points = (part.indptr, part.indices, part.data, part.width)
-        kernels.search_tree(machines, *about_points, beam, found[out], scores[out], threads)
+        kernels.search_tree(machines, *about_points, beam, names, found[out], scores[out], threads)
         done = out.stop
     return found, scores
 
