@@ -3,6 +3,7 @@
 import json
 import pickle
 import threading
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from sparsenet import ModelError, Rows, TreeClassifier
 from sparsenet.metrics import top_labels
 from sparsenet.storage import load, save
 from sparsenet.tree import machines
+from sparsenet.tree.classifier import CELLS_AT_A_TIME
 from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, check, grow
 
 ONE_EACH = NAMES[Y.argmax(axis=1)]
@@ -289,6 +291,19 @@ def test_probabilities_of_one_label_a_row_sum_to_one(deep):
     p = deep.predict_proba(MANY[:10])
     best, own = deep.topk_numbers(MANY[:10], 3)
     np.testing.assert_allclose(np.take_along_axis(p, best.astype(int), 1), own, rtol=1e-6)
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_probabilities_take_little_more_memory_than_the_result(exclusive):
+    y = np.arange(150) if exclusive else [[i] for i in range(150)]
+    model, points = tree().fit(np.eye(150), y), sparse.csr_array(np.eye(150)[np.arange(30_000) % 150])
+    tracemalloc.start()
+    try:
+        p = model.predict_proba(points)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * p.nbytes + 45 * CELLS_AT_A_TIME
 
 
 def test_labels_that_are_equally_sure_go_by_number():

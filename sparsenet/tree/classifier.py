@@ -35,6 +35,8 @@ I32 = NDArray[np.int32]
 #: held-out points of twelve unlike data sets best. The score as a probability said far too little
 #: (bench/notes/trees.md).
 SLOPE, SHIFT = np.float32(-2.5), np.float32(2.8)
+#: Probabilities of all labels are found for so many points and leaves at a time: some 40 bytes each, beside the result.
+CELLS_AT_A_TIME = 1 << 18
 
 
 class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -149,17 +151,19 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         Labels that the beam does not meet have none. With one label a row those of a row sum to one; else each label
         has its own. Where that would be absurdly large, a ValueError points to `predict_topk`.
         """
-        features, names = self._features(X), self._fitted.shape.labels
+        features, fitted, beam = self._features(X), self._fitted, self._beam()
         check_cells(len(features), len(self.classes_))
-        beam = self._beam()
+        names, exclusive, done = fitted.shape.labels, fitted.target.kind == "single", 0
         most = min(len(names), CHILDREN * max(beam, MOST_ROOTS))
-        labels, scores = search(self._fitted.levels, features, beam, most, self._threads(), names)
-        # A row of improbable labels has an order, too.
-        odds = np.maximum(_odds(scores), np.finfo(np.float32).min)
-        p = softmax(odds, axis=1) if self._fitted.target.kind == "single" else expit(odds)
-        points, places = np.nonzero(labels >= 0)
         out = np.zeros((len(features), len(self.classes_)), np.float32)
-        out[points, labels[points, places]] = p[points, places]
+        for block in features.blocks(max(1, CELLS_AT_A_TIME // most)):
+            labels, scores = search(fitted.levels, block, beam, most, self._threads(), names)
+            # A row of improbable labels has an order, too.
+            odds = np.maximum(_odds(scores), np.finfo(np.float32).min)
+            p = softmax(odds, axis=1) if exclusive else expit(odds)
+            points, places = np.nonzero(labels >= 0)
+            out[done + points, labels[points, places]] = p[points, places]
+            done += len(block)
         return self._with_blank(features, out)
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
@@ -190,7 +194,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def _best_by_features(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""
         labels, scores = self._ranked(features, k, self._beam(), self._threads())
-        return labels, expit(_odds(scores))
+        odds = _odds(scores)
+        return labels, expit(odds, out=odds)
 
     def _ranked(self, features: Rows, k: int, beam: int, threads: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and the logarithms of their probabilities."""
@@ -215,7 +220,10 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
 def _odds(scores: F32) -> F32:
     """Return the logits of probabilities, from logarithms of scores, none of them above 0."""
-    odds: F32 = SHIFT + SLOPE * np.sqrt(-scores)
+    odds = np.negative(scores)
+    np.sqrt(odds, out=odds)
+    odds *= SLOPE
+    odds += SHIFT
     return odds
 
 
