@@ -173,6 +173,18 @@ def test_memory_is_foretold(parameters, monkeypatch):
     assert told[0] == foretold
 
 
+def test_what_features_take_before_training_is_foretold():
+    """Each thread adds up centroids in sums as long as there are features."""
+    features, labels, _, _ = sparse_points(n_features=10**6, density=1e-5)
+    known = Settings.of(fast(hidden=0, epochs=1).get_params())
+    network = outline(known, features.width, np.ones(labels.width), len(features), seed=0, threads=1)
+    for threads in (1, 4):
+        needed = memory_needed(known, network, features, labels, 10, scored=False, keep_best=False, threads=threads)
+        at_the_start = needed["weights"] + 9_125_000 * threads
+        assert sum(needed.values()) >= at_the_start
+    assert sum(needed.values()) == at_the_start, "what comes later takes less, and is not there yet"
+
+
 def test_memory_of_a_trial_is_foretold(monkeypatch):
     _, _, points, y = sparse_points(6000, 5000, 1500, 0.04)  # most weights are in the wide path
     monkeypatch.setattr(settings, "ALL_LABELS", 10)

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsenet import ModelError, Rows, TreeClassifier
+from sparsenet import BlendClassifier, ModelError, Rows, TreeClassifier
 from sparsenet.metrics import top_labels
 from sparsenet.storage import load, save
 from sparsenet.tree import machines
@@ -255,6 +255,15 @@ def test_a_huge_beam_takes_no_more_memory_than_the_tree(deep):
         tree(beam=2**31).fit(X, Y)
     with pytest.raises(ValueError, match="beam must be"):
         pickle.loads(pickle.dumps(deep)).set_params(beam=2**64).predict(MANY[:1])
+
+
+@pytest.mark.parametrize("model", [tree(n_jobs=2), BlendClassifier(network="drop", n_jobs=2)], ids=["tree", "blend"])
+def test_features_by_the_billion_are_refused_in_words(model, monkeypatch):
+    points = sparse.csr_array((np.ones(40, np.float32), (np.arange(40), np.arange(40))), shape=(40, 2**31 - 1))
+    monkeypatch.setattr("sparsenet.estimators.fitting.available_memory", lambda: 10**9)
+    with pytest.raises(MemoryError, match=r"points of 2,147,483,647 features needs .*, there are 1.0 GB: number the"):
+        model.fit(points, np.arange(40))
+    assert not hasattr(model, "classes_")
 
 
 def test_more_labels_than_the_beam_meets(deep):

@@ -22,12 +22,12 @@ from sparsenet._validation import boolean, check_features, choice, integer, n_jo
 from sparsenet.batches import Rows
 from sparsenet.blend import costs, parts, persistence, trust
 from sparsenet.blend.fitted import Fitted
-from sparsenet.blend.neighbors import Neighbors
+from sparsenet.blend.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.blend.parts import DROPPED, PARTS
 from sparsenet.blend.voting import curve_of, is_consistent, is_open, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, run_seed
+from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, check_width, run_seed
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
 from sparsenet.estimators.seen import Seen
@@ -35,6 +35,7 @@ from sparsenet.estimators.settings import seconds
 from sparsenet.estimators.targets import Target
 from sparsenet.training.checkpoints import check_classifier, is_there
 from sparsenet.tree import TreeClassifier
+from sparsenet.tree.growing import bytes_a_feature
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -190,6 +191,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, normalize)
+            of_tree = bytes_a_feature(labels.width, self._threads())
+            is_near = scaling.kind != "columns" and self.n_neighbors > 0
+            check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if is_near else of_tree)
             if network is None and scaling.kind == "columns":
                 raise ValueError(
                     f"network is {DROPPED!r}, and where columns are standardised, as those of X are, there are no "

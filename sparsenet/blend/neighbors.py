@@ -28,6 +28,9 @@ MOST_COMPARISONS = 1 << 16
 #: counts than a frequent one, which tf-idf has in the data, and how much more a near point than one further off.
 RARITIES, POWERS = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0)
 SAMPLE, RANKS = 1024, 5
+#: The bytes that a feature takes, present or not: while all are weighed (pointers, how frequent and how rare each is,
+#: weights), and from then on (pointers, weights).
+BYTES_A_FEATURE, BYTES_HELD = 30, 13
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +78,7 @@ class Neighbors:
             for power, found_right in found._tried(points, sample, k, threads):
                 if found_right > right:
                     best, right = (rarity, power), found_right
-            del index, found  # at a time there is one, which may be large
+            del index, weights, found  # at a time there is one, which may be large
         index, weights = _weighted(points, by_feature, best[0])
         return cls(index, labels, weights, *best)
 
@@ -168,7 +171,12 @@ def _without_zeros(points: Rows) -> Rows:
 def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]:
     """Return points of unit length by feature, once features are weighed, and the weights of features."""
     frequency = np.diff(by_feature.indptr)
-    weights = (np.log1p(len(points) / np.maximum(frequency, 1)) ** rarity).astype(np.float32)
+    rarities = np.maximum(frequency, 1.0)  # and the rest in place: of very many features each array is long
+    np.divide(len(points), rarities, out=rarities)
+    np.log1p(rarities, out=rarities)
+    np.power(rarities, rarity, out=rarities)
+    weights = rarities.astype(np.float32)
+    del rarities
     unit = max(np.abs(by_feature.data).max(initial=0), np.finfo(np.float32).tiny)  # so that no product overflows
     data = by_feature.data / unit
     data *= np.repeat(weights, frequency)

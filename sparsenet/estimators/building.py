@@ -28,6 +28,8 @@ from sparsenet.wide import WideConfig, WidePath, support_bound, transpose
 
 #: With many labels nearly every answer is no, and a neuron starts from there; more would only delay it.
 LOWEST_BIAS = -6.0
+#: What a sum of sparse rows takes for each feature there is, present or not: see csrc/sparse_sum.h, and a bit.
+SUM_BYTES = 9.125
 #: What to do about parameters that are no longer those of the network that there is.
 AS_IT_WAS = "set it back to what it was, or fit the classifier anew"
 
@@ -62,7 +64,7 @@ def build(
     for candidate in choices.narrower(settings):
         settings = candidate
         bound = int(support_bound(features, label_points, settings.wide_budget).sum()) if settings.wide else 0
-        needed = memory_needed(settings, make(settings), features, labels, bound, scored, keep_best)
+        needed = memory_needed(settings, make(settings), features, labels, bound, scored, keep_best, threads)
         needed |= {"points": held} if held else {}
         if sum(needed.values()) <= limit:
             break
@@ -191,7 +193,14 @@ def _initial_bias(settings: Settings, n_entries: float, n_cells: int) -> float:
 
 
 def memory_needed(
-    settings: Settings, network: Network, features: Rows, labels: Rows, support: int, scored: bool, keep_best: bool
+    settings: Settings,
+    network: Network,
+    features: Rows,
+    labels: Rows,
+    support: int,
+    scored: bool,
+    keep_best: bool,
+    threads: int = 1,
 ) -> dict[str, int]:
     """Return the bytes that building, training and then predicting will take at most, by purpose.
 
@@ -226,6 +235,9 @@ def memory_needed(
         needed["wide index"] = index + 12 * support if settings.wide else 0
     else:  # labels are scored after training, when all but the weights is gone
         needed["wide index"] = max(0, needed["weights"] + index + 12 * support - sum(needed.values()))
+    # Before there is anything but weights each thread adds up centroids.
+    start = int(SUM_BYTES * features.width) * min(threads, labels.width) if settings.wide else 0
+    needed["start"] = max(0, start + needed["weights"] - sum(needed.values()))
     return {purpose: size for purpose, size in needed.items() if size}
 
 

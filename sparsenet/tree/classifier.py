@@ -18,7 +18,7 @@ from sparsenet import storage
 from sparsenet._validation import MAX_WIDTH, boolean, check_features, choice, integer, optional, real, switch
 from sparsenet.batches import Rows
 from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.fitting import all_or_nothing, check_points, run_seed
+from sparsenet.estimators.fitting import all_or_nothing, check_points, check_width, run_seed
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
 from sparsenet.estimators.seen import Seen
@@ -26,7 +26,7 @@ from sparsenet.estimators.targets import Target
 from sparsenet.progress import parts_done
 from sparsenet.tree import persistence
 from sparsenet.tree.fitted import Fitted
-from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, grow
+from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, bytes_a_feature, grow
 from sparsenet.tree.machines import COST, Rules, search, train
 
 F32 = NDArray[np.float32]
@@ -135,6 +135,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
+            check_width(X.shape[1], bytes_a_feature(labels.width, threads))
             scaling = Scaling.learn(X, normalize, getattr(self, "feature_names_in_", None))
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)

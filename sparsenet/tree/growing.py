@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.batches import Rows
+from sparsenet.estimators.building import SUM_BYTES
 from sparsenet.wide import centroids, lengths, transpose
 
 F32 = NDArray[np.float32]
@@ -42,6 +43,12 @@ class Shape:
         """Return the node that each child of a level's nodes belongs to."""
         counts = np.diff(self.children[level])
         return np.repeat(np.arange(len(counts)), counts)
+
+
+def bytes_a_feature(n_labels: int, threads: int) -> float:
+    """Return what growing takes for each feature there is, present or not: the most of all that training does."""
+    sums = 1 if n_labels <= CHILDREN else 2  # of a label's points, or of the two halves of a set of labels
+    return sums * SUM_BYTES * min(threads, n_labels)
 
 
 def grow(points: Rows, labels: Rows, seed: int, threads: int) -> Shape:
