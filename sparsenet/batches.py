@@ -69,10 +69,11 @@ class Rows:
     width: int
 
     @classmethod
-    def of(cls, matrix: csr_array, values: NDArray[Any] | None = None) -> Rows:
+    def of(cls, matrix: csr_array, values: NDArray[Any] | None = None, *, keep_zeros: bool = False) -> Rows:
         """View a CSR matrix, or one with other `values`, in the types of the kernels; copies what has another type.
 
-        What would send a kernel out of its arrays, or spoil all it touches, is a ValueError.
+        Zeros that are stored are left out, in a copy, unless `keep_zeros`: who has one does not have the feature. What
+        would send a kernel out of its arrays, or spoil all it touches, is a ValueError.
         """
         if getattr(matrix, "format", None) != "csr":
             raise TypeError(
@@ -85,7 +86,13 @@ class Rows:
             data = np.ascontiguousarray(values, np.float32)
         if len(data) and not np.isfinite([data.min(), data.max()]).all():
             raise ValueError("the matrix holds NaN, infinity or numbers beyond float32: replace or rescale them")
-        return cls(indptr, np.ascontiguousarray(indices, np.int32), data, int(matrix.shape[1]))
+        rows = cls(indptr, np.ascontiguousarray(indices, np.int32), data, int(matrix.shape[1]))
+        return rows if keep_zeros or data[: indptr[-1]].all() else rows._without_zeros()
+
+    def _without_zeros(self) -> Rows:
+        keep = self.data[: self.indptr[-1]] != 0
+        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(keep)))[self.indptr]
+        return Rows(indptr, self.indices[: len(keep)][keep], self.data[: len(keep)][keep], self.width)
 
     def check(self, name: str) -> None:
         """Refuse rows, made by hand and not by `of`, that would send a kernel out of its arrays."""

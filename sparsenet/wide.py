@@ -63,7 +63,7 @@ def transpose(rows: Rows) -> Rows:
     """Swap the two sides of a sparse matrix: points by label from labels by point, ascending."""
     shape = (len(rows), rows.width)
     flipped = csr_array((rows.data, rows.indices, rows.indptr), shape=shape).T.tocsr()
-    return Rows.of(flipped)
+    return Rows.of(flipped, keep_zeros=True)
 
 
 def support_bound(features: Rows, label_points: Rows, budget: int) -> I64:

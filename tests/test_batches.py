@@ -23,6 +23,16 @@ def test_rows_are_reduced_each_by_itself(empty: tuple[int, ...]) -> None:
     np.testing.assert_allclose(squares(rows), 1 + np.square(dense).sum(axis=1), rtol=1e-5)
 
 
+def test_zeros_that_are_stored_are_left_out() -> None:
+    matrix = csr_array(([1.0, 0.0, 2.0, 0.0, 0.0], ([0, 0, 0, 1, 3], [0, 1, 4, 2, 3])), shape=(5, 6))
+    rows = Rows.of(matrix)
+    assert (rows.indptr.tolist(), rows.indices.tolist()) == ([0, 2, 2, 2, 2, 2], [0, 4])
+    assert rows.data.tolist() == [1, 2]
+    assert matrix.nnz == 5
+    assert Rows.of(matrix, keep_zeros=True).indices.tolist() == [0, 1, 4, 2, 3]
+    assert Rows.of(matrix, np.array([0, 1, 0, 1, 1])).indices.tolist() == [1, 2, 3]
+
+
 def test_points_that_are_not_there_are_not_taken() -> None:
     rows = Rows.of(csr_array(np.eye(6, dtype=np.float32)))
     assert rows.take(np.array([5, 0, 5], np.int32)).indices.tolist() == [5, 0, 5]

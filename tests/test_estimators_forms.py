@@ -4,8 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from planted import X, Y, fast
+from scipy import sparse
+from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+from sparsenet.estimators import building
 
 DENSE = X.toarray()
 
@@ -23,6 +26,47 @@ def test_counts_in_a_dense_form_are_treated_as_sparse_ones(form):
     model.feature_names_in_ = None  # or scikit-learn would miss the names of a frame
     del model.feature_names_in_
     np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def with_zeros_stored(X):
+    """Return the same numbers with zeros stored in one of ten places that have none."""
+    extra = (np.random.default_rng(0).random(X.shape) < 0.1) | (X.toarray() != 0)
+    rows, columns = np.nonzero(extra)
+    return sparse.csr_array((X.toarray()[rows, columns], (rows, columns)), shape=X.shape)
+
+
+@pytest.mark.parametrize("normalize", ["rows", "none"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        fast(epochs=2),
+        fast(epochs=2, hidden=0),
+        fast(epochs=2, wide=False),
+        TreeClassifier(random_state=0, n_jobs=1),
+        BlendClassifier(network="drop", random_state=0, n_jobs=1),
+    ],
+    ids=["network", "wide", "deep", "tree", "blend"],
+)
+def test_zeros_that_are_stored_are_no_features(model, normalize):
+    counts = sparse.csr_array(np.ceil(X.toarray() * 4))
+    filled = with_zeros_stored(counts)
+    given = filled.copy()
+    model.set_params(normalize=normalize)
+    expected, found = (clone(model).fit(points, Y) for points in (counts, given))
+    np.testing.assert_array_equal(found.predict_proba(counts), expected.predict_proba(counts))
+    np.testing.assert_array_equal(expected.predict_proba(given), expected.predict_proba(counts))
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(given, name), getattr(filled, name))
+
+
+def test_the_copy_without_zeros_is_counted_as_memory(monkeypatch):
+    held = []
+    monkeypatch.setattr(building, "check_memory", lambda needed, *_: held.append(needed["points"]))
+    filled = with_zeros_stored(X).astype(np.float32)
+    plain = sparse.csr_array(filled.toarray())
+    for points in (plain, filled):
+        fast(epochs=1, normalize="none").fit(points, Y)
+    assert held[1] - held[0] >= plain.data.nbytes + plain.indices.nbytes
 
 
 def test_the_choice_made_in_fit_is_remembered(tmp_path):

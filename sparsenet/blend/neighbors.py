@@ -68,7 +68,6 @@ class Neighbors:
     def learn(cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:
         """Remember points, and weigh features and nearness as answers a sample of them best by the k nearest others."""
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
-        points = _without_zeros(points)
         by_feature = transpose(points)
         sample = np.sort(np.random.default_rng(seed).permutation(len(points))[:SAMPLE])
         best, right = (RARITIES[0], POWERS[0]), -1.0
@@ -157,15 +156,6 @@ class Neighbors:
 
 def _arrays(rows: Rows) -> tuple[I64, I32, F32]:
     return rows.indptr, rows.indices, rows.data
-
-
-def _without_zeros(points: Rows) -> Rows:
-    """Leave out zeros that are stored: who has one does not have the feature."""
-    if points.data.all():
-        return points
-    matrix = as_matrix(points).copy()
-    matrix.eliminate_zeros()
-    return Rows.of(matrix)
 
 
 def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]:

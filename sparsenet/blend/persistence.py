@@ -188,7 +188,7 @@ def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[
     fits = indptr.ndim == 1 and len(indptr) and indptr[-1] == len(indices) == len(data)
     if not fits or indptr.dtype != np.int64 or indices.dtype != np.int32:
         raise ModelError(f"the row pointers of the {what} of the neighbours do not fit")
-    return Rows.of(csr_array((data, indices, indptr), shape=(len(indptr) - 1, width)))
+    return Rows.of(csr_array((data, indices, indptr), shape=(len(indptr) - 1, width)), keep_zeros=True)
 
 
 def _check_part(part: ExtremeClassifier | TreeClassifier, counts: NDArray[Any]) -> None:

@@ -120,7 +120,7 @@ def n_passes(n_texts: int) -> int:
 def _checked(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], width: int) -> Rows:
     if indptr.ndim != 1 or len(indptr) == 0 or indices.shape != values.shape or indptr[-1] != len(indices):
         raise ValueError("rows do not end where their entries do")
-    return Rows.of(csr_array((values, indices, indptr), shape=(len(indptr) - 1, width)))
+    return Rows.of(csr_array((values, indices, indptr), shape=(len(indptr) - 1, width)), keep_zeros=True)
 
 
 def _joined(first: Rows, second: Rows) -> Rows:
