@@ -30,6 +30,7 @@ from sparsenet import (
     kernels,
 )
 from sparsenet.blend import neighbors, parts, voting
+from sparsenet.estimators import scouting
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.storage import load, save
 from sparsenet.training import checkpoints
@@ -912,6 +913,12 @@ class TestTimeBudget:
             BlendClassifier(time_budget=0).fit(X, Y)
 
 
+def test_patience_without_points_to_measure_on_is_refused_before_a_tree_is_trained(monkeypatch):
+    monkeypatch.delattr(TreeClassifier, "fit")
+    with pytest.raises(ValueError, match=r"network has patience=2, .* set its validation_fraction, or"):
+        blend().set_params(network__patience=2).fit(X, Y)
+
+
 class TestCheckpoint:
     def test_a_run_that_was_cut_short_goes_on_to_the_same_model(self, tmp_path, monkeypatch):
         whole = blend(random_state=3).fit(X, Y)
@@ -933,6 +940,46 @@ class TestCheckpoint:
         monkeypatch.delattr(TreeClassifier, "fit")
         with pytest.raises(CheckpointError, match=r"left by ExtremeClassifier\.fit, and this is BlendClassifier\.fit"):
             blend().fit(X, Y, checkpoint=tmp_path / "state", resume=True)
+
+    @pytest.mark.parametrize(
+        ("changed", "rows", "words"),
+        [
+            ({}, 200, "that had points=.* x .*, labels=.*; this one has points=200 x .*, labels=200 x"),
+            ({"random_state": 1}, 300, "seed .by random_state.=.*; this one has .*seed .by random_state.="),
+            ({"network__epochs": 3}, 300, "epochs=.*; this one has epochs=3"),
+            ({"network__validation_fraction": 0.1}, 300, "validation points=none"),
+        ],
+        ids=["points", "seed", "epochs", "validation"],
+    )
+    def test_that_of_another_run_is_refused_before_a_tree_is_trained(self, tmp_path, monkeypatch, changed, rows, words):
+        blend().fit(X[:300], Y[:300], checkpoint=tmp_path / "state")
+        monkeypatch.delattr(TreeClassifier, "fit")
+        other = blend().set_params(**changed)
+        with pytest.raises(CheckpointError, match=f"the checkpoint of a run with other data or settings: .*{words}"):
+            other.fit(X[:rows], Y[:rows], checkpoint=tmp_path / "state", resume=True)
+
+    def test_a_run_goes_on_whose_passes_a_first_training_found(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(scouting, "scouted", lambda settings, *_, **__: replace(settings, epochs=5))
+        cut = blend().set_params(network__epochs="auto")
+        interrupted_at(monkeypatch, 20)
+        with pytest.raises(KeyboardInterrupt):
+            cut.fit(X, Y, checkpoint=tmp_path / "state")
+        assert checkpoints.is_there(tmp_path / "state")
+        assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
+
+    def test_of_measuring_too_a_run_goes_on(self, tmp_path, monkeypatch):
+        cut = blend().set_params(network__validation_fraction=0.1, network__patience=90)
+        interrupted_at(monkeypatch, 40)
+        with pytest.raises(KeyboardInterrupt):
+            cut.fit(X, Y, checkpoint=tmp_path / "state")
+        cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
+        assert cut.network_.n_iter_ > 1
+
+    def test_a_place_where_none_can_be_is_refused_before_a_tree_is_trained(self, tmp_path, monkeypatch):
+        monkeypatch.delattr(TreeClassifier, "fit")
+        (tmp_path / "file").touch()
+        with pytest.raises(OSError, match="file"):
+            blend().fit(X, Y, checkpoint=tmp_path / "file" / "state")
 
     def test_the_checkpoint_of_a_blend_is_refused_by_a_network_alone(self, tmp_path):
         blend().fit(X, Y, checkpoint=tmp_path / "state")

@@ -200,6 +200,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                     "neighbours: set normalize='rows' if its rows are counts or the like, or take a TreeClassifier"
                 )
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
+            if network is not None and resume:
+                parts.check_resumed(network, points, labels, checkpoint)
             seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
             asked = 0 if scaling.kind == "columns" else self.n_neighbors
             learnt = self._tree_and_neighbors(tree, points, labels, asked, seed, started, alone=network is None)
@@ -237,7 +239,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
         network._most_features, network._calibrates = parts.WIDE_BUDGET, False
         network._trained_for = persistence.KIND
-        network._settings()  # better now than when the tree is trained
+        parts.check_network(network._settings(), checkpoint)  # better now than when the tree is trained
         return tree, network
 
     def _tree_and_neighbors(

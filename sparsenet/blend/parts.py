@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 from sklearn.base import clone
 
-from sparsenet.estimators import ExtremeClassifier
+from sparsenet import storage
+from sparsenet.batches import Rows
+from sparsenet.estimators import ExtremeClassifier, choices
+from sparsenet.estimators.building import outline
+from sparsenet.estimators.fitting import held_for_trial, held_out, run_seed
 from sparsenet.estimators.settings import Settings
+from sparsenet.training import CheckpointError, checkpoints
+from sparsenet.training.fingerprint import DATA, differences, fingerprint
 from sparsenet.tree import TreeClassifier
 
 #: Parameters that are classifiers themselves.
@@ -27,6 +35,8 @@ WORTH_A_NETWORK, QUICKEST_PASS = 1 / 3, 1 / 10
 #: The most features that a label holds in the wide path, where that is left open. A network alone needs more; beside a
 #: tree, which weighs them all, it is as good with these, smaller and faster (bench/notes/networks.md).
 WIDE_BUDGET = 256
+#: What tells one run from another, and shows when the network is built, or goes by the time that is left for it.
+UNKNOWN_YET = {*DATA[4:], "trial", "hidden", "activation", "dropout", "wide_budget", "parameters"}
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
@@ -71,6 +81,45 @@ def check_without_network(checkpoint: Any, time_budget: float | None, n_neighbor
         )
     if n_neighbors == 0:
         raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
+
+
+def check_network(settings: Settings, checkpoint: Any) -> None:
+    """Refuse what the network would, before the tree is trained: patience with nothing to measure on, and the place."""
+    if settings.patience is not None and settings.validation_fraction == 0:
+        raise ValueError(
+            f"network has patience={settings.patience}, which needs points to measure each epoch on: set its "
+            "validation_fraction, or patience=None"
+        )
+    if checkpoint is not None and not isinstance(checkpoint, checkpoints.Spare):
+        checkpoints.prepare(Path(checkpoint))
+
+
+def check_resumed(network: ExtremeClassifier, points: Rows, labels: Rows, checkpoint: Any) -> None:
+    """Refuse the checkpoint, if there is one, of a run with other data or settings, before the tree is trained.
+
+    Of the layers nothing is known before the network is built. It looks at them itself.
+    """
+    place, settings = Path(checkpoint), network._settings()
+    if not checkpoints.is_there(place):
+        return
+    seed = run_seed(network.random_state)
+    own, measured = held_out(settings, (points, labels), None, seed)
+    own, _ = held_for_trial(settings, own, measured, seed)
+    settings = choices.as_before(settings.for_points(len(own[0])), checkpoint)
+    made = outline(settings, points.width, np.bincount(own[1].indices, minlength=labels.width), len(own[0]), seed, 1)
+    data = dict(zip(DATA[:2], own, strict=True))
+    if measured is not None:
+        data |= dict(zip(DATA[2:4], (measured.features, Rows.of(measured.truth)), strict=True))
+    now = fingerprint(made, settings.training(len(own[0]), seed=seed, threads=1), data, classifier=network._trained_for)
+    before = storage.metadata(place).get("run", {})
+    unknown = UNKNOWN_YET | ({"epochs"} if settings.epochs is None else set())  # which a first training may find
+    known = {name: value for name, value in now.items() if name not in unknown}
+    if any(before.get(name) != value for name, value in known.items()):
+        there, here = differences({**before, "parameters": []}, {**known, "parameters": []})
+        raise CheckpointError(
+            f"{place} is the checkpoint of a run with other data or settings: that had {there}; this one has {here}; "
+            "give the same ones, or remove it to start afresh"
+        )
 
 
 def enough(network: ExtremeClassifier, n_points: int) -> float:

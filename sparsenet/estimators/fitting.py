@@ -208,7 +208,7 @@ def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, Points]:
     if not np.diff(labels.indptr)[kept].any():
         raise ValueError(
             f"{n_held} of {len(features)} rows are held out to measure on, and y has no label at all in the others: "
-            "pass fit(validation=(X, y)), or try another random_state"
+            "try another random_state, or measure on points of your own"
         )
     return (features.take(kept), labels.take(kept)), (features.take(held), labels.take(held))
 
