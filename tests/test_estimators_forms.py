@@ -100,3 +100,47 @@ def test_a_constant_column_is_constant_though_its_mean_is_rounded(classifier, va
     assert expected > 0.7
     table[:, -1] *= 1 + 1e-7  # as in float32
     assert model.score(table, y) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "found"), [("f2", "f4"), (">f4", "=f4"), (">i4", "=i4"), ("longdouble", "f8"), ("O", "i8"), ("?", "?")]
+)
+def test_indicators_of_any_numbers_are_predicted_in_a_type_that_all_know(tmp_path, dtype, found):
+    tree = TreeClassifier(random_state=0, n_jobs=1)
+    expected = tree.fit(X, Y).predict(X)
+    model = clone(tree).fit(X, Y.astype(dtype))
+    model.save(tmp_path / "model")
+    for known in (model, TreeClassifier.load(tmp_path / "model")):
+        predicted = known.predict(X)
+        assert predicted.dtype.str == np.dtype(found).str
+        np.testing.assert_array_equal(predicted, expected)
+
+
+@pytest.mark.parametrize(
+    ("y", "dtype"),
+    [
+        (np.array([3, 70000] * 10, ">i4"), "i4"),
+        (np.array([3, 4] * 10, "longdouble"), "f8"),
+        (np.array(["a", "bc"] * 10, ">U2"), "U2"),
+        (np.array([np.True_, False] * 10, object), "?"),
+        ([np.True_, False] * 10, "?"),
+        ([[np.True_], [False]] * 10, "?"),
+        (np.array([np.True_, 5] * 10, object), "i8"),
+    ],
+    ids=["big-endian", "longdouble", "big-endian strings", "objects", "list", "lists", "mixed"],
+)
+def test_labels_of_any_type_have_one_that_all_know(tmp_path, y, dtype):
+    points = np.eye(2)[[0, 1] * 10]
+    model = TreeClassifier(random_state=0, n_jobs=1).fit(points, y)
+    model.save(tmp_path / "model")
+    for known in (model, TreeClassifier.load(tmp_path / "model")):
+        assert known.classes_.dtype == np.dtype(dtype)
+        assert known.score(points, y) == 1
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda y: np.array(y, object)], ids=["list", "array", "objects"])
+def test_whole_numbers_beyond_64_bits_are_called_so(form):
+    with pytest.raises(ValueError, match="y holds whole numbers beyond 64 bits: convert them with str"):
+        TreeClassifier().fit(np.eye(2), form([-1, 2**64]))
+    with pytest.raises(ValueError, match="y holds whole numbers beyond 64 bits: convert them with str"):
+        TreeClassifier().fit(np.eye(2), [-1, 2**63])

@@ -24,6 +24,10 @@ MAKE = {
 FRAMES = {
     "pandas": lambda y: pd.DataFrame(y, columns=COLUMNS),
     "booleans": lambda y: pd.DataFrame(y.astype(bool), columns=COLUMNS),
+    "nullable": lambda y: pd.DataFrame(y, columns=COLUMNS, dtype="Int64"),
+    "nullable booleans": lambda y: pd.DataFrame(y.astype(bool), columns=COLUMNS, dtype="boolean"),
+    "objects": lambda y: pd.DataFrame(y, columns=COLUMNS, dtype=object),
+    "categories": lambda y: pd.DataFrame(y, columns=COLUMNS, dtype="category"),
     "polars": lambda y: pl.DataFrame(y, schema=COLUMNS),
 }
 
@@ -118,3 +122,14 @@ def test_names_of_an_indicator_of_another_kind_are_refused(tmp_path):
         storage.save(tmp_path / "other", arrays, about)
         with pytest.raises(ModelError, match=f"labels of the kind '{kind}' and the type"):
             TreeClassifier.load(tmp_path / "other")
+
+
+@pytest.mark.parametrize("missing", [pd.NA, None, np.nan], ids=str)
+def test_a_missing_value_of_an_indicator_is_named_by_its_place(missing):
+    y = pd.DataFrame(Y, columns=COLUMNS, dtype=object)
+    y.iloc[7, 3] = missing
+    with pytest.raises(ValueError, match=r"y holds .* in row 7, column 3: say 0 or 1, or drop the row"):
+        TreeClassifier().fit(X, y)
+    y.iloc[7, 3] = "1"
+    with pytest.raises(ValueError, match="an indicator of 0 and 1 for each label, got '1' in row 7, column 3"):
+        TreeClassifier().fit(X, y)

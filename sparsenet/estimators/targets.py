@@ -19,10 +19,11 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from sparsenet._machine import available_memory
-from sparsenet._validation import check_indicator, check_names, is_missing
+from sparsenet._validation import check_names, is_missing
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import in_words
 from sparsenet.estimators.frames import check_columns, column_names
+from sparsenet.estimators.indicators import indicator_of, is_bit, native
 
 KINDS = ("single", "lists", "dense", "sparse")
 #: Numbers, counts and pointers that `fit` keeps or makes for each label, whatever the network.
@@ -57,7 +58,7 @@ def kind_of(y: Any) -> str:
         row = next(row for row, own in enumerate(y) if not isinstance(own, _LISTS))
         problem = f"row {row} of y is no list of labels, as row 0 is"
         raise ValueError(f"{problem}: give every row a list, an empty one where there is no label")
-    if len(widths) == 1 and widths.pop() > 1 and all(_is_bit(value) for value in chain.from_iterable(y)):
+    if len(widths) == 1 and widths.pop() > 1 and all(is_bit(value) for value in chain.from_iterable(y)):
         return "dense"
     return "lists"
 
@@ -89,10 +90,6 @@ def _refuse_masked(y: Any) -> None:
         raise ValueError(f"y is masked in row {row}: every row needs a label; drop the row")
 
 
-def _is_bit(value: Any) -> bool:
-    return not isinstance(value, str) and value in (0, 1)
-
-
 @dataclass(frozen=True)
 class Target:
     """The labels that a classifier knows, and the form in which y came.
@@ -121,7 +118,7 @@ class Target:
         names, y = column_names(y), _plain(y)
         kind = kind_of(y) if before is None else kind_of_further(y, before)
         if kind in ("dense", "sparse"):
-            indicator, dtype = _indicator(y)
+            indicator, dtype = indicator_of(y)
             _check_room(indicator.shape[1])
             target = cls(kind, np.arange(indicator.shape[1]) if names is None else names, dtype)
             target._check_same(classes)
@@ -147,7 +144,7 @@ class Target:
         if (kind in ("dense", "sparse")) != (self.kind in ("dense", "sparse")):
             raise ValueError(f"y must be of the kind {self.kind!r} as it was before, got the kind {kind!r}")
         if kind in ("dense", "sparse"):
-            indicator, _ = _indicator(y)
+            indicator, _ = indicator_of(y)
             if indicator.shape[1] != len(self.classes):
                 raise ValueError(f"y has {indicator.shape[1]} columns, the classifier knows {len(self.classes)} labels")
             return Rows.of(indicator.astype(np.float32))
@@ -203,24 +200,6 @@ class Target:
         return Rows.of(matrix)
 
 
-def _indicator(y: Any) -> tuple[Any, np.dtype[Any]]:
-    if hasattr(y, "tocsr"):
-        return check_indicator("y", y), y.dtype
-    dense = np.asarray(y)
-    if dense.dtype.kind not in "biuf":
-        raise ValueError(f"y with two dimensions must be an indicator of 0 and 1 for each label, got {dense.dtype}")
-    if dense.shape[1] == 0:
-        raise ValueError("y has no columns: there must be at least one label")
-    wrong = ~((dense == 0) | (dense == 1))
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise ValueError(
-            "Unknown label type: y with two dimensions must be an indicator of 0 and 1 for each label, got "
-            f"{dense[row, column].item()!r} in row {row}, column {column}"
-        )
-    return sparse.csr_array(dense), dense.dtype
-
-
 def _check_room(n_labels: int) -> None:
     """Refuse columns by the billion, as ids taken for column numbers give them, before an array is as long as that."""
     needed, available = BYTES_PER_LABEL * n_labels, available_memory()
@@ -249,6 +228,8 @@ def _labels(values: Any, name: str, rows: NDArray[np.int64] | None = None) -> ND
         labels = np.asarray(values)
         if isinstance(values, list | tuple) and labels.dtype.kind == "U":  # which numbers beside strings become
             labels = np.array(values, dtype=object)
+        elif labels.dtype.kind == "f" and isinstance(values, list | tuple) and all(map(_is_whole, values)):
+            labels = np.array(values, dtype=object)  # of which some are beyond 64 bits
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected; it is taken as one label for each row"
         warnings.warn(message, DataConversionWarning, stacklevel=2)
@@ -263,7 +244,7 @@ def _labels(values: Any, name: str, rows: NDArray[np.int64] | None = None) -> ND
         labels = _object_labels(labels.astype(object), name, rows)
     elif labels.dtype.kind not in "biuU":
         raise ValueError(f"Unknown label type: {name} must hold strings or whole numbers, got {labels.dtype}")
-    return labels
+    return native(labels)
 
 
 def _check_float_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> None:
@@ -279,7 +260,9 @@ def _object_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | No
     types = {type(label) for label in labels.tolist()}
     if all(issubclass(t, str) for t in types):
         return labels
-    if all(issubclass(t, int | np.integer) for t in types):
+    if all(issubclass(t, bool | np.bool_) for t in types):
+        return labels.astype(bool)
+    if all(issubclass(t, int | np.integer | np.bool_) for t in types):
         try:
             return labels.astype(np.int64)
         except OverflowError:
@@ -293,6 +276,10 @@ def _object_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | No
     raise ValueError(
         f"Unknown label type: {name} must hold strings alone or whole numbers alone, got {found}: convert them with str"
     )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer)
 
 
 def _refuse_missing(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> None:
