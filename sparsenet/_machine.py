@@ -20,9 +20,10 @@ def usable_cpus() -> int:
 def default_threads() -> int:
     """Return how many threads to use if nobody says: all usable ones, or OMP_NUM_THREADS if that is fewer.
 
-    By that variable joblib tells its worker processes how many threads each may have.
+    By that variable joblib tells its worker processes how many threads each may have. Of a list, which has a number for
+    each level of nested loops, the first counts.
     """
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return min(usable_cpus(), int(wanted)) if wanted.isdigit() and int(wanted) else usable_cpus()
 
 

@@ -89,7 +89,9 @@ def test_cpus_by_affinity_and_quota(machine, monkeypatch, files, cpus):
     assert _machine.usable_cpus() == cpus
 
 
-@pytest.mark.parametrize(("value", "threads"), [("2", 2), ("64", 6), ("0", 6), ("many", 6)])
+@pytest.mark.parametrize(
+    ("value", "threads"), [("2", 2), ("64", 6), ("0", 6), ("many", 6), ("1,4", 1), ("3 , 1", 3), (",2", 6)]
+)
 def test_default_threads_heed_what_joblib_sets(machine, monkeypatch, value, threads):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)), raising=False)
     machine()
