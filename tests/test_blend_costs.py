@@ -200,7 +200,7 @@ def test_what_tells_is_new_to_network_and_judge():
     of_network = held.features.data - 1
     common = trust._first_drawn(n, n_for_trial(settings, n, 2000), seed)
     np.testing.assert_array_equal(np.sort(of_network), common)
-    assert np.isin(common, trust.kept_apart(n, seed)).all()
+    assert np.isin(common, trust.kept_apart(points[1], seed)).all()
     assert len(trained_on[0]) == n - len(common)
 
 

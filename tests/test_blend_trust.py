@@ -24,6 +24,11 @@ def blend(**parameters):
     return BlendClassifier(**{"network": network, "random_state": 0, "n_jobs": 1, **parameters})
 
 
+def all_labelled(n):
+    """Return n rows of one and the same label."""
+    return Rows(np.arange(n + 1), np.zeros(n, np.int32), np.ones(n, np.float32), 1)
+
+
 @pytest.fixture
 def few_are_enough(monkeypatch):
     monkeypatch.setattr(trust, "EVERY", 8)
@@ -32,15 +37,15 @@ def few_are_enough(monkeypatch):
 
 @pytest.mark.parametrize(("n", "expected"), [(65_535, 0), (65_536, 1024), (100_000, 1562), (1_000_000, 2048)])
 def test_so_many_points_are_kept_from_the_tree(n, expected):
-    kept = trust.kept_from_tree(n, 7)
+    kept = trust.kept_from_tree(all_labelled(n), 7)
     assert len(np.unique(kept)) == len(kept) == expected
     assert kept.dtype == np.int64
     if expected:
         assert (np.diff(kept) > 0).all()
         assert 0 <= kept[0] < n / 100
         assert kept[-1] > n - n / 100
-        np.testing.assert_array_equal(kept, trust.kept_from_tree(n, 7))
-        assert len(np.setdiff1d(kept, trust.kept_from_tree(n, 8))) > expected / 2
+        np.testing.assert_array_equal(kept, trust.kept_from_tree(all_labelled(n), 7))
+        assert len(np.setdiff1d(kept, trust.kept_from_tree(all_labelled(n), 8))) > expected / 2
 
 
 @pytest.mark.parametrize("kept", [[], [0, 5, 1199]], ids=len)
@@ -82,7 +87,7 @@ def test_neighbours_count_by_how_often_they_are_right_where_the_tree_is(twins_ag
 @pytest.mark.usefixtures("few_are_enough")
 def test_the_tree_alone_goes_without_the_points_that_are_measured_on(tmp_path):
     model = blend().fit(X, Y)
-    kept = trust.kept_from_tree(X.shape[0], run_seed(0))
+    kept = trust.kept_from_tree(Rows.of(Y.astype(np.float32)), run_seed(0))
     counts = Y.sum(axis=0)
     np.testing.assert_array_equal(model.tree_.label_counts_, counts - Y[kept].sum(axis=0))
     for whole in (model, model.network_):
@@ -112,8 +117,18 @@ def test_where_nothing_is_to_be_weighed_the_tree_learns_all(parameters):
 
 @pytest.mark.parametrize(("n", "expected"), [(5_119, 0), (5_120, 512), (20_480, 2048), (60_000, 2048)])
 def test_of_fewer_points_a_tenth_is_kept_from_a_tree_apart(n, expected):
-    kept = trust.kept_apart(n, 7)
+    kept = trust.kept_apart(all_labelled(n), 7)
     assert len(np.unique(kept)) == len(kept) == expected
+
+
+def test_where_no_label_would_be_left_none_are_kept():
+    """Of 6,000 points one has a label, which is learnt wherever it stands."""
+    points = sparse.csr_array(np.eye(8, dtype=np.float32)[np.arange(6000) % 8])
+    apart = trust.kept_apart(all_labelled(6000), run_seed(0))
+    for row in (apart[0], np.setdiff1d(np.arange(6000), apart)[0]):
+        y = sparse.csr_array(([1], ([row], [2])), shape=(6000, 5))
+        model = blend(network="drop").fit(points, y)
+        assert model.topk(points[[row]], 1)[0].tolist() == [[2]]
 
 
 @pytest.mark.parametrize("network", [None, "drop"])
@@ -121,7 +136,8 @@ def test_a_tree_apart_judges_and_the_one_that_is_kept_learns_all(monkeypatch, ne
     monkeypatch.setattr(trust, "FEWEST_APART", 100)
     model = blend(**({} if network is None else {"network": network})).fit(X, Y)
     np.testing.assert_array_equal(model.tree_.label_counts_, Y.sum(axis=0))
-    points, labels, kept = model._features(X), Rows.of(Y), trust.kept_apart(X.shape[0], run_seed(0))
+    points, labels = model._features(X), Rows.of(Y)
+    kept = trust.kept_apart(labels, run_seed(0))
     rest = np.setdiff1d(np.arange(X.shape[0]), kept)
     judge = clone(model.tree_).fit(as_matrix(points)[rest], Y[rest])
     expected = trust.measured(model.neighbors_, judge, points, labels, kept, k=50, threads=1)

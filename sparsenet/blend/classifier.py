@@ -250,7 +250,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             tree.fit(as_matrix(points), as_matrix(labels))
             return tree, None, None, time.perf_counter() - started
         threads, about = self._threads(), (points, labels)
-        kept_from_tree = trust.kept_from_tree(len(points), seed)
+        kept_from_tree = trust.kept_from_tree(labels, seed)
         trust.fit_without(tree, *about, kept_from_tree)
         neighbors = Neighbors.learn(*about, k, seed=seed, threads=threads)
         a_pass = time.perf_counter() - started

@@ -42,25 +42,28 @@ def judged_by(tree: TreeClassifier, points: Rows, labels: Rows, seed: int) -> tu
 
     That is the tree itself if it has gone without what `kept_from_tree` says.
     """
-    kept = kept_from_tree(len(points), seed)
+    kept = kept_from_tree(labels, seed)
     if len(kept) > 0:
         return kept, tree
-    kept = kept_apart(len(points), seed)
+    kept = kept_apart(labels, seed)
     return kept, fit_without(clone(tree).set_params(verbose=False), points, labels, kept) if len(kept) > 0 else tree
 
 
-def kept_from_tree(n_points: int, seed: int) -> I64:
+def kept_from_tree(labels: Rows, seed: int) -> I64:
     """Choose points to measure on without which the tree is trained, ascending; of few points none."""
-    return _drawn(n_points, n_points // EVERY, FEWEST, seed)
+    return _drawn(labels, len(labels) // EVERY, FEWEST, seed)
 
 
-def kept_apart(n_points: int, seed: int) -> I64:
+def kept_apart(labels: Rows, seed: int) -> I64:
     """Choose points to measure on where the tree learns all, ascending; of very few points none."""
-    return _drawn(n_points, n_points // SHARE_APART, FEWEST_APART, seed)
+    return _drawn(labels, len(labels) // SHARE_APART, FEWEST_APART, seed)
 
 
-def _drawn(n_points: int, n: int, fewest: int, seed: int) -> I64:
-    return _first_drawn(n_points, min(n, MOST) if n >= fewest else 0, seed)
+def _drawn(labels: Rows, n: int, fewest: int, seed: int) -> I64:
+    """Choose n points, or none where these are too few, or no label would be left to train on."""
+    kept = _first_drawn(len(labels), min(n, MOST) if n >= fewest else 0, seed)
+    has_label = np.diff(labels.indptr) > 0
+    return kept if np.count_nonzero(has_label[kept]) < np.count_nonzero(has_label) else kept[:0]
 
 
 def _first_drawn(n_points: int, n: int, seed: int) -> I64:
@@ -99,7 +102,7 @@ def of_tree(
     """
     settings = network._settings()
     n = min(
-        len(kept_from_tree(len(points), seed)) or len(kept_apart(len(points), seed)),
+        len(kept_from_tree(labels, seed)) or len(kept_apart(labels, seed)),
         0 if settings.validation_fraction else n_for_trial(settings, len(points), labels.width),
     )
     kept = _first_drawn(len(points), n, seed)
