@@ -83,7 +83,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
-        and none negative; else columns.
+        and none negative, unless a few columns that most rows have swamp all others, as amounts do categories; else
+        columns.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
         result does not depend on it.

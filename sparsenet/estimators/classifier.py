@@ -104,7 +104,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     normalize : {"auto", "rows", "columns", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
-        and none negative, unless a few columns hold nearly all; else columns.
+        and none negative, unless a few columns that most rows have swamp all others, as amounts do categories; else
+        columns.
     validation_fraction : float
         Share of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None

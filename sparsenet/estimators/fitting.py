@@ -17,7 +17,7 @@ from sparsenet._machine import available_memory
 from sparsenet._validation import check_features
 from sparsenet.batches import Rows
 from sparsenet.estimators import choices
-from sparsenet.estimators.building import TooLargeError, check_memory, in_words, memory_limit
+from sparsenet.estimators.building import check_memory, in_words, memory_limit
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.settings import AFTER_FIT, Settings
@@ -131,10 +131,10 @@ def check_width(n_features: int, bytes_each: float) -> None:
     """Raise MemoryError where what training takes for each feature there is, present or not, does not fit."""
     needed, available = int(n_features * bytes_each), available_memory()
     if needed > available:
-        raise TooLargeError(
+        raise MemoryError(
             f"training on points of {n_features:,} features needs {in_words(needed)} for these alone, there are "
-            f"{in_words(available)}",
-            "number the features without gaps, or set n_jobs=1, since most of it is for each thread",
+            f"{in_words(available)}: number the features without gaps, or train on one thread, since most of it is for "
+            "each"
         )
 
 
