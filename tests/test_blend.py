@@ -967,6 +967,25 @@ class TestCheckpoint:
         assert checkpoints.is_there(tmp_path / "state")
         assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
 
+    def test_a_network_that_has_had_the_few_passes_found_is_worth_something(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(scouting, "scouted", lambda settings, *_, **__: replace(settings, epochs=2))
+        cut = blend().set_params(network__epochs="auto")
+        interrupted_at(monkeypatch, 2 * (-(-len(Y) // SMALL["batch_size"])) - 1)
+        with pytest.raises(KeyboardInterrupt):
+            cut.fit(X, Y)
+        assert cut.network_ is not None
+
+    def test_a_table_with_a_constant_column_goes_on(self, tmp_path, monkeypatch):
+        table = np.random.default_rng(0).normal(size=(300, 4))
+        table[:, 2] = 7.0
+        labels = (table[:, :1] > 0).astype(int)
+        cut = blend()
+        interrupted_at(monkeypatch, 5)
+        with pytest.raises(KeyboardInterrupt):
+            cut.fit(table, np.hstack([labels, 1 - labels]), checkpoint=tmp_path / "state")
+        cut.fit(table, np.hstack([labels, 1 - labels]), checkpoint=tmp_path / "state", resume=True)
+        assert cut.network_ is not None
+
     def test_of_measuring_too_a_run_goes_on(self, tmp_path, monkeypatch):
         cut = blend().set_params(network__validation_fraction=0.1, network__patience=90)
         interrupted_at(monkeypatch, 40)

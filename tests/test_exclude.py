@@ -114,3 +114,15 @@ def test_a_few_are_looked_at_first_and_more_where_that_was_too_few(monkeypatch):
     expected = ranked[:, :2].copy()
     expected[7], expected[9] = ranked[7, 36:38], -1
     np.testing.assert_array_equal(numbers, expected)
+
+
+def test_where_nearly_all_are_excluded_points_are_ranked_a_few_at_a_time(monkeypatch):
+    model = TreeClassifier(random_state=0).fit(X, Y)
+    mask = np.arange(N_LABELS) < N_LABELS - 2
+    expected, best, most = model.topk_numbers(X, 2, exclude=mask), model._best, []
+    monkeypatch.setattr("sparsenet.estimators.answers.LABELS_AT_A_TIME", 100)
+    monkeypatch.setattr(model, "_best", lambda features, k: (most.append(len(features) * k), best(features, k))[1])
+    for ours, theirs in zip(model.topk_numbers(X, 2, exclude=mask), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert len(most) > 1
+    assert max(most) <= 100

@@ -84,6 +84,13 @@ def test_amounts_beside_categories_are_a_table(widths, amount, hours, seed):
     assert chosen(np.column_stack([table, gains])) == "columns"
 
 
+@pytest.mark.parametrize("share", [0.02, 0.04, 0.08, 0.2])
+def test_amounts_beside_flags_that_few_rows_have_are_a_table_too(share):
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.lognormal(np.log(100), 1, 900), rng.random((900, 12)) < share])
+    assert chosen(table) == "columns"
+
+
 def test_their_categories_are_learnt():
     table = amounts(900, 100, (30, 20), 0)
     labels = table[:, 2:32].argmax(axis=1) // 5

@@ -105,7 +105,9 @@ def test_with_validation_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, data:
     assert model.n_iter_ > 0
 
 
-def test_a_run_that_is_resumed_has_as_many(data: tuple[csr_array, csr_array], tmp_path: Any) -> None:
+def test_a_run_that_is_resumed_has_as_many(
+    data: tuple[csr_array, csr_array], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, Y = data
 
     class Interrupted:
@@ -116,8 +118,10 @@ def test_a_run_that_is_resumed_has_as_many(data: tuple[csr_array, csr_array], tm
     whole = ExtremeClassifier(random_state=0).fit(X, Y)
     with pytest.raises(KeyboardInterrupt):
         ExtremeClassifier(random_state=0).fit(X, Y, callbacks=[Interrupted()], checkpoint=tmp_path / "run")
-    resumed = ExtremeClassifier(random_state=0).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
-    assert resumed.choices_["epochs"] == whole.choices_["epochs"]
+    with monkeypatch.context() as patched:  # which the checkpoint tells
+        patched.setattr(scouting, "build", lambda *args, **kwargs: pytest.fail("a first training began again"))
+        resumed = ExtremeClassifier(random_state=0).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+    assert resumed.choices_["epochs"][0] == whole.choices_["epochs"][0] == resumed.n_iter_
     np.testing.assert_array_equal(resumed.topk_numbers(X[:100])[1], whole.topk_numbers(X[:100])[1])
 
 

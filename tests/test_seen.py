@@ -137,7 +137,7 @@ def test_a_row_of_zeros_in_a_table_is_a_point_like_others(normalize: str) -> Non
     assert model.predict(np.zeros((1, 2))).tolist() == [True]
 
 
-@pytest.mark.parametrize(("kind", "blank"), [("rows", [0, 2]), ("columns", [])])
+@pytest.mark.parametrize(("kind", "blank"), [("rows", [0, 2]), ("columns", []), ("none", [])])
 def test_models_saved_before_there_was_a_record(kind: str, blank: list[int]) -> None:
     counts = np.arange(N_LABELS)
     seen = unpack_seen({"counts": counts}, {"n_points": N}, kind, N_LABELS, WIDTH)

@@ -191,7 +191,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            scaling = Scaling.learn(X, normalize)
+            scaling = Scaling.learn(X, normalize, getattr(self, "feature_names_in_", None))
             of_tree = bytes_a_feature(labels.width, self._threads())
             is_near = scaling.kind != "columns" and self.n_neighbors > 0
             check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if is_near else of_tree)
@@ -223,7 +223,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                         fitted = replace(fitted, tree_weight=trust.of_tree(network, judge, points, labels, **how))
             except KeyboardInterrupt:
                 if network is not None and hasattr(network, "network_"):
-                    self._adopt(fitted if network.n_iter_ >= enough else replace(fitted, network=None))
+                    self._adopt(fitted if parts.has_had(network, enough) else replace(fitted, network=None))
                 raise
             finally:
                 if network is not None and self.time_budget is not None:

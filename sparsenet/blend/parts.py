@@ -15,7 +15,7 @@ from sparsenet import storage
 from sparsenet.batches import Rows
 from sparsenet.estimators import ExtremeClassifier, choices
 from sparsenet.estimators.building import outline
-from sparsenet.estimators.fitting import held_for_trial, held_out, run_seed
+from sparsenet.estimators.fitting import as_matrix, held_for_trial, held_out, run_seed
 from sparsenet.estimators.settings import Settings
 from sparsenet.training import CheckpointError, checkpoints
 from sparsenet.training.fingerprint import DATA, differences, fingerprint
@@ -103,7 +103,8 @@ def check_resumed(network: ExtremeClassifier, points: Rows, labels: Rows, checkp
     if not checkpoints.is_there(place):
         return
     seed = run_seed(network.random_state)
-    own, measured = held_out(settings, (points, labels), None, seed)
+    given = Rows.of(as_matrix(points)), Rows.of(as_matrix(labels))  # as `fit` has them, without zeros
+    own, measured = held_out(settings, given, None, seed)
     own, _ = held_for_trial(settings, own, measured, seed)
     settings = choices.as_before(settings.for_points(len(own[0])), checkpoint)
     made = outline(settings, points.width, np.bincount(own[1].indices, minlength=labels.width), len(own[0]), seed, 1)
@@ -127,6 +128,12 @@ def enough(network: ExtremeClassifier, n_points: int) -> float:
     settings = Settings.of(network.get_params(deep=False)).for_points(n_points)
     usual = replace(settings, epochs=None).n_epochs(n_points)
     return WORTH_A_NETWORK * min(settings.n_epochs(n_points), usual)
+
+
+def has_had(network: ExtremeClassifier, passes: float) -> bool:
+    """Tell whether a trained network has had so many passes, or as large a share of fewer that it found to be best."""
+    found = network.choices_.get("epochs", (math.inf, ""))[0]
+    return bool(network.n_iter_ >= min(passes, WORTH_A_NETWORK * found))
 
 
 def in_time(network: ExtremeClassifier, left: float, a_pass: float, passes: float) -> ExtremeClassifier | None:

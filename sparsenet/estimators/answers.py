@@ -18,6 +18,8 @@ from sparsenet.estimators.fitting import as_matrix, check_points
 
 #: Labels that are looked at first for those that are probable enough; more where a point has them all.
 FIRST_LOOK = 16
+#: Labels of points that are ranked at a time, where most labels are excluded.
+LABELS_AT_A_TIME = 1 << 24
 
 
 class AnswersMixin:
@@ -125,7 +127,8 @@ class AnswersMixin:
         while len(waiting):
             for n in np.unique(looked_at[waiting]):
                 alike = waiting[looked_at[waiting] == n]
-                for points in np.array_split(alike, -(-len(alike) // POINTS_AT_A_TIME)):
+                at_a_time = max(min(POINTS_AT_A_TIME, LABELS_AT_A_TIME // int(n)), 1)
+                for points in np.array_split(alike, -(-len(alike) // at_a_time)):
                     labels, own = self._best(features.take(points), int(n))
                     best[points], p[points] = without(labels, own, excluded.among(labels, points), k)
             waiting = waiting[(best[waiting, -1] < 0) & (looked_at[waiting] < enough[waiting])]

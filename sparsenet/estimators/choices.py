@@ -121,11 +121,12 @@ def decided(parameters: dict[str, Any], choices: Mapping[str, tuple[Any, str]]) 
 
 
 def as_before(settings: Settings, checkpoint: str | os.PathLike[str]) -> Settings:
-    """Return settings of the size of the run whose checkpoint this is, as far as that was left to the classifier."""
+    """Return settings of the size and the epochs of the run whose checkpoint this is, where left to the classifier."""
     if not checkpoints.is_there(Path(checkpoint)):
         return settings
-    width, budget = checkpoints.size(Path(checkpoint))
+    width, budget, epochs = checkpoints.size(Path(checkpoint))
     found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or settings.wide_budget}
+    found["epochs"] = epochs
     return replace(settings, resumed=True, **{name: value for name, value in found.items() if name in settings.auto})
 
 
@@ -141,7 +142,7 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
         "n_negatives": negatives,
         "batch_size": (settings.batch_size, f"a pass over {n_points:,} points has {steps:,} steps"),
         "precision": ("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
-        "epochs": (settings.n_epochs(n_points), settings.because.get("epochs", f"for {n_points:,} points{in_batches}")),
+        "epochs": (settings.n_epochs(n_points), _why(settings, "epochs", f"for {n_points:,} points{in_batches}")),
         "normalize": (scaling, "as the values of X suggest"),
     }
     optimizer = settings.optimizer
@@ -175,13 +176,13 @@ def tried(trainer: Trainer) -> Choices:
     return {"hidden": (trainer.network.output.n_inputs, "; ".join(why))} if why else {}
 
 
-def _why(settings: Settings, name: str) -> str:
+def _why(settings: Settings, name: str, usual: str = "there is memory and time for it") -> str:
     if settings.resumed:
         return "what the run had that is resumed"
     if name in settings.because:
         return settings.because[name]
     short_of = settings.short_of.get(name)
-    return f"no more fits into the {short_of} there is" if short_of else "there is memory and time for it"
+    return f"no more fits into the {short_of} there is" if short_of else usual
 
 
 def tell(choices: Choices, verbose: bool | None) -> None:

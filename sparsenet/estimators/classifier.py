@@ -77,9 +77,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         Give each point of a batch active labels of its own, for comparison; needs ``wide=False``.
     epochs : int or "auto"
         Passes over the data. ``"auto"``: 8; fewer, down to 5, on large data; on small data as many as give 400 steps.
-        Of 4,000 points or more that are so small data a tenth is held out from a first training of a third of these
-        passes: if they are answered worse in the end than before, there are as many passes as were best, and if they
-        are answered better without hidden units, there are none.
+        Of 4,000 points or more that are so small data, without validation or a `time_budget`, a tenth is held out from
+        a first training of a third of these passes: if they are answered worse in the end than before, there are as
+        many passes as were best, and if better without the hidden units that there may be ``"auto"``, none of these.
     batch_size : int or "auto"
         Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on, those of the first call.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
@@ -274,10 +274,10 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             settings = settings.for_points(len(points[0]))
             looked_at = [part.features for part in (measured, kept) if part]
             held = own_bytes([*points, *looked_at], *theirs, *(validation or ()))
-            if measured is None:
-                settings = scouting.scouted(settings, points, held=held, seed=seed, threads=threads)
             if resume and checkpoint is not None:
                 settings = choices.as_before(settings, checkpoint)
+            if measured is None:
+                settings = scouting.scouted(settings, points, held=held, seed=seed, threads=threads)
             network, settings = build(
                 *(settings, *points),
                 held=held,

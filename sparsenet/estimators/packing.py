@@ -97,7 +97,7 @@ def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: i
         raise ModelError(f"counts must hold a whole number for each of {n_labels} labels, got {found}")
     blank_counts, n_bytes = np.zeros_like(counts), -(-n_features // 8)
     if "n_blank" not in about:  # older models did not look
-        all_features = None if kind == "columns" else np.full(n_bytes, 255, np.uint8)
+        all_features = None if kind != "rows" else np.full(n_bytes, 255, np.uint8)
         return Seen(counts, n_points, all_features, blank_counts, 0)
     if about["n_blank"] is None:
         return Seen(counts, n_points, None, blank_counts, 0)

@@ -64,7 +64,10 @@ class PredictionMixin(AnswersMixin):
         return self._with_blank(features, inference.dense_probabilities(self.network_, scores, exclusive=exclusive))
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
-        """Return the scores behind `predict`, dense (n, n_labels); for two classes, one label a row, log odds (n,)."""
+        """Return the scores behind `predict`, dense (n, n_labels); for two classes, one label a row, log odds (n,).
+
+        Sums of one or two rows are rounded in another order than those of more.
+        """
         features = self._features(X)
         scores = inference.dense_scores(self.network_, features, self._threads())
         scores[self._fitted.seen.blank(features)] = inference.scores_of(self.network_, self._fitted.seen.shares())

@@ -118,14 +118,16 @@ def _is_like_counts(X: Any) -> bool:
 
 
 def _left_to(X: NDArray[Any], columns: NDArray[np.bool_]) -> float:
-    """Return the share of a row's squares that these columns hold, in the median of all rows that have any."""
+    """Return the share of a row's squares that these columns hold, in the median of the rows that have any of them."""
     shares = []
     for begin in range(0, len(X), _BLOCK):
         block = X[begin : begin + _BLOCK]
         block = block[block.any(axis=1)].astype(np.float64)
         squares = np.square(block / block.max(axis=1, keepdims=True, initial=0))
-        shares.append(squares[:, columns].sum(axis=1) / squares.sum(axis=1))
-    return float(np.median(np.concatenate(shares)))
+        own = squares[:, columns].sum(axis=1)
+        shares.append(own[own > 0] / squares[own > 0].sum(axis=1))
+    found = np.concatenate(shares)
+    return float(np.median(found)) if len(found) else 0.0
 
 
 def _tell_of_swamping(X: Any, names: Any) -> None:
@@ -134,9 +136,10 @@ def _tell_of_swamping(X: Any, names: Any) -> None:
     totals, n_own = (by_row(np.add, values, X.indptr) for values in (squares, (X.data != 0).astype(np.int64)))
     is_swamped = (n_own > _OTHERS) & (totals > 0)
     is_heavy = squares >= np.repeat(np.where(is_swamped, _NEARLY_ALL * totals, np.inf), np.diff(X.indptr))
-    counts = np.bincount(X.indices[is_heavy], minlength=1)
-    if 2 * counts.max() > np.count_nonzero(n_own) > 0:
-        column = counts.argmax() if names is None else repr(names[counts.argmax()])
+    heavy, counts = np.unique(X.indices[is_heavy], return_counts=True)
+    if 2 * counts.max(initial=0) > np.count_nonzero(n_own):
+        number = int(heavy[counts.argmax()])
+        column = number if names is None else repr(names[number])
         warnings.warn(
             f"column {column} of X holds {_NEARLY_ALL:.0%} or more of the squared length of most rows, so that "
             "little is left of their other features when rows are divided by their length: scale it, for example by "

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sparsenet.batches import Rows, share_right
 from sparsenet.estimators.building import build
-from sparsenet.estimators.fitting import Points, split
+from sparsenet.estimators.fitting import Points, own_bytes, split
 from sparsenet.estimators.settings import MOST_EPOCHS, TRIAL_AFTER, Settings
 from sparsenet.model import Network
 from sparsenet.progress import parts_done
@@ -46,6 +46,7 @@ def scouted(settings: Settings, points: Points, *, held: int, seed: int, threads
     rest, asked = ((points[0].take(some), points[1].take(some)) for some in (kept, apart))
     if len(rest[1].indices) == 0:
         return settings
+    held += own_bytes([*rest, *asked])
     network, built = build(replace(settings, verbose=False), *rest, held=held, seed=seed, threads=threads)
     config = replace(built, epochs=n_epochs).training(len(rest[0]), seed=seed, threads=threads)
     most = -(-n_epochs // TRIAL_AFTER)

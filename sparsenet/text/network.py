@@ -90,8 +90,9 @@ class NetworkModel:
     def train(cls, points: Rows, labels: Rows, seed: int, threads: int, **parameters: Any) -> NetworkModel:
         """Train on weighted features of texts and their labels.
 
-        All passes are taken: the learning rate falls until the last. To keep the best pass by texts held out, or to end
-        after passes that were no better, cost up to nine points of accuracy.
+        All passes are taken that `ExtremeClassifier` finds them to be worth: the learning rate falls until the last. To
+        keep the best pass by texts held out, or to end after passes that were no better, cost up to nine points of
+        accuracy.
         """
         if points.width == 0:
             raise ValueError(

@@ -129,11 +129,11 @@ def check_classifier(place: str | os.PathLike[str], classifier: str) -> None:
         raise CheckpointError(f"{left}: go on with the former, or remove it to start afresh")
 
 
-def size(directory: Path) -> tuple[int, int | None]:
-    """Return the units of the last hidden layer, and the budget of the wide path, of the run that left a checkpoint."""
+def size(directory: Path) -> tuple[int, int | None, int | None]:
+    """Return the units of the last hidden layer, the wide budget and the epochs of the run that left a checkpoint."""
     run = storage.metadata(directory).get("run", {})
     widths = [columns for name, _, columns, _ in run.get("parameters", []) if name == "output.weight"]
-    return (widths or [0])[0], run.get("wide_budget")
+    return (widths or [0])[0], run.get("wide_budget"), run.get("epochs")
 
 
 def has_dropped_hidden(directory: Path) -> bool:
