@@ -15,7 +15,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(p))))
 
-.PHONY: demo test test-numba test-arm test-arm-quick test-x86-levels wheels lint bench bench-check peers clean distclean
+.PHONY: demo test test-numba fuzz test-arm test-arm-quick test-x86-levels wheels lint bench bench-check peers clean distclean
 
 demo: $(INSTALLED)
 	$(BIN)/sparsenet demo
@@ -25,6 +25,10 @@ test: $(INSTALLED)
 
 test-numba: $(INSTALLED)
 	SPARSENET_KERNELS=numba $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# The tests over generated examples, with many more of them, and others each time.
+fuzz: $(INSTALLED)
+	SPARSENET_EXAMPLES=fuzz $(BIN)/python -m pytest -m hypothesis $(PYTEST_ARGS)
 
 # Under emulation: see the scripts for what they need and what they prove. The whole of test-arm takes hours.
 test-arm: $(INSTALLED)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
 
 MODULES = {"native": "sparsenet._core", "numba": "sparsenet.kernels._numba"}
 
@@ -46,6 +47,12 @@ def levels() -> list[tuple[str, str]]:
     """List every (backend, instruction set) that this machine can test."""
     names = ["native", "numba"] if has_extension() else ["numba"]
     return [(name, isa) for name in names for isa in importlib.import_module(MODULES[name]).isa_available()]
+
+
+# One commit, one result: `make test` draws the same examples each time, and `make fuzz` many more, others each time.
+settings.register_profile("same", derandomize=True, max_examples=80, deadline=None)
+settings.register_profile("fuzz", derandomize=False, max_examples=3000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("SPARSENET_EXAMPLES", "same"))
 
 
 @pytest.fixture(params=levels(), ids=lambda level: level[0] if level[0] == level[1] else "-".join(level))

@@ -19,7 +19,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+#: The road is a fixture, the same for all examples of a test.
+one_road = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(params=ROADS, autouse=True)
@@ -51,7 +52,7 @@ def points(draw: st.DrawFn) -> tuple[sparse.csr_array, sparse.csr_array]:
     return sparse.csr_array(X), sparse.csr_array(Y)
 
 
-@quick
+@one_road
 @given(points(), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_xmc_round_trip(data, newline, cut):
     X, Y = data
@@ -61,7 +62,7 @@ def test_xmc_round_trip(data, newline, cut):
     assert same(read_xmc(io.BytesIO(text)), Dataset(X=X, Y=Y))
 
 
-@quick
+@one_road
 @given(points().filter(lambda data: data[0].shape[0] > 0), st.booleans(), st.booleans())
 def test_svmlight_equals_sklearn(data, zero_based, multilabel):
     X, Y = data
@@ -147,7 +148,7 @@ usual_decimals = st.from_regex(r"[0-9]{1,9}\.[0-9]{1,9}", fullmatch=True)
 
 
 @AFTER
-@quick
+@one_road
 @given(decimals | usual_decimals, st.integers(0, 2**31 - 2))
 def test_any_number_is_rounded_to_nearest(after, text, feature):
     file = io.BytesIO(f"0 {feature}:{text}\n{after}".encode())

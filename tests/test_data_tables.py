@@ -14,18 +14,19 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from data_cases import COMPRESSORS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from sparsenet.data import DataError, TextDataset, iter_table, read, read_table
+from sparsenet.data.rows import MISSING
 
 cells = st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"]), max_size=12)
-quick = settings(max_examples=80, deadline=None)
+#: Labels that mean a missing value are warned of: a test of their own has those.
+names = cells.filter(lambda cell: cell.strip() not in MISSING)
 
 
-@quick
-@given(st.lists(st.tuples(cells, cells), min_size=1), st.sampled_from(["\n", "\r\n"]))
+@given(st.lists(st.tuples(cells, names), min_size=1), st.sampled_from(["\n", "\r\n"]))
 def test_csv_round_trip(rows, newline):
     file = io.StringIO()
     writer = csv.writer(file, lineterminator=newline)
@@ -35,8 +36,7 @@ def test_csv_round_trip(rows, newline):
     assert data.labels == [[label.strip()] if label.strip() else [] for _, label in rows]
 
 
-@quick
-@given(st.lists(st.tuples(cells, st.lists(cells.filter(str.strip), unique_by=str.strip)), min_size=1))
+@given(st.lists(st.tuples(cells, st.lists(names.filter(str.strip), unique_by=str.strip)), min_size=1))
 def test_jsonl_round_trip(rows):
     lines = "".join(json.dumps({"text": text, "label": labels, "more": 1}) + "\n" for text, labels in rows)
     data = read(io.BytesIO(lines.encode()), "jsonl")
@@ -45,7 +45,6 @@ def test_jsonl_round_trip(rows):
     assert data.labels == [[label.strip() for label in labels] for _, labels in rows]
 
 
-@quick
 @given(st.lists(st.tuples(*[st.text("ab \"',é", max_size=9)] * 2).filter(any), min_size=1))
 def test_tsv_takes_quotes_as_they_are(rows):
     lines = "".join(f"{label}\t{text}\n" for label, text in rows)
@@ -53,7 +52,6 @@ def test_tsv_takes_quotes_as_they_are(rows):
     assert data.texts == [text for _, text in rows]
 
 
-@quick
 @given(st.lists(st.tuples(*[st.text("ab \t\"',é", max_size=9)] * 2).filter(any), min_size=1))
 def test_tsv_of_others_is_read_as_they_wrote_it(rows):
     """What csv, and so pandas, writes with a tab between."""

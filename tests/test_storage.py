@@ -10,7 +10,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from storage_models import ARRAYS, MANIFEST, METADATA, assert_equal, data_file, deep, model
@@ -39,7 +39,6 @@ DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8",
 LAYOUTS = [lambda a: a, np.transpose, lambda a: a[..., ::-2] if a.ndim else a, np.asfortranarray]
 
 
-@settings(deadline=None)
 @given(data=st.data(), dtype=st.sampled_from(DTYPES), layout=st.sampled_from(LAYOUTS))
 def test_any_array_comes_back(data, dtype, layout):
     shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))
@@ -89,7 +88,6 @@ def test_equal_models_are_equal_files(tmp_path):
 
 
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=30, deadline=None)
 def test_floats_of_the_metadata_come_back_exactly(value):
     with tempfile.TemporaryDirectory() as directory:
         storage.save(directory, {}, {"x": value})

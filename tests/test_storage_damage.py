@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from storage_models import ARRAYS, MANIFEST, METADATA, assert_equal, data_file, deep
 
@@ -62,7 +62,6 @@ def test_any_truncation_is_an_error(saved, kind):
     assert_refused(saved)
 
 
-@settings(deadline=None)
 @given(raw=st.binary(max_size=300), kind=st.sampled_from([MANIFEST, "data"]))
 def test_any_other_content_is_an_error(raw, kind):
     with tempfile.TemporaryDirectory() as name:
@@ -178,7 +177,6 @@ PLACES = ["format", "version", "data", "data/file", "data/bytes", "data/sha256",
 PLACES += ["arrays/ids/shape", "arrays/ids/dtype", "arrays/new", "arrays/ids/new", "new"]
 
 
-@settings(deadline=None)
 @given(path=st.sampled_from(PLACES), value=JSON)
 def test_randomly_forged_manifests(path, value):
     with tempfile.TemporaryDirectory() as name:

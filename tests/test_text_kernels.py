@@ -6,7 +6,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from text_reference import TOOL, features
 
@@ -63,7 +63,6 @@ def test_features_are_those_of_plain_python(backend, rules):
         assert row == features(text, *rules), text[:80]
 
 
-@settings(max_examples=150, deadline=None)
 @given(text=st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda t: t.encode("utf-8", "surrogatepass"))))
 def test_any_bytes_have_the_features_of_plain_python(text):
     rules = (2, 3, 5, 22)

@@ -20,7 +20,7 @@ Column: TypeAlias = str | int
 #: What to do about other JSON.
 JSON_LINES = "JSON is read an object a line, with format='jsonl'; jq -c '.[]' makes that of an array"
 #: What programs write for a value that is missing.
-_MISSING = frozenset({"NaN", "nan", "N/A", "n/a", "NULL", "null", "None"})
+MISSING = frozenset({"NaN", "nan", "N/A", "n/a", "NULL", "null", "None"})
 _LARGEST = 3.4028235677973366e38  # what rounds to infinity as a 32-bit float
 
 
@@ -89,7 +89,7 @@ def _delimited_rows(
         cells: dict[Column, Any] = dict(enumerate(fields))
         cells.update(zip(names, fields, strict=True))
         row = _Cells(cells, path, number).row(columns)
-        missing.update(_MISSING.intersection(row.labels))
+        missing.update(MISSING.intersection(row.labels))
         yield row
     if missing:
         _tell_of_missing(path, columns.target, missing)
