@@ -20,6 +20,7 @@ from sparsenet import (
     Rows,
     SampledOutput,
     SampledSoftmax,
+    Schedule,
     Trainer,
     TrainingConfig,
     Trial,
@@ -32,7 +33,7 @@ from sparsenet.estimators import fitting, settings
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.training import Verdict, Weighing, trainer, trial
 from sparsenet.training.budget import TimeBudget
-from sparsenet.training.trial import WEIGHTS
+from sparsenet.training.trial import WEIGHTS, Look
 
 N, FAST = 1600, {"random_state": 0, "n_jobs": 1, "batch_size": 32, "epochs": 6, "verbose": 0}
 NOISY = planted.generate(planted.Shape.with_labels(2500, features=10_000, points=N, test_points=600))
@@ -160,7 +161,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, data, batch):
 def test_control_c_while_it_is_measured_loses_nothing(monkeypatch, tmp_path, data):
     whole = fitted(data)
     with monkeypatch.context() as patch:
-        interrupted_before(patch, Validation, "measure")
+        interrupted_before(patch, Trial, "look")
         with pytest.raises(KeyboardInterrupt):
             fitted(data, checkpoint=tmp_path / "run")
     assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))
@@ -180,7 +181,9 @@ def test_a_verdict_is_what_both_have_on_points_kept():
     made = network(16)
     train(made, epochs=3, batch_size=50)
     held = Validation(FEATURES, as_matrix(TRUTH))
-    verdict = Trial(epochs=1, held_out=held).judge(made, 1, lambda: None)
+    looks = Trial(epochs=1, held_out=held)
+    look = looks.look(made, 1, lambda: None)
+    verdict = looks.judge(look, None)
     units = made.hidden_units(FEATURES, 1)
     wide = made.output.wide
     weights = sparse.csr_array((wide.weight.value.ravel(), wide.indices, wide.indptr), shape=(40, 60))
@@ -191,12 +194,84 @@ def test_a_verdict_is_what_both_have_on_points_kept():
         wanted = [metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)]
         assert found == pytest.approx(np.mean(wanted), abs=0.003)  # where scores are equal but for rounding
     assert verdict.right_without == pytest.approx(wanted[0], abs=0.003)
+    better = max(look, key=lambda path: path.mean())
+    np.testing.assert_allclose(look.worth, better.mean(axis=1))
     assert made.output.n_inputs == 16  # as it was
 
 
 def test_what_is_as_good_without_goes():
     assert Verdict(0.5, 0.5, 0.5).drops
     assert not Verdict(0.5, 0.49, 0.6).drops
+
+
+def test_more_is_right_than_before_if_that_is_no_chance():
+    looks, rng = replace(held_out(), epochs=2), np.random.default_rng(0)
+    first = rng.random(400)
+    for gain, rises in ((0.0, False), (0.005, False), (0.02, True), (-0.1, False)):
+        gains = rng.normal(0, 0.2, 400)
+        worth = first + gains - gains.mean() + gain  # of a standard error of 0.01
+        for look in (
+            Look(np.tile(worth[:, None], 3), np.zeros((400, 3))),
+            Look(np.zeros((400, 3)), np.tile(worth[:, None], 3)),
+        ):
+            assert looks.judge(look, first).rises is rises
+            assert looks.judge(look, None).rises
+
+
+@pytest.fixture
+def nothing_to_gain(monkeypatch):
+    """Have all be learnt in the first of six epochs, whatever is looked at."""
+    judge = Trial.judge
+
+    def judged(self, look, first):
+        return judge(self, look, None if first is None else look.worth)
+
+    monkeypatch.setattr(Trial, "judge", judged)
+    monkeypatch.setattr(settings, "MOST_EPOCHS", 6)
+    monkeypatch.setattr(settings, "LEAST_STEPS", 1)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_epochs_that_gain_nothing_are_left_out(nothing_to_gain, data):
+    told = set()
+    watcher = SimpleNamespace(on_batch=lambda progress: told.add((progress.epoch, progress.epochs)))
+    model = fitted(data, epochs="auto", callbacks=[watcher])
+    assert (model.n_iter_, model.choices_["epochs"][0]) == (3, 3)
+    assert "after 2 no more was right than after the first" in model.choices_["epochs"][1]
+    assert told == {(0, 6), (1, 6), (2, 3)}
+    assert fitted(data).n_iter_ == 6  # who asks for six has six
+    assert "epochs" not in fitted(data).choices_
+
+
+def test_rates_fall_to_their_end_in_the_last_epoch(nothing_to_gain, monkeypatch):
+    factors, factor = [], Schedule.factor
+    monkeypatch.setattr(Schedule, "factor", lambda *args: factors.append(factor(*args)) or factors[-1])
+    model = fitted("tangled", epochs="auto")
+    steps = len(factors) // model.n_iter_
+    assert factors[2 * steps - 1] == pytest.approx(0.7)  # a third of the way from 1 to 0.1
+    assert factors[2 * steps] < 0.4
+    assert factors[-1] == pytest.approx(0.1)
+    assert (np.diff(factors) < 0).all()
+
+
+@pytest.mark.parametrize("epoch", range(3))
+@pytest.mark.parametrize("data", DATA)
+def test_an_early_end_is_resumed(nothing_to_gain, tmp_path, data, epoch):
+    whole = fitted(data, epochs="auto")
+    steps = -(-(N - 200) // FAST["batch_size"])
+    with pytest.raises(KeyboardInterrupt):
+        fitted(data, epochs="auto", checkpoint=tmp_path / "run", callbacks=[StopAt(epoch * steps + 5)])
+    again = fitted(data, epochs="auto", checkpoint=tmp_path / "run", resume=True)
+    assert again.n_iter_ == 3
+    assert_equal(whole, again)
+
+
+def test_what_is_learnt_at_once_takes_no_further_epochs():
+    """A label a feature, of which each point has one: there is nothing else to find."""
+    X = sparse.csr_array(np.tile(np.eye(40), (N // 40, 1)))
+    model = ExtremeClassifier(**{**FAST, "epochs": "auto"}).fit(X, X)
+    planned = -(-settings.LEAST_STEPS // -(-(N - 200) // FAST["batch_size"]))
+    assert model.n_iter_ == -(-planned // settings.TRIAL_AFTER) + 1 < planned
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -258,7 +333,7 @@ def test_what_each_weight_is_worth_is_as_all_labels_say():
     made = network(16)
     train(made, epochs=5, batch_size=50)
     made.output.weight.value *= 3
-    seen = held_out()._look(made, 1, lambda: None)
+    seen = held_out()._scored(made, 1, lambda: None)
     kept = made.output.weight.value.copy()
     for weight in WEIGHTS:
         worth, right = seen.worth(weight)
@@ -297,7 +372,7 @@ def test_all_labels_count_and_each_once():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("sparsenet.training.trial.CANDIDATES", 5)
             patch.setattr("sparsenet.training.trial.OTHERS", others)
-            seen = trial._look(made, 1, lambda: None)
+            seen = trial._scored(made, 1, lambda: None)
         assert seen.counts.sum() == pytest.approx(scores.size, rel=0.02)
         assert (seen.counts * seen.right).sum() == pytest.approx(right.sum())
         found = seen.scores(1.0).astype(np.float64)
@@ -311,7 +386,7 @@ def test_all_labels_count_and_each_once():
 def test_what_is_looked_at_in_the_end_is_bounded(monkeypatch):
     made, trial = network(16), held_out()
     monkeypatch.setattr("sparsenet.training.trial.MOST_LOOKED_AT", 50)
-    seen = trial._look(made, 1, lambda: None)
+    seen = trial._scored(made, 1, lambda: None)
     assert len(seen.right) == 50
     one = trial.held_out.features.take(np.array([0, len(FEATURES) - 1]))
     np.testing.assert_allclose(seen.scores(1.0)[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
@@ -325,7 +400,7 @@ def test_labels_that_nobody_knows_tell_nothing_of_how_sure_to_be():
 
 
 def test_nothing_is_looked_at_that_would_say_nothing(monkeypatch):
-    monkeypatch.setattr(Trial, "_look", None)
+    monkeypatch.setattr(Trial, "_scored", None)
     monkeypatch.setattr(SampledOutput, "rescale", None)
     made = network()
     before = made.output.wide.weight.value
@@ -457,6 +532,8 @@ def test_a_trial_that_could_not_be_held_is_refused():
     narrow = Validation(Rows.of(as_matrix(FEATURES)[:, :50]), as_matrix(TRUTH))
     with pytest.raises(ValueError, match="points of 50 features, and features are 60"):
         Trainer(made, FEATURES, TRUTH, config, trial=Trial(epochs=1, held_out=narrow))
+    with pytest.raises(ValueError, match="may_end compares with the first epoch"):
+        Trial(epochs=1, held_out=trial.held_out, may_end=True)
     with pytest.raises(ValueError, match="epochs must be"):
         Trial(epochs=0, held_out=trial.held_out)
     nothing = Validation(FEATURES.slice(0, 0), as_matrix(TRUTH)[:0])
@@ -468,7 +545,7 @@ def test_a_trial_that_could_not_be_held_is_refused():
 def test_control_c_in_the_last_look_loses_nothing(monkeypatch, tmp_path, data):
     whole = fitted(data)
     with monkeypatch.context() as patch:
-        interrupted_before(patch, Trial, "_look")
+        interrupted_before(patch, Trial, "_scored")
         with pytest.raises(KeyboardInterrupt):
             fitted(data, checkpoint=tmp_path / "run")
     assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))

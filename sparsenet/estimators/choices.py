@@ -165,15 +165,20 @@ def hashed(network: Network) -> Choices:
 
 
 def tried(trainer: Trainer) -> Choices:
-    """Return whether there are hidden units in the end, where that was found out in training."""
-    why = []
+    """Return whether there are hidden units in the end, and how many passes, where that was found out in training."""
+    why, found = [], Choices()
     if trainer.verdict is not None:
-        both, alone, _ = trainer.verdict
+        both, alone = trainer.verdict[:2]
         shares = f"{100 * both:.1f} % with the deep path, {100 * alone:.1f} % without it"
         why.append(f"a mean of P@1, P@3 and P@5 of {shares}, on points kept from training")
     if trainer.weighing.deep != 1:
         why.append(f"in the end the deep path counts {trainer.weighing.deep:g} of what it learnt")
-    return {"hidden": (trainer.network.output.n_inputs, "; ".join(why))} if why else {}
+    if why:
+        found["hidden"] = (trainer.network.output.n_inputs, "; ".join(why))
+    if trainer.epochs < trainer.config.epochs:
+        looked = trainer.epochs - 1
+        found["epochs"] = (trainer.epochs, f"after {looked} no more was right than after the first, on the same points")
+    return found
 
 
 def _why(settings: Settings, name: str, usual: str = "there is memory and time for it") -> str:

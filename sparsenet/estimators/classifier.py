@@ -37,7 +37,7 @@ from sparsenet.losses import Loss
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import Optimizer
 from sparsenet.samplers import Sampler
-from sparsenet.training import Callback, DivergenceError, Trainer, Trial, checkpoints
+from sparsenet.training import Callback, DivergenceError, Trainer, checkpoints
 
 
 class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -80,6 +80,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         Of 4,000 points or more that are so small data, without validation or a `time_budget`, a tenth is held out from
         a first training of a third of these passes: if they are answered worse in the end than before, there are as
         many passes as were best, and if better without the hidden units that there may be ``"auto"``, none of these.
+        Where hidden units are measured after a third of the passes (see `hidden`) and no more is right than after the
+        first one, but for what may be chance, only one more is taken, in which the rates fall to their end.
     batch_size : int or "auto"
         Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on, those of the first call.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
@@ -299,7 +301,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 trainer = Trainer(
                     *(network, *points, config),
                     validation=measured,
-                    trial=Trial(settings.epochs_before_trial(len(points[0])), kept, self._calibrates) if kept else None,
+                    trial=settings.trial(len(points[0]), kept, self._calibrates) if kept else None,
                     callbacks=told,
                     checkpoint=checkpoint,
                     time_budget=left,

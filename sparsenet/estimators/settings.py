@@ -26,7 +26,7 @@ from sparsenet.losses import BinaryCrossEntropy, Loss, SampledSoftmax
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import SGD, Adagrad, Adam, Optimizer, Schedule
 from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
-from sparsenet.training import TrainingConfig
+from sparsenet.training import TrainingConfig, Trial, Validation
 
 SAMPLERS = ("random", "frequency", "lsh", "none")
 LOSSES = ("bce", "softmax")
@@ -159,9 +159,10 @@ class Settings:
         """Whether it may turn out while a network of so many labels is trained that it is to have no hidden units."""
         return "hidden" in self.auto and self.may_be_wide_alone and self.epochs != 1 and n_labels > ALL_LABELS
 
-    def epochs_before_trial(self, n_points: int) -> int:
-        """Return after how many passes over `n_points` it is measured whether hidden units earn their keep."""
-        return -(-self.n_epochs(n_points) // TRIAL_AFTER)
+    def trial(self, n_points: int, kept: Validation, calibrates: bool) -> Trial:
+        """Return when it is measured, on points kept, whether hidden units earn their keep, and further passes too."""
+        epochs = -(-self.n_epochs(n_points) // TRIAL_AFTER)
+        return Trial(epochs, kept, calibrates, may_end="epochs" in self.auto and epochs > 1)
 
     def for_points(self, n_points: int) -> Settings:
         """Return the settings with the batch, and the rate that goes with it, for so many points, where left to us."""

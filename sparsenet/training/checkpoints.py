@@ -58,7 +58,11 @@ class Best:
 
 @dataclass
 class RunState:
-    """Where a run stands: the next batch to train on, and what has been measured so far."""
+    """Where a run stands: the next batch to train on, and what has been measured so far.
+
+    `first` is what the points of its trial were worth after the first epoch; after `last` epochs it ends, if that has
+    been found.
+    """
 
     epoch: int = 0
     batch: int = 0
@@ -66,6 +70,8 @@ class RunState:
     recall: float | None = None
     history: list[dict[str, float]] = field(default_factory=list)
     best: Best = field(default_factory=Best)
+    first: NDArray[np.float64] | None = None
+    last: int | None = None
 
 
 def check_resumable(network: Network) -> None:
@@ -87,6 +93,8 @@ def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]
         arrays |= {f"state-{parameter.name}-{key}": array for key, array in parameter.state.items()}
     arrays |= {f"sampler-{key}": array for key, array in network.output.sampler.state().items()}
     arrays |= {f"best-{key}": array for key, array in state.best.weights.items()}
+    if state.first is not None:
+        arrays["trial-first"] = state.first
     position = {
         "run": run,
         "epoch": state.epoch,
@@ -96,6 +104,7 @@ def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]
         "history": state.history,
         "best_score": state.best.score if state.best.weights else None,
         "best_epoch": state.best.epoch,
+        "last": state.last,
     }
     storage.save(directory, arrays, position)
 
@@ -161,8 +170,8 @@ def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
     best = Best()
     if position["best_score"] is not None:
         best = Best(position["best_score"], position["best_epoch"], _strip(arrays, "best-"))
-    numbers = {name: position[name] for name in ("epoch", "batch", "loss_sum", "recall", "history")}
-    return RunState(**numbers, best=best)
+    numbers = {name: position[name] for name in ("epoch", "batch", "loss_sum", "recall", "history", "last")}
+    return RunState(**numbers, best=best, first=arrays.get("trial-first"))
 
 
 def _optimizer_state(parameter: Parameter, state: Arrays, directory: Path) -> Arrays:

@@ -25,13 +25,13 @@ def fingerprint(
     config: TrainingConfig,
     data: Mapping[str, Rows],
     *,
-    trial: int | None = None,
+    trial: list[int | bool] | None = None,
     classifier: str | None = None,
 ) -> dict[str, Any]:
     """Say what makes a run the same as another: settings, shapes and data, but not the number of threads.
 
-    `trial` is after how many epochs it is looked at what hidden units are worth, if it is, and `classifier` whose
-    network it is, if it is one's.
+    `trial` is after how many epochs it is looked at what hidden units are worth, if it is, and whether epochs may turn
+    out to be worth nothing; `classifier` is whose network it is, if it is one's.
     Settings have the names that `ExtremeClassifier` has for them, for `differences`; values are as JSON has them.
     """
     layers: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]

@@ -57,8 +57,8 @@ class Trainer:
     validation : Validation, optional
         Each epoch is measured on it, and the best epoch's weights are what remains, but for what `trial` says.
     trial : Trial, optional
-        What hidden units are worth: the network may go on without them, and scores are at the end what it makes of
-        them. There must be a wide path, and no LSHSampler.
+        What hidden units and further epochs are worth: the network may go on without them, and scores are at the end
+        what it makes of them. There must be a wide path, and no LSHSampler.
     callbacks : sequence of Callback
         Told of progress.
     checkpoint : path, optional
@@ -167,7 +167,7 @@ class Trainer:
             if self._validation and self._budget.is_limited():
                 self._budget.reserve(self._validation.takes(self.network, self.config.threads))
             try:
-                while self._state.epoch < self.config.epochs and not self._is_enough():
+                while self._state.epoch < self.epochs and not self._is_enough():
                     self._train_epoch()
                 if self._state.best.weights:
                     self.network.set_weights(self._state.best.weights)
@@ -193,8 +193,13 @@ class Trainer:
         return self._state.epoch * len(self._batcher) + self._state.batch
 
     @property
+    def epochs(self) -> int:
+        """Return how many there will be at most, as far as is known by now."""
+        return self._state.last or self.config.epochs
+
+    @property
     def _total(self) -> int:
-        return self.config.epochs * len(self._batcher)
+        return self.epochs * len(self._batcher)
 
     def _train_epoch(self) -> None:
         for batch_number, loss in self._train_batches():
@@ -230,7 +235,7 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         state = self._state
-        self._try_without_hidden()
+        self._look_at_trial()
         record = {
             "epoch": float(state.epoch + 1),
             "loss": state.loss_sum / max(state.batch, 1),
@@ -249,22 +254,29 @@ class Trainer:
             self._keeping.save(state, self._fingerprint)
         self._tell("on_epoch", record)
 
-    def _try_without_hidden(self) -> None:
-        """Go on without hidden units if this is when to look at that, and the network is no worse for it.
-
-        With validation it is to be better than in any epoch before: that one would be what remains.
-        """
-        if self._trial is None or self._state.epoch + 1 != self._trial.epochs or self.network.input is None:
+    def _look_at_trial(self) -> None:
+        """Go on without hidden units, or not much further, if this is when to decide that, and it is no worse."""
+        state, trial, trained = self._state, self._trial, self._state.epoch + 1
+        if trial is None or self.network.input is None or self._budget.is_spent():
             return
-        if self._budget.is_spent():
+        if trained != trial.epochs and not (trial.may_end and trained == 1):
             return
         started = time.perf_counter()
-        self.verdict = verdict = self._trial.judge(self.network, self.config.threads, self._stop_if_asked)
+        look = trial.look(self.network, self.config.threads, self._stop_if_asked)
         taken = time.perf_counter() - started
         self._budget.not_steps(taken)
-        self._budget.reserve(taken)  # as long as the last look
-        if not verdict.drops or verdict.right_without <= self._state.best.score:
+        self._budget.reserve(taken)  # as long as the next look
+        if trained != trial.epochs:
+            state.first = look.worth
             return
+        self.verdict = trial.judge(look, state.first)
+        if not self.verdict.rises and trained + 1 < self.config.epochs:
+            state.last = trained + 1
+        # With validation it is to be better than in any epoch before: that one would be what remains.
+        if self.verdict.drops and self.verdict.right_without > state.best.score:
+            self._drop_hidden()
+
+    def _drop_hidden(self) -> None:
         self.network.drop_hidden()
         self._state.best = Best()  # which had them
         self._workspace = Workspace()
@@ -304,7 +316,7 @@ class Trainer:
             validation = {name: value for name, value in self.history[-1].items() if name.startswith("P@")}
         return Progress(
             self._state.epoch,
-            self.config.epochs,
+            self.epochs,
             self._state.batch,
             len(self._batcher),
             self._state.loss_sum / self._state.batch,
@@ -335,7 +347,8 @@ class Trainer:
         if self._trial:
             held_out = self._trial.held_out
             data |= {"trial points": held_out.features, "trial labels": Rows.of(held_out.truth)}
-        about: dict[str, Any] = {"trial": self._trial.epochs if self._trial else None, "classifier": self._classifier}
+        trial: list[int | bool] | None = [self._trial.epochs, self._trial.may_end] if self._trial else None
+        about: dict[str, Any] = {"trial": trial, "classifier": self._classifier}
         return fingerprint(self.network, self.config, data, **about)
 
 

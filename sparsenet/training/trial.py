@@ -1,11 +1,10 @@
-"""Whether hidden units earn their keep, how much they count, and how sure scores are: found out while one trains."""
+"""Whether hidden units and further passes earn their keep, and how sure scores are: found out while one trains."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -44,12 +43,29 @@ class Weighing(NamedTuple):
     shift: float = 0.0
 
 
+class Look(NamedTuple):
+    """P@1, P@3 and P@5 of each point, (n, 3), by a network as it was and by its wide path alone."""
+
+    with_hidden: F64
+    without: F64
+
+    @property
+    def worth(self) -> F64:
+        """Return the means of each point's three, (n,), by whichever was better."""
+        better = self.without if self.without.sum() > self.with_hidden.sum() else self.with_hidden
+        return np.asarray(better.mean(axis=1))
+
+
 class Verdict(NamedTuple):
-    """How good a network was with its hidden units and without them: means of P@1, P@3 and P@5, and P@1 without."""
+    """How good a network was with its hidden units and without them: means of P@1, P@3 and P@5, and P@1 without.
+
+    It `rises` if it was better than after the first epoch, and that not by chance.
+    """
 
     with_hidden: float
     without: float
     right_without: float
+    rises: bool = True
 
     @property
     def drops(self) -> bool:
@@ -64,16 +80,20 @@ class Trial:
     Hidden units find what labels have in common. Where there is little of that, and labels have few points, they learn
     points by heart: after some epochs it shows whether the network is better off without them; and at the end, whether
     the deep path is to count less than it has learnt to. Then all scores are stretched and shifted so that the labels
-    of these points, those that are true and all others, are as probable as can be.
+    of these points, those that are true and all others, are as probable as can be. Where a network has learnt all that
+    there is in its first epoch, further ones only take time.
 
     Attributes
     ----------
     epochs : int
-        How many are trained before the first look.
+        How many are trained before it is decided.
     held_out : Validation
         What it is measured on.
     calibrates : bool
         Whether scores are stretched and shifted in the end.
+    may_end : bool
+        Whether the epoch after that look is the last, in which rates fall to their end, where there was nothing to gain
+        since the first epoch.
 
     Examples
     --------
@@ -99,16 +119,33 @@ class Trial:
     epochs: int
     held_out: Validation
     calibrates: bool = True
+    may_end: bool = False
 
     def __post_init__(self) -> None:
         integer("epochs", self.epochs, 1, MAX_WIDTH)
+        if self.may_end and self.epochs == 1:
+            raise ValueError("may_end compares with the first epoch: look after 2 or more, or set may_end=False")
         if len(self.held_out.features) == 0:
             raise ValueError("held_out has no points: there is nothing to measure on")
 
-    def judge(self, network: Network, threads: int, on_block: Callable[[], None]) -> Verdict:
+    def look(self, network: Network, threads: int, on_block: Callable[[], None]) -> Look:
         """Measure the network as it is, and its wide path alone; `on_block` is called now and then."""
-        whole, alone = (self.held_out.measure(one, threads, on_block) for one in (network, network.wide_alone()))
-        return Verdict(fmean(whole.values()), fmean(alone.values()), alone["P@1"])
+        features, truth = self.held_out.features, Rows.of(self.held_out.truth)
+        k, paths = min(RANKS[-1], network.output.n_labels), (network, network.wide_alone())
+        best = (path.topk(features, k, threads, lambda _: on_block())[0] for path in paths)
+        return Look(*(_precision(is_hit(labels, truth)) for labels in best))
+
+    def judge(self, look: Look, first: F64 | None) -> Verdict:
+        """Say what is seen, and whether it is more than each point's worth after the `first` epoch, if that is known.
+
+        What is within a standard error of nothing is taken for chance.
+        """
+        rises = True
+        if first is not None:
+            gains = look.worth - first
+            rises = bool(gains.mean() > gains.std() / math.sqrt(len(gains)))
+        both, alone = (path.mean(axis=0) for path in look)
+        return Verdict(float(both.mean()), float(alone.mean()), float(alone[0]), rises)
 
     def weigh(self, network: Network, threads: int, on_block: Callable[[], None]) -> Weighing:
         """Say what a trained network's scores are to count: the deep path by itself, and all of them.
@@ -119,7 +156,7 @@ class Trial:
         calibrates = self.calibrates and gives_log_odds(network.output.loss)
         if not calibrates and not network.output.n_inputs:
             return Weighing()
-        seen = self._look(network, threads, on_block)
+        seen = self._scored(network, threads, on_block)
         deep = _best_weight(seen) if network.output.n_inputs else 1.0
         if not calibrates or (seen.counts * seen.right).sum() < FEW_TRUE:
             return Weighing(deep)
@@ -128,7 +165,7 @@ class Trial:
         firmness = 0.5 / counts.sum()  # what is believed before counts as one label of one point
         return Weighing(deep, *most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts))
 
-    def _look(self, network: Network, threads: int, on_block: Callable[[], None]) -> _Seen:
+    def _scored(self, network: Network, threads: int, on_block: Callable[[], None]) -> _Seen:
         """Score the labels of some points that the largest or the smallest of the weights puts first, and others."""
         output, alone, rng = network.output, network.wide_alone(), np.random.default_rng(DRAWS)
         n, k = len(self.held_out.features), min(CANDIDATES, network.output.n_labels)
@@ -171,7 +208,12 @@ class _Seen(NamedTuple):
         scores = np.where(self.counts[:, own] > 0, self.scores(weight)[:, own], -np.inf)
         order = np.argsort(-scores, axis=1, kind="stable")[:, : RANKS[-1]]
         ranked = np.take_along_axis(self.right[:, own], order, axis=1)
-        return np.mean([ranked[:, :k].sum(axis=1) / k for k in RANKS], axis=0), ranked[:, 0]
+        return _precision(ranked).mean(axis=1), ranked[:, 0]
+
+
+def _precision(hits: NDArray[np.bool_]) -> F64:
+    """Return P@1, P@3 and P@5 of each point, (n, 3), of whose best labels these are right, (n, at most 5)."""
+    return np.stack([hits[:, :k].sum(axis=1) / k for k in RANKS], axis=1)
 
 
 def _and_others(best: I32, k: int, truth: Rows, rng: np.random.Generator) -> tuple[I32, NDArray[np.bool_], F64]:
