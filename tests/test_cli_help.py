@@ -60,4 +60,4 @@ def test_options_of_one_method_stand_in_a_panel_of_its_own():
 @pytest.mark.parametrize("command", ["evaluate", "predict", "compress"])
 def test_other_commands_say_which_options_are_about_tables(command):
     names = {option.name for option in panels(command)[options.TABLES]}
-    assert {"text", "header", "quotes"} <= names
+    assert {"text", "header", "quotes", "delimiter", "encoding"} <= names

@@ -84,6 +84,59 @@ def test_quotes_in_tsv(line, fields):
         assert cells(quotes=False) == line.split("\t")
 
 
+@given(st.lists(st.tuples(cells, names), min_size=1), st.sampled_from(["|", ";", "\t", "§", " "]))
+def test_any_delimiter_and_encoding_round_trip(rows, delimiter):
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    writer.writerows([("text", "label"), *rows])
+    how = {"format": "csv", "delimiter": delimiter}
+    written = file.getvalue()
+    for encoding in ("utf-8", "utf-8-sig", "gb18030", "latin-1"):
+        try:
+            raw = written.encode(encoding)
+        except UnicodeEncodeError:
+            continue
+        data = read_table(io.BytesIO(raw), encoding=encoding, **how)
+        assert data.texts == [text for text, _ in rows]
+        assert data.labels == [[label.strip()] if label.strip() else [] for _, label in rows]
+
+
+def test_a_table_in_another_encoding(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("text;label\nnaïve, très;é\n5 € “off”;b\n".encode("cp1252"))
+    data = read_table(path, delimiter=";", encoding="cp1252")
+    assert (data.texts, data.labels) == (["naïve, très", "5 € “off”"], [["é"], ["b"]])
+    assert [b.texts for b in iter_table(path, batch_rows=1, delimiter=";", encoding="cp1252")] == [
+        [t] for t in data.texts
+    ]
+    with pytest.raises(
+        DataError, match=r"line 2: byte 0xef at column 3 is not UTF-8; .* encoding='latin-1' or what it is"
+    ):
+        read_table(path, delimiter=";")
+    with pytest.raises(DataError, match="line 2: byte 0xef at column 3 is not ascii; "):
+        read_table(path, delimiter=";", encoding="ascii")
+    with pytest.raises(DataError, match=r"line 1: .* seem to be separated by ';': read it with delimiter=';'"):
+        read_table(path, encoding="cp1252")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"delimiter": ""}, "delimiter must be one character, no quote and no line end, got ''"),
+        ({"delimiter": ", "}, "delimiter must be one character"),
+        ({"delimiter": '"'}, "delimiter must be one character"),
+        ({"delimiter": "\n"}, "delimiter must be one character"),
+        ({"encoding": "latin-99"}, "encoding must be one that Python knows, such as .*, got 'latin-99'"),
+        ({"encoding": "base64"}, "encoding must be one that Python knows"),
+        ({"encoding": "utf-16"}, "encoding='utf-16' has other line ends than those of ASCII: convert"),
+        ({"encoding": "cp037"}, "encoding='cp037' has other line ends"),
+    ],
+)
+def test_what_no_table_is_written_in(said, message):
+    with pytest.raises(ValueError, match=message):
+        read_table(io.BytesIO(b"text,label\n"), format="csv", **said)
+
+
 def test_a_field_of_tsv_that_goes_on_in_the_next_line():
     lines = b'x\ta\ny\t"b\nc"\n'
     with pytest.raises(DataError, match=r"line 3: 1 fields where the first row has 2; .* quotes=True"):
@@ -346,14 +399,16 @@ def test_wrong_arguments(tmp_path: Path):
         iter_table(table, batch_rows=0, format="csv")
 
 
-@pytest.mark.parametrize("said", [{"header": True}, {"header": False}, {"quotes": True}, {"quotes": False}])
+@pytest.mark.parametrize(
+    "said", [{"header": True}, {"header": False}, {"quotes": False}, {"delimiter": ";"}, {"encoding": "ascii"}]
+)
 @pytest.mark.parametrize(
     ("path", "format"),
     [("t.jsonl", "auto"), ("t.txt", "jsonl"), ("t.parquet", "auto"), ("t.pq", "parquet"), ("t.txt", "lines")],
 )
 def test_what_is_said_of_rows_is_not_ignored(path, format, said):
     [(name, value)] = said.items()
-    message = f"^{name}={value} is about CSV and TSV, and this file is read as (jsonl|parquet|lines): leave it out"
+    message = f"^{name}={value!r} is about CSV and TSV, and this file is read as (jsonl|parquet|lines): leave it out"
     with pytest.raises(ValueError, match=message):
         read_table(path, format=format, **said)
     with pytest.raises(ValueError, match=message):

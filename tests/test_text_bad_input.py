@@ -96,7 +96,7 @@ WRONG = {
     "semicolons": (
         "t.csv",
         GOOD.replace(",", ";"),
-        "its fields seem to be separated by ';': write it anew with commas",
+        "its fields seem to be separated by ';': read it with delimiter=';'",
     ),
     "tabs in CSV": ("t.csv", GOOD.replace(",", "\t"), r"separated by '\t': read it with format='tsv'"),
     "commas in TSV": ("t.tsv", GOOD, "separated by ',': read it with format='csv'"),

@@ -268,7 +268,7 @@ def test_fasttext_lines_with_several_labels(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--text", "nothing"], 1, "there is no column 'nothing'"),
+        (["--target", "nothing"], 1, "there is no column 'nothing'"),
         (["--hidden", "8"], 2, "--hidden: a model of texts has none: leave it out"),
         (["--patience", "8"], 2, "--patience: a model of texts has none: leave it out"),
         (["--batch-size", "8"], 2, "--batch-size: a model of texts has none: leave it out"),
@@ -455,7 +455,54 @@ def test_advice_names_options(trained, tmp_path):
     assert "--max-bytes 10 is impossible" in said
 
 
-@pytest.mark.parametrize("option", [["--text", "review"], ["--header"], ["--no-header"], ["--no-quotes"]])
+def test_a_table_with_a_delimiter_and_an_encoding_of_its_own(tmp_path):
+    texts, labels = planted(200)
+    rows = [f"{text}, é;{label}" for text, label in zip(texts, labels, strict=True)]
+    table, model = tmp_path / "t.csv", tmp_path / "model"
+    table.write_bytes("\n".join(["review;topic", *rows, ""]).encode("cp1252"))
+    columns = ["--text", "review", "--target", "topic"]
+    code, _, said = run("train", table, *columns, "--model", model)
+    assert code == 1
+    assert "separated by ';': read it with --delimiter ';'" in said
+    code, _, said = run("train", table, *columns, "--delimiter", ";", "--model", model)
+    assert code == 1
+    assert "line 2: byte 0xe9" in said
+    assert "say --encoding latin-1 or what it is" in said
+    how = ["--delimiter", ";", "--encoding", "cp1252"]
+    code, _, said = run("train", table, *columns, *how, "--model", model)
+    assert code == 0, said
+    code, shown, said = run("evaluate", model, table, *how, "--json")
+    assert code == 0, said
+    assert json.loads(shown)["P@1"] > 0.9
+    code, shown, said = run("predict", model, table, *how, "--k", "1")
+    assert code == 0, said
+    assert len(shown.splitlines()) == 200
+    small = ["compress", model, "--max-bytes", "1MB", "--output", tmp_path / "small", "--valid", table, "--json"]
+    code, shown, said = run(*small, *how)
+    assert code == 0, said
+    assert json.loads(shown)["n_texts"] == 200
+    for bad, words in ((["--delimiter", ""], "one character"), (["--encoding", "utf-16"], "other line ends")):
+        code, _, said = run("predict", model, table, *bad)
+        assert code == 2
+        assert words in said
+
+
+def test_a_tab_may_be_written_as_in_python(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("text\tlabel\n" + "good\tx\nbad\ty\n" * 9)
+    assert run("train", table, "--delimiter", "\\t", "--model", tmp_path / "m")[0] == 0
+
+
+def test_a_second_column_of_texts_is_refused(trained, tmp_path):
+    folder, _ = trained
+    code, _, said = run("train", folder / "train.csv", *COLUMNS, "--text", "title", "--model", tmp_path / "m")
+    assert code == 2
+    assert "--text: is there 2 times ('review', 'title'): join these columns in one, and name that" in said
+
+
+@pytest.mark.parametrize(
+    "option", [["--text", "review"], ["--header"], ["--no-quotes"], ["--delimiter", ";"], ["--encoding", "latin-1"]]
+)
 def test_options_of_tables_ask_for_a_table(trained, tmp_path, option):
     lines, model, small = tmp_path / "t.txt", trained[0] / "model", tmp_path / "m"
     lines.write_text("review,topic\nwhat a goal,sport\n")
@@ -622,7 +669,7 @@ def test_compress_knows_labels_of_files_as_evaluate_does(tmp_path, kind):
     assert "1 of 121 labels to be found were never seen in training" in said
 
 
-@pytest.mark.parametrize("option", [["--text", "a"], ["--header"], ["--no-header"], ["--quotes"], ["--no-quotes"]])
+@pytest.mark.parametrize("option", [["--text", "a"], ["--header"], ["--no-header"], ["--quotes"], ["--delimiter", ";"]])
 def test_sparse_points_have_no_columns(tmp_path, option):
     points, model = tmp_path / "points.txt", tmp_path / "m"
     points.write_text("0 0:1\n1 1:1\n" * 9)
@@ -643,7 +690,7 @@ def test_sparse_points_have_no_columns(tmp_path, option):
         assert "nowhere: does not exist" in run(command, tmp_path / "nowhere", points, *option)[2]
 
 
-@pytest.mark.parametrize("option", ["--header", "--no-header", "--quotes", "--no-quotes"])
+@pytest.mark.parametrize("option", ["--header", "--no-header", "--quotes", "--no-quotes", "--delimiter=;"])
 @pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
 def test_what_is_said_of_rows_of_csv_is_refused_elsewhere(trained, tmp_path, name, option):
     table, model = tmp_path / name, trained[0] / "model"
@@ -658,7 +705,7 @@ def test_what_is_said_of_rows_of_csv_is_refused_elsewhere(trained, tmp_path, nam
         code, stdout, said = run(*command)
         assert (code, stdout) == (2, "")
         what = f"is about CSV and TSV, these are texts in {table.suffix[1:]}: leave it out"
-        assert f"{option.replace('--no-', '--')}: {what}" in said
+        assert f"{option.replace('--no-', '--').split('=')[0]}: {what}" in said
     if name == "t.jsonl":
         assert "is about CSV and TSV" in run("predict", model, "-", "--input-format", "jsonl", option)[2]
 

@@ -39,12 +39,12 @@ def test_every_format_gives_the_same_model(tmp_path, name):
         assert model.predict_proba(texts).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("said", [{"header": True}, {"quotes": False}])
+@pytest.mark.parametrize("said", [{"header": True}, {"quotes": False}, {"delimiter": ";"}, {"encoding": "ascii"}])
 @pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
 def test_what_is_said_of_rows_of_csv_is_not_ignored_elsewhere(tmp_path, name, said):
     write(tmp_path / name, *planted(20))
     [(option, value)] = said.items()
-    with pytest.raises(ValueError, match=f"^{option}={value} is about CSV and TSV"):
+    with pytest.raises(ValueError, match=f"^{option}={value!r} is about CSV and TSV"):
         TextClassifier().fit(tmp_path / name, text="review", target="topic", **said)
 
 
@@ -57,7 +57,15 @@ def test_fasttext_lines_may_have_several_labels(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "said", [{"text": "review"}, {"target": 1}, {"label_delimiter": ","}, {"header": True}, {"quotes": False}]
+    "said",
+    [
+        {"text": "review"},
+        {"target": 1},
+        {"label_delimiter": ","},
+        {"header": True},
+        {"quotes": False},
+        {"delimiter": ";"},
+    ],
 )
 @pytest.mark.parametrize("format", ["auto", "lines"])
 def test_fasttext_lines_have_no_columns(tmp_path, said, format):
@@ -246,6 +254,20 @@ def test_no_other_first_row_is_taken_for_a_header(tmp_path, content):
     path = tmp_path / "t.csv"
     path.write_text(content)
     TextClassifier(random_state=0).fit(path, text=0, target=1)  # a warning would be an error
+
+
+def test_a_file_is_learnt_from_in_its_own_encoding(tmp_path):
+    path, (texts, labels) = tmp_path / "t.csv", planted(40)
+    rows = [f"{text} à la carte|{label}" for text, label in zip(texts, labels, strict=True)]
+    path.write_bytes("\n".join(["review|topic", *rows]).encode("latin-1"))
+    model = TextClassifier(random_state=0)
+    model.fit(path, text="review", target="topic", delimiter="|", encoding="latin-1")
+    other = TextClassifier(random_state=0).fit([f"{text} à la carte" for text in texts], labels)
+    assert model.predict_proba(texts).tolist() == other.predict_proba(texts).tolist()
+    assert model.columns_ == {"text": "review", "target": "topic", "label_delimiter": None}
+    frame = {"delimiter": "|", "text": "review", "target": "topic"}
+    with pytest.raises(ValueError, match=r"delimiter='\|' is for files"):
+        model.fit(pd.DataFrame({"review": texts, "topic": labels}), **frame)
 
 
 def test_quotes_in_tsv_are_what_encloses_a_field(tmp_path):

@@ -95,6 +95,8 @@ def train(
     label_delimiter: options.LabelDelimiter = None,
     header: options.Header = None,
     quotes: options.Quotes = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
 ) -> None:
     """Train a model and save it.
 
@@ -135,8 +137,12 @@ def train(
         from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
 
-        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-        columns |= {"header": header, "quotes": quotes}
+        columns: dict[str, Any] = {
+            "text": checks.one_column(text),
+            "target": target,
+            "label_delimiter": label_delimiter,
+        }
+        columns |= {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
         if text_sources.is_text_file(data, format, *columns.values()):
             checks.method_of_texts(method)
             checks.settings("texts", given)
@@ -189,6 +195,8 @@ def evaluate(
     label_delimiter: options.LabelDelimiter = None,
     header: options.Header = None,
     quotes: options.Quotes = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
     plot: options.Plot = None,
     propensity: options.Propensity = "0.55,1.5",
     json: options.Json = False,
@@ -204,8 +212,12 @@ def evaluate(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-        columns |= {"header": header, "quotes": quotes}
+        columns: dict[str, Any] = {
+            "text": checks.one_column(text),
+            "target": target,
+            "label_delimiter": label_delimiter,
+        }
+        columns |= {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             table = text_sources.texts_of(data, format, "--format", **columns, batch_rows=batch_size, model=model)
@@ -242,13 +254,16 @@ def predict(
     text: options.TextColumn = None,
     header: options.Header = None,
     quotes: options.Quotes = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
 ) -> None:
     """Predict the best labels of each point or text, in its order, in memory that does not grow with it."""
     with errors_reported("--input-format"):
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        columns: dict[str, Any] = {"text": text, "header": header, "quotes": quotes}
+        columns: dict[str, Any] = {"text": checks.one_column(text), "header": header, "quotes": quotes}
+        columns |= {"delimiter": delimiter, "encoding": encoding}
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             about: dict[str, Any] = {"batch_rows": batch_size, "model": model}
@@ -286,6 +301,8 @@ def compress(
     label_delimiter: options.LabelDelimiter = None,
     header: options.Header = None,
     quotes: options.Quotes = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
     json: options.Json = False,
 ) -> None:
     """Make a model of texts smaller: its least weights go. Says what that costs in accuracy on --valid."""
@@ -296,9 +313,13 @@ def compress(
             raise typer.BadParameter(models.why_not_compressed(model))
         source = None
         if valid is not None:
-            columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-            columns |= {"header": header, "quotes": quotes, "model": model}
-            source = text_sources.texts_of(valid, format, "--format", **columns)
+            columns: dict[str, Any] = {
+                "text": checks.one_column(text),
+                "target": target,
+                "label_delimiter": label_delimiter,
+            }
+            columns |= {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
+            source = text_sources.texts_of(valid, format, "--format", **columns, model=model)
         report = texts.compress(model, max_bytes, source, output or model, threads=threads)
         show(asdict(report), json, f"{report}\n{output or model}")
 

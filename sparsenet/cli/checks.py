@@ -63,6 +63,38 @@ def delimiter(text: str | None) -> str | None:
     return text
 
 
+def separator(text: str | None) -> str | None:
+    """Refuse what cannot separate fields; a tab may be written as in Python."""
+    text = "\t" if text == "\\t" else text
+    return _of_dialect(delimiter=text)
+
+
+def encoding(text: str | None) -> str | None:
+    """Refuse what is no encoding, or none that can be read by lines."""
+    return _of_dialect(encoding=text)
+
+
+def _of_dialect(**said: str | None) -> str | None:
+    value = next(iter(said.values()))
+    if value is not None:
+        from sparsenet.data.dialect import Dialect  # which takes time, and --help should not
+
+        try:
+            Dialect(**said)  # type: ignore[arg-type]  # not of the two that are no texts
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
+
+
+def one_column(names: list[str] | None) -> str | None:
+    """Refuse several columns of texts: of other options the last one counts, and texts would be missed in silence."""
+    if names and len(names) > 1:
+        asked = ", ".join(map(repr, names))
+        problem = f"is there {len(names)} times ({asked}): join these columns in one, and name that"
+        raise typer.BadParameter(problem, param_hint="--text")
+    return names[0] if names else None
+
+
 def ranks(text: str) -> str:
     """Refuse what is not a list of ranks."""
     words = text.split(",")
@@ -268,6 +300,6 @@ def of_texts(format: str, hint: str, data: Path, *, named: str | None, **given: 
     read_as = named if format == "auto" or named == "parquet" else format  # what is called Parquet is Parquet
     if read_as in ("jsonl", "parquet"):
         why = f"is about CSV and TSV, these are texts in {read_as}: leave it out"
-        about_rows = {name: given.get(name) is not None for name in ("header", "quotes")}
+        about_rows = {name: given.get(name) is not None for name in ("header", "quotes", "delimiter", "encoding")}
         _refuse(about_rows, dict.fromkeys(about_rows, why))
     return format

@@ -33,7 +33,7 @@ Format = Annotated[
     ),
 ]
 TextColumn = Annotated[
-    str | None,
+    list[str] | None,
     _of_tables(
         "--text",
         help="Column of the texts in a table: its name, or its position from 0.",
@@ -64,6 +64,25 @@ Quotes = Annotated[
         "--quotes/--no-quotes",
         help="Whether fields of CSV or TSV may be in double quotes.",
         show_default="yes; in TSV, if they end in their line",
+    ),
+]
+
+Delimiter = Annotated[
+    str | None,
+    _of_tables(
+        callback=checks.separator,
+        metavar="CHARACTER",
+        help="What separates the fields of CSV or TSV, as ';' or '|'.",
+        show_default="a comma, in TSV a tab",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    _of_tables(
+        metavar="NAME",
+        callback=checks.encoding,
+        help="Of CSV or TSV, as latin-1 or cp1252.",
+        show_default="utf-8",
     ),
 ]
 

@@ -19,6 +19,8 @@ _OPTIONS = {
     r"\bquotes=True": "--quotes",
     r"\bheader=False": "--no-header",
     r"\bheader=True": "--header",
+    r"\bdelimiter=('.')": r"--delimiter \1",
+    r"\bencoding='([\w-]+)'": r"--encoding \1",
     r"raise memory_limit": "raise --memory-limit",
     r"\btime_budget leaves": "--time-budget leaves",
     r"\btext and target are both": "--text and --target are both",

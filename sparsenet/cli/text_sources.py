@@ -14,6 +14,7 @@ from sparsenet import data
 from sparsenet.cli import checks
 from sparsenet.cli.models import columns_of
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
+from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.fasttext import LABEL, parted
 from sparsenet.data.formats import TableFormat, is_parquet, table_format, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
@@ -44,20 +45,19 @@ class TextSource:
     target: Column = "label"
     label_delimiter: str | None = None
     format: str = "auto"
-    header: bool | None = None
-    quotes: bool | None = None
+    dialect: Dialect = USUAL
     batch_rows: int = 4096
 
     def read(self) -> TextFile:
         """Read all texts and the labels of each."""
-        return read_texts(self._path(), FileRules(**self._rules()))
+        return read_texts(self._path(), self._rules())
 
     def check(self) -> None:
         """Go through all texts, and refuse what `read` would refuse, or what holds no texts or labels."""
         n_texts = n_labels = 0
         one_each = self._table() in ("csv", "tsv") and self.label_delimiter is None
         bare = None
-        for batch in iter_texts(self._path(), FileRules(**self._rules())):
+        for batch in iter_texts(self._path(), self._rules()):
             if one_each and bare is None and [] in batch.labels:
                 row = batch.labels.index([])
                 bare = no_label(self._path(), n_texts + row, batch.lines[row])
@@ -77,15 +77,15 @@ class TextSource:
         """Count the texts that have labels, and none but these; 0 of a pipe, which is read by now."""
         if not self.path.is_file():
             return 0
-        batches = iter_texts(self._path(), FileRules(**self._rules()))
+        batches = iter_texts(self._path(), self._rules())
         return sum(bool(own) and labels.issuperset(own) for batch in batches for own in batch.labels)
 
     def fit(self, model: TextClassifier) -> TextClassifier:
         """Train a model: from a file piece by piece, from a pipe all at once, which a search reads more than once."""
         if str(self.path) == "-":
-            model.fit(*self.labelled()).columns_ = learnt_from(self.path, FileRules(**self._rules()))
+            model.fit(*self.labelled()).columns_ = learnt_from(self.path, self._rules())
             return model
-        return model.fit(self.path, **self._rules())
+        return model.fit(self.path, **self._rules().options())
 
     def as_learnt(self, known: Columns, given: Mapping[str, object]) -> TextSource:
         """Return the file read by the columns that a model learnt from, unless others are `given`.
@@ -93,7 +93,8 @@ class TextSource:
         Where it has none of these, but has what columns are called by default, that is what they are.
         """
         table = self._table()
-        names = [] if self.header is False else names_in(self.path, cast(TableFormat | None, table), self.quotes)
+        unnamed = self.dialect.header is False
+        names = [] if unnamed else names_in(self.path, cast(TableFormat | None, table), self.dialect)
         names = [name for name in names if self._column(name) == name]  # what else a number is, is a position
         found: dict[str, Any] = {
             column: known[column]
@@ -113,11 +114,12 @@ class TextSource:
     def _cells(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
         """Yield the texts of a table."""
         table = None if is_parquet(self.path) else self._table()
-        rules = self._rules() | {"target": None, "format": table or "parquet"}
+        rules = replace(self._rules(), target=None, format=table or "parquet")
+        options = rules.options()
         first = table is not None
-        for found in data.iter_table(self._path(), batch_rows=self.batch_rows, on_skipped=on_skipped, **rules):
+        for found in data.iter_table(self._path(), batch_rows=self.batch_rows, on_skipped=on_skipped, **options):
             if first:  # now: whoever reads the answers may stop before the end
-                warn_of_header(self._path(), found.texts or [], FileRules(**rules), table)
+                warn_of_header(self._path(), found.texts or [], rules, table)
             first = False
             yield found.texts or []
 
@@ -145,16 +147,15 @@ class TextSource:
         """Return the format of a table, by its name unless that was said; None for lines."""
         return table_format(str(self.path)) if self.format == "auto" else self.format if self.format in TABLES else None
 
-    def _rules(self) -> dict[str, Any]:
-        """Return how the file is read, as `TextClassifier.fit` takes it."""
-        return {
-            "text": self._column(self.text),
-            "target": self._column(self.target),
-            "label_delimiter": self.label_delimiter,
-            "format": self._table() or ("auto" if is_json(self.path) and self.format == "auto" else "lines"),
-            "header": self.header,
-            "quotes": self.quotes,
-        }
+    def _rules(self) -> FileRules:
+        """Return how the file is read."""
+        return FileRules(
+            text=self._column(self.text),
+            target=self._column(self.target),
+            label_delimiter=self.label_delimiter,
+            format=self._table() or ("auto" if is_json(self.path) and self.format == "auto" else "lines"),
+            dialect=self.dialect,
+        )
 
     def _path(self) -> str:
         return os.fspath(self.path)
@@ -178,21 +179,21 @@ def texts_of(
     text: str | None,
     target: str | None = None,
     label_delimiter: str | None = None,
-    header: bool | None = None,
-    quotes: bool | None = None,
     batch_rows: int = 4096,
     model: Path | None = None,
+    **rows: Any,
 ) -> TextSource:
-    """Return the file that a command reads, by its options; `hint` is what it calls that of the format.
+    """Return the file that a command reads, by its options, those of its `rows` among them.
+
+    `hint` is what it calls the option of the format.
 
     A saved `model` knows the columns that it learnt from: they are those of the file, too, if it has such and the
     options name no others.
     """
     columns_given = {"text": text, "target": target, "label_delimiter": label_delimiter}
     columns = {name.replace("_", "-"): value for name, value in columns_given.items()}
-    rows: dict[str, Any] = {"header": header, "quotes": quotes}
     found = checks.of_texts(format, hint, data, named=text_format(str(data)), **columns, **rows)
-    about: dict[str, Any] = {"label_delimiter": label_delimiter, "batch_rows": batch_rows, **rows}
+    about: dict[str, Any] = {"label_delimiter": label_delimiter, "batch_rows": batch_rows, "dialect": Dialect(**rows)}
     source = TextSource(data, text or "text", target or "label", format=found, **about)
     known = None if model is None else columns_of(model)
     return source if known is None else source.as_learnt(known, columns_given)
@@ -236,4 +237,4 @@ def _beside(source: TextSource, valid: Path) -> TextSource:
     """
     other = replace(source, path=valid, format="auto" if text_format(str(valid)) else source.format)
     has_rows = other.is_of_lines or other._table() in ("csv", "tsv")
-    return other if has_rows else replace(other, header=None, quotes=None)
+    return other if has_rows else replace(other, dialect=USUAL)

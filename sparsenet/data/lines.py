@@ -1,4 +1,4 @@
-"""Lines of UTF-8 text files, and the fields of CSV and TSV rows."""
+"""Lines of text files, and the fields of CSV and TSV rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from sparsenet.data.blocks import MAX_LINE_BYTES, line_blocks
+from sparsenet.data.dialect import UTF_8
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.sources import OnSkipped, Source
 
@@ -23,11 +24,11 @@ class Line(NamedTuple):
     number: int
 
 
-def text_lines(source: Source) -> Iterator[Line]:
-    """Decode the lines of a UTF-8 file, with or without a byte-order mark."""
+def text_lines(source: Source, encoding: str = UTF_8) -> Iterator[Line]:
+    """Decode the lines of a file, with or without the byte-order mark of UTF-8."""
     for block in line_blocks(source):
         for number, line in enumerate(block.text.tobytes().split(b"\n")[:-1], block.first_line):
-            yield Line(_decoded(line.removesuffix(b"\r"), source.name, number), number)
+            yield Line(_decoded(line.removesuffix(b"\r"), encoding, source.name, number), number)
 
 
 def not_blank(
@@ -41,14 +42,16 @@ def not_blank(
             on_skipped(1)
 
 
-def _decoded(line: bytes, path: str, number: int) -> str:
+def _decoded(line: bytes, encoding: str, path: str, number: int) -> str:
     if number == 1 and line.startswith(PARQUET):
         raise DataError(path, None, NO_PARQUET)
     try:
-        text = line.decode("utf-8")
+        text = line.decode(encoding)
     except UnicodeDecodeError as error:
-        found = f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8"
-        raise DataError(path, number, f"{found}; convert the file, for instance with iconv") from None
+        name = encoding.upper() if encoding == UTF_8 else encoding
+        found = f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not {name}"
+        advice = "convert the file, for instance with iconv, or, of CSV and TSV, say encoding='latin-1' or what it is"
+        raise DataError(path, number, f"{found}; {advice}") from None
     if "\0" in text:
         raise DataError(path, number, "there is a NUL byte; the file is not text, or it is damaged")
     return text

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from sparsenet._validation import is_unicode
+from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.lines import Record, delimited_records, not_blank, text_lines
@@ -51,20 +52,18 @@ def table_rows(
     source: Source,
     table: TableFormat,
     columns: Columns,
-    header: bool | None,
-    quotes: bool | None,
+    dialect: Dialect,
     on_skipped: OnSkipped | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of a table."""
-    lines = text_lines(source)
+    lines = text_lines(source, dialect.encoding or UTF_8)
     if table == "jsonl":
         for line in not_blank(lines, on_skipped):
             yield _Cells(json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
         return
-    if table == "csv" and quotes is None:
-        quotes = True
-    delimiter = "," if table == "csv" else "\t"
-    records = delimited_records(lines, source.name, delimiter, quotes=quotes, on_skipped=on_skipped)
+    quotes = dialect.has_quotes(table)
+    records = delimited_records(lines, source.name, dialect.separator(table), quotes=quotes, on_skipped=on_skipped)
+    header = dialect.header
     if header is None:
         header = any(isinstance(column, str) for column in columns.wanted())
     yield from _delimited_rows(records, source.name, columns, header, many_lines=bool(quotes))
@@ -131,7 +130,8 @@ def _other_delimiter(fields: list[str]) -> str:
     """Say what a first row of a single field seems to be separated by, if there is anything."""
     advice = {
         "\t": "read it with format='tsv'",
-        ";": "write it anew with commas, as pandas.read_csv(path, sep=';').to_csv(path, index=False) does",
+        ";": "read it with delimiter=';'",
+        "|": "read it with delimiter='|'",
         ",": "read it with format='csv'",
     }
     if len(fields) == 1:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet._validation import choice
+from sparsenet.data.dialect import Dialect
 from sparsenet.data.errors import DataError
 from sparsenet.data.fasttext import labelled_lines
 from sparsenet.data.formats import TextFormat, text_format
@@ -90,9 +91,11 @@ def read_table(
     label_delimiter: str | None = None,
     header: bool | None = None,
     quotes: bool | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     on_bytes: OnBytes | None = None,
 ) -> TextDataset:
-    r"""Read texts and labels from a CSV, TSV or JSONL file in UTF-8, compressed or not, from Parquet or from lines.
+    r"""Read texts and labels from a CSV, TSV or JSONL file, compressed or not, from Parquet or from lines.
 
     Parameters
     ----------
@@ -116,6 +119,9 @@ def read_table(
         Whether fields of CSV or TSV, likewise, may be enclosed in double quotes. By default in CSV; in TSV a field
         that starts and ends with one in the same line is taken out of them, and others stay as they are, as all do if
         False.
+    delimiter, encoding : str, optional
+        What separates the fields of CSV or TSV, one character, and how text is encoded: by default a comma or a tab,
+        and UTF-8, with or without a byte-order mark. ``"latin-1"`` and others in which line ends are single bytes.
     on_bytes : callable, optional
         Called with the number of bytes read, before decompression, after each read: for a progress bar. Of Parquet
         once, with all of them.
@@ -138,8 +144,9 @@ def read_table(
     [['greet'], ['bye']]
     """
     columns = _columns(text, target, features, label_delimiter)
-    found = _format(path, format, columns, header=header, quotes=quotes)
-    return _dataset(list(_rows(path, found, columns, header, quotes, on_bytes)), columns)
+    dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
+    found = _format(path, format, columns, dialect)
+    return _dataset(list(_rows(path, found, columns, dialect, on_bytes)), columns)
 
 
 def iter_table(
@@ -153,6 +160,8 @@ def iter_table(
     label_delimiter: str | None = None,
     header: bool | None = None,
     quotes: bool | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     on_bytes: OnBytes | None = None,
     on_skipped: OnSkipped | None = None,
 ) -> Iterator[TextDataset]:
@@ -181,8 +190,9 @@ def iter_table(
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     columns = _columns(text, target, features, label_delimiter)
-    found = _format(path, format, columns, header=header, quotes=quotes)
-    rows = _rows(path, found, columns, header, quotes, on_bytes, on_skipped)
+    dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
+    found = _format(path, format, columns, dialect)
+    rows = _rows(path, found, columns, dialect, on_bytes, on_skipped)
 
     def batches() -> Iterator[TextDataset]:
         with closing(rows):
@@ -196,8 +206,7 @@ def _rows(
     path: PathOrStream,
     format: TextFormat,
     columns: Columns,
-    header: bool | None,
-    quotes: bool | None,
+    dialect: Dialect,
     on_bytes: OnBytes | None,
     on_skipped: OnSkipped | None = None,
 ) -> Generator[Row, None, None]:
@@ -213,7 +222,7 @@ def _rows(
         if format == "lines":
             yield from labelled_lines(source, on_skipped)
         else:
-            yield from table_rows(source, format, columns, header, quotes, on_skipped)
+            yield from table_rows(source, format, columns, dialect, on_skipped)
 
 
 def _columns(text: Column | None, target: Column | None, features: Sequence[Column], delimiter: str | None) -> Columns:
@@ -227,10 +236,8 @@ def _columns(text: Column | None, target: Column | None, features: Sequence[Colu
     return columns
 
 
-def _format(
-    path: PathOrStream, format: TextFormat | Literal["auto"], columns: Columns, **of_rows: bool | None
-) -> TextFormat:
-    """Return the format of a file; what is said `of_rows` of CSV and TSV is refused where it has none."""
+def _format(path: PathOrStream, format: TextFormat | Literal["auto"], columns: Columns, dialect: Dialect) -> TextFormat:
+    """Return the format of a file; what is said of the rows of CSV and TSV is refused where it has none."""
     choice("format", format, ("auto", *get_args(TextFormat)))
     found = text_format(path) if format == "auto" else format
     if found is None:
@@ -239,10 +246,7 @@ def _format(
         )
     if found == "lines" and columns.features:
         raise ValueError(f"features={list(columns.features)!r} names columns, and lines have none: leave it out")
-    option = next((name for name, value in of_rows.items() if value is not None), None)
-    if option is not None and found not in ("csv", "tsv"):
-        what = f"{option}={of_rows[option]!r} is about CSV and TSV"
-        raise ValueError(f"{what}, and this file is read as {found}: leave it out")
+    dialect.check_for(found)
     return found
 
 

@@ -19,6 +19,7 @@ from sparsenet import storage
 from sparsenet._machine import default_threads
 from sparsenet._validation import check_weights, choice, integer, n_jobs, optional, real
 from sparsenet.batches import is_hit
+from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
@@ -172,6 +173,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         format: str = "auto",
         header: bool | None = None,
         quotes: bool | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
     ) -> Self:
         """Learn from texts and their labels.
 
@@ -194,20 +197,23 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             Whether the first row of CSV or TSV holds names; by default, if columns are asked for by name.
         quotes : bool, optional
             Whether fields of CSV or TSV may be in double quotes; by default in TSV too, if they end in their line.
+        delimiter, encoding : str, optional
+            What separates the fields of CSV or TSV, if no comma or tab, and how they are encoded, if not in UTF-8.
         """
         started, settings = time.monotonic(), self._settings()
         seed, threads = run_seed(self.random_state), self._threads()
-        about: dict[str, Any] = {"label_delimiter": label_delimiter, "header": header, "quotes": quotes}
+        dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         if isinstance(X, str | Path):
             if y is not None:
                 raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
             choice("format", format, ("auto", *get_args(TableFormat), "lines"))
-            rules = FileRules(text=text, target=target, format=format, **about)
+            rules = FileRules(text=text, target=target, label_delimiter=label_delimiter, format=format, dialect=dialect)
             read, known = partial(iter_texts, X, rules), columns.learnt_from(X, rules)
             found = fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads, started)
             return self._adopt(*found, known)
         known = columns.named(text, target) if y is None else None
-        X, y = labelled_columns(X, y, text, target, about | {"format": None if format == "auto" else format})
+        about = {"label_delimiter": label_delimiter, "format": None if format == "auto" else format, **dialect.said}
+        X, y = labelled_columns(X, y, text, target, about)
         corpus = Corpus.of_texts(check_texts(X), y, settings, threads)
         return self._adopt(*fit(corpus, settings, seed, threads, started), known)
 

@@ -9,6 +9,7 @@ from io import BufferedReader, BytesIO
 from typing import Any
 
 from sparsenet.data.codecs import find_codec
+from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.lines import delimited_records, text_lines
 from sparsenet.data.parquet import parquet_names
@@ -60,7 +61,7 @@ def is_row_of(line: str, known: Columns) -> bool:
     return known["text"] in fields - {line} or (line.startswith("{") and f'"{known["text"]}"' in line)
 
 
-def names_in(path: str | os.PathLike[str], table: TableFormat | None, quotes: bool | None) -> list[str]:
+def names_in(path: str | os.PathLike[str], table: TableFormat | None, dialect: Dialect) -> list[str]:
     """Return what the columns of a file are called, which is read on from its beginning afterwards.
 
     None are found in lines, in a pipe with a name of its own, which could be read but once, and where standard input
@@ -71,22 +72,22 @@ def names_in(path: str | os.PathLike[str], table: TableFormat | None, quotes: bo
         head = pipe.peek() if isinstance(pipe, BufferedReader) else b""  # what took its place may not
         line, newline, _ = head.partition(b"\n")
         whole = newline and not find_codec(head) and line.count(b'"') % 2 == 0
-        return _names(BytesIO(line + newline), table, quotes) if whole and table is not None else []
+        return _names(BytesIO(line + newline), table, dialect) if whole and table is not None else []
     if not os.path.isfile(path):
         return []
     if is_parquet(path):
         return parquet_names(os.fspath(path))
-    return _names(path, table, quotes) if table is not None else []
+    return _names(path, table, dialect) if table is not None else []
 
 
-def _names(source: PathOrStream, table: TableFormat, quotes: bool | None) -> list[str]:
+def _names(source: PathOrStream, table: TableFormat, dialect: Dialect) -> list[str]:
     """Read the first row of a table; what is wrong with it is what is wrong with the file."""
     with open_source(source) as opened:
-        lines = text_lines(opened)
+        lines = text_lines(opened, dialect.encoding or UTF_8)
         if table == "jsonl":
             first = next((line for line in lines if line.text.strip()), None)
             return [] if first is None else [str(key) for key in json_object(first.text, opened.name, first.number)]
-        quotes = True if table == "csv" and quotes is None else quotes
-        records = delimited_records(lines, opened.name, "," if table == "csv" else "\t", quotes=quotes)
+        quotes = dialect.has_quotes(table)
+        records = delimited_records(lines, opened.name, dialect.separator(table), quotes=quotes)
         row = next(records, None)
         return [] if row is None else row.fields

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, get_args
 
 from sparsenet.data import DataError, iter_table
+from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.errors import quoted
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
@@ -35,12 +36,16 @@ class FileRules:
     target: Column | None = "label"
     label_delimiter: str | None = None
     format: str = "auto"
-    header: bool | None = None
-    quotes: bool | None = None
+    dialect: Dialect = USUAL
 
     def __post_init__(self) -> None:
         if self.text == self.target:
             raise ValueError(f"text and target are both {self.text!r}: name two columns")
+
+    def options(self) -> dict[str, Any]:
+        """Return what `iter_table` is to be told, by its names."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "dialect"}
+        return own | asdict(self.dialect)
 
 
 class TextFile(NamedTuple):
@@ -112,7 +117,7 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
     format = "parquet" if is_parquet(path) else table_format(path) if rules.format == "auto" else rules.format
     if format in (None, "lines"):
         _check_no_columns(path, rules)
-    options: dict[str, Any] = asdict(rules) | {"format": format or "lines"}
+    options = rules.options() | {"format": format or "lines"}
     first = FirstRow() if format in get_args(TableFormat) and _may_have_missed_a_header(rules, format) else None
     n_texts = n_empty = 0
     for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
@@ -133,16 +138,16 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
 
 def _check_no_columns(path: str, rules: FileRules) -> None:
     """Refuse what is said of columns where there are none."""
-    for own in fields(rules):
-        value = getattr(rules, own.name)
-        if own.name != "format" and value != own.default:
-            what = f"{own.name}={value!r} is about tables, and {file_name(path)} is read as lines with {LABEL} words"
+    usual = FileRules().options()
+    for name, value in rules.options().items():
+        if name != "format" and value != usual[name]:
+            what = f"{name}={value!r} is about tables, and {file_name(path)} is read as lines with {LABEL} words"
             raise ValueError(f"{what}: leave it out, or name the format of the table, as format='csv'")
 
 
 def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
     positions = all(isinstance(column, int) for column in (rules.text, rules.target) if column is not None)
-    return positions and rules.header is None and table != "jsonl"
+    return positions and rules.dialect.header is None and table != "jsonl"
 
 
 def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | None) -> None:
