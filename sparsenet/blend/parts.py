@@ -18,7 +18,7 @@ from sparsenet.estimators.building import outline
 from sparsenet.estimators.fitting import as_matrix, held_for_trial, held_out, run_seed
 from sparsenet.estimators.settings import Settings
 from sparsenet.training import CheckpointError, checkpoints
-from sparsenet.training.fingerprint import DATA, differences, fingerprint
+from sparsenet.training.fingerprint import DATA, data_of, differences, fingerprint
 from sparsenet.tree import TreeClassifier
 
 #: Parameters that are classifiers themselves.
@@ -108,9 +108,7 @@ def check_resumed(network: ExtremeClassifier, points: Rows, labels: Rows, checkp
     own, _ = held_for_trial(settings, own, measured, seed)
     settings = choices.as_before(settings.for_points(len(own[0])), checkpoint)
     made = outline(settings, points.width, np.bincount(own[1].indices, minlength=labels.width), len(own[0]), seed, 1)
-    data = dict(zip(DATA[:2], own, strict=True))
-    if measured is not None:
-        data |= dict(zip(DATA[2:4], (measured.features, Rows.of(measured.truth)), strict=True))
+    data = data_of(*own, measured)
     now = fingerprint(made, settings.training(len(own[0]), seed=seed, threads=1), data, classifier=network._trained_for)
     before = storage.metadata(place).get("run", {})
     unknown = UNKNOWN_YET | ({"epochs"} if settings.epochs is None else set())  # which a first training may find

@@ -13,6 +13,7 @@ from sparsenet.batches import Rows
 from sparsenet.layers import Dense, SparseInput
 from sparsenet.model import Network
 from sparsenet.training.config import TrainingConfig
+from sparsenet.training.reports import Validation
 
 #: What the data of a run are, in the order in which they come.
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
@@ -58,6 +59,16 @@ def fingerprint(
         "wide_budget": output.wide.config.budget if output.wide else None,
         "parameters": [[p.name, *p.shape, repr(p.optimizer)] for p in network.parameters()],
     }
+
+
+def data_of(
+    features: Rows, labels: Rows, validation: Validation | None, trial: Validation | None = None
+) -> dict[str, Rows]:
+    """Return the data of a run by their names: those of training, and those that decide something."""
+    rows: list[Rows | None] = [features, labels]
+    for held_out in (validation, trial):
+        rows += [held_out.features, Rows.of(held_out.truth)] if held_out else [None, None]
+    return {name: own for name, own in zip(DATA, rows, strict=True) if own is not None}
 
 
 def _about(rows: Rows) -> str:

@@ -15,11 +15,11 @@ from sparsenet._validation import integer, optional, real
 from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
 from sparsenet.model import Network
-from sparsenet.samplers import LSHSampler
 from sparsenet.training.budget import TimeBudget
 from sparsenet.training.checkpoints import Best, RunState
+from sparsenet.training.checks import check_run
 from sparsenet.training.config import TrainingConfig
-from sparsenet.training.fingerprint import fingerprint
+from sparsenet.training.fingerprint import data_of, fingerprint
 from sparsenet.training.interrupts import deferred_interrupt
 from sparsenet.training.keeping import Keeping
 from sparsenet.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
@@ -111,29 +111,9 @@ class Trainer:
         classifier: str | None = None,
         steps_before: int = 0,
     ) -> None:
-        network.check_ready(features)
-        if not isinstance(labels, Rows):
-            raise TypeError(f"labels must be Rows, got {type(labels).__name__}: pass Rows.of(Y)")
-        features.check("features")
-        labels.check("labels")
-        if len(features) != len(labels):
-            raise ValueError(f"features has {len(features)} points, labels has {len(labels)}")
-        if len(features) == 0:
-            raise ValueError("there is no point to train on: X and y (features and labels) must have at least one row")
-        if labels.width != network.output.n_labels:
-            raise ValueError(f"labels has {labels.width} columns, the network has {network.output.n_labels} labels")
-        if labels.data.min(initial=1) <= 0:
-            raise ValueError(f"labels must hold numbers above 0, got {labels.data.min():g}: leave out what is no label")
-        if not isinstance(config, TrainingConfig):
-            raise TypeError(f"config must be a TrainingConfig, got {config!r}: pass TrainingConfig(...)")
-        if validation is not None:
-            if not isinstance(validation, Validation):
-                raise TypeError(f"validation must be a Validation, got {type(validation).__name__}: pass one")
-            validation.check(features.width, labels.width)
+        check_run(network, features, labels, config, validation, trial)
         optional(real, "time_budget", time_budget, 0, MAX_SECONDS)
         integer("steps_before", steps_before, 0)
-        if config.patience is not None and validation is None:
-            raise ValueError(f"patience={config.patience} needs validation: pass some, or patience=None")
         self.network, self.config = network, config
         self._features, self._labels = features, labels
         self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
@@ -141,8 +121,6 @@ class Trainer:
         self.weighing = Weighing()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
-        if trial is not None:
-            _check_trial(trial, network, features)
         self._state = RunState()
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
@@ -338,26 +316,8 @@ class Trainer:
         return state is not None
 
     def _fingerprint(self) -> dict[str, Any]:
-        data = {"points": self._features, "labels": self._labels}
-        if self._validation:  # it chooses the best epoch, and when to stop
-            data |= {
-                "validation points": self._validation.features,
-                "validation labels": Rows.of(self._validation.truth),
-            }
+        trial, held_out = None, None
         if self._trial:
-            held_out = self._trial.held_out
-            data |= {"trial points": held_out.features, "trial labels": Rows.of(held_out.truth)}
-        trial: list[int | bool] | None = [self._trial.epochs, self._trial.may_end] if self._trial else None
-        about: dict[str, Any] = {"trial": trial, "classifier": self._classifier}
-        return fingerprint(self.network, self.config, data, **about)
-
-
-def _check_trial(trial: Trial, network: Network, features: Rows) -> None:
-    """Refuse a trial that could not be held, or not be acted upon."""
-    if network.output.wide is None:
-        raise ValueError("trial compares a network with its wide path alone, and this one has none")
-    if isinstance(network.output.sampler, LSHSampler):
-        raise ValueError("trial may drop hidden units, and an LSHSampler hashes them: choose another sampler")
-    if trial.held_out.features.width != features.width:
-        widths = trial.held_out.features.width, features.width
-        raise ValueError(f"trial has held out points of {widths[0]} features, and features are {widths[1]}")
+            trial, held_out = [self._trial.epochs, self._trial.may_end], self._trial.held_out
+        data = data_of(self._features, self._labels, self._validation, held_out)
+        return fingerprint(self.network, self.config, data, trial=trial, classifier=self._classifier)
