@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import storage
 from sparsenet._validation import boolean, check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.batches import Rows
-from sparsenet.blend import costs, parts, persistence, trust
+from sparsenet.blend import calibration, costs, parts, persistence, trust
+from sparsenet.blend.calibration import USUAL
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.blend.parts import DROPPED, PARTS
@@ -106,7 +107,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         best, each by the others. Their vote is multiplied by `trust` (without a network by its root), which goes by
         the odds that they and a tree are right on points that it has not learnt: of 65,536 points or more, a 64th
         (2,048 at most), which `tree_` goes without; of 5,120 or more, a tenth, for which a tree is trained that is
-        then forgotten. Of fewer points it is 1.
+        then forgotten. Of fewer points it is 1. Those of them that the network has not learnt either tell how sure the
+        blend may be.
     classes_ : ndarray of shape (n_labels,)
         The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
     n_features_in_ : int
@@ -221,6 +223,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                     elif judge is not None and is_consistent(tree):
                         how = {"seed": seed, "threads": self._threads()}
                         fitted = replace(fitted, tree_weight=trust.of_tree(network, judge, points, labels, **how))
+                if judge is not None:
+                    fitted = replace(fitted, correction=self._corrected(fitted, judge, points, labels, seed))
             except KeyboardInterrupt:
                 if network is not None and hasattr(network, "network_"):
                     self._adopt(fitted if parts.has_had(network, enough) else replace(fitted, network=None))
@@ -269,6 +273,18 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 tree = costs.costing(tree, judge.cost_).fit(as_matrix(points), as_matrix(labels))
         trusted = trust.measured(neighbors, judge, *about, kept, k=k, threads=threads)
         return tree, judge, replace(neighbors, trust=trusted), a_pass
+
+    def _corrected(
+        self, fitted: Fitted, judge: TreeClassifier, points: Rows, labels: Rows, seed: int
+    ) -> calibration.Correction:
+        """Return how sure the blend may be, as far as there are points that none of its parts has learnt."""
+        network, neighbors = fitted.network, fitted.neighbors
+        if neighbors is None:
+            return USUAL
+        kept, threads = trust.kept_from_all(network, labels, seed), self._threads()
+        k, n = min(self.n_neighbors, len(labels)), min(self.candidates, labels.width)
+        about, weight = (points, labels, kept), fitted.tree_weight
+        return calibration.measured(network, judge, neighbors, *about, n=n, k=k, weight=weight, threads=threads)
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -342,10 +358,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         done, (neighbors, k) = 0, self._neighbors()
         parts, weight = (self._fitted.network, self._fitted.tree), self._fitted.tree_weight
         curve = curve_of(*parts, neighbors, weight)
+        correction = self._fitted.correction if neighbors is not None else USUAL  # which it was measured with
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k, weight=weight)
-            yield own, labels, logits(votes, curve)
+            yield own, labels, correction.apply(logits(votes, curve))
             done = own.stop
 
     def _adopt(self, fitted: Fitted) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparsenet.blend.calibration import USUAL, Correction
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.scaling import Scaling
@@ -17,8 +18,9 @@ from sparsenet.tree import TreeClassifier
 class Fitted:
     """The parts, fitted on scaled points and an indicator of labels, and what makes these of X and y.
 
-    `seen` is what training had, and `tree_weight` what the tree's vote counts beside the network's. `validation` is
-    what was measured of the whole on points kept from training, by its names, if anything was.
+    `seen` is what training had, `tree_weight` what the tree's vote counts beside the network's, and `correction` how
+    sure the whole may be. `validation` is what was measured of it on points kept from training, by its names, if
+    anything was.
     """
 
     network: ExtremeClassifier | None
@@ -28,4 +30,5 @@ class Fitted:
     scaling: Scaling
     seen: Seen
     tree_weight: float = 1.0
+    correction: Correction = USUAL
     validation: Mapping[str, float] | None = None

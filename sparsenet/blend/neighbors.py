@@ -115,9 +115,13 @@ class Neighbors:
         kernels.shortlist(*_arrays(voters), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
 
+    def voters_of_others(self, points: Rows, sample: I64, k: int, threads: int) -> Rows:
+        """Return what `voters` does of a sample of the training points, whose own labels have no vote."""
+        return self._voters(*self._others(points, sample, k, threads), self.power)
+
     def best_by_others(self, points: Rows, sample: I64, k: int, threads: int) -> I32:
         """Return the label that the k nearest others give each point of a sample of the training points, (n,)."""
-        voters = self._voters(*self._others(points, sample, k, threads), self.power)
+        voters = self.voters_of_others(points, sample, k, threads)
         labels, shares = self.name(voters, min(2, self.labels.width), threads)
         return np.take_along_axis(labels, shares.argmax(axis=1, keepdims=True), axis=1)[:, 0]
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 
 from sparsenet._validation import boolean, real
 from sparsenet.batches import Rows
+from sparsenet.blend.calibration import FURTHEST, STEEPEST, USUAL, Correction
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
@@ -83,6 +84,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "dropped": isinstance(model.network, str),
         **about_seen,
         "tree_weight": fitted.tree_weight,
+        "correction": fitted.correction._asdict(),
         "network": about_network,
         "tree": about_tree,
         "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in OF_NEIGHBORS},
@@ -131,7 +133,10 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     weight = real(
         "tree_weight", metadata.get("tree_weight", 1.0), 1, UTMOST_OF_TREE
     )  # which older models did not measure
-    about = scaling, seen, weight, trees.unpack_validation(metadata)
+    correction = metadata.get("correction", USUAL._asdict())  # likewise
+    slope = real("slope", correction["slope"], 0, STEEPEST, open_low=True)
+    correction = Correction(slope, real("shift", correction["shift"], -FURTHEST, FURTHEST))
+    about = scaling, seen, weight, correction, trees.unpack_validation(metadata)
     return model._adopt(Fitted(network, tree, neighbors, target, *about))
 
 

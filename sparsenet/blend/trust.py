@@ -59,6 +59,15 @@ def kept_apart(labels: Rows, seed: int) -> I64:
     return _drawn(labels, len(labels) // SHARE_APART, FEWEST_APART, seed)
 
 
+def kept_from_all(network: ExtremeClassifier | None, labels: Rows, seed: int) -> I64:
+    """Return the points that neither the tree that judges nor the network, if there is one, has learnt, ascending."""
+    n = len(kept_from_tree(labels, seed)) or len(kept_apart(labels, seed))
+    if network is not None:
+        settings = network._settings()
+        n = min(n, 0 if settings.validation_fraction else n_for_trial(settings, len(labels), labels.width))
+    return _first_drawn(len(labels), n, seed)
+
+
 def _drawn(labels: Rows, n: int, fewest: int, seed: int) -> I64:
     """Choose n points, or none where these are too few, or no label would be left to train on."""
     kept = _first_drawn(len(labels), min(n, MOST) if n >= fewest else 0, seed)
@@ -100,12 +109,7 @@ def of_tree(
 
     The judge has not learnt what is kept apart or from the tree, and the network not what it kept for its own trial.
     """
-    settings = network._settings()
-    n = min(
-        len(kept_from_tree(labels, seed)) or len(kept_apart(labels, seed)),
-        0 if settings.validation_fraction else n_for_trial(settings, len(points), labels.width),
-    )
-    kept = _first_drawn(len(points), n, seed)
+    kept = kept_from_all(network, labels, seed)
     truth = labels.take(kept)
     n = int(np.count_nonzero(np.diff(truth.indptr)))
     if n == 0:

@@ -52,6 +52,7 @@ def vote(
     *,
     neighbors: Neighbors | None = None,
     k: int = 0,
+    voters: Rows | None = None,
     weight: float = 1.0,
 ) -> tuple[I32, F32]:
     """Return the n labels of each point that come into question, (n_points, n), in the order of their votes.
@@ -61,12 +62,13 @@ def vote(
 
     A tree's logarithms of probabilities are sums of cubes, which count what is unlikely as next to impossible. Their
     roots are on the scale of the network's: so added, neither drowns the other. `weight` is what the tree's vote counts
-    beside the network's, and `k` how many `neighbors` have a vote. Without a network the tree's opinion stands for its.
+    beside the network's, and `k` how many `neighbors` have a vote: the nearest, unless `voters` says which. Without a
+    network the tree's opinion stands for its.
     """
     labels, from_tree = named_by(tree, points, n, threads)
     penalties = np.where(np.isneginf(from_tree), -UNHEARD_OF, np.sqrt(-from_tree))
     if neighbors is not None and k > 0:
-        voters = neighbors.voters(points, k, threads)
+        voters = neighbors.voters(points, k, threads) if voters is None else voters
         if n < neighbors.labels.width:
             more = neighbors.name(voters, -(-n // TREE_NAMES_MORE), threads)
             labels, penalties = _named_by_both(labels, penalties, *more, neighbors.labels.width)
@@ -76,7 +78,7 @@ def vote(
     else:
         votes = opinion = log_probabilities(network.network_, points, labels, threads)
         strength = OF_NEIGHBORS * np.float32(1 if neighbors is None else neighbors.trust)
-    if neighbors is not None and k > 0:
+    if neighbors is not None and voters is not None:
         shares = neighbors.shares(voters, labels, threads)
         # Where there are no neighbours at all that opinion has their vote.
         found = voters.data.reshape(len(points), -1).any(axis=1, keepdims=True)

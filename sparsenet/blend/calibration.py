@@ -1,0 +1,74 @@
+"""How sure a blend may be: measured on training points that none of its parts has learnt.
+
+The curves of `voting` lie between what fits unlike data sets best. On one of them the best labels are right in 60 of
+100 cases where that curve says 47, on another in 70 where it says 81 (bench/notes/blends.md): what is known of the data
+at hand tells better.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.batches import Rows, is_hit
+from sparsenet.blend.neighbors import Neighbors
+from sparsenet.blend.voting import curve_of, logits, vote
+from sparsenet.estimators import ExtremeClassifier
+from sparsenet.platt import most_probable
+from sparsenet.tree import TreeClassifier
+
+F32 = NDArray[np.float32]
+#: Where fewer labels are right, nothing is told of how sure to be; and the usual curve is believed as firmly as so many
+#: labels can tell.
+FEW_TRUE, FIRMNESS = 100, 10.0
+#: Logits beyond this are as good as certain: those of labels that no part has heard of are beyond all bounds.
+CERTAIN = 20.0
+#: What is saved is believed within these.
+STEEPEST, FURTHEST = 100.0, 1000.0
+
+
+class Correction(NamedTuple):
+    """What a logit by the usual curves is multiplied by, and what is added then."""
+
+    slope: float = 1.0
+    shift: float = 0.0
+
+    def apply(self, logits: F32) -> F32:
+        """Return logits as they are on the data at hand."""
+        return np.asarray(np.float32(self.slope) * logits + np.float32(self.shift))
+
+
+#: As the curves are.
+USUAL = Correction()
+
+
+def measured(
+    network: ExtremeClassifier | None,
+    judge: TreeClassifier,
+    neighbors: Neighbors,
+    points: Rows,
+    labels: Rows,
+    kept: NDArray[np.int64],
+    *,
+    n: int,
+    k: int,
+    weight: float,
+    threads: int,
+) -> Correction:
+    """Return under what correction the n labels named for each of the points kept are most probable.
+
+    Neither the network nor the `judge`, which stands for the tree of the blend, has learnt these; their neighbours are
+    their k nearest others.
+    """
+    if len(kept) == 0:
+        return USUAL
+    asked, voters = points.take(kept), neighbors.voters_of_others(points, kept, k, threads)
+    parts = network, judge, asked
+    named, votes = vote(*parts, n, threads, neighbors=neighbors, k=k, voters=voters, weight=weight)
+    right = is_hit(named, labels.take(kept))
+    if np.count_nonzero(right) < FEW_TRUE:
+        return USUAL
+    usual = np.clip(logits(votes, curve_of(network, judge, neighbors, weight)), -CERTAIN, CERTAIN)
+    return Correction(*most_probable(usual, right, usual=0.0, firmness=FIRMNESS / usual.size))

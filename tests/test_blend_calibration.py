@@ -1,0 +1,139 @@
+"""How sure a blend may be: measured on points that none of its parts has learnt."""
+
+import numpy as np
+import pytest
+from planted import planted
+from scipy import sparse
+from scipy.special import expit, logit
+
+from sparsenet import BlendClassifier, ExtremeClassifier, Rows
+from sparsenet.batches import is_hit
+from sparsenet.blend import calibration, trust, voting
+from sparsenet.blend.calibration import USUAL, Correction
+from sparsenet.estimators import fitting, settings
+from sparsenet.estimators.fitting import run_seed
+from sparsenet.storage import ModelError, load, save
+
+N = 1600
+
+
+def data(right):
+    """Return points whose one label is that of their features in a share of cases, and any of forty in the others."""
+    X, Y = planted(n=N + 1000, n_features=200, n_labels=40, seed=1)
+    rng = np.random.default_rng(0)
+    own = np.asarray(Y.argmax(axis=1)).ravel()
+    y = np.where(rng.random(N + 1000) < right, own, rng.integers(0, 40, N + 1000))
+    return sparse.csr_array(X), sparse.csr_array((np.ones(N + 1000), (np.arange(N + 1000), y)), shape=(N + 1000, 40))
+
+
+def blend(**parameters):
+    network = ExtremeClassifier(epochs=4, batch_size=64)
+    return BlendClassifier(**{"network": network, "random_state": 0, "n_jobs": 1, "verbose": 0, **parameters})
+
+
+@pytest.fixture(autouse=True)
+def few_are_enough(monkeypatch):
+    """Have points kept from all parts where there are a thousand, and forty labels."""
+    monkeypatch.setattr(settings, "ALL_LABELS", 10)
+    for name, value in {"ENOUGH": 1000, "FEWEST": 300}.items():
+        monkeypatch.setattr(fitting, name, value)
+    monkeypatch.setattr(trust, "FEWEST_APART", 100)
+    monkeypatch.setattr(trust, "SHARE_APART", 5)
+
+
+@pytest.mark.parametrize("network", [None, "drop"])
+@pytest.mark.parametrize("right", [0.3, 0.95])
+def test_so_many_come_true_as_are_said_to(right, network):
+    X, Y = data(right)
+    model = blend(**({} if network is None else {"network": network})).fit(X[:N], Y[:N])
+    labels, p = model.topk_numbers(X[N:], 20)
+    hits = is_hit(labels, Rows.of(Y[N:].astype(np.float32)))
+    correction = model._fitted.correction
+    before = expit((logit(p.astype(np.float64)) - correction.shift) / correction.slope)
+
+    def loss(p):
+        return -np.log(np.where(hits, p, 1 - p)).sum(axis=1).mean()
+
+    assert correction != USUAL
+    assert loss(p) < loss(before) - 0.01
+    off, off_before = (abs(said.sum(axis=1).mean() - hits.sum(axis=1).mean()) for said in (p, before))
+    assert off < 0.1
+    assert off < off_before
+    order = model._voted(model._features(X[N:]), 20)
+    assert all((np.diff(odds) <= 0).all() for _, _, odds in order)
+
+
+@pytest.mark.parametrize("network", [None, "drop"])
+def test_it_is_measured_on_what_no_part_has_learnt(monkeypatch, network):
+    seen = {}
+    measured = calibration.measured
+
+    def noted(network, judge, neighbors, points, labels, kept, **how):
+        seen.update(judge=judge, kept=kept, how=how, network=network)
+        return measured(network, judge, neighbors, points, labels, kept, **how)
+
+    monkeypatch.setattr(calibration, "measured", noted)
+    X, Y = data(0.6)
+    model = blend(**({} if network is None else {"network": network})).fit(X[:N], Y[:N])
+    labels, kept = Rows.of(Y[:N].astype(np.float32)), seen["kept"]
+    assert len(kept) == 300 if network is None else N // 5
+    np.testing.assert_array_equal(np.intersect1d(kept, trust.kept_apart(labels, run_seed(0))), kept)
+    unknown = Y[:N].sum(axis=0) - Y[kept].sum(axis=0)
+    assert (seen["judge"].label_counts_ <= unknown).all()
+    if network is None:
+        own = model.network_._settings()
+        held = fitting.split(N, fitting.n_for_trial(own, N, 40), run_seed(run_seed(0)))[1]
+        np.testing.assert_array_equal(kept, held)
+    # Nor do the points themselves have a vote: of a neighbour that is nothing but itself there is none.
+    voters = model.neighbors_.voters_of_others(model._features(X[:N]), kept, 50, 1)
+    own = np.repeat(np.arange(len(kept)), np.diff(voters.indptr))
+    assert not voters.data[voters.indices == kept[own]].any()
+
+
+def test_where_no_points_are_left_the_usual_curve_stays(monkeypatch):
+    X, Y = data(0.6)
+    whole = blend(network=ExtremeClassifier(epochs=4, batch_size=64, hidden=16)).fit(X[:N], Y[:N])  # which keeps none
+    assert whole._fitted.correction == USUAL
+    assert blend(n_neighbors=0).fit(X[:N], Y[:N])._fitted.correction == USUAL
+    monkeypatch.setattr(calibration, "FEW_TRUE", 10_000)
+    assert blend().fit(X[:N], Y[:N])._fitted.correction == USUAL
+
+
+def test_it_is_for_the_parts_that_it_was_measured_with():
+    X, Y = data(0.3)
+    model = blend().fit(X[:N], Y[:N])
+    assert model._fitted.correction != USUAL
+    model.set_params(n_neighbors=0)
+    labels, p = model.topk_numbers(X[N:], 5)
+    _, votes = voting.vote(model.network_, model.tree_, model._features(X[N:]), 32, 1)
+    usual = voting.logits(votes, voting.curve_of(model.network_, model.tree_, None))
+    np.testing.assert_array_equal(p, expit(usual[:, :5]))
+    assert labels.shape == (1000, 5)
+
+
+def test_it_is_saved(tmp_path):
+    X, Y = data(0.3)
+    model = blend().fit(X[:N], Y[:N])
+    model.save(tmp_path / "model")
+    copy = BlendClassifier.load(tmp_path / "model")
+    assert copy._fitted.correction == model._fitted.correction
+    np.testing.assert_array_equal(copy.predict_proba(X[N:]), model.predict_proba(X[N:]))
+    arrays, metadata = load(tmp_path / "model")
+    del metadata["correction"]
+    save(tmp_path / "older", arrays, metadata)
+    assert BlendClassifier.load(tmp_path / "older")._fitted.correction == USUAL
+    for forged in (
+        {"slope": 0.0, "shift": 0.0},
+        {"slope": 1.0, "shift": 1e9},
+        {"slope": "1", "shift": 0.0},
+        {"slope": 1.0},
+    ):
+        save(tmp_path / "forged", arrays, metadata | {"correction": forged})
+        with pytest.raises(ModelError):
+            BlendClassifier.load(tmp_path / "forged")
+
+
+def test_logits_of_what_nobody_has_heard_of_stay_finite():
+    logits = np.array([[3.0, -5e5]], np.float32)
+    assert np.isfinite(Correction(20.0, -3.0).apply(logits)).all()
+    assert expit(Correction(0.05, 3.0).apply(logits))[0, 1] == 0
