@@ -59,8 +59,35 @@ def test_so_many_come_true_as_are_said_to(right, network):
     off, off_before = (abs(said.sum(axis=1).mean() - hits.sum(axis=1).mean()) for said in (p, before))
     assert off < 0.1
     assert off < off_before
-    order = model._voted(model._features(X[N:]), 20)
-    assert all((np.diff(odds) <= 0).all() for _, _, odds in order)
+    assert (np.diff(p) <= 0).all()
+
+
+@pytest.mark.parametrize("right", [0.3, 0.95])
+def test_of_labels_that_exclude_each_other_one_is_as_probable_as_it_comes_true(monkeypatch, right):
+    X, Y = data(right)
+    y = np.asarray(Y.argmax(axis=1)).ravel()
+    model = blend(network="drop").fit(X[:N], y[:N])
+    p = model.predict_proba(X[N:])
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+
+    def loss(p):
+        return -np.log(np.maximum(p[np.arange(1000), y[N:]], 1e-6)).mean()
+
+    monkeypatch.setattr(model, "_correction", lambda: USUAL)
+    before = model.predict_proba(X[N:])
+    assert loss(p) < loss(before)
+    said, said_before, came = p.max(axis=1).mean(), before.max(axis=1).mean(), (p.argmax(axis=1) == y[N:]).mean()
+    assert abs(said - came) < max(0.06, abs(said_before - came))
+
+
+def test_few_labels_are_looked_at_where_each_point_has_many(monkeypatch):
+    asked = []
+    vote = calibration.vote
+    monkeypatch.setattr(calibration, "vote", lambda *args, **how: asked.append(len(args[2])) or vote(*args, **how))
+    X, Y = data(0.6)
+    monkeypatch.setattr(calibration, "MOST_LABELS", 32 * 80)
+    blend(network="drop").fit(X[:N], Y[:N])
+    assert asked == [80]
 
 
 @pytest.mark.parametrize("network", [None, "drop"])
@@ -76,7 +103,7 @@ def test_it_is_measured_on_what_no_part_has_learnt(monkeypatch, network):
     X, Y = data(0.6)
     model = blend(**({} if network is None else {"network": network})).fit(X[:N], Y[:N])
     labels, kept = Rows.of(Y[:N].astype(np.float32)), seen["kept"]
-    assert len(kept) == 300 if network is None else N // 5
+    assert len(kept) == (300 if network is None else N // 5)
     np.testing.assert_array_equal(np.intersect1d(kept, trust.kept_apart(labels, run_seed(0))), kept)
     unknown = Y[:N].sum(axis=0) - Y[kept].sum(axis=0)
     assert (seen["judge"].label_counts_ <= unknown).all()
@@ -123,9 +150,9 @@ def test_it_is_saved(tmp_path):
     save(tmp_path / "older", arrays, metadata)
     assert BlendClassifier.load(tmp_path / "older")._fitted.correction == USUAL
     for forged in (
-        {"slope": 0.0, "shift": 0.0},
-        {"slope": 1.0, "shift": 1e9},
-        {"slope": "1", "shift": 0.0},
+        {"slope": 0.0, "shift": 0.0, "among": 1.0},
+        {"slope": 1.0, "shift": 1e9, "among": 1.0},
+        {"slope": "1", "shift": 0.0, "among": 1.0},
         {"slope": 1.0},
     ):
         save(tmp_path / "forged", arrays, metadata | {"correction": forged})

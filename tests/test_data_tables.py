@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
@@ -119,9 +120,33 @@ def test_a_table_in_another_encoding(tmp_path):
         read_table(path, encoding="cp1252")
 
 
+@pytest.mark.parametrize("said", [None, ",", ";", "|", "\t"])
+@pytest.mark.parametrize("written", [",", ";", "|", "\t"])
+@pytest.mark.parametrize("format", ["csv", "tsv"])
+def test_the_delimiter_that_is_advised_does(format, written, said):
+    raw = f"text{written}label\na b{written}x\n".encode()
+    if written == (said or {"csv": ",", "tsv": "\t"}[format]):
+        assert read_table(io.BytesIO(raw), format=format, delimiter=said).texts == ["a b"]
+        return
+    with pytest.raises(DataError, match="read it with delimiter=") as caught:
+        read_table(io.BytesIO(raw), format=format, delimiter=said)
+    advised = ast.literal_eval(str(caught.value).partition("read it with delimiter=")[2])
+    assert read_table(io.BytesIO(raw), format=format, delimiter=advised).texts == ["a b"]
+
+
+def test_no_encoding_is_advised_where_there_is_but_one():
+    with pytest.raises(DataError, match=r"is not UTF-8; convert the file, for instance with iconv$"):
+        read_table(io.BytesIO(b'{"text": "na\xefve", "label": "x"}\n'), format="jsonl")
+
+
 @pytest.mark.parametrize(
     ("said", "message"),
     [
+        ({"delimiter": 5}, "delimiter must be one character, no quote and no line end, got 5"),
+        ({"delimiter": b","}, "delimiter must be one character"),
+        ({"delimiter": "\0"}, "delimiter must be one character"),
+        ({"encoding": "a\0b"}, "encoding must be one that Python knows"),
+        ({"encoding": 5}, "encoding must be one that Python knows"),
         ({"delimiter": ""}, "delimiter must be one character, no quote and no line end, got ''"),
         ({"delimiter": ", "}, "delimiter must be one character"),
         ({"delimiter": '"'}, "delimiter must be one character"),

@@ -66,7 +66,11 @@ WRONG = {
     "a quote that never closes": ("t.csv", GOOD + '"a,x\nb,y\n', f"line {NEXT}: a quote opens here and does not close"),
     "more after a quote": ("t.csv", GOOD + '"a" b,x\n', f"line {NEXT}: ' b,x' follows a closing quote"),
     "Latin 1": ("t.csv", GOOD.encode() + b"na\xefve,x\n", f"line {NEXT}: byte 0xef at column 3 is not UTF-8"),
-    "UTF-16": ("t.csv", GOOD.encode("utf-16"), "line 1: byte 0xff at column 1 is not UTF-8"),
+    "UTF-16": (
+        "t.csv",
+        GOOD.encode("utf-16"),
+        "line 1: byte 0xff at column 1 is not UTF-8; it begins like UTF-16: convert",
+    ),
     "a null byte": ("t.csv", GOOD + "a\0b,x\n", f"line {NEXT}: there is a NUL byte"),
     "a gzip file cut short": ("t.csv.gz", gzip.compress(GOOD.encode())[:-20], "the file was cut short"),
     "a damaged gzip file": ("t.txt.gz", gzip.compress(GOOD.encode())[:10] + b"\xff" * 80, "the gzip data is damaged"),
@@ -98,8 +102,8 @@ WRONG = {
         GOOD.replace(",", ";"),
         "its fields seem to be separated by ';': read it with delimiter=';'",
     ),
-    "tabs in CSV": ("t.csv", GOOD.replace(",", "\t"), r"separated by '\t': read it with format='tsv'"),
-    "commas in TSV": ("t.tsv", GOOD, "separated by ',': read it with format='csv'"),
+    "tabs in CSV": ("t.csv", GOOD.replace(",", "\t"), r"separated by '\t': read it with delimiter='\t'"),
+    "commas in TSV": ("t.tsv", GOOD, "separated by ',': read it with delimiter=','"),
     "Parquet of another name": (
         "t.csv",
         b"PAR1\x00\xff",

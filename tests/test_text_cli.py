@@ -487,6 +487,18 @@ def test_a_table_with_a_delimiter_and_an_encoding_of_its_own(tmp_path):
         assert words in said
 
 
+def test_other_texts_have_the_delimiter_of_their_own_kind(tmp_path):
+    texts, labels = planted(200)
+    for name, separator in (("t.csv", ";"), ("v.tsv", "\t"), ("v.csv", ";")):
+        rows = [f"{text}{separator}{label}" for text, label in zip(texts, labels, strict=True)]
+        (tmp_path / name).write_text("\n".join([f"text{separator}label", *rows, ""]))
+    for valid in ("v.tsv", "v.csv"):
+        code, _, said = run(
+            *("train", tmp_path / "t.csv", "--delimiter", ";", "--model", tmp_path / "m", "--valid", tmp_path / valid)
+        )
+        assert code == 0, said
+
+
 def test_a_tab_may_be_written_as_in_python(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("text\tlabel\n" + "good\tx\nbad\ty\n" * 9)

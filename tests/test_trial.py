@@ -1,5 +1,8 @@
 """Whether hidden units earn their keep: looked at while a network is trained, on points that it does not learn."""
 
+import itertools
+import os
+import signal
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,6 +29,7 @@ from sparsenet import (
     Trial,
     Validation,
     metrics,
+    storage,
 )
 from sparsenet.batches import is_hit
 from sparsenet.cli.commands import best_epoch
@@ -256,7 +260,9 @@ def test_rates_fall_to_their_end_in_the_last_epoch(nothing_to_gain, monkeypatch)
 
 @pytest.mark.parametrize("epoch", range(3))
 @pytest.mark.parametrize("data", DATA)
-def test_an_early_end_is_resumed(nothing_to_gain, tmp_path, data, epoch):
+def test_an_early_end_is_resumed(nothing_to_gain, monkeypatch, tmp_path, data, epoch):
+    judge, judged = Trial.judge, []
+    monkeypatch.setattr(Trial, "judge", lambda self, look, first: judged.append(first) or judge(self, look, first))
     whole = fitted(data, epochs="auto")
     steps = -(-(N - 200) // FAST["batch_size"])
     with pytest.raises(KeyboardInterrupt):
@@ -264,6 +270,48 @@ def test_an_early_end_is_resumed(nothing_to_gain, tmp_path, data, epoch):
     again = fitted(data, epochs="auto", checkpoint=tmp_path / "run", resume=True)
     assert again.n_iter_ == 3
     assert_equal(whole, again)
+    assert len(judged) == 2
+    assert judged[0].shape == (200,)
+    np.testing.assert_array_equal(*judged)
+
+
+@pytest.mark.parametrize("which", range(2))
+@pytest.mark.parametrize("data", DATA)
+def test_control_c_in_either_look_loses_nothing(nothing_to_gain, monkeypatch, tmp_path, data, which):
+    whole, look, looks = fitted(data, epochs="auto"), Trial.look, itertools.count()
+
+    def interrupted(*args):
+        if next(looks) == which:
+            os.kill(os.getpid(), signal.SIGINT)
+        return look(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trial, "look", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fitted(data, epochs="auto", checkpoint=tmp_path / "run")
+    assert next(looks) == which + 1
+    assert_equal(whole, fitted(data, epochs="auto", checkpoint=tmp_path / "run", resume=True))
+
+
+def test_no_time_is_kept_for_a_look_that_was_had(nothing_to_gain, monkeypatch):
+    made = []
+    monkeypatch.setattr(trainer, "TimeBudget", lambda seconds: made.append(Noted(seconds)) or made[-1])
+    look = Trial.look
+    monkeypatch.setattr(Trial, "look", lambda *args: time.sleep(0.2) or look(*args))
+    fitted("tangled", epochs="auto", time_budget=1000.0)
+    assert 0.2 <= sum(made[0].reserved) < 0.39
+
+
+def test_a_checkpoint_of_before_there_was_an_early_end_is_gone_on_with(tmp_path):
+    whole = fitted("noisy")
+    with pytest.raises(KeyboardInterrupt):
+        fitted("noisy", checkpoint=tmp_path / "run", callbacks=[StopAt(60)])
+    arrays, metadata = storage.load(tmp_path / "run")
+    del metadata["last"]
+    storage.save(tmp_path / "run", arrays, metadata)
+    assert "may_end" not in metadata["run"]
+    assert metadata["run"]["trial"] == 2
+    assert_equal(whole, fitted("noisy", checkpoint=tmp_path / "run", resume=True))
 
 
 def test_what_is_learnt_at_once_takes_no_further_epochs():
@@ -467,7 +515,7 @@ class Noted(TimeBudget):
 
     def __init__(self, seconds):
         super().__init__(seconds)
-        self.told = []
+        self.told, self.reserved = [], []
 
     def change_pace(self):
         self.told.append("change_pace")
@@ -475,6 +523,7 @@ class Noted(TimeBudget):
 
     def reserve(self, seconds):
         self.told.append("reserve")
+        self.reserved.append(seconds)
         super().reserve(seconds)
 
     def not_steps(self, seconds):

@@ -7,33 +7,45 @@ at hand tells better.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 
 from sparsenet.batches import Rows, is_hit
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.voting import curve_of, logits, vote
 from sparsenet.estimators import ExtremeClassifier
-from sparsenet.platt import most_probable
+from sparsenet.platt import STEEPNESS, most_probable
 from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 #: Where fewer labels are right, nothing is told of how sure to be; and the usual curve is believed as firmly as so many
 #: labels can tell.
-FEW_TRUE, FIRMNESS = 100, 10.0
+FEW_TRUE, AS_FIRM_AS = 100, 10.0
 #: Logits beyond this are as good as certain: those of labels that no part has heard of are beyond all bounds.
-CERTAIN = 20.0
+LARGEST_LOGIT = 20.0
+#: So many labels are looked at, of all points: of fewer points, where each has thousands named.
+MOST_LABELS = 1 << 17
 #: What is saved is believed within these.
 STEEPEST, FURTHEST = 100.0, 1000.0
 
 
 class Correction(NamedTuple):
-    """What a logit by the usual curves is multiplied by, and what is added then."""
+    """What a logit by the usual curves is multiplied by, and what is added then.
+
+    Where points have one label each, and the probability is asked that it is this one of all that are named, logits are
+    multiplied by `among`: what is added to all of them makes no difference there.
+    """
 
     slope: float = 1.0
     shift: float = 0.0
+    among: float = 1.0
 
     def apply(self, logits: F32) -> F32:
         """Return logits as they are on the data at hand."""
@@ -50,7 +62,7 @@ def measured(
     neighbors: Neighbors,
     points: Rows,
     labels: Rows,
-    kept: NDArray[np.int64],
+    kept: I64,
     *,
     n: int,
     k: int,
@@ -62,6 +74,7 @@ def measured(
     Neither the network nor the `judge`, which stands for the tree of the blend, has learnt these; their neighbours are
     their k nearest others.
     """
+    kept = kept[:: max(1, -(-len(kept) * n // MOST_LABELS))]
     if len(kept) == 0:
         return USUAL
     asked, voters = points.take(kept), neighbors.voters_of_others(points, kept, k, threads)
@@ -70,5 +83,24 @@ def measured(
     right = is_hit(named, labels.take(kept))
     if np.count_nonzero(right) < FEW_TRUE:
         return USUAL
-    usual = np.clip(logits(votes, curve_of(network, judge, neighbors, weight)), -CERTAIN, CERTAIN)
-    return Correction(*most_probable(usual, right, usual=0.0, firmness=FIRMNESS / usual.size))
+    usual = np.clip(logits(votes, curve_of(network, judge, neighbors, weight)), -LARGEST_LOGIT, LARGEST_LOGIT)
+    slope, shift = most_probable(usual, right, usual=0.0, firmness=AS_FIRM_AS / usual.size)
+    return Correction(slope, shift, _among(usual.astype(np.float64), right))
+
+
+def _among(usual: F64, right: NDArray[np.bool_]) -> float:
+    """Return by what logits are multiplied so that each point's right one is most probable among those of a point.
+
+    Points of which none of the labels named is right, or several, tell nothing.
+    """
+    alone = np.count_nonzero(right, axis=1) == 1
+    usual, right = usual[alone], right[alone]
+    if len(usual) < FEW_TRUE:
+        return USUAL.among
+
+    def loss(steepness: float) -> float:
+        scaled = math.exp(steepness) * usual
+        return float((logsumexp(scaled, axis=1) - scaled[right]).sum()) + AS_FIRM_AS * steepness**2
+
+    low, high = map(math.log, STEEPNESS)
+    return math.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x)

@@ -295,9 +295,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         features = self._features(X)
         check_cells(len(features), len(self.classes_))
         out = np.zeros((len(features), len(self.classes_)), np.float32)
+        correction, exclusive = self._correction(), self._fitted.target.kind == "single"
         for own, labels, odds in self._voted(features, self._candidates()):
-            exclusive = self._fitted.target.kind == "single"
-            np.put_along_axis(out[own], labels.astype(np.int64), softmax(odds, axis=1) if exclusive else expit(odds), 1)
+            p = softmax(correction.among * odds, axis=1) if exclusive else expit(correction.apply(odds))
+            np.put_along_axis(out[own], labels.astype(np.int64), p, 1)
         return self._with_blank(features, out)
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
@@ -344,8 +345,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _best_by_features(self, features: Rows, k: int) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
+        correction = self._correction()
         for own, found, odds in self._voted(features, max(self._candidates(), k)):
-            labels[own], p[own] = found[:, :k], expit(odds[:, :k])
+            labels[own], p[own] = found[:, :k], expit(correction.apply(odds[:, :k]))
         return labels, p
 
     def _likely(self, features: Rows, least: float) -> list[I32]:
@@ -354,16 +356,19 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
 
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield which points are next, the n labels named for each in the order of their votes, and their logits."""
+        """Yield which points are next, the n labels named for each in the order of their votes, and usual logits."""
         done, (neighbors, k) = 0, self._neighbors()
         parts, weight = (self._fitted.network, self._fitted.tree), self._fitted.tree_weight
         curve = curve_of(*parts, neighbors, weight)
-        correction = self._fitted.correction if neighbors is not None else USUAL  # which it was measured with
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k, weight=weight)
-            yield own, labels, correction.apply(logits(votes, curve))
+            yield own, labels, logits(votes, curve)
             done = own.stop
+
+    def _correction(self) -> calibration.Correction:
+        """Return what makes logits those of the data at hand, unless neighbours, who had a vote there, have none."""
+        return USUAL if self._neighbors()[0] is None else self._fitted.correction
 
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted

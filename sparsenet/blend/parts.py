@@ -36,7 +36,7 @@ WORTH_A_NETWORK, QUICKEST_PASS = 1 / 3, 1 / 10
 #: tree, which weighs them all, it is as good with these, smaller and faster (bench/notes/networks.md).
 WIDE_BUDGET = 256
 #: What tells one run from another, and shows when the network is built, or goes by the time that is left for it.
-UNKNOWN_YET = {*DATA[4:], "trial", "hidden", "activation", "dropout", "wide_budget", "parameters"}
+UNKNOWN_YET = {*DATA[4:], "trial", "may_end", "hidden", "activation", "dropout", "wide_budget", "parameters"}
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 

@@ -135,7 +135,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     )  # which older models did not measure
     correction = metadata.get("correction", USUAL._asdict())  # likewise
     slope = real("slope", correction["slope"], 0, STEEPEST, open_low=True)
-    correction = Correction(slope, real("shift", correction["shift"], -FURTHEST, FURTHEST))
+    among = real("among", correction["among"], 0, STEEPEST, open_low=True)
+    correction = Correction(slope, real("shift", correction["shift"], -FURTHEST, FURTHEST), among)
     about = scaling, seen, weight, correction, trees.unpack_validation(metadata)
     return model._adopt(Fitted(network, tree, neighbors, target, *about))
 

@@ -19,7 +19,7 @@ _OPTIONS = {
     r"\bquotes=True": "--quotes",
     r"\bheader=False": "--no-header",
     r"\bheader=True": "--header",
-    r"\bdelimiter=('.')": r"--delimiter \1",
+    r"\bdelimiter=('\\?.')": r"--delimiter \1",
     r"\bencoding='([\w-]+)'": r"--encoding \1",
     r"raise memory_limit": "raise --memory-limit",
     r"\btime_budget leaves": "--time-budget leaves",

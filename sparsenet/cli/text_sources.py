@@ -233,8 +233,12 @@ def validation(source: TextSource, valid: Path | None) -> TextSource | TextFile 
 def _beside(source: TextSource, valid: Path) -> TextSource:
     """Return the texts to measure on, read as the others are, unless their own name says another format.
 
-    What was said of rows of CSV and TSV is about the others alone where these are JSONL or Parquet.
+    What was said of rows of CSV and TSV is about the others alone where these are JSONL or Parquet, and of what
+    separates fields where these are another kind of table.
     """
     other = replace(source, path=valid, format="auto" if text_format(str(valid)) else source.format)
     has_rows = other.is_of_lines or other._table() in ("csv", "tsv")
-    return other if has_rows else replace(other, dialect=USUAL)
+    if not has_rows:
+        return replace(other, dialect=USUAL)
+    same = other._table() == source._table()
+    return other if same else replace(other, dialect=replace(other.dialect, delimiter=None))

@@ -10,7 +10,7 @@ from sparsenet.data.formats import TableFormat, TextFormat
 
 UTF_8 = "utf-8"
 #: What no delimiter can be: what ends rows and what encloses fields.
-_TAKEN = '"\r\n'
+_TAKEN = '"\r\n\0'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Dialect:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in _TAKEN):
+        if self.delimiter is not None and not _separates(self.delimiter):
             raise ValueError(f"delimiter must be one character, no quote and no line end, got {self.delimiter!r}")
         if self.encoding is not None:
             _check_encoding(self.encoding)
@@ -54,11 +54,16 @@ class Dialect:
 USUAL = Dialect()
 
 
+def _separates(text: object) -> bool:
+    """Tell what can separate fields."""
+    return isinstance(text, str) and len(text) == 1 and text not in _TAKEN
+
+
 def _check_encoding(encoding: str) -> None:
     """Refuse an encoding that there is not, or in whose lines no other program would find the ends."""
     try:
         plain = "\r\n".encode(encoding).removeprefix(BOM_UTF8) == b"\r\n"
-    except (LookupError, UnicodeError, TypeError):
+    except (LookupError, ValueError, TypeError):
         raise ValueError(
             f"encoding must be one that Python knows, such as 'utf-8', 'latin-1' or 'cp1252', got {encoding!r}"
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from sparsenet.data.sources import OnSkipped, Source
 #: What a file of Parquet begins with, and what is said where it is not known for one.
 PARQUET = b"PAR1"
 NO_PARQUET = "this is Parquet, of which the end is read first: name a file whose name ends in .parquet, no pipe"
+#: What helps where bytes are not of the encoding.
+ICONV = "convert the file, for instance with iconv"
 _QUOTED = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"')
 
 
@@ -24,11 +27,11 @@ class Line(NamedTuple):
     number: int
 
 
-def text_lines(source: Source, encoding: str = UTF_8) -> Iterator[Line]:
-    """Decode the lines of a file, with or without the byte-order mark of UTF-8."""
+def text_lines(source: Source, encoding: str = UTF_8, *, advice: str = ICONV) -> Iterator[Line]:
+    """Decode the lines of a file, with or without the byte-order mark of UTF-8; `advice` is for those of another."""
     for block in line_blocks(source):
         for number, line in enumerate(block.text.tobytes().split(b"\n")[:-1], block.first_line):
-            yield Line(_decoded(line.removesuffix(b"\r"), encoding, source.name, number), number)
+            yield Line(_decoded(line.removesuffix(b"\r"), encoding, source.name, number, advice), number)
 
 
 def not_blank(
@@ -42,15 +45,16 @@ def not_blank(
             on_skipped(1)
 
 
-def _decoded(line: bytes, encoding: str, path: str, number: int) -> str:
+def _decoded(line: bytes, encoding: str, path: str, number: int, advice: str) -> str:
     if number == 1 and line.startswith(PARQUET):
         raise DataError(path, None, NO_PARQUET)
+    if number == 1 and line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        advice = "it begins like UTF-16: convert the file, for instance with iconv -f utf-16"
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError as error:
         name = encoding.upper() if encoding == UTF_8 else encoding
         found = f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not {name}"
-        advice = "convert the file, for instance with iconv, or, of CSV and TSV, say encoding='latin-1' or what it is"
         raise DataError(path, number, f"{found}; {advice}") from None
     if "\0" in text:
         raise DataError(path, number, "there is a NUL byte; the file is not text, or it is damaged")

@@ -14,7 +14,7 @@ from sparsenet._validation import is_unicode
 from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.formats import TableFormat
-from sparsenet.data.lines import Record, delimited_records, not_blank, text_lines
+from sparsenet.data.lines import ICONV, Record, delimited_records, not_blank, text_lines
 from sparsenet.data.sources import OnSkipped, Source
 
 Column: TypeAlias = str | int
@@ -56,12 +56,13 @@ def table_rows(
     on_skipped: OnSkipped | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of a table."""
-    lines = text_lines(source, dialect.encoding or UTF_8)
     if table == "jsonl":
+        lines = text_lines(source)
         for line in not_blank(lines, on_skipped):
             yield _Cells(json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
         return
-    quotes = dialect.has_quotes(table)
+    advice = f"{ICONV}, or say encoding='latin-1' or what it is"
+    lines, quotes = text_lines(source, dialect.encoding or UTF_8, advice=advice), dialect.has_quotes(table)
     records = delimited_records(lines, source.name, dialect.separator(table), quotes=quotes, on_skipped=on_skipped)
     header = dialect.header
     if header is None:
@@ -128,17 +129,8 @@ def _without_line_feeds(fields: list[str]) -> str:
 
 def _other_delimiter(fields: list[str]) -> str:
     """Say what a first row of a single field seems to be separated by, if there is anything."""
-    advice = {
-        "\t": "read it with format='tsv'",
-        ";": "read it with delimiter=';'",
-        "|": "read it with delimiter='|'",
-        ",": "read it with format='csv'",
-    }
-    if len(fields) == 1:
-        for delimiter, remedy in advice.items():
-            if delimiter in fields[0]:
-                return f"; its fields seem to be separated by {delimiter!r}: {remedy}"
-    return ""
+    found = next((delimiter for delimiter in "\t;|," if len(fields) == 1 and delimiter in fields[0]), None)
+    return f"; its fields seem to be separated by {found!r}: read it with delimiter={found!r}" if found else ""
 
 
 def json_object(text: str, path: str, number: int) -> dict[Column, Any]:

@@ -177,7 +177,8 @@ def tried(trainer: Trainer) -> Choices:
         found["hidden"] = (trainer.network.output.n_inputs, "; ".join(why))
     if trainer.epochs < trainer.config.epochs:
         looked = trainer.epochs - 1
-        found["epochs"] = (trainer.epochs, f"after {looked} no more was right than after the first, on the same points")
+        where = "on points kept from training, but for what may be chance"
+        found["epochs"] = (trainer.epochs, f"after {looked} no more was right than after the first, {where}")
     return found
 
 

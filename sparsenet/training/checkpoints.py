@@ -170,8 +170,9 @@ def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
     best = Best()
     if position["best_score"] is not None:
         best = Best(position["best_score"], position["best_epoch"], _strip(arrays, "best-"))
-    numbers = {name: position[name] for name in ("epoch", "batch", "loss_sum", "recall", "history", "last")}
-    return RunState(**numbers, best=best, first=arrays.get("trial-first"))
+    numbers = {name: position[name] for name in ("epoch", "batch", "loss_sum", "recall", "history")}
+    # The last two are in no checkpoint of older versions.
+    return RunState(**numbers, best=best, first=arrays.get("trial-first"), last=position.get("last"))
 
 
 def _optimizer_state(parameter: Parameter, state: Arrays, directory: Path) -> Arrays:

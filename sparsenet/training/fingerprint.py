@@ -14,6 +14,7 @@ from sparsenet.layers import Dense, SparseInput
 from sparsenet.model import Network
 from sparsenet.training.config import TrainingConfig
 from sparsenet.training.reports import Validation
+from sparsenet.training.trial import Trial
 
 #: What the data of a run are, in the order in which they come.
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
@@ -26,13 +27,13 @@ def fingerprint(
     config: TrainingConfig,
     data: Mapping[str, Rows],
     *,
-    trial: list[int | bool] | None = None,
+    trial: Trial | None = None,
     classifier: str | None = None,
 ) -> dict[str, Any]:
     """Say what makes a run the same as another: settings, shapes and data, but not the number of threads.
 
-    `trial` is after how many epochs it is looked at what hidden units are worth, if it is, and whether epochs may turn
-    out to be worth nothing; `classifier` is whose network it is, if it is one's.
+    `trial` is what hidden units and further epochs are measured by, if they are, and `classifier` whose network it is,
+    if it is one's.
     Settings have the names that `ExtremeClassifier` has for them, for `differences`; values are as JSON has them.
     """
     layers: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
@@ -44,7 +45,8 @@ def fingerprint(
         "classifier": classifier,
         **dict.fromkeys(DATA),
         **{name: _about(rows) for name, rows in data.items()},
-        "trial": trial,
+        "trial": trial.epochs if trial else None,
+        **({"may_end": True} if trial and trial.may_end else {}),
         **settings,
         **schedule,
         "hidden": [layer.n_outputs for layer in layers] or [0],
@@ -61,12 +63,10 @@ def fingerprint(
     }
 
 
-def data_of(
-    features: Rows, labels: Rows, validation: Validation | None, trial: Validation | None = None
-) -> dict[str, Rows]:
+def data_of(features: Rows, labels: Rows, validation: Validation | None, trial: Trial | None = None) -> dict[str, Rows]:
     """Return the data of a run by their names: those of training, and those that decide something."""
     rows: list[Rows | None] = [features, labels]
-    for held_out in (validation, trial):
+    for held_out in (validation, trial.held_out if trial else None):
         rows += [held_out.features, Rows.of(held_out.truth)] if held_out else [None, None]
     return {name: own for name, own in zip(DATA, rows, strict=True) if own is not None}
 

@@ -121,7 +121,7 @@ class Trainer:
         self.weighing = Weighing()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
-        self._state = RunState()
+        self._state, self._for_a_look = RunState(), 0.0
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
         self._interrupted, self._stopped = threading.Event(), False
@@ -243,7 +243,8 @@ class Trainer:
         look = trial.look(self.network, self.config.threads, self._stop_if_asked)
         taken = time.perf_counter() - started
         self._budget.not_steps(taken)
-        self._budget.reserve(taken)  # as long as the next look
+        self._budget.reserve(taken - self._for_a_look)  # as long as the next look
+        self._for_a_look = taken
         if trained != trial.epochs:
             state.first = look.worth
             return
@@ -316,8 +317,5 @@ class Trainer:
         return state is not None
 
     def _fingerprint(self) -> dict[str, Any]:
-        trial, held_out = None, None
-        if self._trial:
-            trial, held_out = [self._trial.epochs, self._trial.may_end], self._trial.held_out
-        data = data_of(self._features, self._labels, self._validation, held_out)
-        return fingerprint(self.network, self.config, data, trial=trial, classifier=self._classifier)
+        data = data_of(self._features, self._labels, self._validation, self._trial)
+        return fingerprint(self.network, self.config, data, trial=self._trial, classifier=self._classifier)
