@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ from types import ModuleType
 
 import pytest
 from hypothesis import settings
+
+# A shell has what it runs in the background ignore Ctrl-C, which dozens of tests press.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MODULES = {"native": "sparsenet._core", "numba": "sparsenet.kernels._numba"}
 
