@@ -55,7 +55,7 @@ def levels() -> list[tuple[str, str]]:
 
 
 # One commit, one result: `make test` draws the same examples each time, and `make fuzz` many more, others each time.
-settings.register_profile("same", derandomize=True, max_examples=80, deadline=None)
+settings.register_profile("same", derandomize=True, max_examples=150, deadline=None)
 settings.register_profile("fuzz", derandomize=False, max_examples=3000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("SPARSENET_EXAMPLES", "same"))
 

@@ -425,7 +425,11 @@ def test_wrong_arguments(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "said", [{"header": True}, {"header": False}, {"quotes": False}, {"delimiter": ";"}, {"encoding": "ascii"}]
+    "said",
+    [
+        *({"header": True}, {"header": False}, {"quotes": True}, {"quotes": False}),
+        *({"delimiter": ";"}, {"encoding": "ascii"}),
+    ],
 )
 @pytest.mark.parametrize(
     ("path", "format"),

@@ -513,7 +513,11 @@ def test_a_second_column_of_texts_is_refused(trained, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "option", [["--text", "review"], ["--header"], ["--no-quotes"], ["--delimiter", ";"], ["--encoding", "latin-1"]]
+    "option",
+    [
+        *(["--text", "review"], ["--header"], ["--no-header"], ["--no-quotes"]),
+        *(["--delimiter", ";"], ["--encoding", "latin-1"]),
+    ],
 )
 def test_options_of_tables_ask_for_a_table(trained, tmp_path, option):
     lines, model, small = tmp_path / "t.txt", trained[0] / "model", tmp_path / "m"
@@ -681,7 +685,9 @@ def test_compress_knows_labels_of_files_as_evaluate_does(tmp_path, kind):
     assert "1 of 121 labels to be found were never seen in training" in said
 
 
-@pytest.mark.parametrize("option", [["--text", "a"], ["--header"], ["--no-header"], ["--quotes"], ["--delimiter", ";"]])
+@pytest.mark.parametrize(
+    "option", [["--text", "a"], ["--header"], ["--no-header"], ["--quotes"], ["--no-quotes"], ["--delimiter", ";"]]
+)
 def test_sparse_points_have_no_columns(tmp_path, option):
     points, model = tmp_path / "points.txt", tmp_path / "m"
     points.write_text("0 0:1\n1 1:1\n" * 9)

@@ -137,12 +137,15 @@ def train(
         from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
 
-        columns: dict[str, Any] = {
-            "text": checks.one_column(text),
-            "target": target,
-            "label_delimiter": label_delimiter,
-        }
-        columns |= {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
+        columns = checks.columns(
+            text,
+            target=target,
+            label_delimiter=label_delimiter,
+            header=header,
+            quotes=quotes,
+            delimiter=delimiter,
+            encoding=encoding,
+        )
         if text_sources.is_text_file(data, format, *columns.values()):
             checks.method_of_texts(method)
             checks.settings("texts", given)
@@ -212,12 +215,15 @@ def evaluate(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        columns: dict[str, Any] = {
-            "text": checks.one_column(text),
-            "target": target,
-            "label_delimiter": label_delimiter,
-        }
-        columns |= {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
+        columns = checks.columns(
+            text,
+            target=target,
+            label_delimiter=label_delimiter,
+            header=header,
+            quotes=quotes,
+            delimiter=delimiter,
+            encoding=encoding,
+        )
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             table = text_sources.texts_of(data, format, "--format", **columns, batch_rows=batch_size, model=model)
@@ -262,8 +268,7 @@ def predict(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        columns: dict[str, Any] = {"text": checks.one_column(text), "header": header, "quotes": quotes}
-        columns |= {"delimiter": delimiter, "encoding": encoding}
+        columns = checks.columns(text, header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             about: dict[str, Any] = {"batch_rows": batch_size, "model": model}
@@ -313,12 +318,15 @@ def compress(
             raise typer.BadParameter(models.why_not_compressed(model))
         source = None
         if valid is not None:
-            columns: dict[str, Any] = {
-                "text": checks.one_column(text),
-                "target": target,
-                "label_delimiter": label_delimiter,
-            }
-            columns |= {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
+            columns = checks.columns(
+                text,
+                target=target,
+                label_delimiter=label_delimiter,
+                header=header,
+                quotes=quotes,
+                delimiter=delimiter,
+                encoding=encoding,
+            )
             source = text_sources.texts_of(valid, format, "--format", **columns, model=model)
         report = texts.compress(model, max_bytes, source, output or model, threads=threads)
         show(asdict(report), json, f"{report}\n{output or model}")

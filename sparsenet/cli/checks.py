@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import typer
 
@@ -86,13 +86,16 @@ def _of_dialect(**said: str | None) -> str | None:
     return value
 
 
-def one_column(names: list[str] | None) -> str | None:
-    """Refuse several columns of texts: of other options the last one counts, and texts would be missed in silence."""
-    if names and len(names) > 1:
-        asked = ", ".join(map(repr, names))
-        problem = f"is there {len(names)} times ({asked}): join these columns in one, and name that"
+def columns(texts: list[str] | None, **others: str | bool | None) -> dict[str, Any]:
+    """Return all that is said of tables, by its names; several columns of texts are refused.
+
+    Of other options the last one counts, and texts would be missed in silence.
+    """
+    if texts and len(texts) > 1:
+        asked = ", ".join(map(repr, texts))
+        problem = f"is there {len(texts)} times ({asked}): join these columns in one, and name that"
         raise typer.BadParameter(problem, param_hint="--text")
-    return names[0] if names else None
+    return {"text": texts[0] if texts else None, **others}
 
 
 def ranks(text: str) -> str:

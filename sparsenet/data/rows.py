@@ -61,13 +61,19 @@ def table_rows(
         for line in not_blank(lines, on_skipped):
             yield _Cells(json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
         return
-    advice = f"{ICONV}, or say encoding='latin-1' or what it is"
-    lines, quotes = text_lines(source, dialect.encoding or UTF_8, advice=advice), dialect.has_quotes(table)
-    records = delimited_records(lines, source.name, dialect.separator(table), quotes=quotes, on_skipped=on_skipped)
-    header = dialect.header
+    records, header = table_records(source, table, dialect, on_skipped), dialect.header
     if header is None:
         header = any(isinstance(column, str) for column in columns.wanted())
-    yield from _delimited_rows(records, source.name, columns, header, many_lines=bool(quotes))
+    yield from _delimited_rows(records, source.name, columns, header, many_lines=bool(dialect.has_quotes(table)))
+
+
+def table_records(
+    source: Source, table: TableFormat, dialect: Dialect, on_skipped: OnSkipped | None = None
+) -> Iterator[Record]:
+    """Yield the fields of each row of CSV or TSV, the header's too."""
+    lines = text_lines(source, dialect.encoding or UTF_8, advice=f"{ICONV}, or say encoding='latin-1' or what it is")
+    how: dict[str, Any] = {"quotes": dialect.has_quotes(table), "on_skipped": on_skipped}
+    return delimited_records(lines, source.name, dialect.separator(table), **how)
 
 
 def _delimited_rows(

@@ -9,11 +9,11 @@ from io import BufferedReader, BytesIO
 from typing import Any
 
 from sparsenet.data.codecs import find_codec
-from sparsenet.data.dialect import UTF_8, Dialect
+from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
-from sparsenet.data.lines import delimited_records, text_lines
+from sparsenet.data.lines import text_lines
 from sparsenet.data.parquet import parquet_names
-from sparsenet.data.rows import Column, json_object
+from sparsenet.data.rows import Column, json_object, table_records
 from sparsenet.data.sources import PathOrStream, open_source
 from sparsenet.storage import ModelError
 from sparsenet.text.files import FileRules
@@ -83,11 +83,8 @@ def names_in(path: str | os.PathLike[str], table: TableFormat | None, dialect: D
 def _names(source: PathOrStream, table: TableFormat, dialect: Dialect) -> list[str]:
     """Read the first row of a table; what is wrong with it is what is wrong with the file."""
     with open_source(source) as opened:
-        lines = text_lines(opened, dialect.encoding or UTF_8)
         if table == "jsonl":
-            first = next((line for line in lines if line.text.strip()), None)
+            first = next((line for line in text_lines(opened) if line.text.strip()), None)
             return [] if first is None else [str(key) for key in json_object(first.text, opened.name, first.number)]
-        quotes = dialect.has_quotes(table)
-        records = delimited_records(lines, opened.name, dialect.separator(table), quotes=quotes)
-        row = next(records, None)
+        row = next(table_records(opened, table, dialect), None)
         return [] if row is None else row.fields
