@@ -1,7 +1,7 @@
 """Some steps of a dense network in PyTorch, for `bench.scale`: ``python -m bench.dense_steps JOB RESULT``.
 
 Every label is computed for every point, and Adam moves every weight, in each step: so the steps cost alike, and an
-epoch is a step's time times their number. Runs in the environment of the dense peer.
+epoch is a step's time times their number. Runs in the environment of the dense peer. A job may name a ``"device"``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
-from torch import nn
 
-from bench.peers.dense import Network
+from bench.peers.dense import Network, adam, step
 from bench.peers.measure import peak_mb, unit_rows
 
 
@@ -28,28 +27,28 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     X = unit_rows(sparse.csr_matrix(sparse.load_npz(Path(job["data"]) / "train.X.npz")))
     Y = sparse.csr_matrix(sparse.load_npz(Path(job["data"]) / "train.Y.npz"))
     frequencies = (np.bincount(Y.indices, minlength=Y.shape[1]) + 1) / (Y.shape[0] + 2)
-    model = Network(X.shape[1], job["hidden"], frequencies.astype(np.float32), dropout=0.25)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    device = torch.device(job.get("device", "cpu"))
+    torch.set_float32_matmul_precision("high")  # of no effect on the CPU
+    model = Network(X.shape[1], job["hidden"], frequencies.astype(np.float32), dropout=0.25).to(device)
+    optimizer = adam(model, 1e-3)
     order = np.random.default_rng(job["seed"]).permutation(X.shape[0])
     wall, cpu = [], []
     for batch in range(1 + job["batches"]):
         chosen = order[batch * job["batch_size"] : (batch + 1) * job["batch_size"]]
         start = time.perf_counter(), time.process_time()
-        optimizer.zero_grad()
-        targets = torch.from_numpy(Y[chosen].toarray())
-        loss = nn.functional.binary_cross_entropy_with_logits(model(X[chosen]), targets, reduction="sum")
-        (loss / len(chosen)).backward()
-        optimizer.step()
+        step(model, optimizer, X[chosen], Y[chosen])
+        if device.type == "cuda":
+            torch.cuda.synchronize()
         wall.append(time.perf_counter() - start[0])
         cpu.append(time.process_time() - start[1])
     n_batches = -(-X.shape[0] // job["batch_size"])
-    step = {"wall": float(np.median(wall[1:])), "cpu": float(np.median(cpu[1:]))}
+    usual = {"wall": float(np.median(wall[1:])), "cpu": float(np.median(cpu[1:]))}
     return {
         "torch": torch.__version__,
         "epoch_batches": n_batches,
         "peak_mb": peak_mb(),
-        **{f"step_{name}_seconds": seconds for name, seconds in step.items()},
-        **{f"epoch_{name}_seconds": seconds * n_batches for name, seconds in step.items()},
+        **{f"step_{name}_seconds": seconds for name, seconds in usual.items()},
+        **{f"epoch_{name}_seconds": seconds * n_batches for name, seconds in usual.items()},
     }
 
 

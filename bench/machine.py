@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,21 @@ def describe() -> dict[str, Any]:
         "backend": kernels.backend(),
         "auto_precision": "bfloat16" if kernels.has_bf16() else "float32",
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "gpu": gpu_model(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "commit": _git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(_git("status", "--porcelain", "--", "sparsenet", "csrc", "setup.py", "bench")),
     }
+
+
+def gpu_model() -> str | None:
+    """Return the name of the first GPU of NVIDIA's, if there is one."""
+    if not shutil.which("nvidia-smi"):
+        return None
+    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    done = subprocess.run(query, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout else None
 
 
 def cpu_model() -> str:

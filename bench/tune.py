@@ -13,12 +13,13 @@ import argparse
 import itertools
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from bench.cache import DataSet, held_out, prepare
-from bench.peers import SYSTEMS, System
+from bench.peers import COMPARED, SYSTEMS, System
 from bench.runner import Runner, parser, scorers, use_cpus
 from bench.scoring import Scorer
 
@@ -35,15 +36,15 @@ def main() -> None:
     tuned = json.loads(options.out.read_text()) if options.out.exists() else {}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for data, name in itertools.product(data_sets, options.systems):
-        tried = _try_all(runner, SYSTEMS[name], data, judges[data.name])
-        best = max((one for one in tried if "score" in one), key=lambda one: one["score"], default={"settings": {}})
-        tuned.setdefault(data.name, {})[name] = {"settings": best["settings"], "tried": tried}
-        options.out.write_text(json.dumps(tuned, indent=1) + "\n")
-        print(f"{data.name}  {name}: {best}", file=sys.stderr, flush=True)
+        found = tuned.setdefault(data.name, {})[name] = {"settings": {}, "tried": []}
+        for one in _tried(runner, SYSTEMS[name], data, judges[data.name]):
+            found["tried"].append(one)
+            found["settings"] = _best(found["tried"])["settings"]
+            options.out.write_text(json.dumps(tuned, indent=1) + "\n")
+        print(f"{data.name}  {name}: {_best(found['tried'])}", file=sys.stderr, flush=True)
 
 
-def _try_all(runner: Runner, system: System, data: DataSet, scorer: Scorer) -> list[dict[str, Any]]:
-    tried = []
+def _tried(runner: Runner, system: System, data: DataSet, scorer: Scorer) -> Iterator[dict[str, Any]]:
     for values in itertools.product(*system.grid.values()):
         settings = dict(zip(system.grid, values, strict=True))
         run = runner.run(system, data, scorer, SEED, settings)
@@ -52,12 +53,16 @@ def _try_all(runner: Runner, system: System, data: DataSet, scorer: Scorer) -> l
             result = {"score": round(score, 5), "train_cpu_seconds": round(run["train_cpu_seconds"], 2)}
         else:
             result = {"problem": f"{run['status']}: {run['reason']}"}
-        tried.append({"settings": settings, **result})
-    return tried
+        yield {"settings": settings, **result}
+
+
+def _best(tried: list[dict[str, Any]]) -> dict[str, Any]:
+    scored = (one for one in tried if "score" in one)
+    return max(scored, key=lambda one: one["score"], default={"settings": {}})
 
 
 def _options() -> argparse.Namespace:
-    found = parser(__doc__, [name for name, system in SYSTEMS.items() if system.grid])
+    found = parser(__doc__, [name for name in COMPARED if SYSTEMS[name].grid])
     found.add_argument("--out", type=Path, default=Path("bench/results/tuned.json"))
     return found.parse_args()
 

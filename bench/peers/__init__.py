@@ -71,6 +71,13 @@ SYSTEMS: dict[str, System] = {
 #: What a comparison runs unless it is told otherwise: each system once.
 COMPARED = list(SYSTEMS)
 
+# On a GPU a step costs little, so the rates are tried with larger batches.
+SYSTEMS["dense-gpu"] = System(
+    adapter="dense",
+    settings={**SYSTEMS["dense-mlp"].settings, "device": "cuda"},
+    grid={"lr": [1e-2, 3e-3, 1e-3], "batch": [256, 1024]},
+)
+
 # By default the precision follows the CPU, so two machines would not do the same work. These do.
 SYSTEMS |= {
     f"sparsenet-{precision}": System(adapter="sparsenet", settings={"precision": precision})
