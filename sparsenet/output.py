@@ -125,13 +125,13 @@ class SampledOutput:
         self.weight.allocate(uniform(rng, self.weight.shape, 3.0 * max(self.n_inputs, 1)))
         self.bias.allocate(np.full(self.bias.shape, self.initial_bias, np.float32))
 
-    def rescale(self, *, deep: float, slope: float, shift: float) -> None:
-        """Make scores `slope` times the sum of both paths, the deep one `deep` times, plus `shift`.
+    def rescale(self, *, deep: float, slope: float, shifts: F32) -> None:
+        """Make scores `slope` times the sum of both paths, the deep one `deep` times, plus `shifts`, (n_labels,).
 
         In new arrays: someone may hold on to weights as they were.
         """
         self.weight.value = np.float32(deep * slope) * self.weight.value
-        self.bias.value = np.float32(slope) * self.bias.value + np.float32(shift)
+        self.bias.value = np.float32(slope) * self.bias.value + shifts[:, None]
         if self.wide and slope != 1:
             self.wide.forget_inverted()
             self.wide.weight.value = np.float32(slope) * self.wide.weight.value

@@ -164,3 +164,32 @@ def test_logits_of_what_nobody_has_heard_of_stay_finite():
     logits = np.array([[3.0, -5e5]], np.float32)
     assert np.isfinite(Correction(20.0, -3.0).apply(logits)).all()
     assert expit(Correction(0.05, 3.0).apply(logits))[0, 1] == 0
+
+
+@pytest.mark.parametrize("kind", ["single", "several"])
+def test_what_frequent_labels_gain_is_in_every_answer(monkeypatch, tmp_path, kind):
+    """Of labels that are all alike otherwise the frequent ones come first."""
+    X, Y = data(0.6)
+    y = np.asarray(Y.argmax(axis=1)).ravel() if kind == "single" else Y
+    gained, models = 0.9, []
+    for worth in (0.0, gained):
+        monkeypatch.setattr(calibration.frequency, "worth", lambda *_, worth=worth: worth)
+        models.append(blend(network="drop").fit(X[:N], y[:N]))
+    model = models[1]
+    assert model._fitted.correction.frequent == gained
+    (before, _), (labels, p) = (each.topk_numbers(X[N:], 10) for each in models)
+    assert (np.diff(p) <= 0).all()
+    counts, changed = model.label_counts_, labels[:, 0] != before[:, 0]
+    assert changed.any()
+    assert (counts[labels[changed, 0]] > counts[before[changed, 0]]).all()
+    np.testing.assert_array_equal(np.argmax(model.predict_proba(X[N:]), axis=1), labels[:, 0])
+    model.save(tmp_path / "model")
+    again = BlendClassifier.load(tmp_path / "model").topk_numbers(X[N:], 10)
+    for found, saved in zip((labels, p), again, strict=True):
+        np.testing.assert_array_equal(saved, found)
+    arrays, metadata = load(tmp_path / "model")
+    del metadata["correction"]["frequent"]  # as in models of before
+    save(tmp_path / "older", arrays, metadata)
+    np.testing.assert_array_equal(
+        BlendClassifier.load(tmp_path / "older").topk_numbers(X[N:], 10)[0][:, 0], before[:, 0]
+    )

@@ -28,6 +28,7 @@ from sparsenet import (
     TrainingConfig,
     Trial,
     Validation,
+    frequency,
     metrics,
     storage,
 )
@@ -325,21 +326,26 @@ def test_what_is_learnt_at_once_takes_no_further_epochs():
 @pytest.mark.parametrize("data", DATA)
 def test_what_scores_count_in_the_end_is_in_the_weights(monkeypatch, data):
     models = {}
-    for weighing in (Weighing(), Weighing(0.5, 2.0, -1.5)):
+    for weighing in (Weighing(), Weighing(0.5, 2.0, -1.5, 0.25)):
         monkeypatch.setattr(Trial, "weigh", lambda *args, weighing=weighing: weighing)
-        models[weighing] = fitted(data)
+        models[weighing] = model = fitted(data)
     before, after = (model.network_.weights() for model in models.values())
+    bias = before.pop("output.bias") + 0.25 * frequency.logarithms(model.label_counts_)[:, None]
     np.testing.assert_array_equal(after.pop("output.weight"), before.pop("output.weight"))  # half of it, twice
-    np.testing.assert_allclose(after.pop("output.bias"), 2 * before.pop("output.bias") - 1.5, rtol=1e-6)
+    np.testing.assert_allclose(after.pop("output.bias"), 2 * bias - 1.5, rtol=1e-5)
     np.testing.assert_array_equal(after.pop("wide.weight"), 2 * before.pop("wide.weight"))
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array, err_msg=name)
     if data == "noisy":  # where there is no deep path left
         X = TEST[data][0][:50]
         scores, others = (logit(model.predict_proba(X).astype(np.float64)) for model in models.values())
-        np.testing.assert_allclose(others, 2 * scores - 1.5, rtol=1e-3, atol=1e-3)
+        gained = 0.5 * frequency.logarithms(model.label_counts_)
+        np.testing.assert_allclose(others, 2 * scores + gained - 1.5, rtol=1e-3, atol=1e-3)
     said = [model.choices_["hidden"][1] for model in models.values()]
     assert said[1] == said[0] + "; in the end the deep path counts 0.5 of what it learnt"
+
+
+COUNTS = np.bincount(TRUTH.indices, minlength=TRUTH.width)
 
 
 def held_out():
@@ -350,12 +356,12 @@ def test_hidden_units_count_less_where_they_say_nothing():
     made = network(16)
     train(made, epochs=30, batch_size=50)
     weigh = held_out().weigh
-    assert weigh(made, 1, lambda: None).deep == 1
+    assert weigh(made, COUNTS, 1, lambda: None).deep == 1
     weight = made.output.weight.value
     weight[:] = np.random.default_rng(0).normal(0, 20, weight.shape)
     before = weight.copy()
     looks = []
-    assert weigh(made, 2, lambda: looks.append(1)).deep == min(WEIGHTS)
+    assert weigh(made, COUNTS, 2, lambda: looks.append(1)).deep == min(WEIGHTS)
     assert looks  # at whether to go on
     np.testing.assert_array_equal(weight, before)  # it looks, and moves nothing
 
@@ -366,7 +372,7 @@ def test_they_count_less_only_if_that_is_better_for_certain(monkeypatch):
     monkeypatch.setattr(trial._Seen, "worth", lambda self, weight: (worth[rows[weight]], right[rows[weight]]))
 
     def weighed():
-        return held_out().weigh(network(16), 1, lambda: None).deep
+        return held_out().weigh(network(16), COUNTS, 1, lambda: None).deep
 
     assert weighed() == 1
     worth[1] = np.tile([0.5, -0.45], 50)
@@ -400,14 +406,25 @@ def test_scores_that_say_too_much_or_too_little_are_put_right(hidden, slope, shi
     surprise = []
     for worse in (False, True):
         if worse:
-            made.output.rescale(deep=1.0, slope=slope, shift=shift)
-        weighing = held_out().weigh(made, 1, lambda: None)._replace(deep=1.0)
-        made.output.rescale(**weighing._asdict())
+            made.output.rescale(deep=1.0, slope=slope, shifts=np.full(TRUTH.width, shift, np.float32))
+        weighing = held_out().weigh(made, COUNTS, 1, lambda: None)._replace(deep=1.0)
+        shifts = weighing.shifts(frequency.logarithms(COUNTS))
+        made.output.rescale(deep=weighing.deep, slope=weighing.slope, shifts=shifts)
         labels, scores = made.topk(FEATURES, 20, 1)
         right = is_hit(labels, TRUTH)
         surprise.append(np.logaddexp(0, np.where(right, -scores, scores)).mean())
         assert expit(scores).sum() == pytest.approx(right.sum(), rel=0.03)  # as many as come true
-    assert surprise[1] == pytest.approx(surprise[0], rel=1e-3)
+    assert surprise[1] == pytest.approx(surprise[0], rel=5e-3)
+
+
+@pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
+def test_what_frequent_labels_have_too_little_of_is_given_back(hidden):
+    made, log_counts, lost = network(*hidden), frequency.logarithms(COUNTS), 1.5
+    train(made, epochs=5, batch_size=50)
+    usual = held_out().weigh(made, COUNTS, 1, lambda: None)
+    made.output.rescale(deep=1.0, slope=1.0, shifts=-np.float32(lost) * log_counts)
+    found = held_out().weigh(made, COUNTS, 1, lambda: None)
+    assert found.frequent > usual.frequent + 0.5
 
 
 def test_all_labels_count_and_each_once():
@@ -444,7 +461,7 @@ def test_labels_that_nobody_knows_tell_nothing_of_how_sure_to_be():
     made = network(16)
     train(made, epochs=5, batch_size=50)
     unknown = sparse.csr_array((len(TRUTH), TRUTH.width))
-    assert Trial(epochs=1, held_out=Validation(FEATURES, unknown)).weigh(made, 1, lambda: None) == Weighing()
+    assert Trial(epochs=1, held_out=Validation(FEATURES, unknown)).weigh(made, COUNTS, 1, lambda: None) == Weighing()
 
 
 def test_nothing_is_looked_at_that_would_say_nothing(monkeypatch):
@@ -459,7 +476,7 @@ def test_nothing_is_looked_at_that_would_say_nothing(monkeypatch):
 def test_labels_that_compete_keep_their_scores():
     made = network(16, loss=SampledSoftmax())
     train(made, epochs=5, batch_size=50)
-    assert held_out().weigh(made, 1, lambda: None)[1:] == (1.0, 0.0)
+    assert held_out().weigh(made, COUNTS, 1, lambda: None)[1:] == Weighing()[1:]
 
 
 @pytest.mark.parametrize("log_odds", [False, True])
@@ -468,7 +485,7 @@ def test_scores_of_a_loss_of_ones_own_are_fitted_if_they_are_log_odds(log_odds):
     own = SimpleNamespace(gradient=usual.gradient, probabilities=usual.probabilities, log_odds=log_odds)
     made = network(16, loss=own)
     train(made, epochs=5, batch_size=50)
-    assert (held_out().weigh(made, 1, lambda: None)[1:] != (1.0, 0.0)) == log_odds
+    assert (held_out().weigh(made, COUNTS, 1, lambda: None)[1:] != Weighing()[1:]) == log_odds
 
 
 @pytest.mark.parametrize("data", DATA)

@@ -1,4 +1,4 @@
-"""How sure a blend may be: measured on training points that none of its parts has learnt.
+"""How sure a blend may be, and of which labels: measured on training points that none of its parts has learnt.
 
 The curves of `voting` lie between what fits unlike data sets best. On one of them the best labels are right in 60 of
 100 cases where that curve says 47, on another in 70 where it says 81 (bench/notes/blends.md): what is known of the data
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
+from sparsenet import frequency
 from sparsenet.batches import Rows, is_hit
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.voting import curve_of, logits, vote
@@ -24,10 +25,11 @@ from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 #: Where fewer labels are right, nothing is told of how sure to be; and the usual curve is believed as firmly as so many
 #: labels can tell.
-FEW_TRUE, AS_FIRM_AS = 100, 10.0
+FEW_TRUE, AS_FIRM_AS = frequency.FEW_TRUE, 10.0
 #: Logits beyond this are as good as certain: those of labels that no part has heard of are beyond all bounds.
 LARGEST_LOGIT = 20.0
 #: So many labels are looked at, of all points: of fewer points, where each has thousands named.
@@ -39,13 +41,23 @@ STEEPEST, FURTHEST = 100.0, 1000.0
 class Correction(NamedTuple):
     """What a logit by the usual curves is multiplied by, and what is added then.
 
-    Where points have one label each, and the probability is asked that it is this one of all that are named, logits are
-    multiplied by `among`: what is added to all of them makes no difference there.
+    Before, a logit gains `frequent` times the logarithm of how many points its label has. Where points have one label
+    each, and the probability is asked that it is this one of all that are named, logits are then multiplied by `among`:
+    what is added to all of them makes no difference there.
     """
 
     slope: float = 1.0
     shift: float = 0.0
     among: float = 1.0
+    frequent: float = 0.0
+
+    def put_in_order(self, labels: I32, logits: F32, label_counts: I64) -> tuple[I32, F32]:
+        """Return the labels of each point and their logits, best first, once they have what frequent labels gain."""
+        if self.frequent == 0:
+            return labels, logits
+        logits = logits + np.float32(self.frequent) * frequency.logarithms(label_counts[labels])
+        order = np.argsort(-logits, axis=1, kind="stable")
+        return np.take_along_axis(labels, order, axis=1), np.take_along_axis(logits, order, axis=1)
 
     def apply(self, logits: F32) -> F32:
         """Return logits as they are on the data at hand."""
@@ -84,8 +96,11 @@ def measured(
     if np.count_nonzero(right) < FEW_TRUE:
         return USUAL
     usual = np.clip(logits(votes, curve_of(network, judge, neighbors, weight)), -LARGEST_LOGIT, LARGEST_LOGIT)
+    log_counts = frequency.logarithms(np.bincount(labels.indices, minlength=labels.width))[named]
+    frequent = frequency.worth(usual, right, log_counts)
+    usual += np.float32(frequent) * log_counts
     slope, shift = most_probable(usual, right, usual=0.0, firmness=AS_FIRM_AS / usual.size)
-    return Correction(slope, shift, _among(usual.astype(np.float64), right))
+    return Correction(slope, shift, _among(usual.astype(np.float64), right), frequent)
 
 
 def _among(usual: F64, right: NDArray[np.bool_]) -> float:

@@ -108,7 +108,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         the odds that they and a tree are right on points that it has not learnt: of 65,536 points or more, a 64th
         (2,048 at most), which `tree_` goes without; of 5,120 or more, a tenth, for which a tree is trained that is
         then forgotten. Of fewer points it is 1. Those of them that the network has not learnt either tell how sure the
-        blend may be.
+        blend may be, and whether frequent labels say too little or too much.
     classes_ : ndarray of shape (n_labels,)
         The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
     n_features_in_ : int
@@ -356,14 +356,14 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
 
     def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield which points are next, the n labels named for each in the order of their votes, and usual logits."""
+        """Yield which points are next, the n labels named for each, best first, and their logits, to be corrected."""
         done, (neighbors, k) = 0, self._neighbors()
         parts, weight = (self._fitted.network, self._fitted.tree), self._fitted.tree_weight
-        curve = curve_of(*parts, neighbors, weight)
+        curve, counts = curve_of(*parts, neighbors, weight), self._fitted.seen.label_counts
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k, weight=weight)
-            yield own, labels, logits(votes, curve)
+            yield own, *self._correction().put_in_order(labels, logits(votes, curve), counts)
             done = own.stop
 
     def _correction(self) -> calibration.Correction:

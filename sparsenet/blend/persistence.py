@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 
+from sparsenet import frequency
 from sparsenet._validation import boolean, real
 from sparsenet.batches import Rows
 from sparsenet.blend.calibration import FURTHEST, STEEPEST, USUAL, Correction
@@ -136,7 +137,9 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     correction = metadata.get("correction", USUAL._asdict())  # likewise
     slope = real("slope", correction["slope"], 0, STEEPEST, open_low=True)
     among = real("among", correction["among"], 0, STEEPEST, open_low=True)
-    correction = Correction(slope, real("shift", correction["shift"], -FURTHEST, FURTHEST), among)
+    shift = real("shift", correction["shift"], -FURTHEST, FURTHEST)
+    frequent = real("frequent", correction.get("frequent", 0.0), -frequency.MOST, frequency.MOST)  # likewise
+    correction = Correction(slope, shift, among, frequent)
     about = scaling, seen, weight, correction, trees.unpack_validation(metadata)
     return model._adopt(Fitted(network, tree, neighbors, target, *about))
 

@@ -55,8 +55,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         data not counted). With more than 1,024 labels and two epochs or more they are given up after a third of these
         if the network is no worse without them, and else count less in the end if that is better, unless a `sampler`
         needs them. That is measured on the validation data, if those are 512 points or more; where there are none and
-        at least 16,384 points, on a 64th of these, 512 to 2,048, that are kept from training. On them scores are also
-        made probabilities of.
+        at least 16,384 points, on a 64th of these, 512 to 2,048, that are kept from training. On them it is also
+        found whether frequent labels say too little or too much, and scores are made probabilities of.
     wide : bool
         Whether there is a wide path.
     activation : {"relu", "linear", "tanh"}

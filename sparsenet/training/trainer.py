@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsenet import frequency
 from sparsenet._validation import integer, optional, real
 from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
@@ -129,8 +130,8 @@ class Trainer:
         if steps_before == 0:
             for parameter in network.parameters():
                 parameter.drop_state()
-        counts = np.bincount(labels.indices, minlength=labels.width)
-        network.output.prepare(counts, config.threads)
+        self._label_counts = np.bincount(labels.indices, minlength=labels.width)
+        network.output.prepare(self._label_counts, config.threads)
 
     def run(self) -> None:
         """Train to the end, or until validation stops improving.
@@ -265,10 +266,12 @@ class Trainer:
         """Have scores count as the trial says, unless time has run out before it had its first look."""
         if self._trial is None or self._state.epoch < self._trial.epochs:
             return
-        self.weighing = self._trial.weigh(self.network, self.config.threads, self._stop_if_asked)
-        if self.weighing != Weighing():
-            self.network.output.rescale(**self.weighing._asdict())
-        if self._validation and self.weighing.deep != 1:
+        about = self.network, self._label_counts, self.config.threads
+        self.weighing = found = self._trial.weigh(*about, self._stop_if_asked)
+        if found != Weighing():
+            shifts = found.shifts(frequency.logarithms(self._label_counts))
+            self.network.output.rescale(deep=found.deep, slope=found.slope, shifts=shifts)
+        if self._validation and found.reorders:
             measured = self._validation.measure(self.network, self.config.threads, lambda: None)
             self.history[self._state.best.epoch] |= measured  # of what remains
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet import frequency
 from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.batches import Rows, is_hit
 from sparsenet.losses import gives_log_odds
@@ -36,11 +37,24 @@ FEW_TRUE = 100
 
 
 class Weighing(NamedTuple):
-    """What scores are in the end: `slope` times the sum of both paths, the deep one counting `deep`, plus `shift`."""
+    """What scores are in the end: `slope` times what both paths say, the deep one counting `deep`, plus `shift`.
+
+    To what they say comes `frequent` times the logarithm of how many points a label has.
+    """
 
     deep: float = 1.0
     slope: float = 1.0
     shift: float = 0.0
+    frequent: float = 0.0
+
+    @property
+    def reorders(self) -> bool:
+        """Tell whether labels may come in another order."""
+        return self.deep != 1 or self.frequent != 0
+
+    def shifts(self, log_counts: F32) -> F32:
+        """Return what each label's score gains in the end, of labels whose counts have such logarithms."""
+        return np.asarray(np.float32(self.slope * self.frequent) * log_counts + np.float32(self.shift))
 
 
 class Look(NamedTuple):
@@ -79,8 +93,9 @@ class Trial:
 
     Hidden units find what labels have in common. Where there is little of that, and labels have few points, they learn
     points by heart: after some epochs it shows whether the network is better off without them; and at the end, whether
-    the deep path is to count less than it has learnt to. Then all scores are stretched and shifted so that the labels
-    of these points, those that are true and all others, are as probable as can be. Where a network has learnt all that
+    the deep path is to count less than it has learnt to, and whether frequent labels say too little or too much. Then
+    all scores are stretched and shifted so that the labels of these points, those that are true and all others, are as
+    probable as can be. Where a network has learnt all that
     there is in its first epoch, further ones only take time.
 
     Attributes
@@ -90,7 +105,7 @@ class Trial:
     held_out : Validation
         What it is measured on.
     calibrates : bool
-        Whether scores are stretched and shifted in the end.
+        Whether scores are stretched and shifted in the end, those of frequent labels further than others.
     may_end : bool
         Whether the epoch after that look is the last, in which rates fall to their end, where there was nothing to gain
         since the first epoch.
@@ -147,8 +162,10 @@ class Trial:
         both, alone = (path.mean(axis=0) for path in look)
         return Verdict(float(both.mean()), float(alone.mean()), float(alone[0]), rises)
 
-    def weigh(self, network: Network, threads: int, on_block: Callable[[], None]) -> Weighing:
-        """Say what a trained network's scores are to count: the deep path by itself, and all of them.
+    def weigh(
+        self, network: Network, label_counts: NDArray[np.int64], threads: int, on_block: Callable[[], None]
+    ) -> Weighing:
+        """Say what a trained network's scores are to count, of labels with so many points: the deep path's, and all.
 
         The deep path counts less than all if that is better by more than its standard error and P@1 is no lower.
         """
@@ -161,9 +178,14 @@ class Trial:
         if not calibrates or (seen.counts * seen.right).sum() < FEW_TRUE:
             return Weighing(deep)
         asked = seen.counts > 0
-        scores, right, counts = seen.scores(deep)[asked], seen.right[asked], seen.counts[asked]
+        scores, log_counts = seen.scores(deep), frequency.logarithms(label_counts)[seen.labels]
+        best = slice(0, seen.k)
+        frequent = frequency.worth(scores[:, best], seen.right[:, best], log_counts[:, best])
+        scores = (scores + np.float32(frequent) * log_counts)[asked]
+        right, counts = seen.right[asked], seen.counts[asked]
         firmness = 0.5 / counts.sum()  # what is believed before counts as one label of one point
-        return Weighing(deep, *most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts))
+        sure = most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts)
+        return Weighing(deep, *sure, frequent)
 
     def _scored(self, network: Network, threads: int, on_block: Callable[[], None]) -> _Seen:
         """Score the labels of some points that the largest or the smallest of the weights puts first, and others."""
@@ -179,20 +201,22 @@ class Trial:
             labels, right, counts = _and_others(best, k, truth.slice(done, done + len(block)), rng)
             wide = alone.scores_of(block, labels, threads)
             deep = output.add_deep(np.zeros_like(wide), units, labels, threads)
-            seen.append((wide, deep, right, counts))
+            seen.append((labels, wide, deep, right, counts))
             done += len(block)
             on_block()
-        return _Seen(best.shape[1], *(np.concatenate(parts) for parts in zip(*seen, strict=True)))
+        return _Seen(k, best.shape[1], *(np.concatenate(parts) for parts in zip(*seen, strict=True)))
 
 
 class _Seen(NamedTuple):
     """Labels of each point, all (n, c): what both paths say of them, which are true, and for how many each stands.
 
-    Those of the first `n_best` columns are the best, once each: what stands for none has been named before. Then come
-    others, which stand for all that are not among them.
+    Those of the first `k` columns are the best of the whole network, and of the first `n_best` those of any weight,
+    once each: what stands for none has been named before. Then come others, which stand for all that are not there.
     """
 
+    k: int
     n_best: int
+    labels: I32
     wide: F32
     deep: F32
     right: NDArray[np.bool_]

@@ -1,0 +1,78 @@
+"""What a label's score is to gain by how often the label is."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from sparsenet import frequency
+from sparsenet.frequency import FEW_TRUE, MOST, logarithms, worth
+
+
+def labels(frequent, *, n=3000, k=32, steepness=1.0, seed=0):
+    """Return scores of labels, which are right, and logarithms of their counts, of which scores want so much more."""
+    rng = np.random.default_rng(seed)
+    log_counts = rng.exponential(1.5, (n, k)).astype(np.float32)
+    scores = rng.normal(-4, 2, (n, k)).astype(np.float32)
+    right = rng.random((n, k)) < expit(steepness * (scores + frequent * log_counts))
+    return scores, right, log_counts
+
+
+@pytest.mark.parametrize("steepness", [0.5, 2.0])
+@pytest.mark.parametrize("frequent", [-0.5, -0.2, 0.2, 0.6])
+def test_what_is_missing_is_found(frequent, steepness):
+    assert worth(*labels(frequent, steepness=steepness)) == pytest.approx(frequent, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_nothing_is_missing_next_to_nothing_is_added(seed):
+    assert abs(worth(*labels(0.0, seed=seed))) < 0.03
+
+
+def test_it_does_not_depend_on_what_all_scores_have_in_common():
+    scores, right, log_counts = labels(0.4)
+    found = worth(scores, right, log_counts)
+    assert worth(10 * scores - 5, right, log_counts) == pytest.approx(min(10 * found, MOST), abs=0.01)
+    assert worth(scores / 10 + 3, right, log_counts) == pytest.approx(found / 10, abs=0.01)
+    assert worth(scores, right, log_counts + 7) == pytest.approx(found, abs=0.01)
+
+
+def test_no_more_is_added_than_both_ways_of_asking_say():
+    """Of some points nothing is right, and they name frequent labels: of a point's own labels that tells nothing."""
+    scores, right, log_counts = labels(0.0)
+    off = np.arange(len(scores)) % 2 == 0
+    right[off], log_counts[off] = False, log_counts[off] + 3
+    alone = frequency._fitted(frequency._by_itself(np.stack((scores, log_counts)).astype(float), right), 3)[0]
+    assert alone < -0.1
+    assert abs(worth(scores, right, log_counts)) < 0.03
+
+
+def test_what_makes_answers_worse_is_not_added(monkeypatch):
+    scores, right, log_counts = labels(0.4)
+    assert worth(scores, right, log_counts) > 0.3
+    precisions = iter([np.array([0.5, 0.4, 0.3]), np.array([0.49, 0.5, 0.5])])
+    monkeypatch.setattr(frequency, "_precision", lambda *_: next(precisions))
+    assert worth(scores, right, log_counts) == 0
+
+
+def test_nothing_is_told_by_few_or_equal_labels():
+    scores, right, log_counts = labels(0.6)
+    few = np.zeros_like(right)
+    few.flat[np.flatnonzero(right)[: FEW_TRUE - 1]] = True
+    assert worth(scores, few, log_counts) == 0
+    assert worth(scores, right, np.full_like(log_counts, 2.0)) == 0
+    assert worth(np.zeros_like(scores), right, log_counts) == 0
+    assert worth(-scores, right, np.zeros_like(log_counts)) == 0
+
+
+def test_scores_that_are_worth_nothing_are_given_nothing():
+    scores, right, log_counts = labels(0.6)
+    assert worth(-scores, right, log_counts) == 0
+
+
+def test_scores_that_leave_nothing_to_tell_do_not_run_away():
+    scores, _, log_counts = labels(0.0)
+    assert abs(worth(scores, scores > -2, log_counts)) <= MOST
+
+
+def test_labels_without_points_are_taken_as_having_one():
+    np.testing.assert_array_equal(logarithms(np.array([0, 1, 2])), np.log(np.array([1, 1, 2], np.float32)))
