@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from planted import planted
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier
@@ -94,19 +95,35 @@ def test_a_time_budget_has_to_have_room_for_the_choice(monkeypatch):
 )
 def test_costs_rise_while_more_is_right(monkeypatch, right, expected):
     numbers = dict(zip((0.5, *costs.DEARER), right, strict=True))
-    monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree)
+    monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree.fit([[1.0]], ["a"]))
     monkeypatch.setattr(costs, "_answered", lambda tree, *_: 1.0 * (np.arange(100) < numbers[tree._usual_cost]))
     nothing = Rows.of(sparse.csr_array((1, 1), dtype=np.float32))
-    found = costs.best(TreeClassifier(), nothing, nothing, np.arange(0), 1)
+    found = costs.best(TreeClassifier(verbose=0).fit([[1.0]], ["a"]), nothing, nothing, np.arange(0), 1)
     assert found._usual_cost == expected
 
 
 def test_what_chance_explains_is_no_reason(monkeypatch):
     answers = {0.5: [1] * 50 + [0] * 50, 2.0: [0] * 20 + [1] * 54 + [0] * 26, 4.0: [1] * 100}
-    monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree)
+    monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree.fit([[1.0]], ["a"]))
     monkeypatch.setattr(costs, "_answered", lambda tree, *_: np.array(answers[tree._usual_cost], float))
     nothing = Rows.of(sparse.csr_array((1, 1), dtype=np.float32))
-    assert costs.best(TreeClassifier(), nothing, nothing, np.arange(0), 1)._usual_cost == 0.5, "4 more, of 44"
+    assert (
+        costs.best(TreeClassifier(verbose=0).fit([[1.0]], ["a"]), nothing, nothing, np.arange(0), 1)._usual_cost == 0.5
+    ), "4 more, of 44"
+
+
+def test_a_dearer_tree_has_the_shape_of_the_one_before_and_forgets_it(monkeypatch):
+    X, Y = planted(n=300, n_features=100, n_labels=60, seed=2)
+    usual = TreeClassifier(random_state=0, verbose=0).fit(X, Y)
+    alone = TreeClassifier(random_state=0, verbose=0)
+    alone._usual_cost = 2.0
+    with monkeypatch.context() as patch:
+        patch.setattr("sparsenet.tree.classifier.grow", None)  # once is enough
+        dearer = costs.costing(usual, 2.0).fit(X, Y)
+    np.testing.assert_array_equal(dearer.predict_proba(X), alone.fit(X, Y).predict_proba(X))
+    assert dearer._grown is None
+    assert len(dearer.fit(X[:50], Y[:50]).classes_) == 60
+    np.testing.assert_array_equal(dearer._fitted.shape.labels, alone.fit(X[:50], Y[:50])._fitted.shape.labels)
 
 
 def test_a_model_that_is_loaded_votes_as_it_did(tmp_path, model):

@@ -26,7 +26,7 @@ from sparsenet.estimators.targets import Target
 from sparsenet.progress import parts_done
 from sparsenet.tree import persistence
 from sparsenet.tree.fitted import Fitted
-from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, bytes_a_feature, grow
+from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, Shape, bytes_a_feature, grow
 from sparsenet.tree.machines import COST, Rules, search, train
 
 F32 = NDArray[np.float32]
@@ -98,6 +98,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     _fitted: Fitted
     #: What `cost` is where it is left open: another number where that was found to be better.
     _usual_cost = COST
+    #: Which label hangs where, if that is known of the points that `fit` is given next.
+    _grown: Shape | None = None
 
     def __init__(
         self,
@@ -142,7 +144,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
             if scaling.kind == "none":
                 rules = replace(rules, smallest=rules.smallest / _typical_length(points))
-            rules, shape = rules.fitting(labels, seen.label_counts), grow(points, labels, seed, threads)
+            rules = rules.fitting(labels, seen.label_counts)
+            shape, self._grown = self._grown or grow(points, labels, seed, threads), None
             with parts_done(1, f"{len(points):,} points", verbose) as told:
                 levels = train(shape, points, labels, rules, seed, threads, told)
             return self._adopt(Fitted(shape, levels, rules.cost, target, scaling, seen))
