@@ -54,7 +54,7 @@ def worth(scores: NDArray[np.float32], right: Bools, log_counts: NDArray[np.floa
     True
     """
     spread, differs = float(np.std(scores)), float(np.std(log_counts))
-    if np.count_nonzero(right) < FEW_TRUE or spread == 0 or differs == 0:
+    if np.count_nonzero(right) < FEW_TRUE or not 0 < spread < np.inf or differs == 0:
         return 0.0
     inputs = np.stack((scores / spread, log_counts / differs)).astype(np.float64)
     inputs -= inputs.mean(axis=(1, 2), keepdims=True)

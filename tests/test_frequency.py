@@ -64,6 +64,14 @@ def test_nothing_is_told_by_few_or_equal_labels():
     assert worth(-scores, right, np.zeros_like(log_counts)) == 0
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_scores_that_are_no_numbers_tell_nothing(bad):
+    scores, right, log_counts = labels(0.6)
+    scores[7, 3] = bad
+    with np.errstate(invalid="ignore"):
+        assert worth(scores, right, log_counts) == 0
+
+
 def test_scores_that_are_worth_nothing_are_given_nothing():
     scores, right, log_counts = labels(0.6)
     assert worth(-scores, right, log_counts) == 0
