@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -174,6 +174,11 @@ def share_right(ranked: I32, truth: Rows) -> NDArray[np.float64]:
     asked_for = np.clip(np.diff(truth.indptr), 1, ranked.shape[1])
     hits = is_hit(ranked, truth) & (np.arange(ranked.shape[1]) < asked_for[:, None])
     return np.asarray(hits.sum(axis=1) / asked_for)
+
+
+def precisions(hits: NDArray[np.bool_], ranks: Sequence[int]) -> NDArray[np.float64]:
+    """Return P@k of each point for each of some ranks k, (n, len(ranks)), of whose best labels these are right."""
+    return np.stack([hits[:, :k].sum(axis=1) / k for k in ranks], axis=1)
 
 
 class Slots:

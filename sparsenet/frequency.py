@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from sparsenet.batches import precisions
+
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Derivatives = Callable[[F64], tuple[F64, F64]]
@@ -65,15 +67,14 @@ def worth(scores: NDArray[np.float32], right: Bools, log_counts: NDArray[np.floa
         return 0.0
     found = float(np.clip(min(alone, sure, key=abs) * spread / differs, -MOST, MOST))
     found = round(found, 3)  # last bits, in which processors differ, would end up in every score
-    before, after = _precision(scores, right), _precision(scores + np.float32(found) * log_counts, right)
+    before, after = (_answered(each, right) for each in (scores, scores + np.float32(found) * log_counts))
     return found if after[0] >= before[0] and after.mean() >= before.mean() else 0.0
 
 
-def _precision(scores: NDArray[np.float32], right: Bools) -> F64:
-    """Return P@1, P@3 and P@5."""
+def _answered(scores: NDArray[np.float32], right: Bools) -> F64:
+    """Return the means of P@1, P@3 and P@5 by such scores."""
     order = np.argsort(-scores, axis=1, kind="stable")[:, : RANKS[-1]]
-    ranked = np.take_along_axis(right, order, axis=1)
-    return np.array([ranked[:, :k].mean() for k in RANKS])
+    return np.asarray(precisions(np.take_along_axis(right, order, axis=1), RANKS).mean(axis=0))
 
 
 def _by_itself(inputs: F64, right: Bools) -> Derivatives:

@@ -50,7 +50,7 @@ def test_what_makes_answers_worse_is_not_added(monkeypatch):
     scores, right, log_counts = labels(0.4)
     assert worth(scores, right, log_counts) > 0.3
     precisions = iter([np.array([0.5, 0.4, 0.3]), np.array([0.49, 0.5, 0.5])])
-    monkeypatch.setattr(frequency, "_precision", lambda *_: next(precisions))
+    monkeypatch.setattr(frequency, "_answered", lambda *_: next(precisions))
     assert worth(scores, right, log_counts) == 0
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenet import frequency
 from sparsenet._validation import MAX_WIDTH, integer
-from sparsenet.batches import Rows, is_hit
+from sparsenet.batches import Rows, is_hit, precisions
 from sparsenet.losses import gives_log_odds
 from sparsenet.model import Network
 from sparsenet.platt import most_probable
@@ -148,7 +148,7 @@ class Trial:
         features, truth = self.held_out.features, Rows.of(self.held_out.truth)
         k, paths = min(RANKS[-1], network.output.n_labels), (network, network.wide_alone())
         best = (path.topk(features, k, threads, lambda _: on_block())[0] for path in paths)
-        return Look(*(_precision(is_hit(labels, truth)) for labels in best))
+        return Look(*(precisions(is_hit(labels, truth), RANKS) for labels in best))
 
     def judge(self, look: Look, first: F64 | None) -> Verdict:
         """Say what is seen, and whether it is more than each point's worth after the `first` epoch, if that is known.
@@ -232,12 +232,7 @@ class _Seen(NamedTuple):
         scores = np.where(self.counts[:, own] > 0, self.scores(weight)[:, own], -np.inf)
         order = np.argsort(-scores, axis=1, kind="stable")[:, : RANKS[-1]]
         ranked = np.take_along_axis(self.right[:, own], order, axis=1)
-        return _precision(ranked).mean(axis=1), ranked[:, 0]
-
-
-def _precision(hits: NDArray[np.bool_]) -> F64:
-    """Return P@1, P@3 and P@5 of each point, (n, 3), of whose best labels these are right, (n, at most 5)."""
-    return np.stack([hits[:, :k].sum(axis=1) / k for k in RANKS], axis=1)
+        return precisions(ranked, RANKS).mean(axis=1), ranked[:, 0]
 
 
 def _and_others(best: I32, k: int, truth: Rows, rng: np.random.Generator) -> tuple[I32, NDArray[np.bool_], F64]:
