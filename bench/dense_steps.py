@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from bench.peers.dense import Network, adam, step
+from bench.peers.dense import Network, adam, device_of, step
 from bench.peers.measure import peak_mb, unit_rows
 
 
@@ -27,8 +27,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     X = unit_rows(sparse.csr_matrix(sparse.load_npz(Path(job["data"]) / "train.X.npz")))
     Y = sparse.csr_matrix(sparse.load_npz(Path(job["data"]) / "train.Y.npz"))
     frequencies = (np.bincount(Y.indices, minlength=Y.shape[1]) + 1) / (Y.shape[0] + 2)
-    device = torch.device(job.get("device", "cpu"))
-    torch.set_float32_matmul_precision("high")  # of no effect on the CPU
+    device = device_of(job)
     model = Network(X.shape[1], job["hidden"], frequencies.astype(np.float32), dropout=0.25).to(device)
     optimizer = adam(model, 1e-3)
     order = np.random.default_rng(job["seed"]).permutation(X.shape[0])

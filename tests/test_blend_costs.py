@@ -107,9 +107,8 @@ def test_what_chance_explains_is_no_reason(monkeypatch):
     monkeypatch.setattr(costs, "fit_without", lambda tree, *_: tree.fit([[1.0]], ["a"]))
     monkeypatch.setattr(costs, "_answered", lambda tree, *_: np.array(answers[tree._usual_cost], float))
     nothing = Rows.of(sparse.csr_array((1, 1), dtype=np.float32))
-    assert (
-        costs.best(TreeClassifier(verbose=0).fit([[1.0]], ["a"]), nothing, nothing, np.arange(0), 1)._usual_cost == 0.5
-    ), "4 more, of 44"
+    usual = TreeClassifier(verbose=0).fit([[1.0]], ["a"])
+    assert costs.best(usual, nothing, nothing, np.arange(0), 1)._usual_cost == 0.5, "4 more, of 44"
 
 
 def test_a_dearer_tree_has_the_shape_of_the_one_before_and_forgets_it(monkeypatch):

@@ -7,6 +7,7 @@ from the labels' frequencies, without which the first epochs learn little else. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ class Network(nn.Module):
         return self.output(self.dropout(torch.relu(hidden + self.bias)))
 
 
+def device_of(settings: Mapping[str, Any]) -> torch.device:
+    """Return where a network is to be: on a GPU its products are in TF32 from then on, and on the CPU as they were."""
+    device = torch.device(settings.get("device", "cpu"))
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    return device
+
+
 def adam(model: Network, rate: float) -> torch.optim.Optimizer:
     """Return the optimizer; on a GPU, PyTorch's fused one."""
     return torch.optim.Adam(model.parameters(), lr=rate, fused=model.bias.is_cuda or None)
@@ -60,8 +69,7 @@ class Dense:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.device = torch.device(job.settings.get("device", "cpu"))
-        torch.set_float32_matmul_precision("high")  # of no effect on the CPU
+        self.device = device_of(job.settings)
         torch.manual_seed(job.seed)
         torch.set_num_threads(job.threads)
 

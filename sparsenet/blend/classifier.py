@@ -359,11 +359,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Yield which points are next, the n labels named for each, best first, and their logits, to be corrected."""
         done, (neighbors, k) = 0, self._neighbors()
         parts, weight = (self._fitted.network, self._fitted.tree), self._fitted.tree_weight
-        curve, counts = curve_of(*parts, neighbors, weight), self._fitted.seen.label_counts
+        curve, correction = curve_of(*parts, neighbors, weight), self._correction()
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
             labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k, weight=weight)
-            yield own, *self._correction().put_in_order(labels, logits(votes, curve), counts)
+            yield own, *correction.put_in_order(labels, logits(votes, curve), self._fitted.seen.label_counts)
             done = own.stop
 
     def _correction(self) -> calibration.Correction:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from sparsenet import frequency
 from sparsenet._validation import integer, optional, real
 from sparsenet.batches import Batcher, Rows, Workspace
 from sparsenet.layers import Pass
@@ -269,7 +268,7 @@ class Trainer:
         about = self.network, self._label_counts, self.config.threads
         self.weighing = found = self._trial.weigh(*about, self._stop_if_asked)
         if found != Weighing():
-            shifts = found.shifts(frequency.logarithms(self._label_counts))
+            shifts = found.shifts(self._label_counts)
             self.network.output.rescale(deep=found.deep, slope=found.slope, shifts=shifts)
         if self._validation and found.reorders:
             measured = self._validation.measure(self.network, self.config.threads, lambda: None)

@@ -52,9 +52,10 @@ class Weighing(NamedTuple):
         """Tell whether labels may come in another order."""
         return self.deep != 1 or self.frequent != 0
 
-    def shifts(self, log_counts: F32) -> F32:
-        """Return what each label's score gains in the end, of labels whose counts have such logarithms."""
-        return np.asarray(np.float32(self.slope * self.frequent) * log_counts + np.float32(self.shift))
+    def shifts(self, label_counts: NDArray[np.int64]) -> F32:
+        """Return what each label's score gains in the end, of labels with so many points."""
+        gained = np.float32(self.slope * self.frequent) * frequency.logarithms(label_counts)
+        return np.asarray(gained + np.float32(self.shift))
 
 
 class Look(NamedTuple):
