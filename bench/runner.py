@@ -40,7 +40,7 @@ class Runner:
         start = {"settings": settings, "load_average_before": machine.load_average()}
         with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
             job = {"data": str(data.folder), "folder": folder, "settings": settings}
-            job |= {"threads": self.threads, "seed": seed, "depth": scorer.depth}
+            job |= {"threads": self.threads, "seed": seed, "depth": scorer.depth, "mask_seen": scorer.seen is not None}
             problem = self._call(system.adapter, job)
             if problem:
                 return {**start, "status": "failed", "reason": problem}

@@ -224,7 +224,7 @@ def test_a_vote_with_neighbours_is_what_all_three_say(model, k):
     labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, neighbors=model.neighbors_, k=k)
     of_two, own = voting.vote(model.network_, model.tree_, points, 20, 1)
     of_network, logs = voting.vote(model.network_, model.tree_, points, 600, 1, weight=0)
-    _, from_tree = model.tree_._ranked(points, 20, 20, 1)
+    _, from_tree = model.tree_._ranked(points, 20, 1, times_beam=2)
     shares = model.neighbors_.shares(model.neighbors_.voters(points, k, 1), labels, 1)
     n_new = 0
     for i in range(50):
@@ -246,8 +246,8 @@ def test_neighbours_name_what_the_tree_does_not(monkeypatch):
     model = blend().fit(X, ONE_EACH)
     ranked = model.tree_._ranked
 
-    def astray(points, n, *rest):
-        labels, scores = ranked(points, len(model.classes_), *rest)
+    def astray(points, n, threads, **how):
+        labels, scores = ranked(points, len(model.classes_), threads, **how)
         order = np.argsort(scores, axis=1, kind="stable")[:, :n]
         return np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)[:, ::-1]
 

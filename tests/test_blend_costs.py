@@ -199,7 +199,9 @@ def test_the_tree_counts_more_the_better_it_is_than_the_network(monkeypatch, by_
         return (np.arange(500)[:, None] < n_right).astype(np.int32)
 
     judge, network = TreeClassifier(), ExtremeClassifier()
-    monkeypatch.setattr(judge, "_ranked", lambda points, *_: (answers(by_tree)[: len(points)], None), raising=False)
+    monkeypatch.setattr(
+        judge, "_ranked", lambda points, *_, **__: (answers(by_tree)[: len(points)], None), raising=False
+    )
     network.network_ = SimpleNamespace(topk=lambda points, *_: (answers(by_network)[: len(points)], None))
     found = trust.of_tree(network, judge, points, labels, seed=0, threads=1)
     assert found == pytest.approx(min(expected, 4.0), rel=0.02)

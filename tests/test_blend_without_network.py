@@ -44,7 +44,7 @@ def test_there_is_no_network(model, monkeypatch):
 def test_a_vote_is_what_tree_and_neighbours_say(model, k):
     points = model._features(NOISY[:50])
     labels, votes = voting.vote(None, model.tree_, points, 20, 1, neighbors=model.neighbors_, k=k)
-    named, from_tree = model.tree_._ranked(points, 20, 20, 1)
+    named, from_tree = model.tree_._ranked(points, 20, 1, times_beam=2)
     shares = model.neighbors_.shares(model.neighbors_.voters(points, k, 1), labels, 1)
     n_new = 0
     for i in range(50):
@@ -62,7 +62,7 @@ def test_a_vote_is_what_tree_and_neighbours_say(model, k):
 def test_where_there_are_no_neighbours_the_tree_has_their_vote(model):
     nothing = model._features(sparse.csr_array((1, 601), dtype=np.float32))
     labels, votes = voting.vote(None, model.tree_, nothing, 32, 1, neighbors=model.neighbors_, k=50)
-    named, from_tree = model.tree_._ranked(nothing, 32, 20, 1)
+    named, from_tree = model.tree_._ranked(nothing, 32, 1, times_beam=2)
     np.testing.assert_array_equal(labels, named)
     expected = 2 * (np.sqrt(1.2 * np.exp(from_tree)) - np.sqrt(1.2)) - np.sqrt(-from_tree)
     np.testing.assert_allclose(votes, expected, rtol=1e-4, atol=1e-4)

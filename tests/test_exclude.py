@@ -7,6 +7,8 @@ from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.estimators.excluding import Excluded
+from sparsenet.tree import machines
+from sparsenet.tree.classifier import MOST_UNWANTED
 
 N, N_LABELS = Y.shape
 SOME = sparse.random_array(Y.shape, density=0.2, rng=np.random.default_rng(0), format="csr")
@@ -104,13 +106,13 @@ def test_a_few_are_looked_at_first_and_more_where_that_was_too_few(monkeypatch):
     excluded[9] = True
     best = model._best
 
-    def watched(features, k):
-        asked.append((len(features), k))
-        return best(features, k)
+    def watched(features, k, unwanted):
+        asked.append((len(features), k, unwanted))
+        return best(features, k, unwanted)
 
     monkeypatch.setattr(model, "_best", watched)
     numbers, _ = model.topk_numbers(X, 2, exclude=excluded)
-    assert asked == [(N, 18), (2, 40)]
+    assert asked == [(N - 2, 18, 32), (2, 18, 64), (2, 40, 64)]
     expected = ranked[:, :2].copy()
     expected[7], expected[9] = ranked[7, 36:38], -1
     np.testing.assert_array_equal(numbers, expected)
@@ -121,8 +123,60 @@ def test_where_nearly_all_are_excluded_points_are_ranked_a_few_at_a_time(monkeyp
     mask = np.arange(N_LABELS) < N_LABELS - 2
     expected, best, most = model.topk_numbers(X, 2, exclude=mask), model._best, []
     monkeypatch.setattr("sparsenet.estimators.answers.LABELS_AT_A_TIME", 100)
-    monkeypatch.setattr(model, "_best", lambda features, k: (most.append(len(features) * k), best(features, k))[1])
+
+    def watched(features, k, unwanted):
+        most.append(len(features) * k)
+        return best(features, k, unwanted)
+
+    monkeypatch.setattr(model, "_best", watched)
     for ours, theirs in zip(model.topk_numbers(X, 2, exclude=mask), expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert len(most) > 1
     assert max(most) <= 100
+
+
+#: Many nodes of labels, two points each: a label's own feature, and those of others.
+WIDE, OTHERS = 400, 16
+RELATED = np.random.default_rng(1).permuted(np.tile(np.arange(WIDE), (2 * WIDE, 1)), axis=1)[:, :OTHERS]
+OWN = np.tile(np.arange(WIDE), 2)[:, None]
+POINTS = np.repeat(np.arange(len(OWN)), 1 + OTHERS)
+SPEAKING = sparse.csr_array((np.ones(len(POINTS), np.float32), (POINTS, np.hstack((OWN, RELATED)).ravel())))
+#: They follow one node of each level, and two.
+NARROW = {
+    "tree": TreeClassifier(beam=1, random_state=0),
+    "blend": BlendClassifier(network="drop", tree=TreeClassifier(beam=1), candidates=1, random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=NARROW)
+def narrow(request):
+    return NARROW[request.param].fit(SPEAKING, OWN[:, 0])
+
+
+def test_what_is_excluded_does_not_fill_the_beam(monkeypatch, narrow):
+    """The labels that features speak of lead to nodes where the others may not be."""
+    few = np.arange(40)
+    rows = np.repeat(few, OTHERS)
+    excluded = sparse.csr_array((np.ones(len(rows)), (rows, RELATED[few].ravel())), (len(few), WIDE))
+    found, p = narrow.topk_numbers(SPEAKING[few], 12, exclude=excluded)
+    monkeypatch.setattr("sparsenet.tree.classifier.MOST_UNWANTED", 0)
+    usual = narrow.topk_numbers(SPEAKING[few], 12, exclude=excluded)[0]
+    tree, times = (narrow, 1) if isinstance(narrow, TreeClassifier) else (narrow.tree_, 2)
+    tree.set_params(beam=1 + OTHERS // times)  # so many places more than 1, or than 2
+    wider, its = narrow.topk_numbers(SPEAKING[few], 12, exclude=excluded)
+    tree.set_params(beam=1)
+    np.testing.assert_array_equal(found, wider)
+    np.testing.assert_array_equal(p, its)
+    assert (found != usual).any()
+
+
+def test_a_beam_grows_no_further_than_a_limit(monkeypatch, narrow):
+    beams, searched = [], machines.search
+
+    def watched(levels, points, beam, *rest):
+        beams.append(beam)
+        return searched(levels, points, beam, *rest)
+
+    monkeypatch.setattr("sparsenet.tree.classifier.search", watched)
+    narrow.topk_numbers(SPEAKING[:5], 3, exclude=np.arange(WIDE) < 300)
+    assert min(beams) == MOST_UNWANTED + (1 if isinstance(narrow, TreeClassifier) else 2)

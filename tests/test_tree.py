@@ -530,7 +530,7 @@ def test_a_model_of_another_kind_is_refused(tmp_path, deep):
 
 def test_a_probability_is_a_curve_of_what_speaks_against_a_label(deep):
     labels, p = deep.topk_numbers(MANY[:50], 5)
-    ranked, scores = deep._ranked(deep._features(MANY[:50]), 5, deep.beam, 1)
+    ranked, scores = deep._ranked(deep._features(MANY[:50]), 5, 1)
     np.testing.assert_array_equal(labels, ranked)
     np.testing.assert_allclose(p, 1 / (1 + np.exp(2.5 * np.sqrt(-scores) - 2.8)), rtol=1e-5)
     assert p.max() < 1

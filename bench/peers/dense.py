@@ -100,6 +100,9 @@ class Dense:
     def use_threads(self, threads: int) -> None:
         torch.set_num_threads(threads)
 
+    def strike_seen(self) -> None:
+        """Do nothing: all labels are scored as it is."""
+
     def points(self, X: sparse.csr_matrix) -> Any:
         return unit_rows(X)
 

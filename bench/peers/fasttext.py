@@ -51,6 +51,9 @@ class FastText:
     def use_threads(self, threads: int) -> None:
         """Do nothing: fastText predicts on one thread."""
 
+    def strike_seen(self) -> None:
+        """Do nothing: it finds the best of all labels as it is."""
+
     def points(self, X: sparse.csr_matrix) -> Any:
         words = [str(number) for number in X.indices.tolist()]
         bounds = zip(X.indptr[:-1], X.indptr[1:], strict=True)

@@ -14,7 +14,7 @@ import omikuji
 from omikuji._libomikuji import ffi, lib
 from scipy import sparse
 
-from bench.peers.measure import Job, Labels, bags, main
+from bench.peers.measure import WIDER_BEAM, Job, Labels, bags, main
 
 BEAM = 10
 
@@ -24,6 +24,7 @@ class Omikuji:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.beam = BEAM
         self.params = omikuji.Model.default_hyper_param()
         for name, value in job.settings.items():
             setattr(self.params, name, value)
@@ -49,12 +50,15 @@ class Omikuji:
     def use_threads(self, threads: int) -> None:
         self.model.init_prediction_thread_pool(threads)
 
+    def strike_seen(self) -> None:
+        self.beam = BEAM + WIDER_BEAM
+
     def points(self, X: sparse.csr_matrix) -> Any:
         X.sort_indices()
         return bags(X)
 
     def predict(self, points: Any, k: int) -> Any:
-        return [self.model.predict(point, beam_size=BEAM, top_k=k) for point in points]
+        return [self.model.predict(point, beam_size=self.beam, top_k=k) for point in points]
 
     def ranked(self, output: Any) -> Labels:
         return ([label for label, _ in row] for row in output)

@@ -15,7 +15,7 @@ from pecos.xmc.base import HierarchicalKMeans
 from pecos.xmc.xlinear.model import XLinearModel
 from scipy import sparse
 
-from bench.peers.measure import Job, Labels, main, ranked_csr, unit_rows
+from bench.peers.measure import WIDER_BEAM, Job, Labels, main, ranked_csr, unit_rows
 
 BEAM = 10
 
@@ -25,6 +25,7 @@ class Pecos:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.beam = BEAM
 
     def read(self) -> None:
         self.X = load_matrix(str(self.job.data / "train.X.npz"))
@@ -43,11 +44,14 @@ class Pecos:
     def use_threads(self, threads: int) -> None:
         self.threads = threads
 
+    def strike_seen(self) -> None:
+        self.beam = BEAM + WIDER_BEAM
+
     def points(self, X: sparse.csr_matrix) -> Any:
         return unit_rows(X)
 
     def predict(self, points: Any, k: int) -> Any:
-        return self.model.predict(points, only_topk=k, beam_size=BEAM, threads=self.threads)
+        return self.model.predict(points, only_topk=k, beam_size=self.beam, threads=self.threads)
 
     def ranked(self, output: Any) -> Labels:
         return ranked_csr(output)

@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy import sparse
 
-from bench.peers.measure import Job, Labels, main
+from bench.peers.measure import TOP, Job, Labels, main
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.data import read_xmc
 
@@ -20,6 +20,7 @@ class Sparsenet:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.settings = dict(job.settings)
+        self.strikes_seen = False
         self.estimator = ESTIMATORS[self.settings.pop("estimator", "ExtremeClassifier")]
 
     def read(self) -> None:
@@ -41,10 +42,15 @@ class Sparsenet:
     def use_threads(self, threads: int) -> None:
         self.model.set_params(n_jobs=threads)
 
+    def strike_seen(self) -> None:
+        self.strikes_seen = True
+
     def points(self, X: sparse.csr_matrix) -> Any:
         return X
 
     def predict(self, points: Any, k: int) -> Any:
+        if self.strikes_seen:
+            return self.model.topk(points, TOP, exclude=points)
         return self.model.topk(points, k)
 
     def ranked(self, output: Any) -> Labels:

@@ -342,11 +342,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             )
         return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
 
-    def _best_by_features(self, features: Rows, k: int) -> tuple[I32, F32]:
-        """Return the k best labels of each point and their probabilities."""
+    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+        """Return the k best labels of each point and their probabilities; up to `unwanted` are passed over later."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
         correction = self._correction()
-        for own, found, odds in self._voted(features, max(self._candidates(), k)):
+        for own, found, odds in self._voted(features, max(self._candidates(), k), unwanted):
             labels[own], p[own] = found[:, :k], expit(correction.apply(odds[:, :k]))
         return labels, p
 
@@ -355,14 +355,15 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         labels, p = self._best(features, self._candidates())
         return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
 
-    def _voted(self, features: Rows, n: int) -> Iterator[tuple[slice, I32, F32]]:
+    def _voted(self, features: Rows, n: int, unwanted: int = 0) -> Iterator[tuple[slice, I32, F32]]:
         """Yield which points are next, the n labels named for each, best first, and their logits, to be corrected."""
         done, (neighbors, k) = 0, self._neighbors()
         parts, weight = (self._fitted.network, self._fitted.tree), self._fitted.tree_weight
         curve, correction = curve_of(*parts, neighbors, weight), self._correction()
         for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
             own = slice(done, done + len(block))
-            labels, votes = vote(*parts, block, n, self._threads(), neighbors=neighbors, k=k, weight=weight)
+            among: dict[str, Any] = {"neighbors": neighbors, "k": k, "weight": weight, "unwanted": unwanted}
+            labels, votes = vote(*parts, block, n, self._threads(), **among)
             yield own, *correction.put_in_order(labels, logits(votes, curve), self._fitted.seen.label_counts)
             done = own.stop
 

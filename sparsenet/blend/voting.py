@@ -54,6 +54,7 @@ def vote(
     k: int = 0,
     voters: Rows | None = None,
     weight: float = 1.0,
+    unwanted: int = 0,
 ) -> tuple[I32, F32]:
     """Return the n labels of each point that come into question, (n_points, n), in the order of their votes.
 
@@ -63,9 +64,9 @@ def vote(
     A tree's logarithms of probabilities are sums of cubes, which count what is unlikely as next to impossible. Their
     roots are on the scale of the network's: so added, neither drowns the other. `weight` is what the tree's vote counts
     beside the network's, and `k` how many `neighbors` have a vote: the nearest, unless `voters` says which. Without a
-    network the tree's opinion stands for its.
+    network the tree's opinion stands for its. Up to `unwanted` labels are passed over later.
     """
-    labels, from_tree = named_by(tree, points, n, threads)
+    labels, from_tree = named_by(tree, points, n, threads, unwanted)
     penalties = np.where(np.isneginf(from_tree), -UNHEARD_OF, np.sqrt(-from_tree))
     if neighbors is not None and k > 0:
         voters = neighbors.voters(points, k, threads) if voters is None else voters
@@ -91,9 +92,9 @@ def vote(
     return np.take_along_axis(labels, order, axis=1), np.take_along_axis(votes, order, axis=1)
 
 
-def named_by(tree: TreeClassifier, points: Rows, n: int, threads: int) -> tuple[I32, F32]:
+def named_by(tree: TreeClassifier, points: Rows, n: int, threads: int, unwanted: int = 0) -> tuple[I32, F32]:
     """Return the n labels that a tree names for each point, best first, and the logarithms of their probabilities."""
-    return tree._ranked(points, n, WIDER * tree._beam(), threads)
+    return tree._ranked(points, n, threads, times_beam=WIDER, unwanted=unwanted)
 
 
 def _named_by_both(labels: I32, penalties: F32, more: I32, shares: F32, width: int) -> tuple[I32, F32]:

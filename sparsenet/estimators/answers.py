@@ -33,13 +33,18 @@ class AnswersMixin:
     #: what is said does not depend on how many are asked for.
     _spare = 16
 
-    def _best_by_features(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities."""
+    def _best_by_features(
+        self, features: Rows, k: int, unwanted: int = 0
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities.
+
+        About `unwanted` of all labels will be passed over afterwards: what leads to them must not be in others' way.
+        """
         raise NotImplementedError
 
-    def _best(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _best(self, features: Rows, k: int, unwanted: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Do the same, and answer points that have nothing which training has seen by what is usual."""
-        labels, p = self._best_by_features(features, k)
+        labels, p = self._best_by_features(features, k, unwanted)
         self._fitted.seen.answer_blank(features, labels, p)
         return labels, p
 
@@ -125,11 +130,11 @@ class AnswersMixin:
         looked_at, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
         best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
         while len(waiting):
-            for n in np.unique(looked_at[waiting]):
-                alike = waiting[looked_at[waiting] == n]
-                at_a_time = max(min(POINTS_AT_A_TIME, LABELS_AT_A_TIME // int(n)), 1)
+            for n, unwanted in np.unique(np.stack((looked_at, more))[:, waiting], axis=1).T.tolist():
+                alike = waiting[(looked_at[waiting] == n) & (more[waiting] == unwanted)]
+                at_a_time = max(min(POINTS_AT_A_TIME, LABELS_AT_A_TIME // n), 1)
                 for points in np.array_split(alike, -(-len(alike) // at_a_time)):
-                    labels, own = self._best(features.take(points), int(n))
+                    labels, own = self._best(features.take(points), n, unwanted)
                     best[points], p[points] = without(labels, own, excluded.among(labels, points), k)
             waiting = waiting[(best[waiting, -1] < 0) & (looked_at[waiting] < enough[waiting])]
             looked_at[waiting] = np.minimum(4 * looked_at[waiting], enough[waiting])

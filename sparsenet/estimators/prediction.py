@@ -23,7 +23,9 @@ class PredictionMixin(AnswersMixin):
     _fitted: Fitted
     _spare = 64  # all labels are scored each time, which takes longer than to rank some more
 
-    def _best_by_features(self, features: Rows, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _best_by_features(
+        self, features: Rows, k: int, unwanted: int = 0
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         return inference.topk(self.network_, features, k, self._threads())
 
     def _best_label(self, features: Rows) -> NDArray[np.int32]:

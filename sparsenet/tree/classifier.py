@@ -35,6 +35,9 @@ I32 = NDArray[np.int32]
 #: held-out points of twelve unlike data sets best. The score as a probability said far too little
 #: (bench/notes/trees.md).
 SLOPE, SHIFT = np.float32(-2.5), np.float32(2.8)
+#: A label that is not wanted takes up a place of the beam at each level, and where they are what a point's features
+#: speak of, as what a user has seen, they take up most: the beam has so many more places, up to this number.
+MOST_UNWANTED = 64
 #: Probabilities of all labels are found for so many points and leaves at a time: some 40 bytes each, beside the result.
 CELLS_AT_A_TIME = 1 << 18
 
@@ -196,15 +199,18 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def _beam(self) -> int:
         return integer("beam", self.beam, 1, MAX_WIDTH)
 
-    def _best_by_features(self, features: Rows, k: int) -> tuple[I32, F32]:
-        """Return the k best labels of each point and their probabilities."""
-        labels, scores = self._ranked(features, k, self._beam(), self._threads())
+    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+        """Return the k best labels of each point and their probabilities; up to `unwanted` are passed over later."""
+        labels, scores = self._ranked(features, k, self._threads(), unwanted=unwanted)
         odds = _odds(scores)
         return labels, expit(odds, out=odds)
 
-    def _ranked(self, features: Rows, k: int, beam: int, threads: int) -> tuple[I32, F32]:
+    def _ranked(
+        self, features: Rows, k: int, threads: int, *, times_beam: int = 1, unwanted: int = 0
+    ) -> tuple[I32, F32]:
         """Return the k best labels of each point and the logarithms of their probabilities."""
         names, levels = self._fitted.shape.labels, self._fitted.levels
+        beam = times_beam * self._beam() + min(unwanted, MOST_UNWANTED)
         in_tree = min(k, len(names))
         labels, scores = search(levels, features, beam, in_tree, threads, names)
         while np.any(labels[:, -1] < 0):  # some points met fewer than k
