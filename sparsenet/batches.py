@@ -176,6 +176,11 @@ def share_right(ranked: I32, truth: Rows) -> NDArray[np.float64]:
     return np.asarray(hits.sum(axis=1) / asked_for)
 
 
+def best_first(scores: F32, values: NDArray[Any], k: int) -> NDArray[Any]:
+    """Return the values, (n, any), of each point's k largest scores, the largest first, of equal ones the first."""
+    return np.take_along_axis(values, np.argsort(-scores, axis=1, kind="stable")[:, :k], axis=1)
+
+
 def precisions(hits: NDArray[np.bool_], ranks: Sequence[int]) -> NDArray[np.float64]:
     """Return P@k of each point for each of some ranks k, (n, len(ranks)), of whose best labels these are right."""
     return np.stack([hits[:, :k].sum(axis=1) / k for k in ranks], axis=1)

@@ -7,17 +7,19 @@ they do not, answers lose more by them than by anything else (bench/notes/networ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 
-from sparsenet.batches import precisions
+from sparsenet.batches import best_first, precisions
 
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Derivatives = Callable[[F64], tuple[F64, F64]]
+#: Of some factors: how improbable that makes what is right, and the first and second derivatives.
+Loss = Callable[[F64], tuple[float, F64, F64]]
 RANKS = (1, 3, 5)
 #: Where fewer labels are right nothing is told.
 FEW_TRUE = 100
@@ -25,10 +27,14 @@ FEW_TRUE = 100
 MOST = 1.0
 #: What is believed before anything is seen counts as much as so many labels of the usual spread.
 FIRMNESS = 1.0
-#: Newton's method ends after so many steps, and no step of it is longer than that, on scores of unit spread.
-MOST_STEPS, LONGEST_STEP, CLOSE_ENOUGH = 60, 1.0, 1e-6
+#: Newton's method ends when a step is as short as this, on scores of unit spread; no step is halved more often, and
+#: what has not ended after so many tells nothing.
+CLOSE_ENOUGH, MOST_HALVINGS, MOST_STEPS = 1e-6, 30, 60
 #: Scores that are worth less than so much of their spread tell nothing, nor what is to be added to them.
 LEAST_STEEPNESS = 0.05
+#: Scores further from the median than so many times what lies between a tenth of all and nine tenths are as good as
+#: there: a point of wild numbers is no more than one point.
+FURTHEST = 2.0
 
 
 def logarithms(counts: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -55,66 +61,94 @@ def worth(scores: NDArray[np.float32], right: Bools, log_counts: NDArray[np.floa
     >>> 0.4 < worth(scores, right, log_counts) < 0.5
     True
     """
-    spread, differs = float(np.std(scores)), float(np.std(log_counts))
-    if np.count_nonzero(right) < FEW_TRUE or not 0 < spread < np.inf or differs == 0:
+    if np.count_nonzero(right) < FEW_TRUE or not np.isfinite(scores).all():
         return 0.0
-    inputs = np.stack((scores / spread, log_counts / differs)).astype(np.float64)
+    tame = _tamed(scores)
+    spread, differs = float(np.std(tame)), float(np.std(log_counts))
+    if spread == 0 or differs == 0:
+        return 0.0
+    inputs = np.stack((tame / spread, log_counts / differs)).astype(np.float64)
     inputs -= inputs.mean(axis=(1, 2), keepdims=True)
     alone, _ = _fitted(_by_itself(inputs, right), 3)
     among, deviation = _fitted(_among_those_of_its_point(inputs, right), 2)
-    sure = np.sign(among) * max(abs(among) - deviation, 0.0)
-    if alone * sure <= 0:
-        return 0.0
-    found = float(np.clip(min(alone, sure, key=abs) * spread / differs, -MOST, MOST))
+    found = float(np.clip(_agreed(alone, among, deviation) * spread / differs, -MOST, MOST))
     found = round(found, 3)  # last bits, in which processors differ, would end up in every score
     before, after = (_answered(each, right) for each in (scores, scores + np.float32(found) * log_counts))
     return found if after[0] >= before[0] and after.mean() >= before.mean() else 0.0
 
 
+def _tamed(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return scores of which none is much further from the median than most."""
+    low, middle, high = np.quantile(scores, (0.1, 0.5, 0.9))
+    return np.clip(scores, middle - FURTHEST * (high - low), middle + FURTHEST * (high - low))
+
+
+def _agreed(alone: float, among: float, deviation: float) -> float:
+    """Return the smaller of two findings, the second less its standard error, and nothing if they contradict."""
+    sure = math.copysign(max(abs(among) - deviation, 0.0), among)
+    return min(alone, sure, key=abs) if alone * sure > 0 else 0.0
+
+
 def _answered(scores: NDArray[np.float32], right: Bools) -> F64:
     """Return the means of P@1, P@3 and P@5 by such scores."""
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : RANKS[-1]]
-    return np.asarray(precisions(np.take_along_axis(right, order, axis=1), RANKS).mean(axis=0))
+    return np.asarray(precisions(best_first(scores, right, RANKS[-1]), RANKS).mean(axis=0))
 
 
-def _by_itself(inputs: F64, right: Bools) -> Derivatives:
-    """Return the derivatives of how improbable labels are, each by itself, by two factors and a shift."""
+def _by_itself(inputs: F64, right: Bools) -> Loss:
+    """Return how improbable labels are, each by itself, by two factors and a shift."""
     x = np.vstack((inputs.reshape(2, -1), np.ones((1, right.size))))
     truth = right.reshape(-1).astype(np.float64)
 
-    def derivatives(at: F64) -> tuple[F64, F64]:
-        p = expit(at @ x)
-        return x @ (p - truth), (x * (p * (1 - p))) @ x.T
+    def loss(at: F64) -> tuple[float, F64, F64]:
+        z = np.einsum("i,il->l", at, x)
+        p = expit(z)
+        slope = np.einsum("il,l->i", x, p - truth)
+        return float((np.logaddexp(0, z) - truth * z).sum()), slope, np.einsum("il,jl->ij", x * (p * (1 - p)), x)
 
-    return derivatives
+    return loss
 
 
-def _among_those_of_its_point(inputs: F64, right: Bools) -> Derivatives:
-    """Return the derivatives of how improbable right labels are, among all of their points, by two factors."""
+def _among_those_of_its_point(inputs: F64, right: Bools) -> Loss:
+    """Return how improbable right labels are, among all of their points, by two factors."""
     some = right.any(axis=1)
     x, truth = inputs[:, some], right[some].astype(np.float64)
     n_true = truth.sum(axis=1, keepdims=True)
 
-    def derivatives(at: F64) -> tuple[F64, F64]:
-        p = n_true * softmax(np.tensordot(at, x, 1), axis=1)
+    def loss(at: F64) -> tuple[float, F64, F64]:
+        z = np.einsum("i,ipl->pl", at, x)
+        p = n_true * softmax(z, axis=1)
         off = x - (p * x).sum(axis=2, keepdims=True) / n_true
-        slope = (x * (p - truth)).sum(axis=(1, 2))
-        return slope, np.einsum("ipl,jpl->ij", off * p, off)
+        improbable = (n_true[:, 0] * logsumexp(z, axis=1) - (truth * z).sum(axis=1)).sum()
+        return float(improbable), (x * (p - truth)).sum(axis=(1, 2)), np.einsum("ipl,jpl->ij", off * p, off)
 
-    return derivatives
+    return loss
 
 
-def _fitted(derivatives: Derivatives, n: int) -> tuple[float, float]:
-    """Return what the second factor is to the first, by Newton's method, and its standard error."""
-    at, believed = np.eye(n)[0], np.eye(n)[0]
+def _fitted(loss: Loss, n: int) -> tuple[float, float]:
+    """Return what the second factor is to the first, by Newton's method, and its standard error.
+
+    Both losses are convex, so that a step which leads down ends where nothing is better.
+    """
+    believed = np.eye(n)[0]
+
+    def judged(at: F64) -> tuple[float, F64, F64]:
+        improbable, slope, curvature = loss(at)
+        off = at - believed
+        return improbable + FIRMNESS / 2 * (off**2).sum(), slope + FIRMNESS * off, curvature + FIRMNESS * np.eye(n)
+
+    at, (reached, slope, curvature) = believed, judged(believed)
     for _ in range(MOST_STEPS):
-        slope, curvature = derivatives(at)
-        curvature = curvature + FIRMNESS * np.eye(n)
-        step = np.linalg.solve(curvature, slope + FIRMNESS * (at - believed))
-        longest = float(np.abs(step).max())
-        at = at - step * min(1.0, LONGEST_STEP / max(longest, CLOSE_ENOUGH))
-        if longest < CLOSE_ENOUGH:
+        step = np.linalg.solve(curvature, slope)
+        if np.abs(step).max() < CLOSE_ENOUGH:
             break
+        for _ in range(MOST_HALVINGS):
+            lower, *derivatives = judged(at - step)
+            if lower <= reached:
+                break
+            step /= 2
+        at, reached, (slope, curvature) = at - step, lower, derivatives
+    else:
+        return 0.0, 0.0
     if at[0] < LEAST_STEEPNESS:
         return 0.0, 0.0
     return float(at[1] / at[0]), float(np.sqrt(np.linalg.inv(curvature)[1, 1]) / at[0])

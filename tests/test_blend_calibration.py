@@ -1,10 +1,12 @@
 """How sure a blend may be: measured on points that none of its parts has learnt."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import planted
 from scipy import sparse
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.batches import is_hit
@@ -46,17 +48,19 @@ def few_are_enough(monkeypatch):
 def test_so_many_come_true_as_are_said_to(right, network):
     X, Y = data(right)
     model = blend(**({} if network is None else {"network": network})).fit(X[:N], Y[:N])
-    labels, p = model.topk_numbers(X[N:], 20)
-    hits = is_hit(labels, Rows.of(Y[N:].astype(np.float32)))
-    correction = model._fitted.correction
-    before = expit((logit(p.astype(np.float64)) - correction.shift) / correction.slope)
+    truth = Rows.of(Y[N:].astype(np.float32))
 
-    def loss(p):
-        return -np.log(np.where(hits, p, 1 - p)).sum(axis=1).mean()
+    def answered():
+        labels, p = model.topk_numbers(X[N:], 20)
+        hits = is_hit(labels, truth)
+        loss = -np.log(np.where(hits, p, 1 - p)).sum(axis=1).mean()
+        return p, loss, abs(p.sum(axis=1).mean() - hits.sum(axis=1).mean())
 
-    assert correction != USUAL
-    assert loss(p) < loss(before) - 0.01
-    off, off_before = (abs(said.sum(axis=1).mean() - hits.sum(axis=1).mean()) for said in (p, before))
+    assert model._fitted.correction != USUAL
+    p, loss, off = answered()
+    model._adopt(replace(model._fitted, correction=USUAL))
+    _, loss_before, off_before = answered()
+    assert loss < loss_before - 0.01
     assert off < 0.1
     assert off < off_before
     assert (np.diff(p) <= 0).all()
@@ -164,6 +168,38 @@ def test_logits_of_what_nobody_has_heard_of_stay_finite():
     logits = np.array([[3.0, -5e5]], np.float32)
     assert np.isfinite(Correction(20.0, -3.0).apply(logits)).all()
     assert expit(Correction(0.05, 3.0).apply(logits))[0, 1] == 0
+
+
+@pytest.mark.parametrize("network", [None, "drop"])
+def test_a_point_does_not_count_for_its_own_labels(monkeypatch, network):
+    """Of labels that are all as frequent, those that are right would be found to be more frequent than others."""
+    asked = []
+    monkeypatch.setattr(calibration.frequency, "worth", lambda _, right, counts: asked.append((right, counts)) or 0.0)
+    X, y = data(0.6)[0], np.arange(N) % 40
+    blend(**({} if network is None else {"network": network})).fit(X[:N], y)
+    (right, log_counts) = asked[-1]
+    assert set(np.round(np.exp(log_counts[right])).tolist()) == {N / 40 - 1}
+    assert set(np.round(np.exp(log_counts[~right])).tolist()) == {N / 40}
+
+
+def test_frequent_labels_that_votes_say_too_much_of_lose_by_it():
+    """Each label has four features, of which half are heard among six that tell nothing."""
+    rng = np.random.default_rng(0)
+    n, n_labels = 3500, 2000
+    how_often = rng.exponential(1, n_labels)
+    owners = np.repeat(np.arange(n), 1 + rng.poisson(1.6, n))
+    labels = rng.choice(n_labels, len(owners), p=how_often / how_often.sum())
+    features = rng.integers(0, n_labels, (n_labels, 4))[labels]
+    heard = rng.random(features.shape) < 0.5
+    rows = np.concatenate((np.repeat(owners, 4).reshape(-1, 4)[heard], np.repeat(np.arange(n), 6)))
+    columns = np.concatenate((features[heard], rng.integers(0, n_labels, 6 * n)))
+    X = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n_labels))
+    Y = sparse.csr_array((np.ones(len(owners)), (owners, labels)), shape=(n, n_labels))
+    model = blend(network="drop").fit(X[:2000], Y[:2000])
+    right = model.score(X[2000:], Y[2000:])
+    assert model._fitted.correction.frequent < -0.1
+    model._adopt(replace(model._fitted, correction=model._fitted.correction._replace(frequent=0.0)))
+    assert right > model.score(X[2000:], Y[2000:]) + 0.01
 
 
 @pytest.mark.parametrize("kind", ["single", "several"])

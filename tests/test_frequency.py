@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from sparsenet import frequency
@@ -54,6 +55,68 @@ def test_what_makes_answers_worse_is_not_added(monkeypatch):
     assert worth(scores, right, log_counts) == 0
 
 
+def test_what_makes_the_first_few_worse_is_not_added_either(monkeypatch):
+    scores, right, log_counts = labels(0.4)
+    for after, is_added in (([0.5, 0.4, 0.29], False), ([0.5, 0.4, 0.3], True)):
+        answered = iter([np.array([0.5, 0.4, 0.3]), np.array(after)])
+        monkeypatch.setattr(frequency, "_answered", lambda *_, answered=answered: next(answered))
+        assert (worth(scores, right, log_counts) != 0) == is_added
+
+
+@pytest.mark.parametrize(
+    ("alone", "among", "deviation", "agreed"),
+    [(0.5, 0.3, 0.1, 0.2), (0.1, 0.3, 0.1, 0.1), (-0.5, -0.3, 0.1, -0.2), (0.5, -0.3, 0.1, 0), (0.5, 0.05, 0.1, 0)],
+)
+def test_the_smaller_of_two_findings_counts_if_they_agree(monkeypatch, alone, among, deviation, agreed):
+    found = iter([(alone, 0.0), (among, deviation)])
+    monkeypatch.setattr(frequency, "_fitted", lambda *_: next(found))
+    monkeypatch.setattr(frequency, "_answered", lambda *_: np.ones(3))
+    scores, right, log_counts = labels(0.4)
+    scale = np.std(scores) / np.std(log_counts)
+    assert worth(scores, right, log_counts) == pytest.approx(agreed * scale, abs=1e-3)
+
+
+def test_what_is_found_has_few_digits():
+    found = worth(*labels(0.4))
+    assert found == round(found, 3) != 0
+
+
+@pytest.mark.parametrize("wild", [300.0, 1e4, 1e30])
+@pytest.mark.parametrize("where", [(7, 3), (7, slice(None))], ids=["a score", "a point"])
+def test_a_point_of_wild_scores_is_no_more_than_a_point(wild, where):
+    scores, right, log_counts = labels(0.4, n=512)
+    usual = worth(scores, right, log_counts)
+    scores[where] *= np.float32(wild)
+    assert worth(scores, right, log_counts) == pytest.approx(usual, abs=0.05)
+
+
+def test_a_search_that_does_not_end_tells_nothing(monkeypatch):
+    assert worth(*labels(0.4)) > 0.3
+    monkeypatch.setattr(frequency, "MOST_STEPS", 2)
+    assert worth(*labels(0.4)) == 0
+
+
+def test_the_search_ends_where_no_other_is_better():
+    """From far off, where whole steps would lead away."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_t(1.5, (2, 400, 16)).clip(-40, 40)
+    right = rng.random(x.shape[1:]) < expit(0.1 * x[0] + 0.5 * x[1] - 3)
+    loss = frequency._by_itself(x, right)
+    found, deviation = frequency._fitted(loss, 3)
+    best = minimize(lambda at: loss(at)[0] + ((at - [1, 0, 0]) ** 2).sum() / 2, np.zeros(3)).x
+    assert found == pytest.approx(best[1] / best[0], rel=1e-3)
+    assert 0 < deviation < abs(found)
+
+
+def test_scores_that_hardly_matter_are_no_measure():
+    """Of a score that says nothing, any multiple of anything else is little."""
+    rng = np.random.default_rng(0)
+    log_counts = rng.exponential(1.5, (3000, 32)).astype(np.float32)
+    scores = rng.normal(0, 2, log_counts.shape).astype(np.float32)
+    right = rng.random(scores.shape) < expit(0.015 * scores + log_counts - 5)
+    assert worth(scores, right, log_counts) == 0
+
+
 def test_nothing_is_told_by_few_or_equal_labels():
     scores, right, log_counts = labels(0.6)
     few = np.zeros_like(right)
@@ -79,7 +142,7 @@ def test_scores_that_are_worth_nothing_are_given_nothing():
 
 def test_scores_that_leave_nothing_to_tell_do_not_run_away():
     scores, _, log_counts = labels(0.0)
-    assert abs(worth(scores, scores > -2, log_counts)) <= MOST
+    assert abs(worth(scores, scores > -2, log_counts)) < 0.01
 
 
 def test_labels_without_points_are_taken_as_having_one():

@@ -33,7 +33,6 @@ from sparsenet import (
     storage,
 )
 from sparsenet.batches import is_hit
-from sparsenet.cli.commands import best_epoch
 from sparsenet.estimators import fitting, settings
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.training import Verdict, Weighing, trainer, trial
@@ -426,6 +425,9 @@ def test_what_frequent_labels_have_too_little_of_is_given_back(hidden):
     made.output.rescale(deep=1.0, slope=1.0, shifts=-np.float32(lost) * log_counts)
     found = held_out().weigh(made, COUNTS, 1, lambda: None)
     assert found.frequent > usual.frequent + 0.5
+    made.output.rescale(deep=1.0, slope=found.slope, shifts=found.shifts(COUNTS))
+    labels, scores = made.topk(FEATURES, 20, 1)
+    assert expit(scores).sum() == pytest.approx(is_hit(labels, TRUTH).sum(), rel=0.03)
 
 
 def test_all_labels_count_and_each_once():
@@ -506,18 +508,32 @@ def test_probabilities_are_those_with_which_labels_come_true(monkeypatch, data):
     np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], raw.topk_numbers(X, 3)[0])
 
 
-@pytest.mark.parametrize("data", DATA)
-def test_what_is_reported_is_of_the_model_that_remains(monkeypatch, data):
-    def halved(self, network, *args):
-        network.output.weight.value[:] = 2 * network.output.weight.value  # so that a half is what it was
-        return Weighing(0.5)
+def halved(network):
+    network.output.weight.value[:] = -2 * network.output.weight.value
+    return Weighing(deep=0.5)
 
-    monkeypatch.setattr(Trial, "weigh", halved)
+
+def by_number(network):
+    network.output.bias.value[:] -= 9 * np.arange(network.output.n_labels)[:, None]
+    return Weighing(frequent=1.0)
+
+
+@pytest.mark.parametrize("weigh", [halved, by_number])
+@pytest.mark.parametrize("data", DATA)
+def test_what_is_reported_is_of_the_model_that_remains(monkeypatch, data, weigh):
+    """Whatever comes of it: here it is worse."""
+    monkeypatch.setattr(Trial, "weigh", lambda *_: Weighing())
+    before = fitted(data, validation_fraction=0.15).history_
+    monkeypatch.setattr(Trial, "weigh", lambda self, network, *_: weigh(network))
     model = fitted(data, validation_fraction=0.15)
     held = fitting.split(N, 240, fitting.run_seed(0))[1]
     X, Y = DATA[data]
     found = metrics.precision_at_k(Y[held], model.topk(X[held], 1)[0], 1)
-    assert best_epoch(model.history_)["P@1"] == pytest.approx(found)
+    at = int(np.argmax([record["P@1"] for record in before]))
+    changed = [own["P@1"] != theirs["P@1"] for own, theirs in zip(model.history_, before, strict=True)]
+    if model.network_.output.n_inputs or weigh is by_number:
+        assert [i for i, is_other in enumerate(changed) if is_other] == [at]
+    assert model.history_[at]["P@1"] == pytest.approx(found)
 
 
 def test_with_validation_hidden_units_stay_where_an_epoch_with_them_was_better(monkeypatch):

@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from sparsenet import frequency
-from sparsenet.batches import Rows, is_hit
+from sparsenet.batches import Rows, best_first, is_hit
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.voting import curve_of, logits, vote
 from sparsenet.estimators import ExtremeClassifier
@@ -51,13 +51,12 @@ class Correction(NamedTuple):
     among: float = 1.0
     frequent: float = 0.0
 
-    def put_in_order(self, labels: I32, logits: F32, label_counts: I64) -> tuple[I32, F32]:
+    def put_in_order(self, labels: I32, odds: F32, label_counts: I64) -> tuple[I32, F32]:
         """Return the labels of each point and their logits, best first, once they have what frequent labels gain."""
         if self.frequent == 0:
-            return labels, logits
-        logits = logits + np.float32(self.frequent) * frequency.logarithms(label_counts[labels])
-        order = np.argsort(-logits, axis=1, kind="stable")
-        return np.take_along_axis(labels, order, axis=1), np.take_along_axis(logits, order, axis=1)
+            return labels, odds
+        odds = odds + np.float32(self.frequent) * frequency.logarithms(label_counts[labels])
+        return best_first(odds, labels, labels.shape[1]), best_first(odds, odds, labels.shape[1])
 
     def apply(self, logits: F32) -> F32:
         """Return logits as they are on the data at hand."""
@@ -76,6 +75,7 @@ def measured(
     labels: Rows,
     kept: I64,
     *,
+    label_counts: I64,
     n: int,
     k: int,
     weight: float,
@@ -96,7 +96,8 @@ def measured(
     if np.count_nonzero(right) < FEW_TRUE:
         return USUAL
     usual = np.clip(logits(votes, curve_of(network, judge, neighbors, weight)), -LARGEST_LOGIT, LARGEST_LOGIT)
-    log_counts = frequency.logarithms(np.bincount(labels.indices, minlength=labels.width))[named]
+    # Without the point itself, which counts for what is right of it, and of which a point to come has no like.
+    log_counts = frequency.logarithms(label_counts[named] - right)
     frequent = frequency.worth(usual, right, log_counts)
     usual += np.float32(frequent) * log_counts
     slope, shift = most_probable(usual, right, usual=0.0, firmness=AS_FIRM_AS / usual.size)

@@ -283,8 +283,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             return USUAL
         kept, threads = trust.kept_from_all(network, labels, seed), self._threads()
         k, n = min(self.n_neighbors, len(labels)), min(self.candidates, labels.width)
-        about, weight = (points, labels, kept), fitted.tree_weight
-        return calibration.measured(network, judge, neighbors, *about, n=n, k=k, weight=weight, threads=threads)
+        how: dict[str, Any] = {"weight": fitted.tree_weight, "label_counts": fitted.seen.label_counts}
+        about = points, labels, kept
+        return calibration.measured(network, judge, neighbors, *about, n=n, k=k, threads=threads, **how)
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import frequency
 from sparsenet._validation import MAX_WIDTH, integer
-from sparsenet.batches import Rows, is_hit, precisions
+from sparsenet.batches import Rows, best_first, is_hit, precisions
 from sparsenet.losses import gives_log_odds
 from sparsenet.model import Network
 from sparsenet.platt import most_probable
@@ -32,8 +32,6 @@ OTHERS = 64
 DRAWS = (0, 4)
 #: No more points are looked at in the end, evenly spaced: people may have kept hundreds of thousands.
 MOST_LOOKED_AT = 4096
-#: Where fewer labels of these come true, as if all that they have were unknown, nothing is told of how sure to be.
-FEW_TRUE = 100
 
 
 class Weighing(NamedTuple):
@@ -96,8 +94,7 @@ class Trial:
     points by heart: after some epochs it shows whether the network is better off without them; and at the end, whether
     the deep path is to count less than it has learnt to, and whether frequent labels say too little or too much. Then
     all scores are stretched and shifted so that the labels of these points, those that are true and all others, are as
-    probable as can be. Where a network has learnt all that
-    there is in its first epoch, further ones only take time.
+    probable as can be. Where a network has learnt all that there is in its first epoch, further ones only take time.
 
     Attributes
     ----------
@@ -106,7 +103,7 @@ class Trial:
     held_out : Validation
         What it is measured on.
     calibrates : bool
-        Whether scores are stretched and shifted in the end, those of frequent labels further than others.
+        Whether scores are stretched and shifted in the end, and gain or lose by how frequent their labels are.
     may_end : bool
         Whether the epoch after that look is the last, in which rates fall to their end, where there was nothing to gain
         since the first epoch.
@@ -176,12 +173,12 @@ class Trial:
             return Weighing()
         seen = self._scored(network, threads, on_block)
         deep = _best_weight(seen) if network.output.n_inputs else 1.0
-        if not calibrates or (seen.counts * seen.right).sum() < FEW_TRUE:
+        # Where so few come true, as if all that these points have were unknown, nothing is told of how sure to be.
+        if not calibrates or (seen.counts * seen.right).sum() < frequency.FEW_TRUE:
             return Weighing(deep)
         asked = seen.counts > 0
         scores, log_counts = seen.scores(deep), frequency.logarithms(label_counts)[seen.labels]
-        best = slice(0, seen.k)
-        frequent = frequency.worth(scores[:, best], seen.right[:, best], log_counts[:, best])
+        frequent = frequency.worth(*(seen.best(deep, each) for each in (scores, seen.right, log_counts)))
         scores = (scores + np.float32(frequent) * log_counts)[asked]
         right, counts = seen.right[asked], seen.counts[asked]
         firmness = 0.5 / counts.sum()  # what is believed before counts as one label of one point
@@ -211,8 +208,8 @@ class Trial:
 class _Seen(NamedTuple):
     """Labels of each point, all (n, c): what both paths say of them, which are true, and for how many each stands.
 
-    Those of the first `k` columns are the best of the whole network, and of the first `n_best` those of any weight,
-    once each: what stands for none has been named before. Then come others, which stand for all that are not there.
+    Among the first `n_best` columns are the `k` best of the whole network and those of the smallest weight, once each:
+    what stands for none has been named before. Then come others, which stand for all that are not there.
     """
 
     k: int
@@ -229,11 +226,14 @@ class _Seen(NamedTuple):
 
     def worth(self, weight: float) -> tuple[F64, NDArray[np.bool_]]:
         """Return the mean of P@1, P@3 and P@5 of each point by those scores, and whether its best label is right."""
-        own = slice(0, self.n_best)
-        scores = np.where(self.counts[:, own] > 0, self.scores(weight)[:, own], -np.inf)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : RANKS[-1]]
-        ranked = np.take_along_axis(self.right[:, own], order, axis=1)
+        ranked = self.best(weight, self.right)
         return precisions(ranked, RANKS).mean(axis=1), ranked[:, 0]
+
+    def best(self, weight: float, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the values, (n, c), of the k best labels of each point by those scores, best first."""
+        named = self.counts[:, : self.n_best] > 0
+        scores = np.where(named, self.scores(weight)[:, : self.n_best], np.float32(-np.inf))
+        return best_first(scores, values[:, : self.n_best], self.k)
 
 
 def _and_others(best: I32, k: int, truth: Rows, rng: np.random.Generator) -> tuple[I32, NDArray[np.bool_], F64]:
