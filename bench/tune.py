@@ -1,10 +1,11 @@
 """Choose settings for the peers that have no defaults worth the name: fastText and the dense network.
 
     python -m bench.tune --data DIR [DIR ...] [--systems NAME,...] [--threads 2] [--mask-seen DATA,...] [--limit 3600]
-                         [--out bench/results/tuned.json]
+                         [--anew] [--out bench/results/tuned.json]
 
 Each setting of a system's grid is trained on nine tenths of the training points and scored on the last tenth; the best
-mean of P@1, P@3 and P@5 wins. The test set is not looked at. What is there already stays, unless it is done again.
+mean of P@1, P@3 and P@5 wins. The test set is not looked at. The file is written after each run, and says how many
+settings are left; what has been tried is not tried again, unless `--anew`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -36,24 +36,35 @@ def main() -> None:
     tuned = json.loads(options.out.read_text()) if options.out.exists() else {}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for data, name in itertools.product(data_sets, options.systems):
-        found = tuned.setdefault(data.name, {})[name] = {"settings": {}, "tried": []}
-        for one in _tried(runner, SYSTEMS[name], data, judges[data.name]):
-            found["tried"].append(one)
-            found["settings"] = _best(found["tried"])["settings"]
+        of_data = tuned.setdefault(data.name, {})
+        tried = [] if options.anew else _tried_before(of_data.get(name, {}))
+        left = _left(SYSTEMS[name], tried)
+        while left:
+            tried.append(_try(runner, SYSTEMS[name], data, judges[data.name], left.pop(0)))
+            of_data[name] = {"settings": _best(tried)["settings"], "tried": tried, "left": len(left)}
             options.out.write_text(json.dumps(tuned, indent=1) + "\n")
-        print(f"{data.name}  {name}: {_best(found['tried'])}", file=sys.stderr, flush=True)
+        print(f"{data.name}  {name}: {_best(tried)}", file=sys.stderr, flush=True)
 
 
-def _tried(runner: Runner, system: System, data: DataSet, scorer: Scorer) -> Iterator[dict[str, Any]]:
-    for values in itertools.product(*system.grid.values()):
-        settings = dict(zip(system.grid, values, strict=True))
-        run = runner.run(system, data, scorer, SEED, settings)
-        if run["status"] == "measured":
-            score = mean(run["scores"][f"P@{k}"] for k in (1, 3, 5))
-            result = {"score": round(score, 5), "train_cpu_seconds": round(run["train_cpu_seconds"], 2)}
-        else:
-            result = {"problem": f"{run['status']}: {run['reason']}"}
-        yield {"settings": settings, **result}
+def _tried_before(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what an entry says was tried; of one that was not tuned it says why in words."""
+    tried = entry.get("tried")
+    return tried if isinstance(tried, list) else []
+
+
+def _left(system: System, tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the settings of a grid that are not among those tried."""
+    all_of_them = (dict(zip(system.grid, values, strict=True)) for values in itertools.product(*system.grid.values()))
+    done = [one["settings"] for one in tried]
+    return [settings for settings in all_of_them if settings not in done]
+
+
+def _try(runner: Runner, system: System, data: DataSet, scorer: Scorer, settings: dict[str, Any]) -> dict[str, Any]:
+    run = runner.run(system, data, scorer, SEED, settings)
+    if run["status"] != "measured":
+        return {"settings": settings, "problem": f"{run['status']}: {run['reason']}"}
+    score = mean(run["scores"][f"P@{k}"] for k in (1, 3, 5))
+    return {"settings": settings, "score": round(score, 5), "train_cpu_seconds": round(run["train_cpu_seconds"], 2)}
 
 
 def _best(tried: list[dict[str, Any]]) -> dict[str, Any]:
@@ -63,6 +74,7 @@ def _best(tried: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _options() -> argparse.Namespace:
     found = parser(__doc__, [name for name in COMPARED if SYSTEMS[name].grid])
+    found.add_argument("--anew", action="store_true", help="try again what has been tried")
     found.add_argument("--out", type=Path, default=Path("bench/results/tuned.json"))
     return found.parse_args()
 

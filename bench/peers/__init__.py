@@ -71,11 +71,11 @@ SYSTEMS: dict[str, System] = {
 #: What a comparison runs unless it is told otherwise: each system once.
 COMPARED = list(SYSTEMS)
 
-# On a GPU a step costs little, so the rates are tried with larger batches.
+# On a GPU a step costs little, so that more can be tried.
 SYSTEMS["dense-gpu"] = System(
     adapter="dense",
     settings={**SYSTEMS["dense-mlp"].settings, "device": "cuda"},
-    grid={"lr": [1e-2, 3e-3, 1e-3], "batch": [256, 1024]},
+    grid={"lr": [3e-2, 1e-2, 3e-3, 1e-3], "batch": [64, 256, 1024, 4096]},
 )
 
 # By default the precision follows the CPU, so two machines would not do the same work. These do.

@@ -1,0 +1,78 @@
+"""A search for settings: kept after each run, and gone on with."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from bench import tune
+from bench.peers import SYSTEMS, System
+
+GRID = {"lr": [0.1, 0.2, 0.5], "batch": [1, 2]}
+SCORES = {(lr, batch): lr + batch / 100 for lr in GRID["lr"] for batch in GRID["batch"]}
+
+
+@pytest.fixture
+def search(monkeypatch, tmp_path):
+    """Return a function that tunes until so many runs are done, and returns the file and what was run."""
+    out = tmp_path / "tuned.json"
+
+    def tuned(most, *arguments):
+        ran = []
+
+        class Runner:
+            def __init__(self, **_):
+                pass
+
+            def run(self, system, data, scorer, seed, settings):
+                if len(ran) == most:
+                    raise KeyboardInterrupt
+                key = tuple(settings.values())
+                ran.append(key)
+                if key == (0.5, 2):
+                    return {"status": "failed", "reason": "NaN"}
+                scores = {f"P@{k}": SCORES[key] for k in (1, 3, 5)}
+                return {"status": "measured", "scores": scores, "train_cpu_seconds": 1.0}
+
+        monkeypatch.setattr(tune, "Runner", Runner)
+        monkeypatch.setattr(
+            "sys.argv", ["tune", "--data", "x", "--systems", "fasttext-hs", "--out", str(out), *arguments]
+        )
+        try:
+            tune.main()
+        except KeyboardInterrupt:
+            assert len(ran) == most
+        return json.loads(out.read_text())["x"]["fasttext-hs"], ran
+
+    monkeypatch.setitem(SYSTEMS, "fasttext-hs", System(adapter="fasttext", grid=GRID))
+    monkeypatch.setattr(tune, "use_cpus", lambda _: None)
+    monkeypatch.setattr(tune, "prepare", lambda path: path)
+    monkeypatch.setattr(tune, "held_out", lambda _: SimpleNamespace(name="x"))
+    monkeypatch.setattr(tune, "scorers", lambda *_: {"x": None})
+    return tuned
+
+
+def test_a_search_that_was_interrupted_is_gone_on_with(search):
+    first, ran = search(2)
+    assert first["settings"] == {"lr": 0.1, "batch": 2}
+    assert first["left"] == 4
+    whole, others = search(None)
+    assert len(ran) + len(others) == len(set(ran + others)) == 6
+    assert whole["settings"] == {"lr": 0.5, "batch": 1}
+    assert whole["left"] == 0
+    assert [one["settings"] for one in whole["tried"] if "problem" in one] == [{"lr": 0.5, "batch": 2}]
+    assert search(0) == (whole, [])
+
+
+def test_all_of_it_is_tried_again_if_that_is_asked_for(search):
+    whole, _ = search(None)
+    again, ran = search(None, "--anew")
+    assert len(ran) == 6
+    assert again == whole
+
+
+def test_what_was_not_tuned_is(search, tmp_path):
+    words = {"settings": {"lr": 9}, "tried": "not tuned: the settings of another"}
+    (tmp_path / "tuned.json").write_text(json.dumps({"x": {"fasttext-hs": words}, "y": {"other": words}}))
+    assert search(None)[0]["settings"] == {"lr": 0.5, "batch": 1}
+    assert json.loads((tmp_path / "tuned.json").read_text())["y"] == {"other": words}
