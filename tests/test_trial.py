@@ -341,7 +341,8 @@ def test_what_scores_count_in_the_end_is_in_the_weights(monkeypatch, data):
         gained = 0.5 * frequency.logarithms(model.label_counts_)
         np.testing.assert_allclose(others, 2 * scores + gained - 1.5, rtol=1e-3, atol=1e-3)
     said = [model.choices_["hidden"][1] for model in models.values()]
-    assert said[1] == said[0] + "; in the end the deep path counts 0.5 of what it learnt"
+    gain = "labels gain 0.25 times the logarithm of how many points they have"
+    assert said[1] == f"{said[0]}; in the end the deep path counts 0.5 of what it learnt; {gain}"
 
 
 COUNTS = np.bincount(TRUTH.indices, minlength=TRUTH.width)

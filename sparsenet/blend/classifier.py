@@ -108,7 +108,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         the odds that they and a tree are right on points that it has not learnt: of 65,536 points or more, a 64th
         (2,048 at most), which `tree_` goes without; of 5,120 or more, a tenth, for which a tree is trained that is
         then forgotten. Of fewer points it is 1. Those of them that the network has not learnt either tell how sure the
-        blend may be, and whether frequent labels say too little or too much.
+        blend may be, and whether frequent labels say too little or too much: a network of more than 1,024 labels and
+        16,384 points or more leaves some out, unless its `hidden` was given.
     classes_ : ndarray of shape (n_labels,)
         The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
     n_features_in_ : int
