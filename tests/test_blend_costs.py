@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from planted import planted
 from scipy import sparse
+from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier
 from sparsenet.blend import costs, trust, voting
@@ -185,7 +186,12 @@ def test_what_the_tree_counts_is_found_saved_and_used(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("by_tree", "by_network", "expected"),
-    [(250, 250, 1.0), (300, 250, 2 ** ((500 / 800) * math.log(300.5 / 200.5) / 0.06)), (250, 300, 1.0), (480, 20, 4.0)],
+    [
+        (250, 250, 2 ** (300 / 800 * 2)),
+        (260, 250, 2 ** (300 / 800 * 2 + 500 / 800 * math.log(260.5 / 240.5) / 0.06)),
+        (250, 300, 1.0),
+        (480, 20, 4.0),
+    ],
 )
 def test_the_tree_counts_more_the_better_it_is_than_the_network(monkeypatch, by_tree, by_network, expected):
     n = 20_000
@@ -204,7 +210,29 @@ def test_the_tree_counts_more_the_better_it_is_than_the_network(monkeypatch, by_
     )
     network.network_ = SimpleNamespace(topk=lambda points, *_: (answers(by_network)[: len(points)], None))
     found = trust.of_tree(network, judge, points, labels, seed=0, threads=1)
-    assert found == pytest.approx(min(expected, 4.0), rel=0.02)
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_tree_and_network_are_compared_on_equal_terms(monkeypatch):
+    """Neither has learnt the points that they are compared on, and both have learnt all others."""
+    X, y = CONSISTENT
+    Y = sparse.csr_array((np.ones(len(y)), (np.arange(len(y)), y)))
+    points, labels = (Rows.of(matrix.astype(np.float32)) for matrix in (X, Y))
+    tree = TreeClassifier(random_state=0, n_jobs=1, normalize="none").fit(X, Y)
+    tree.cost_ = 4.0
+    poor, network = clone(tree).fit(X[:5000], Y[:5000]), ExtremeClassifier()
+    assert trust.on_equal_terms(network, tree, poor, points, labels, 0) is poor, "the network keeps none of so few"
+    monkeypatch.setattr(trust, "n_for_trial", lambda *_: 500)
+    assert trust.on_equal_terms(network, tree, tree, points, labels, 0) is tree
+    judge = trust.on_equal_terms(network, tree, poor, points, labels, 0)
+    kept = trust.kept_from_all(network, labels, 0)
+    assert len(kept) == 500
+    rest = np.delete(np.arange(len(points)), kept)
+    alike = clone(tree).set_params(cost=4.0).fit(X[rest], Y[rest])
+    numbers, p = judge.topk_numbers(X[kept], 5)
+    expected, its = alike.topk_numbers(X[kept], 5)
+    np.testing.assert_array_equal(numbers, expected)
+    np.testing.assert_array_equal(p, its)
 
 
 def test_what_tells_is_new_to_network_and_judge():

@@ -222,6 +222,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                     if self.time_budget is not None and not resumed and parts.kept(network, enough) is None:
                         fitted = replace(fitted, network=None)
                     elif judge is not None and is_consistent(tree):
+                        judge = trust.on_equal_terms(network, tree, judge, points, labels, seed)
                         how = {"seed": seed, "threads": self._threads()}
                         fitted = replace(fitted, tree_weight=trust.of_tree(network, judge, points, labels, **how))
                 if judge is not None:

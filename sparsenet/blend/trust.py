@@ -32,8 +32,9 @@ SHARE_APART, FEWEST_APART = 10, 512
 AS_USUAL, TWICE_AS_MUCH, LEAST, UTMOST = -0.1, 0.16, 1 / 16, 2.0
 FIRMNESS = 300
 #: A tree whose errors cost more than usual counts twice as much for each so much that the logarithm of its odds is
-#: above the network's, up to this. Other trees' votes stay: where features are what is sought, as in what users have
-#: seen, such points say the tree is better where it is not (bench/notes/blends.md, Where labels are consistent).
+#: above the network's, up to this, which is also what is believed before any point is seen, as firmly as above.
+#: Other trees' votes stay: where features are what is sought, as in what users have seen, such points say the tree is
+#: better where it is not (bench/notes/blends.md, Where labels are consistent).
 TREE_TWICE_AS_MUCH, UTMOST_OF_TREE = 0.06, 4.0
 
 
@@ -102,6 +103,20 @@ def measured(
     return float(np.clip(2.0 ** ((ahead - AS_USUAL) / TWICE_AS_MUCH), LEAST, UTMOST))
 
 
+def on_equal_terms(
+    network: ExtremeClassifier, tree: TreeClassifier, judge: TreeClassifier, points: Rows, labels: Rows, seed: int
+) -> TreeClassifier:
+    """Return a judge that has learnt all but what the network has not learnt either: this one, if it is the tree.
+
+    One that went without a tenth of the points is a point of P@1 behind where labels have few of them. Where there is
+    nothing that the network has not learnt, it judges no network.
+    """
+    kept = kept_from_all(network, labels, seed)
+    if judge is tree or len(kept) == 0:
+        return judge
+    return fit_without(clone(tree).set_params(cost=tree.cost_, verbose=False), points, labels, kept)
+
+
 def of_tree(
     network: ExtremeClassifier, judge: TreeClassifier, points: Rows, labels: Rows, *, seed: int, threads: int
 ) -> float:
@@ -116,7 +131,9 @@ def of_tree(
         return 1.0
     by_tree = named_by(judge, points.take(kept), 1, threads)[0][:, 0]
     by_network = network.network_.topk(points.take(kept), 1, threads)[0][:, 0]
-    ahead = n * (_log_odds(by_tree, truth, n) - _log_odds(by_network, truth, n)) / (n + FIRMNESS)
+    ahead = _log_odds(by_tree, truth, n) - _log_odds(by_network, truth, n)
+    believed = TREE_TWICE_AS_MUCH * math.log2(UTMOST_OF_TREE)
+    ahead = (n * ahead + FIRMNESS * believed) / (n + FIRMNESS)
     return float(np.clip(2.0 ** (ahead / TREE_TWICE_AS_MUCH), 1.0, UTMOST_OF_TREE))
 
 
