@@ -41,13 +41,13 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         wall.append(time.perf_counter() - start[0])
         cpu.append(time.process_time() - start[1])
     n_batches = -(-X.shape[0] // job["batch_size"])
-    usual = {"wall": float(np.median(wall[1:])), "cpu": float(np.median(cpu[1:]))}
+    medians = {"wall": float(np.median(wall[1:])), "cpu": float(np.median(cpu[1:]))}
     return {
         "torch": torch.__version__,
         "epoch_batches": n_batches,
         "peak_mb": peak_mb(),
-        **{f"step_{name}_seconds": seconds for name, seconds in usual.items()},
-        **{f"epoch_{name}_seconds": seconds * n_batches for name, seconds in usual.items()},
+        **{f"step_{name}_seconds": seconds for name, seconds in medians.items()},
+        **{f"epoch_{name}_seconds": seconds * n_batches for name, seconds in medians.items()},
     }
 
 

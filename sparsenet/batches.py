@@ -176,9 +176,10 @@ def share_right(ranked: I32, truth: Rows) -> NDArray[np.float64]:
     return np.asarray(hits.sum(axis=1) / asked_for)
 
 
-def best_first(scores: F32, values: NDArray[Any], k: int) -> NDArray[Any]:
+def best_first(scores: F32, k: int, *values: NDArray[Any]) -> list[NDArray[Any]]:
     """Return the values, (n, any), of each point's k largest scores, the largest first, of equal ones the first."""
-    return np.take_along_axis(values, np.argsort(-scores, axis=1, kind="stable")[:, :k], axis=1)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return [np.take_along_axis(each, order, axis=1) for each in values]
 
 
 def precisions(hits: NDArray[np.bool_], ranks: Sequence[int]) -> NDArray[np.float64]:

@@ -19,7 +19,8 @@ from sparsenet.batches import best_first, precisions
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 #: Of some factors: how improbable that makes what is right, and the first and second derivatives.
-Loss = Callable[[F64], tuple[float, F64, F64]]
+Judged = tuple[float, F64, F64]
+Loss = Callable[[F64], Judged]
 RANKS = (1, 3, 5)
 #: Where fewer labels are right nothing is told.
 FEW_TRUE = 100
@@ -27,14 +28,14 @@ FEW_TRUE = 100
 MOST = 1.0
 #: What is believed before anything is seen counts as much as so many labels of the usual spread.
 FIRMNESS = 1.0
-#: Newton's method ends when a step is as short as this, on scores of unit spread; no step is halved more often, and
-#: what has not ended after so many tells nothing.
-CLOSE_ENOUGH, MOST_HALVINGS, MOST_STEPS = 1e-6, 30, 60
+#: Newton's method ends when a step is as short as this, on scores of unit spread; what has not ended after so many
+#: steps tells nothing.
+CLOSE_ENOUGH, MOST_STEPS = 1e-6, 60
 #: Scores that are worth less than so much of their spread tell nothing, nor what is to be added to them.
 LEAST_STEEPNESS = 0.05
-#: Scores further from the median than so many times what lies between a tenth of all and nine tenths are as good as
-#: there: a point of wild numbers is no more than one point.
-FURTHEST = 2.0
+#: No score counts as more than the best label has in all but so large a share of the points, nor as less than the last:
+#: a point of wild numbers is no more than one point.
+WILD = 0.01
 
 
 def logarithms(counts: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -65,9 +66,9 @@ def worth(scores: NDArray[np.float32], right: Bools, log_counts: NDArray[np.floa
         return 0.0
     tame = _tamed(scores)
     spread, differs = float(np.std(tame)), float(np.std(log_counts))
-    if spread == 0 or differs == 0:
+    if not 0 < spread < np.inf or differs == 0:
         return 0.0
-    inputs = np.stack((tame / spread, log_counts / differs)).astype(np.float64)
+    inputs = np.stack((tame / spread, log_counts.astype(np.float64) / differs))
     inputs -= inputs.mean(axis=(1, 2), keepdims=True)
     alone, _ = _fitted(_by_itself(inputs, right), 3)
     among, deviation = _fitted(_among_those_of_its_point(inputs, right), 2)
@@ -77,10 +78,10 @@ def worth(scores: NDArray[np.float32], right: Bools, log_counts: NDArray[np.floa
     return found if after[0] >= before[0] and after.mean() >= before.mean() else 0.0
 
 
-def _tamed(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return scores of which none is much further from the median than most."""
-    low, middle, high = np.quantile(scores, (0.1, 0.5, 0.9))
-    return np.clip(scores, middle - FURTHEST * (high - low), middle + FURTHEST * (high - low))
+def _tamed(scores: NDArray[np.float32]) -> F64:
+    """Return scores of which none is beyond those of nearly all points."""
+    exact = scores.astype(np.float64)
+    return np.clip(exact, np.quantile(exact.min(axis=1), WILD), np.quantile(exact.max(axis=1), 1 - WILD))
 
 
 def _agreed(alone: float, among: float, deviation: float) -> float:
@@ -91,7 +92,8 @@ def _agreed(alone: float, among: float, deviation: float) -> float:
 
 def _answered(scores: NDArray[np.float32], right: Bools) -> F64:
     """Return the means of P@1, P@3 and P@5 by such scores."""
-    return np.asarray(precisions(best_first(scores, right, RANKS[-1]), RANKS).mean(axis=0))
+    (ranked,) = best_first(scores, RANKS[-1], right)
+    return np.asarray(precisions(ranked, RANKS).mean(axis=0))
 
 
 def _by_itself(inputs: F64, right: Bools) -> Loss:
@@ -127,28 +129,36 @@ def _among_those_of_its_point(inputs: F64, right: Bools) -> Loss:
 def _fitted(loss: Loss, n: int) -> tuple[float, float]:
     """Return what the second factor is to the first, by Newton's method, and its standard error.
 
-    Both losses are convex, so that a step which leads down ends where nothing is better.
+    Both losses are convex: steps that each lead down end where nothing is better.
     """
     believed = np.eye(n)[0]
 
-    def judged(at: F64) -> tuple[float, F64, F64]:
+    def judged(at: F64) -> Judged:
         improbable, slope, curvature = loss(at)
         off = at - believed
         return improbable + FIRMNESS / 2 * (off**2).sum(), slope + FIRMNESS * off, curvature + FIRMNESS * np.eye(n)
 
-    at, (reached, slope, curvature) = believed, judged(believed)
+    at, here = believed, judged(believed)
     for _ in range(MOST_STEPS):
-        step = np.linalg.solve(curvature, slope)
-        if np.abs(step).max() < CLOSE_ENOUGH:
+        step = _step_down(judged, at, here)
+        if step is None:
             break
-        for _ in range(MOST_HALVINGS):
-            lower, *derivatives = judged(at - step)
-            if lower <= reached:
-                break
-            step /= 2
-        at, reached, (slope, curvature) = at - step, lower, derivatives
+        at, here = step
     else:
         return 0.0, 0.0
+    curvature = here[2]
     if at[0] < LEAST_STEEPNESS:
         return 0.0, 0.0
     return float(at[1] / at[0]), float(np.sqrt(np.linalg.inv(curvature)[1, 1]) / at[0])
+
+
+def _step_down(judged: Loss, at: F64, here: Judged) -> tuple[F64, Judged] | None:
+    """Return where a step of Newton's leads to, or half of it, and so on; none where it leads hardly anywhere."""
+    reached, slope, curvature = here
+    step = np.linalg.solve(curvature, slope)
+    while np.abs(step).max() >= CLOSE_ENOUGH:
+        there = judged(at - step)
+        if there[0] <= reached:
+            return at - step, there
+        step /= 2
+    return None

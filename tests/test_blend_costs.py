@@ -77,7 +77,7 @@ def test_of_many_points_the_tree_that_was_judged_is_kept(monkeypatch):
 
 def test_a_time_budget_has_to_have_room_for_the_choice(monkeypatch):
     network = ExtremeClassifier(hidden=0, epochs=1)
-    monkeypatch.setattr("sparsenet.blend.classifier.PASSES_TO_CHOOSE", math.inf)
+    monkeypatch.setattr("sparsenet.blend.judging.PASSES_TO_CHOOSE", math.inf)
     found = BlendClassifier(network=network, time_budget=1000, random_state=0, n_jobs=1).fit(*CONSISTENT)
     assert found.tree_.cost_ == 0.5
     assert found.neighbors_.trust != 1, "they are judged all the same"
@@ -233,6 +233,8 @@ def test_tree_and_network_are_compared_on_equal_terms(monkeypatch):
     expected, its = alike.topk_numbers(X[kept], 5)
     np.testing.assert_array_equal(numbers, expected)
     np.testing.assert_array_equal(p, its)
+    curves = (voting.curve_of(object(), one, None) for one in (judge, tree, alike))
+    assert next(curves) == next(curves) != next(curves), "the one that is measured is that of the blend"
 
 
 def test_what_tells_is_new_to_network_and_judge():

@@ -67,13 +67,20 @@ def test_what_makes_the_first_few_worse_is_not_added_either(monkeypatch):
     ("alone", "among", "deviation", "agreed"),
     [(0.5, 0.3, 0.1, 0.2), (0.1, 0.3, 0.1, 0.1), (-0.5, -0.3, 0.1, -0.2), (0.5, -0.3, 0.1, 0), (0.5, 0.05, 0.1, 0)],
 )
-def test_the_smaller_of_two_findings_counts_if_they_agree(monkeypatch, alone, among, deviation, agreed):
-    found = iter([(alone, 0.0), (among, deviation)])
-    monkeypatch.setattr(frequency, "_fitted", lambda *_: next(found))
-    monkeypatch.setattr(frequency, "_answered", lambda *_: np.ones(3))
-    scores, right, log_counts = labels(0.4)
-    scale = np.std(scores) / np.std(log_counts)
-    assert worth(scores, right, log_counts) == pytest.approx(agreed * scale, abs=1e-3)
+def test_the_smaller_of_two_findings_counts_if_they_agree(alone, among, deviation, agreed):
+    assert frequency._agreed(alone, among, deviation) == pytest.approx(agreed)
+
+
+@pytest.mark.parametrize("apart", [10.0, 30.0])
+def test_right_labels_that_stand_out_are_told_from_each_other(apart):
+    """One label of each point is far above all others, which lie close together."""
+    rng = np.random.default_rng(0)
+    log_counts = rng.exponential(1.5, (2000, 32)).astype(np.float32)
+    scores = rng.normal(-8, 0.3, log_counts.shape).astype(np.float32)
+    scores[:, :3] += np.float32(apart) + rng.normal(0, 1, (2000, 3)).astype(np.float32)
+    best = (scores + 0.5 * log_counts + rng.gumbel(size=scores.shape))[:, :3].argmax(axis=1)
+    right = np.arange(32) == best[:, None]
+    assert worth(scores, right, log_counts) == pytest.approx(0.5, abs=0.15)
 
 
 def test_what_is_found_has_few_digits():

@@ -471,10 +471,21 @@ def test_labels_that_nobody_knows_tell_nothing_of_how_sure_to_be():
 def test_nothing_is_looked_at_that_would_say_nothing(monkeypatch):
     monkeypatch.setattr(Trial, "_scored", None)
     monkeypatch.setattr(SampledOutput, "rescale", None)
-    made = network()
+    made = network(loss=SampledSoftmax())
     before = made.output.wide.weight.value
-    train(made, run={"trial": replace(held_out(), calibrates=False)}, epochs=2)
+    train(made, run={"trial": held_out()}, epochs=2)
     assert made.output.wide.weight.value is before
+
+
+def test_frequent_labels_are_asked_about_where_scores_are_not_fitted(monkeypatch):
+    made = network(16)
+    train(made, epochs=5, batch_size=50)
+    monkeypatch.setattr(frequency, "worth", lambda *_: 0.25)
+    whole = held_out().weigh(made, COUNTS, 1, lambda: None)
+    assert whole.slope != 1
+    assert replace(held_out(), calibrates=False).weigh(made, COUNTS, 1, lambda: None) == Weighing(
+        whole.deep, 1, 0, 0.25
+    )
 
 
 def test_labels_that_compete_keep_their_scores():

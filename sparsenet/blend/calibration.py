@@ -56,7 +56,8 @@ class Correction(NamedTuple):
         if self.frequent == 0:
             return labels, odds
         odds = odds + np.float32(self.frequent) * frequency.logarithms(label_counts[labels])
-        return best_first(odds, labels, labels.shape[1]), best_first(odds, odds, labels.shape[1])
+        labels, odds = best_first(odds, labels.shape[1], labels, odds)
+        return labels, odds
 
     def apply(self, logits: F32) -> F32:
         """Return logits as they are on the data at hand."""

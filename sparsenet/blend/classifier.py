@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -20,12 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import storage
 from sparsenet._validation import boolean, check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.batches import Rows
-from sparsenet.blend import calibration, costs, parts, persistence, trust
-from sparsenet.blend.calibration import USUAL
+from sparsenet.blend import judging, parts, persistence
+from sparsenet.blend.calibration import USUAL, Correction
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.blend.parts import DROPPED, PARTS
-from sparsenet.blend.voting import curve_of, is_consistent, is_open, logits, vote
+from sparsenet.blend.voting import curve_of, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, check_width, run_seed
@@ -36,15 +35,13 @@ from sparsenet.estimators.settings import seconds
 from sparsenet.estimators.targets import Target
 from sparsenet.training.checkpoints import check_classifier, is_there
 from sparsenet.tree import TreeClassifier
+from sparsenet.tree.classifier import MOST_UNWANTED
 from sparsenet.tree.growing import bytes_a_feature
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 #: Labels of points, or neighbours, that are voted on at a time: about 100 bytes each, and Ctrl-C waits for them.
 VOTES_AT_A_TIME = 1 << 18
-#: What a time budget must have room for, so many times tree and neighbours, for these to be judged on points kept
-#: apart, and for the tree's cost to be chosen by them, which may take three more trees.
-PASSES_TO_JUDGE, PASSES_TO_CHOOSE = 2, 8
 
 
 class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -106,7 +103,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         inverse frequency, and a point by the power `power` of its cosine. Both answer a sample of the training points
         best, each by the others. Their vote is multiplied by `trust` (without a network by its root), which goes by
         the odds that they and a tree are right on points that it has not learnt: of 65,536 points or more, a 64th
-        (2,048 at most), which `tree_` goes without; of 5,120 or more, a tenth, for which a tree is trained that is
+        (2,048 at most), which `tree_` goes without; of 5,120 or more, a tenth, for which trees are trained that are
         then forgotten. Of fewer points it is 1. Those of them that the network has not learnt either tell how sure the
         blend may be, and whether frequent labels say too little or too much: a network of more than 1,024 labels and
         16,384 points or more leaves some out, unless its `hidden` was given.
@@ -130,6 +127,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     """
 
     _fitted: Fitted
+
+    _most_unwanted = MOST_UNWANTED
 
     def __init__(
         self,
@@ -170,8 +169,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Train the tree, look how neighbours answer, and train the network if there is one, all from the start.
 
         Ctrl-C while the network is trained stops within a second: the classifier is then fitted with what was learnt,
-        without the network if that is less than a third of its passes, and KeyboardInterrupt goes on. Sooner, it leaves
-        the classifier as it was.
+        without the network if that is less than a third of its passes, and KeyboardInterrupt goes on; so it does later,
+        while the parts are compared, within seconds. Sooner, it leaves the classifier as it was.
 
         Parameters
         ----------
@@ -208,8 +207,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 parts.check_resumed(network, points, labels, checkpoint)
             seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
             asked = 0 if scaling.kind == "columns" else self.n_neighbors
-            learnt = self._tree_and_neighbors(tree, points, labels, asked, seed, started, alone=network is None)
-            tree, judge, neighbors, a_pass = learnt
+            how: dict[str, Any] = {"seed": seed, "threads": self._threads()}
+            budget: dict[str, Any] = {"started": started, "time_budget": self.time_budget, "alone": network is None}
+            tree, judge, neighbors, a_pass = judging.tree_and_neighbors(tree, points, labels, asked, **how, **budget)
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
             resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
             if network is not None and self.time_budget is not None:
@@ -221,12 +221,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                     network.fit(as_matrix(points), as_matrix(labels), checkpoint=checkpoint, resume=resume)
                     if self.time_budget is not None and not resumed and parts.kept(network, enough) is None:
                         fitted = replace(fitted, network=None)
-                    elif judge is not None and is_consistent(tree):
-                        judge = trust.on_equal_terms(network, tree, judge, points, labels, seed)
-                        how = {"seed": seed, "threads": self._threads()}
-                        fitted = replace(fitted, tree_weight=trust.of_tree(network, judge, points, labels, **how))
-                if judge is not None:
-                    fitted = replace(fitted, correction=self._corrected(fitted, judge, points, labels, seed))
+                if judge is not None and neighbors is not None:
+                    n, k = min(self.candidates, labels.width), min(self.n_neighbors, len(labels))
+                    asked_for: dict[str, Any] = {"n": n, "k": k, "in_haste": self.time_budget is not None}
+                    fitted = judging.weighed(fitted, judge, neighbors, points, labels, **asked_for, **how)
             except KeyboardInterrupt:
                 if network is not None and hasattr(network, "network_"):
                     self._adopt(fitted if parts.has_had(network, enough) else replace(fitted, network=None))
@@ -248,46 +246,6 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         network._trained_for = persistence.KIND
         parts.check_network(network._settings(), checkpoint)  # better now than when the tree is trained
         return tree, network
-
-    def _tree_and_neighbors(
-        self, tree: TreeClassifier, points: Rows, labels: Rows, k: int, seed: int, started: float, *, alone: bool
-    ) -> tuple[TreeClassifier, TreeClassifier | None, Neighbors | None, float]:
-        """Return a trained tree, one to judge by, k neighbours, if asked for, and about how long a pass would take."""
-        if k == 0:
-            tree.fit(as_matrix(points), as_matrix(labels))
-            return tree, None, None, time.perf_counter() - started
-        threads, about = self._threads(), (points, labels)
-        kept_from_tree = trust.kept_from_tree(labels, seed)
-        trust.fit_without(tree, *about, kept_from_tree)
-        neighbors = Neighbors.learn(*about, k, seed=seed, threads=threads)
-        a_pass = time.perf_counter() - started
-        passes = math.inf if self.time_budget is None else self.time_budget / max(a_pass, 1e-9)
-        if passes <= PASSES_TO_JUDGE:
-            return tree, None, neighbors, a_pass
-        kept, judge = trust.judged_by(tree, *about, seed)
-        is_judged = judge is tree
-        # Of many points each tree takes as long as the one that is kept: too long where that is nearly all there is.
-        if is_open(tree) and passes > PASSES_TO_CHOOSE and len(kept) > 0 and not (alone and is_judged):
-            judge = costs.best(judge, *about, kept, threads)
-            if is_judged:
-                tree = judge
-            elif judge.cost_ != tree.cost_:
-                tree = costs.costing(tree, judge.cost_).fit(as_matrix(points), as_matrix(labels))
-        trusted = trust.measured(neighbors, judge, *about, kept, k=k, threads=threads)
-        return tree, judge, replace(neighbors, trust=trusted), a_pass
-
-    def _corrected(
-        self, fitted: Fitted, judge: TreeClassifier, points: Rows, labels: Rows, seed: int
-    ) -> calibration.Correction:
-        """Return how sure the blend may be, as far as there are points that none of its parts has learnt."""
-        network, neighbors = fitted.network, fitted.neighbors
-        if neighbors is None:
-            return USUAL
-        kept, threads = trust.kept_from_all(network, labels, seed), self._threads()
-        k, n = min(self.n_neighbors, len(labels)), min(self.candidates, labels.width)
-        how: dict[str, Any] = {"weight": fitted.tree_weight, "label_counts": fitted.seen.label_counts}
-        about = points, labels, kept
-        return calibration.measured(network, judge, neighbors, *about, n=n, k=k, threads=threads, **how)
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -370,7 +328,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             yield own, *correction.put_in_order(labels, logits(votes, curve), self._fitted.seen.label_counts)
             done = own.stop
 
-    def _correction(self) -> calibration.Correction:
+    def _correction(self) -> Correction:
         """Return what makes logits those of the data at hand, unless neighbours, who had a vote there, have none."""
         return USUAL if self._neighbors()[0] is None else self._fitted.correction
 

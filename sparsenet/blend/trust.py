@@ -32,7 +32,8 @@ SHARE_APART, FEWEST_APART = 10, 512
 AS_USUAL, TWICE_AS_MUCH, LEAST, UTMOST = -0.1, 0.16, 1 / 16, 2.0
 FIRMNESS = 300
 #: A tree whose errors cost more than usual counts twice as much for each so much that the logarithm of its odds is
-#: above the network's, up to this, which is also what is believed before any point is seen, as firmly as above.
+#: above the network's, up to a limit. Where some points can tell, the limit is what is believed before, as firmly as
+#: above: where none can, it counts as usual.
 #: Other trees' votes stay: where features are what is sought, as in what users have seen, such points say the tree is
 #: better where it is not (bench/notes/blends.md, Where labels are consistent).
 TREE_TWICE_AS_MUCH, UTMOST_OF_TREE = 0.06, 4.0
@@ -114,7 +115,9 @@ def on_equal_terms(
     kept = kept_from_all(network, labels, seed)
     if judge is tree or len(kept) == 0:
         return judge
-    return fit_without(clone(tree).set_params(cost=tree.cost_, verbose=False), points, labels, kept)
+    alike = clone(tree).set_params(verbose=False)
+    alike._usual_cost = tree.cost_  # left open as the tree's is, which tells by which curve it says how sure it is
+    return fit_without(alike, points, labels, kept)
 
 
 def of_tree(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.batches import Rows
+from sparsenet.batches import Rows, best_first
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.inference import log_probabilities
@@ -88,8 +88,8 @@ def vote(
     votes -= np.float32(weight) * penalties
     votes[penalties >= -UNHEARD_OF] = UNHEARD_OF
     np.clip(votes, UNHEARD_OF, CERTAIN, out=votes)
-    order = np.argsort(-votes, axis=1, kind="stable")[:, :n]
-    return np.take_along_axis(labels, order, axis=1), np.take_along_axis(votes, order, axis=1)
+    labels, votes = best_first(votes, n, labels, votes)
+    return labels, votes
 
 
 def named_by(tree: TreeClassifier, points: Rows, n: int, threads: int, unwanted: int = 0) -> tuple[I32, F32]:

@@ -32,13 +32,15 @@ class AnswersMixin:
     #: So many more than k are looked at first for k that are not excluded. Blends look at 32 as it is, and up to there
     #: what is said does not depend on how many are asked for.
     _spare = 16
+    #: What is excluded may lead a search astray: of up to so many labels that a point must not get it is told.
+    _most_unwanted = 0
 
     def _best_by_features(
         self, features: Rows, k: int, unwanted: int = 0
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities.
 
-        About `unwanted` of all labels will be passed over afterwards: what leads to them must not be in others' way.
+        About `unwanted` of all labels will be passed over afterwards: a search goes further by as much.
         """
         raise NotImplementedError
 
@@ -126,15 +128,15 @@ class AnswersMixin:
         # excluded, so a few are looked at first, and more for those points alone that have too few of them: what is
         # said of a point must not depend on what others have.
         more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
-        enough = np.minimum(k + more, len(self.classes_))
+        enough, unwanted = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._most_unwanted)
         looked_at, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
         best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
         while len(waiting):
-            for n, unwanted in np.unique(np.stack((looked_at, more))[:, waiting], axis=1).T.tolist():
-                alike = waiting[(looked_at[waiting] == n) & (more[waiting] == unwanted)]
+            for n, passed in sorted(set(zip(looked_at[waiting].tolist(), unwanted[waiting].tolist(), strict=True))):
+                alike = waiting[(looked_at[waiting] == n) & (unwanted[waiting] == passed)]
                 at_a_time = max(min(POINTS_AT_A_TIME, LABELS_AT_A_TIME // n), 1)
                 for points in np.array_split(alike, -(-len(alike) // at_a_time)):
-                    labels, own = self._best(features.take(points), n, unwanted)
+                    labels, own = self._best(features.take(points), n, passed)
                     best[points], p[points] = without(labels, own, excluded.among(labels, points), k)
             waiting = waiting[(best[waiting, -1] < 0) & (looked_at[waiting] < enough[waiting])]
             looked_at[waiting] = np.minimum(4 * looked_at[waiting], enough[waiting])

@@ -173,8 +173,9 @@ def tried(trainer: Trainer) -> Choices:
         why.append(f"a mean of P@1, P@3 and P@5 of {shares}, on points kept from training")
     if trainer.weighing.deep != 1:
         why.append(f"in the end the deep path counts {trainer.weighing.deep:g} of what it learnt")
-    if trainer.weighing.frequent:
-        why.append(f"labels gain {trainer.weighing.frequent:g} times the logarithm of how many points they have")
+    if gained := trainer.weighing.frequent:
+        verb = "gain" if gained > 0 else "lose"
+        why.append(f"labels {verb} {abs(gained):g} times the logarithm of how many points they have")
     if why:
         found["hidden"] = (trainer.network.output.n_inputs, "; ".join(why))
     if trainer.epochs < trainer.config.epochs:

@@ -103,7 +103,7 @@ class Trial:
     held_out : Validation
         What it is measured on.
     calibrates : bool
-        Whether scores are stretched and shifted in the end, and gain or lose by how frequent their labels are.
+        Whether scores are stretched and shifted in the end, beside what they gain or lose by how frequent labels are.
     may_end : bool
         Whether the epoch after that look is the last, in which rates fall to their end, where there was nothing to gain
         since the first epoch.
@@ -168,19 +168,20 @@ class Trial:
         The deep path counts less than all if that is better by more than its standard error and P@1 is no lower.
         """
         # Where labels compete, none is judged by its own score.
-        calibrates = self.calibrates and gives_log_odds(network.output.loss)
-        if not calibrates and not network.output.n_inputs:
+        each_by_itself = gives_log_odds(network.output.loss)
+        if not each_by_itself and not network.output.n_inputs:
             return Weighing()
         seen = self._scored(network, threads, on_block)
         deep = _best_weight(seen) if network.output.n_inputs else 1.0
         # Where so few come true, as if all that these points have were unknown, nothing is told of how sure to be.
-        if not calibrates or (seen.counts * seen.right).sum() < frequency.FEW_TRUE:
+        if not each_by_itself or (seen.counts * seen.right).sum() < frequency.FEW_TRUE:
             return Weighing(deep)
-        asked = seen.counts > 0
         scores, log_counts = seen.scores(deep), frequency.logarithms(label_counts)[seen.labels]
-        frequent = frequency.worth(*(seen.best(deep, each) for each in (scores, seen.right, log_counts)))
-        scores = (scores + np.float32(frequent) * log_counts)[asked]
-        right, counts = seen.right[asked], seen.counts[asked]
+        frequent = frequency.worth(*seen.best(deep, scores, seen.right, log_counts))
+        if not self.calibrates:
+            return Weighing(deep, frequent=frequent)
+        scores, asked = scores + np.float32(frequent) * log_counts, seen.counts > 0
+        scores, right, counts = scores[asked], seen.right[asked], seen.counts[asked]
         firmness = 0.5 / counts.sum()  # what is believed before counts as one label of one point
         sure = most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts)
         return Weighing(deep, *sure, frequent)
@@ -226,14 +227,14 @@ class _Seen(NamedTuple):
 
     def worth(self, weight: float) -> tuple[F64, NDArray[np.bool_]]:
         """Return the mean of P@1, P@3 and P@5 of each point by those scores, and whether its best label is right."""
-        ranked = self.best(weight, self.right)
+        (ranked,) = self.best(weight, self.right)
         return precisions(ranked, RANKS).mean(axis=1), ranked[:, 0]
 
-    def best(self, weight: float, values: NDArray[Any]) -> NDArray[Any]:
+    def best(self, weight: float, *values: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the values, (n, c), of the k best labels of each point by those scores, best first."""
         named = self.counts[:, : self.n_best] > 0
         scores = np.where(named, self.scores(weight)[:, : self.n_best], np.float32(-np.inf))
-        return best_first(scores, values[:, : self.n_best], self.k)
+        return best_first(scores, self.k, *(each[:, : self.n_best] for each in values))
 
 
 def _and_others(best: I32, k: int, truth: Rows, rng: np.random.Generator) -> tuple[I32, NDArray[np.bool_], F64]:

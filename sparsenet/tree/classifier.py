@@ -36,7 +36,7 @@ I32 = NDArray[np.int32]
 #: (bench/notes/trees.md).
 SLOPE, SHIFT = np.float32(-2.5), np.float32(2.8)
 #: A label that is not wanted takes up a place of the beam at each level, and where they are what a point's features
-#: speak of, as what a user has seen, they take up most: the beam has so many more places, up to this number.
+#: speak of, as what a user has seen, they take up most: the beam has as many more places, up to this number.
 MOST_UNWANTED = 64
 #: Probabilities of all labels are found for so many points and leaves at a time: some 40 bytes each, beside the result.
 CELLS_AT_A_TIME = 1 << 18
@@ -101,6 +101,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     _fitted: Fitted
     #: What `cost` is where it is left open: another number where that was found to be better.
     _usual_cost = COST
+    _most_unwanted = MOST_UNWANTED
     #: Which label hangs where, if that is known of the points that `fit` is given next.
     _grown: Shape | None = None
 
@@ -210,7 +211,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     ) -> tuple[I32, F32]:
         """Return the k best labels of each point and the logarithms of their probabilities."""
         names, levels = self._fitted.shape.labels, self._fitted.levels
-        beam = times_beam * self._beam() + min(unwanted, MOST_UNWANTED)
+        beam = times_beam * self._beam() + unwanted
         in_tree = min(k, len(names))
         labels, scores = search(levels, features, beam, in_tree, threads, names)
         while np.any(labels[:, -1] < 0):  # some points met fewer than k
