@@ -5,7 +5,7 @@
 
 Each setting of a system's grid is trained on nine tenths of the training points and scored on the last tenth; the best
 mean of P@1, P@3 and P@5 wins. The test set is not looked at. The file is written after each run, and says how many
-settings are left; what has been tried is not tried again, unless `--anew`.
+settings are left; what has been tried by the same measure is not tried again, unless `--anew`.
 """
 
 from __future__ import annotations
@@ -37,19 +37,23 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for data, name in itertools.product(data_sets, options.systems):
         of_data = tuned.setdefault(data.name, {})
-        tried = [] if options.anew else _tried_before(of_data.get(name, {}))
+        masks = data.name in options.mask_seen
+        tried = [] if options.anew else _tried_before(of_data.get(name, {}), masks)
         left = _left(SYSTEMS[name], tried)
         while left:
             tried.append(_try(runner, SYSTEMS[name], data, judges[data.name], left.pop(0)))
-            of_data[name] = {"settings": _best(tried)["settings"], "tried": tried, "left": len(left)}
+            found = {"settings": _best(tried)["settings"], "tried": tried, "left": len(left)}
+            of_data[name] = {**found, "mask_seen": True} if masks else found
             options.out.write_text(json.dumps(tuned, indent=1) + "\n")
         print(f"{data.name}  {name}: {_best(tried)}", file=sys.stderr, flush=True)
 
 
-def _tried_before(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what an entry says was tried; of one that was not tuned it says why in words."""
+def _tried_before(entry: dict[str, Any], masks: bool) -> list[dict[str, Any]]:
+    """Return what an entry says was tried, and did run, by the same measure; of what was not tuned it says why."""
     tried = entry.get("tried")
-    return tried if isinstance(tried, list) else []
+    if not isinstance(tried, list) or entry.get("mask_seen", False) != masks:
+        return []
+    return [one for one in tried if not one.get("problem", "").startswith("not run")]
 
 
 def _left(system: System, tried: list[dict[str, Any]]) -> list[dict[str, Any]]:

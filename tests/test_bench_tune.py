@@ -71,6 +71,18 @@ def test_all_of_it_is_tried_again_if_that_is_asked_for(search):
     assert again == whole
 
 
+def test_what_was_measured_otherwise_or_not_at_all_is_tried_again(search, tmp_path):
+    whole, _ = search(None)
+    masked, ran = search(None, "--mask-seen", "x")
+    assert len(ran) == 6
+    assert masked == {**whole, "mask_seen": True}
+    masked["tried"][0] = {"settings": masked["tried"][0]["settings"], "problem": "not run: there is no environment"}
+    (tmp_path / "tuned.json").write_text(json.dumps({"x": {"fasttext-hs": masked}}))
+    again, ran = search(None, "--mask-seen", "x")
+    assert ran == [(0.1, 1)]
+    assert sorted(map(str, again["tried"])) == sorted(map(str, whole["tried"]))
+
+
 def test_what_was_not_tuned_is(search, tmp_path):
     words = {"settings": {"lr": 9}, "tried": "not tuned: the settings of another"}
     (tmp_path / "tuned.json").write_text(json.dumps({"x": {"fasttext-hs": words}, "y": {"other": words}}))
