@@ -60,7 +60,8 @@ def test_so_many_come_true_as_are_said_to(right, network):
     p, loss, off = answered()
     model._adopt(replace(model._fitted, correction=USUAL))
     _, loss_before, off_before = answered()
-    assert loss < loss_before - 0.005
+    # A network is given what frequent labels should say, so that less is left to be put right.
+    assert loss < loss_before - (0.01 if network == "drop" else 0.005)
     assert off < 0.1
     assert off < off_before
     assert (np.diff(p) <= 0).all()
