@@ -64,6 +64,22 @@ def test_a_search_that_was_interrupted_is_gone_on_with(search):
     assert search(0) == (whole, [])
 
 
+def test_several_at_once_find_the_same(search):
+    whole, _ = search(None)
+    again, ran = search(None, "--anew", "--at-once", "3")
+    assert len(ran) == 6
+    assert sorted(map(str, again["tried"])) == sorted(map(str, whole["tried"]))
+    assert (again["settings"], again["left"]) == (whole["settings"], 0)
+
+
+def test_an_interrupted_search_leaves_what_it_did_not_come_to(search, tmp_path):
+    search(None, "--mask-seen", "x")
+    for most in (0, 1):
+        found, _ = search(most, "--systems", "fasttext-hs,fasttext-ova")
+        assert ("mask_seen" in found) == (most == 0)
+        assert "fasttext-ova" not in json.loads((tmp_path / "tuned.json").read_text())["x"]
+
+
 def test_all_of_it_is_tried_again_if_that_is_asked_for(search):
     whole, _ = search(None)
     again, ran = search(None, "--anew")
