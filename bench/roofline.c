@@ -174,7 +174,9 @@ static float gather(const float* data, const int32_t* order, int64_t n_rows) {
     const float* row = data + (int64_t)order[r] * kRow;
     for (int c = 0; c < kRow; c += LANES) sum[c / LANES] += *(const Vector*)(row + c);
   }
-  return sum[0][0] + sum[1][0];
+  float total = 0; /* of all, or the compiler leaves out what nobody asks for */
+  for (int v = 0; v < kRow / LANES; ++v) total += sum[v][0];
+  return total;
 }
 
 static void update(float* data, const int32_t* order, int64_t n_rows) {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +27,8 @@ MOST_COMPARISONS = 1 << 16
 #: counts than a frequent one, which tf-idf has in the data, and how much more a near point than one further off.
 RARITIES, POWERS = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0)
 SAMPLE, RANKS = 1024, 5
+#: By so many of the sample it is chosen how much rare features count: each of these choices is a search of its own.
+FOR_RARITY = 512
 #: The bytes that a feature takes, present or not: while all are weighed (pointers, how frequent and how rare each is,
 #: weights), and from then on (pointers, weights).
 BYTES_A_FEATURE, BYTES_HELD = 30, 13
@@ -69,17 +70,24 @@ class Neighbors:
         """Remember points, and weigh features and nearness as answers a sample of them best by the k nearest others."""
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
         by_feature = transpose(points)
-        sample = np.sort(np.random.default_rng(seed).permutation(len(points))[:SAMPLE])
-        best, right = (RARITIES[0], POWERS[0]), -1.0
-        for rarity in RARITIES:
+        order = np.random.default_rng(seed).permutation(len(points))[:SAMPLE]
+        few, rest = np.sort(order[:FOR_RARITY]), np.sort(order[FOR_RARITY:])
+
+        def by(rarity: float) -> Neighbors:
             index, weights = _weighted(points, by_feature, rarity)
-            found = cls(index, labels, weights, rarity, POWERS[0])
-            for power, found_right in found._tried(points, sample, k, threads):
-                if found_right > right:
-                    best, right = (rarity, power), found_right
-            del index, weights, found  # at a time there is one, which may be large
-        index, weights = _weighted(points, by_feature, best[0])
-        return cls(index, labels, weights, *best)
+            return cls(index, labels, weights, rarity, POWERS[0])
+
+        answers, rights = {}, {}
+        for rarity in RARITIES:
+            found = by(rarity)
+            answers[rarity] = found._others(points, few, k, threads)
+            rights[rarity] = max(found._rights(few, *answers[rarity], threads))
+            del found  # an index may be large: there is one at a time
+        found = by(max(RARITIES, key=rights.__getitem__))
+        others = found._others(points, rest, k, threads)
+        near, products = (np.concatenate(both) for both in zip(answers[found.rarity], others, strict=True))
+        right = found._rights(np.concatenate((few, rest)), near, products, threads)
+        return replace(found, power=POWERS[int(np.argmax(right))])
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k training points of the largest product with each point, best first, and the products."""
@@ -134,14 +142,15 @@ class Neighbors:
         """Return what labels have before anyone votes; making it anew would take longer than a point's answer."""
         return np.zeros(self.labels.width, np.float32)
 
-    def _tried(self, points: Rows, sample: I64, k: int, threads: int) -> Iterator[tuple[float, float]]:
-        """Yield each power, and how well points of a sample are then answered by the k nearest others."""
+    def _rights(self, sample: I64, near: I32, products: F32, threads: int) -> list[float]:
+        """Return how well training points are answered by those `near` them, with each of the powers."""
         truth, n_ranks = as_matrix(self.labels.take(sample)), min(RANKS, self.labels.width)
-        near, products = self._others(points, sample, k, threads)
+        rights = []
         for power in POWERS:
             named, shares = self.name(self._voters(near, products, power), n_ranks, threads)
             ranked = np.take_along_axis(named, np.argsort(-shares, axis=1, kind="stable"), axis=1)
-            yield power, metrics.ndcg_at_k(truth, ranked, n_ranks)
+            rights.append(metrics.ndcg_at_k(truth, ranked, n_ranks))
+        return rights
 
     def _others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Return what `nearest` does of training points: nobody answers for himself."""
