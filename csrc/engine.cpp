@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fetch.h"
 #include "scratch.h"
 #include "threads.h"
 
@@ -58,8 +59,8 @@ void take_rows(Csr csr, const int64_t* rows, int64_t count, const int64_t* out_i
     if (i + kAhead < count) {
       const int64_t later = csr.indptr[rows[i + kAhead]], stop = csr.indptr[rows[i + kAhead] + 1];
       for (int64_t j = later; j < stop; j += kLine) {
-        __builtin_prefetch(csr.indices + j);
-        __builtin_prefetch(csr.data + j);
+        fetch(csr.indices + j);
+        fetch(csr.data + j);
       }
     }
     const int64_t from = csr.indptr[rows[i]], to = out_indptr[i], length = out_indptr[i + 1] - to;

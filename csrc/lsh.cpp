@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "fetch.h"
 #include "threads.h"
 
 namespace sparsenet {
@@ -102,7 +103,7 @@ class Counter {
   // Buckets lie anywhere in memory: those ahead are fetched while one is counted.
   void add(const std::vector<Run>& runs) {
     for (size_t i = 0; i < runs.size(); ++i) {
-      if (i + kRunsAhead < runs.size()) __builtin_prefetch(runs[i + kRunsAhead].labels);
+      if (i + kRunsAhead < runs.size()) fetch(runs[i + kRunsAhead].labels);
       const Run& run = runs[i];
       reserve(run.size);
       for (int64_t j = 0; j < run.size; ++j) add(run.labels[j], run.weight);

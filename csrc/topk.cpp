@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine.h"
+#include "fetch.h"
 #include "machine.h"
 #include "running.h"
 #include "scratch.h"
@@ -85,8 +86,8 @@ void wide_scores(const Task& task, int64_t label, int64_t labels, std::vector<Re
       const size_t own = static_cast<size_t>(j - base);
       const int64_t later = readings[std::min(own + kAhead, readings.size() - 1)].at;
       for (int64_t ahead = 0; ahead < 32; ahead += 16) {
-        __builtin_prefetch(wide.indices + later + ahead);
-        __builtin_prefetch(wide.data + later + ahead);
+        fetch(wide.indices + later + ahead);
+        fetch(wide.data + later + ahead);
       }
       add_labels(wide, readings[own], label + labels, points.data[j], scores);
     }

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
-from sparsenet import kernels
+from sparsenet import _memory, kernels
 from sparsenet._validation import MAX_WIDTH
 
 F32 = NDArray[np.float32]
@@ -37,7 +37,7 @@ class Workspace:
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < size:
-            buffer = self._buffers[name] = np.empty(size + size // 8, dtype)
+            buffer = self._buffers[name] = _memory.empty((size + size // 8,), dtype)
         return buffer[:size].reshape(shape)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet import kernels
+from sparsenet import _memory, kernels
 from sparsenet._validation import MAX_WIDTH, integer
 from sparsenet.batches import Postings, Rows, Workspace
 from sparsenet.optim import Adam, Optimizer, Parameter, Product
@@ -102,7 +102,7 @@ class Activation:
 
 def uniform(rng: np.random.Generator, shape: tuple[int, int], fan_in: float) -> F32:
     """Draw the start of a weight matrix so that its outputs have a variance near that of its inputs."""
-    weights = rng.random(shape, np.float32)
+    weights: F32 = rng.random(out=_memory.empty(shape, np.float32), dtype=np.float32)
     weights -= 0.5
     weights *= np.float32(2 * np.sqrt(3 / max(fan_in, 1.0)))
     return weights

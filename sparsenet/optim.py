@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet import kernels
+from sparsenet import _memory, kernels
 from sparsenet._validation import choice, real
 
 F32 = NDArray[np.float32]
@@ -209,7 +209,7 @@ class Parameter:
 
     def allocate(self, value: F32 | None = None) -> None:
         """Set the weights, to zero if `value` is None; the optimizer's state comes with the first step."""
-        self.value = np.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
+        self.value = _memory.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
         if self.value.shape != self.shape:
             raise ValueError(f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}")
         self.state = {}
@@ -224,7 +224,7 @@ class Parameter:
             return
         if not self.state:
             shapes = self.optimizer.state_shapes(self.shape)
-            self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+            self.state = {name: _memory.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
         rows, grads = self._pending
         if isinstance(grads, Product) and type(self.optimizer) is Adam:  # one of its own kind may step otherwise
             take = self.optimizer.step_product

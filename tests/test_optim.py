@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet import SGD, Adagrad, Adam
+from sparsenet import SGD, Adagrad, Adam, BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
 from sparsenet.optim import Optimizer, Parameter, Product
 
 ROWS = np.array([4, 0, 2])
@@ -59,3 +59,18 @@ def test_a_product_moves_rows_as_the_gradients_it_stands_for_do(optimizer: Optim
 def test_a_product_is_the_sum_of_the_rows_that_it_names() -> None:
     expected = [0.5 * PRODUCT.dense[1] - PRODUCT.dense[0] + 2 * PRODUCT.dense[2], 0 * PRODUCT.dense[0]]
     np.testing.assert_allclose(PRODUCT.compute(threads=1), [*expected, 3 * PRODUCT.dense[1]], rtol=1e-6)
+
+
+def test_rows_of_weights_and_state_begin_where_cache_lines_do():
+    """A row of 512 bytes is on eight lines then, not on nine; an array that large is never aligned so by itself."""
+    output = SampledOutput(64, 30_000, sampler=RandomSampler(), loss=BinaryCrossEntropy(), n_negatives=10)
+    network = Network(input=SparseInput(30_000, 64), output=output)
+    network.initialise(seed=0)
+    large = [parameter for parameter in network.parameters() if min(parameter.shape) > 1]
+    assert len(large) > 1
+    for parameter in large:
+        parameter.record(np.arange(3), np.ones((3, parameter.shape[1]), np.float32))
+        parameter.apply(step=1, factor=0.1, threads=1)
+        for array in (parameter.value, *parameter.state.values()):
+            assert array.ctypes.data % 64 == 0, parameter.name
+            assert array.flags.c_contiguous

@@ -1,11 +1,12 @@
 // THE kernels, in plain loops. Each file of isa/ includes this once, with SPARSENET_LEVEL, kLanes and the shape of the
 // register block set for its instruction set; the compiler's flags do the rest. Nothing here may be shared between
-// levels: everything is in an anonymous namespace and only headers without inline functions are included, or the
-// linker could hand one level's copy of an inline function to all of them.
+// levels: everything is in an anonymous namespace, in the headers that are included too, or the linker could hand one
+// level's copy of an inline function to all of them.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "../fetch.h"
 #include "../kernel_table.h"
 
 namespace sparsenet {

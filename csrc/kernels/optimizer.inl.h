@@ -33,8 +33,8 @@ void adagrad_rows(float* __restrict value, float* __restrict squares, int64_t wi
     float x[kTogether], sum[kTogether];
     for (int64_t i = 0; i < kTogether; ++i) {
       const int64_t later = rows[begin + i + kAhead < end ? begin + i + kAhead : end - 1];
-      __builtin_prefetch(value + later, 1);
-      __builtin_prefetch(squares + later, 1);
+      fetch(value + later);
+      fetch(squares + later);
       x[i] = value[rows[begin + i]];
       sum[i] = squares[rows[begin + i]];
     }
@@ -67,7 +67,7 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
   constexpr int64_t kAhead = 4, kLine = 16;
   for (int64_t r = begin; r < end; ++r) {
     const int64_t later = rows[r + kAhead < end ? r + kAhead : end - 1];
-    __builtin_prefetch(last_step + later, 1);
+    fetch(last_step + later);
     const int32_t skipped = adam.step - last_step[rows[r]] - 1;
     const float keep1 = adam.beta1 * power(log1, skipped), keep2 = adam.beta2 * power(log2, skipped);
     const auto update = [=](int64_t at, int64_t from) {
@@ -80,9 +80,9 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
     };
     const int64_t row = rows[r] * width, from = r * width;
     for (int64_t c = 0; c < width; c += kLine) {
-      __builtin_prefetch(first + later * width + c, 1);
-      __builtin_prefetch(second + later * width + c, 1);
-      __builtin_prefetch(value + later * width + c, 1);
+      fetch(first + later * width + c);
+      fetch(second + later * width + c);
+      fetch(value + later * width + c);
       if (c + kLine <= width) {
         for (int64_t k = c; k < c + kLine; ++k) update(row + k, from + k);
       } else {

@@ -20,10 +20,8 @@ inline void sum_columns(Csr csr, Turn turn, const float* dense, int64_t width, i
     for (int v = 0; v < kVectors; ++v) sum[v] = *reinterpret_cast<const Lanes*>(out + c + v * kLanes);
   }
   for (int64_t j = turn.first; j < turn.stop; ++j) {
-    if (j + kEntriesAhead < turn.last) {  // rows of `dense` lie anywhere in a large table
-      const float* later = dense + csr.indices[j + kEntriesAhead] * width + c;
-      for (int64_t k = 0; k < kVectors * kLanes; k += 16) __builtin_prefetch(later + k);
-    }
+    if (j + kEntriesAhead < turn.last)  // rows of `dense` lie anywhere in a large table
+      fetch(dense + csr.indices[j + kEntriesAhead] * width + c, kVectors * kLanes);
     const float* row = dense + csr.indices[j] * width + c;
     const float x = csr.data[j];
 #pragma GCC unroll 16
@@ -60,7 +58,7 @@ void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t 
     for (int64_t c = 0; c < width; ++c) sums[c] = 0;  // less than a vector
     for (j = first; j < stop; ++j) {
       const float* row = dense + csr.indices[j] * width;
-      __builtin_prefetch(dense + csr.indices[j + kEntriesAhead < last ? j + kEntriesAhead : last - 1] * width);
+      fetch(dense + csr.indices[j + kEntriesAhead < last ? j + kEntriesAhead : last - 1] * width);
       for (int64_t c = 0; c < width; ++c) sums[c] += csr.data[j] * row[c];
     }
   }
@@ -70,7 +68,7 @@ void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t 
 inline void prefetch_support(Support support, int64_t a, int64_t end) {
   if (a >= end) return;
   const int64_t stop = support.indptr[support.active[a] + 1];
-  for (int64_t j = support.indptr[support.active[a]]; j < stop; j += 16) __builtin_prefetch(support.features + j);
+  for (int64_t j = support.indptr[support.active[a]]; j < stop; j += 16) fetch(support.features + j);
 }
 
 void wide_touch(Support support, const int32_t* slots, int64_t* positions, int32_t* touched_slots, int64_t* counts,
@@ -88,7 +86,7 @@ void wide_touch(Support support, const int32_t* slots, int64_t* positions, int32
 constexpr int64_t kWeightsAhead = 32, kStripsAhead = 8;
 
 inline void prefetch_strips(const Strips& batch, const Touched& touched, int64_t t, int64_t end) {
-  if (t < end) __builtin_prefetch(batch.strips + batch.lists[touched.slots[t]].first);
+  if (t < end) fetch(batch.strips + batch.lists[touched.slots[t]].first);
 }
 
 // Two of three lists have one posting, and three of four at most two: whether a list has one strip is foreseen, where
@@ -130,7 +128,7 @@ void wide_forward(Touched touched, const float* weights, Strips batch, float* __
     float* __restrict scores = out + a * n;
     PutOff frequent;
     for (int64_t t = touched.indptr[a]; t < touched.indptr[a + 1]; ++t) {
-      if (t + kWeightsAhead < last) __builtin_prefetch(weights + touched.positions[t + kWeightsAhead]);
+      if (t + kWeightsAhead < last) fetch(weights + touched.positions[t + kWeightsAhead]);
       prefetch_strips(batch, touched, t + kStripsAhead, last);
       const StripList list = batch.lists[touched.slots[t]];
       const float weight = weights[touched.positions[t]];

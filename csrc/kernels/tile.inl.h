@@ -28,10 +28,7 @@ void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_
   constexpr int64_t kAhead = 8;  // of a table that is larger than the caches
   float words[kPackDepth];
   for (int64_t i = 0; i < count; ++i) {
-    if (first + i + kAhead < end) {
-      const float* later = row_of(source, first + i + kAhead) + depth_first;
-      for (int64_t c = 0; c < depth; c += 16) __builtin_prefetch(later + c);
-    }
+    if (first + i + kAhead < end) fetch(row_of(source, first + i + kAhead) + depth_first, depth);
     const float* row = row_of(source, first + i) + depth_first;
     for (int64_t begin = 0; begin < n_words; begin += kPackDepth) {
       const int64_t n = n_words - begin < kPackDepth ? n_words - begin : kPackDepth;
@@ -173,8 +170,7 @@ void dot_rows(const float* x, const float* weight, int64_t width, const int32_t*
   constexpr int64_t kAhead = 16;
   const auto row = [=](int64_t j) { return weight + (ids != nullptr ? ids[j] : first + j) * width; };
   for (int64_t j = 0; j < count; ++j) {
-    if (j + kAhead < count)
-      for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(row(j + kAhead) + c);
+    if (j + kAhead < count) fetch(row(j + kAhead), width);
     out[j] = dot(x, row(j), width);
   }
 }
