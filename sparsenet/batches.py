@@ -22,6 +22,8 @@ I64 = NDArray[np.int64]
 #: An id that one in so many points of a batch holds, and at least so many of them, gets a dense row: a vector loop over
 #: all points then takes less time than one over those.
 DENSE_SHARE, FEWEST_DENSE = 16, 8
+#: To write one among so many ids takes as long as to write them all.
+ONE_AMONG = 16
 #: Points that are squared or answered at a time: they may lie in a file, and be more than memory holds.
 POINTS_AT_A_TIME = 1 << 16
 
@@ -196,8 +198,11 @@ class Slots:
         self._room = Workspace()
 
     def clear(self) -> None:
-        """Forget the last batch, at the cost of what it held."""
-        self.array[self._used] = -1
+        """Forget the last batch, at the cost of what it held or, where that is less, of all ids."""
+        if len(self._used) * ONE_AMONG > len(self.array):
+            self.array.fill(-1)
+        else:
+            self.array[self._used] = -1
         self._used = np.empty(0, np.int32)
 
     def transpose(self, rows: Rows) -> Postings:

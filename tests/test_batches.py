@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, random_array
 
-from sparsenet.batches import Rows, by_row, squares
+from sparsenet.batches import Rows, Slots, by_row, squares
 from sparsenet.wide import lengths
 
 
@@ -43,3 +43,17 @@ def test_points_that_are_not_there_are_not_taken() -> None:
     for kind in (np.ones(6, bool), np.array([1.7])):
         with pytest.raises(TypeError, match="must be whole numbers"):
             rows.take(kind)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5])
+def test_a_batch_leaves_nothing_in_the_next(share: float) -> None:
+    """However much of it there was: a few ids are forgotten one by one, many all at once."""
+    rng, slots = np.random.default_rng(0), Slots(2000)
+    for _ in range(3):
+        rows = Rows.of(random_array((5, 2000), density=share, rng=rng, format="csr", dtype=np.float32))
+        postings = slots.transpose(rows)
+        np.testing.assert_array_equal(np.flatnonzero(postings.slots >= 0), np.unique(rows.indices))
+        np.testing.assert_array_equal(postings.slots[postings.ids], np.arange(len(postings.ids)))
+        assert len(postings.ids) == len(np.unique(rows.indices)) > 0
+    slots.clear()
+    assert (slots.array == -1).all()
