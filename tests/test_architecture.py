@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sparsenet"
 CHAIN = ["cli", "blend", "tree", "text", "estimators", "training", "model", "output", "layers", "optim", "kernels"]
-LEAVES = ["data", "metrics", "storage", "_validation", "_matrices", "_machine"]
+LEAVES = ["data", "metrics", "storage", "_validation", "_matrices", "_memory", "_machine"]
 
 
 def imports(nodes: list[ast.stmt]) -> Iterator[str]:
