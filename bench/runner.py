@@ -117,7 +117,7 @@ def use_cpus(threads: int) -> None:
     """Confine this process and all that it starts to as many CPUs as threads: some systems take what they find."""
     usable = sorted(os.sched_getaffinity(0))
     if not 1 <= threads <= len(usable):
-        sys.exit(f"--threads {threads}: this process may use {len(usable)} CPUs")
+        sys.exit(f"{threads} threads are asked for: this process may use {len(usable)} CPUs")
     os.sched_setaffinity(0, usable[:threads])
 
 

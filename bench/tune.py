@@ -56,7 +56,7 @@ def main() -> None:
                 tuned.setdefault(search.data, {})[search.system] = search.entry()
                 options.out.write_text(json.dumps(tuned, indent=1) + "\n")
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)  # what runs goes on to its end
             raise
     for search in searches:
         print(f"{search.data}  {search.system}: {_best(search.tried)}", file=sys.stderr, flush=True)
