@@ -2,13 +2,13 @@
  *
  *     roofline THREADS MEGABYTES ROUNDS
  *
- * prints a JSON object: GFLOP/s of multiply-adds from registers, of float32 and of bfloat16 (0 where the CPU has no
- * instruction for that), and GB/s of
+ * prints a JSON object of two: what was reached at "best", and in the "median" of ROUNDS. Each has GFLOP/s of
+ * multiply-adds from registers, of float32 and of bfloat16 (0 where the CPU has no instruction for that), and GB/s of
  *     read:         a sum over an array much larger than the caches,
  *     gather:       sums of 512-byte rows at random places, 16 rows fetched ahead into the first cache or the second,
  *     update:       such rows read, changed and written back; bytes read and written both count.
- * Each is of all threads together and the best of ROUNDS, and its clock is that of the slowest thread's CPU time: on a
- * machine that does something else as well, a limit is what would be reached if it did not. */
+ * Each is of all threads together, and its clock is that of the slowest thread's CPU time: on a machine that does
+ * something else as well, the best is what would be reached if it did not, but for what others take of the memory. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ enum { kBf16Flop = 0 };
 enum { kTileFlop = 2 * 16 * 32 * 16 };
 static int tiles = 0;
 
-enum { kRow = 128, kAhead = 16, kSums = 24 };
+enum { kRow = 128, kAhead = 16, kSums = 24, kMostRounds = 1000 };
 enum Work { kFma, kBf16, kRead, kGather, kGatherFar, kUpdate, kUpdateFar, kWorks };
 
 typedef struct {
@@ -233,6 +233,38 @@ static void* serve(void* argument) {
   return NULL;
 }
 
+static int compare(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+/* The seconds of some work by the slowest thread, in the round that so many were better than. */
+static double ranked(const Part* parts, int threads, int rounds, enum Work work, int rank) {
+  double slowest[kMostRounds] = {0};
+  for (int round = 0; round < rounds; ++round) {
+    for (int t = 0; t < threads; ++t) {
+      const double took = parts[t].seconds[work * rounds + round];
+      if (took > slowest[round]) slowest[round] = took;
+    }
+  }
+  qsort(slowest, (size_t)rounds, sizeof(double), compare);
+  return slowest[rank];
+}
+
+static double lesser(double a, double b) { return a < b ? a : b; }
+
+static void print_limits(const Part* parts, int threads, int rounds, int rank, double bytes) {
+  double took[kWorks];
+  for (int work = 0; work < kWorks; ++work) took[work] = ranked(parts, threads, rounds, (enum Work)work, rank);
+  const double instructions = 1e-9 * threads * (double)kFmaLoops * kSums;
+  const double bf16_flop = tiles ? kTileFlop : kBf16Flop;
+  printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, ", instructions * 2 * LANES / took[kFma],
+         bf16_flop > 0 ? instructions * bf16_flop / took[kBf16] : 0);
+  printf("\"read_gbs\": %.2f, \"gather_gbs\": %.2f, \"update_gbs\": %.2f}", 1e-9 * bytes / took[kRead],
+         1e-9 * bytes / lesser(took[kGather], took[kGatherFar]),
+         2e-9 * bytes / lesser(took[kUpdate], took[kUpdateFar]));
+}
+
 int main(int argc, char** argv) {
   if (argc != 4) return fprintf(stderr, "roofline THREADS MEGABYTES ROUNDS\n"), 2;
 #if defined(HAS_TILES)
@@ -240,6 +272,7 @@ int main(int argc, char** argv) {
 #endif
   const int threads = atoi(argv[1]), rounds = atoi(argv[3]);
   if (threads < 1 || atoi(argv[2]) < 1 || rounds < 1) return fprintf(stderr, "numbers above zero, please\n"), 2;
+  if (rounds > kMostRounds) return fprintf(stderr, "at most %d rounds, please\n", kMostRounds), 2;
   const int64_t n_rows = (int64_t)atoi(argv[2]) * 1000000 / (4 * kRow) / threads;
   Part* parts = calloc((size_t)threads, sizeof(Part));
   pthread_t* handles = calloc((size_t)threads, sizeof(pthread_t));
@@ -254,26 +287,11 @@ int main(int argc, char** argv) {
     if (pthread_create(&handles[t], NULL, serve, &parts[t]) != 0) return fprintf(stderr, "no thread\n"), 1;
   }
   for (int t = 0; t < threads; ++t) pthread_join(handles[t], NULL);
-  double least[kWorks];
-  for (int work = 0; work < kWorks; ++work) {
-    least[work] = 1e30;
-    for (int round = 0; round < rounds; ++round) {
-      double slowest = 0;
-      for (int t = 0; t < threads; ++t) {
-        const double took = parts[t].seconds[work * rounds + round];
-        if (took > slowest) slowest = took;
-      }
-      if (slowest < least[work]) least[work] = slowest;
-    }
-  }
-  const double gathered = least[kGather] < least[kGatherFar] ? least[kGather] : least[kGatherFar];
-  const double updated = least[kUpdate] < least[kUpdateFar] ? least[kUpdate] : least[kUpdateFar];
   const double bytes = (double)threads * (double)n_rows * kRow * 4;
-  const double instructions = 1e-9 * threads * (double)kFmaLoops * kSums;
-  const double fma = instructions * 2 * LANES / least[kFma];
-  const double bf16_flop = tiles ? kTileFlop : kBf16Flop;
-  const double bf16 = bf16_flop > 0 ? instructions * bf16_flop / least[kBf16] : 0;
-  printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, \"read_gbs\": %.2f, \"gather_gbs\": %.2f, \"update_gbs\": %.2f}\n",
-         fma, bf16, 1e-9 * bytes / least[kRead], 1e-9 * bytes / gathered, 2e-9 * bytes / updated);
+  printf("{\"best\": ");
+  print_limits(parts, threads, rounds, 0, bytes);
+  printf(", \"median\": ");
+  print_limits(parts, threads, rounds, rounds / 2, bytes);
+  printf("}\n");
   return 0;
 }

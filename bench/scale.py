@@ -26,7 +26,7 @@ import numpy as np
 
 from bench import timers
 from bench.cache import plant
-from bench.limits import least_step_seconds, machine_limits
+from bench.limits import least_step_seconds, machine_limits, mean
 from bench.planted import Shape
 from bench.runner import python_of
 from bench.running import assignment, head, in_child, keep, numbers, present, setting
@@ -61,7 +61,9 @@ def _systems(job: dict[str, Any], options: argparse.Namespace, *, first: bool) -
     settings = {"hidden": job["hidden"], "batch_size": BATCH_SIZE, **dict(options.set)}
     ours = {**job, "system": "sparsenet", "settings": settings, "profile": options.profile}
     ours |= {"batches": None if options.epoch else options.batches, "touch_gb": options.touch_gb}
+    before = machine_limits(options.threads, "median")
     runs = [in_child("bench.scale_run", ours, threads=options.threads)]
+    runs[0]["limits_beside"] = mean([before, machine_limits(options.threads, "median")])
     if options.dense_batches and first and job["labels"] <= options.dense_most:
         dense = {**job, "system": "dense", "batches": options.dense_batches, "batch_size": BATCH_SIZE}
         if python_of("dense").exists():
@@ -110,7 +112,7 @@ def markdown(report: dict[str, Any]) -> str:
 
 _HEAD = (
     "| labels | units | us a point, CPU (wall) | epoch, CPU s (wall) | of it start | "
-    "| dense, epoch CPU s (extrapolated) | dense / ours | roofline, epoch s | ours / roofline "
+    "| dense, epoch CPU s (extrapolated) | dense / ours | roofline, epoch s, then (best) | ours / roofline, then (best) "
     "| memory MB, peak / announced |"
 )
 
@@ -129,9 +131,8 @@ def _row(report: dict[str, Any], labels: int, hidden: int) -> str:
     point = [1e6 * middle(runs, f"step_{clock}_seconds") / runs[0]["batch_size"] for clock in ("cpu", "wall")]
     epoch = [middle(runs, f"epoch_{clock}_seconds") for clock in ("cpu", "wall")]
     whole = runs[0]["batches"] == runs[0]["epoch_batches"]
-    least = least_step_seconds(runs[0]["work"], report["limits"]["all"])["total"] * runs[0]["epoch_batches"]
-    # Rooflines are of all threads together, so the wall clock is what they bound; under load CPU seconds tell more.
-    times_least = epoch[0] / report["threads"] / least
+    least, times_least = beside_roofline(report, runs, report["limits"]["all"])
+    then, times_then = beside_roofline(report, runs)
     against = f"{middle(dense, 'epoch_cpu_seconds'):,.0f}" if dense else "not run"
     ratio = f"{middle(dense, 'epoch_cpu_seconds') / epoch[0]:.0f}" if dense else ""
     grown = median(run["peak_mb"] - run["rss_before_mb"] for run in runs)
@@ -139,8 +140,25 @@ def _row(report: dict[str, Any], labels: int, hidden: int) -> str:
     return (
         f"| {labels:,} | {hidden} | {point[0]:.0f} ({point[1]:.0f}) | {epoch[0]:.1f} ({epoch[1]:.1f}) "
         f"| {middle(runs, 'start_cpu_seconds'):.1f} | {'measured' if whole else 'extrapolated'} | {against} | {ratio} "
-        f"| {least:.1f} | {times_least:.1f} | {grown:,.0f} / {announced:,.0f} = {grown / announced:.2f} |"
+        f"| {then:.1f} ({least:.1f}) | {times_then:.1f} ({times_least:.1f}) "
+        f"| {grown:,.0f} / {announced:,.0f} = {grown / announced:.2f} |"
     )
+
+
+def beside_roofline(
+    report: dict[str, Any], runs: Sequence[dict[str, Any]], limits: dict[str, float] | None = None
+) -> tuple[float, float]:
+    """Return the least seconds of an epoch by some limits, and how many times as long it took; medians of the runs.
+
+    Without these a run's are what the machine gave before and after it, if that was measured. Rooflines are of all
+    threads together, so the wall clock is what they bound; under load CPU seconds tell more.
+    """
+    least, times = [], []
+    for run in runs:
+        own = limits or run.get("limits_beside", report["limits"]["all"])
+        least.append(least_step_seconds(run["work"], own)["total"] * run["epoch_batches"])
+        times.append(run["epoch_cpu_seconds"] / report["threads"] / least[-1])
+    return median(least), median(times)
 
 
 def growth(report: dict[str, Any], hidden: int) -> tuple[list[int], list[float]]:

@@ -64,6 +64,32 @@ def test_tables_show_medians_ratios_and_what_was_not_run():
     assert "load average before a run 0.5 to 0.5" in text
 
 
+def test_a_run_is_held_to_what_the_machine_gave_beside_it():
+    usual = limits.least_step_seconds(WORK, LIMITS)["total"]
+    slow = {name: rate / 2 for name, rate in LIMITS.items()}
+    beside = limits.mean([slow, {name: rate / 6 for name, rate in LIMITS.items()}])  # a third, between the two
+    assert beside["fma_gflops"] == pytest.approx(100 / 3)
+    runs = [run_of(1000, seconds, limits_beside=beside) for seconds in (2.0, 1.0, 3.0)]
+    report = report_of(*runs)
+    assert scale.beside_roofline(report, runs, LIMITS) == pytest.approx((20 * usual, 2 / (20 * usual)))
+    assert scale.beside_roofline(report, runs) == pytest.approx((60 * usual, 2 / (60 * usual)))
+    unlike = [*runs[:2], run_of(1000, 3.0, limits_beside=LIMITS)]  # each to its own
+    assert scale.beside_roofline(report, unlike)[1] == pytest.approx(2 / (60 * usual))
+    assert scale.beside_roofline(report, [run_of(1000, 2.0)]) == pytest.approx((20 * usual, 2 / (20 * usual)))
+
+
+def test_limits_of_this_machine_are_found(monkeypatch):
+    monkeypatch.setattr(limits, "MEGABYTES", 50)
+    monkeypatch.setattr(limits, "ROUNDS", 3)
+    try:
+        best, median = (limits.machine_limits(1, reached) for reached in ("best", "median"))
+    except FileNotFoundError:
+        pytest.skip("no C compiler")
+    assert list(best) == ["fma_gflops", "bf16_gflops", "read_gbs", "gather_gbs", "update_gbs"]
+    assert all(best[name] > 0 for name in best if name != "bf16_gflops")
+    assert list(median) == list(best)
+
+
 def test_an_epoch_cut_short_is_called_extrapolated():
     text = scale.markdown(report_of(run_of(1000, 0.01), run_of(8000, 0.01, batches=20)))
     rows = [line for line in text.splitlines() if line.startswith(("| 1,000", "| 8,000"))]

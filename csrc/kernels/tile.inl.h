@@ -2,6 +2,7 @@
 // One source for every precision: a word of a packed panel holds one float, or two neighbours in depth as bfloat16.
 
 constexpr int64_t kPackDepth = 512;  // words of a row that are made at a time
+constexpr int64_t kRowsAhead = 12;   // are fetched, of a table that is larger than the caches
 
 // Words of `depth` neighbours of a row, one beside the other.
 template <typename Precision>
@@ -25,10 +26,9 @@ void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_
                float* out) {
   constexpr int64_t step = Precision::kDepthOfWord;
   const int64_t n_words = words_of<Precision>(depth);
-  constexpr int64_t kAhead = 8;  // of a table that is larger than the caches
   float words[kPackDepth];
   for (int64_t i = 0; i < count; ++i) {
-    if (first + i + kAhead < end) fetch(row_of(source, first + i + kAhead) + depth_first, depth);
+    if (first + i + kRowsAhead < end) fetch(row_of(source, first + i + kRowsAhead) + depth_first, depth);
     const float* row = row_of(source, first + i) + depth_first;
     for (int64_t begin = 0; begin < n_words; begin += kPackDepth) {
       const int64_t n = n_words - begin < kPackDepth ? n_words - begin : kPackDepth;
@@ -47,11 +47,14 @@ void pack_columns(Operand source, int64_t first, int64_t count, int64_t depth_fi
   constexpr int64_t kColumns =
       8 * kPanel;  // whose words are made at a time: in one vector loop, however narrow panels are
   static const float zeros[kColumns] = {};
+  for (int64_t p = 0; p < depth && p < kRowsAhead; ++p) fetch(row_of(source, depth_first + p) + first, count);
   for (int64_t begin = 0; begin < count; begin += kColumns, out += 8 * size) {
     float words[kAbreast][kColumns] = {};
     const int64_t columns = count - begin < kColumns ? count - begin : kColumns;
     const auto row_at = [&](int64_t p) { return p < depth ? row_of(source, depth_first + p) + first + begin : zeros; };
     for (int64_t p = 0; p < n_words * step; p += step * kAbreast) {
+      for (int64_t later = p + kRowsAhead; later < p + kRowsAhead + step * kAbreast && later < depth; ++later)
+        fetch(row_of(source, depth_first + later) + first + begin, columns);
       for (int64_t w = 0; w < kAbreast; ++w) {
         const float *row = row_at(p + w * step), *next = row_at(p + w * step + step - 1);
         for (int64_t i = 0; i < columns; ++i) words[w][i] = Precision::word(row[i], next[i]);
@@ -69,6 +72,7 @@ void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t
           float* out) {
   const int64_t size = kPanel * words_of<Precision>(depth);
   if (!along_rows) return pack_columns<Precision, kPanel, kAbreast>(source, first, count, depth_first, depth, out);
+  for (int64_t i = 0; i < count && i < kRowsAhead; ++i) fetch(row_of(source, first + i) + depth_first, depth);
   for (int64_t q = 0; q < count; q += kPanel, out += size) {
     const int64_t used = count - q < kPanel ? count - q : kPanel;
     if (used < kPanel) memset(out, 0, static_cast<size_t>(size) * sizeof(float));
