@@ -112,7 +112,8 @@ def markdown(report: dict[str, Any]) -> str:
 
 _HEAD = (
     "| labels | units | us a point, CPU (wall) | epoch, CPU s (wall) | of it start | "
-    "| dense, epoch CPU s (extrapolated) | dense / ours | roofline, epoch s, then (best) | ours / roofline, then (best) "
+    "| dense, epoch CPU s (extrapolated) | dense / ours "
+    "| roofline, epoch s, then (best) | ours / roofline, then (best) "
     "| memory MB, peak / announced |"
 )
 

@@ -69,6 +69,8 @@ def train(
     format: options.Format = "auto",
     features: options.Features = None,
     labels: options.Labels = None,
+    labels_file: options.LabelsFile = None,
+    valid_labels_file: options.ValidLabelsFile = None,
     network: options.Network = None,
     candidates: options.Candidates = None,
     neighbors: options.Neighbors = None,
@@ -154,6 +156,7 @@ def train(
             if class_weight is not None:
                 given["class_weight"] = checks.class_weights(class_weight)
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
+            checks.not_of_texts(labels_file=labels_file, valid_labels_file=valid_labels_file)
             table = text_sources.texts_of(data, format, "--format", **columns)
             result = texts.train(table, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
@@ -161,19 +164,20 @@ def train(
         checks.not_of_points(**columns)
         kind = checks.method_of_points(given.pop("method", None))
         checks.settings(kind, given)
-        if patience and not valid:
-            raise typer.BadParameter("needs --valid, to measure each epoch on", param_hint="--patience")
-        source = Source(data, format=checks.of_points(format, "--format"), n_features=features, n_labels=labels)
+        checks.needs_validation(valid, patience=patience, valid_labels_file=valid_labels_file)
+        of_points = checks.of_points(format, "--format")
+        source = Source(data, of_points, n_features=features, n_labels=labels, labels=labels_file)
+        held = None if valid is None else Source(valid, of_points, labels=valid_labels_file)
         given["random_state"] = seed
         how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "compact": compact}
         if kind == "tree":
             checks.not_of_trees(**how)
-            summary = trees.train_tree(trees.tree(given), source, model, valid)
+            summary = trees.train_tree(trees.tree(given), source, model, held)
         elif kind == "blend":
             checks.without_network(given, checkpoint=checkpoint, resume=resume)
-            summary = trees.train_blend(trees.blend(given), source, model, valid, **how)
+            summary = trees.train_blend(trees.blend(given), source, model, held, **how)
         else:
-            summary = commands.train(source, model, valid, given, **how)
+            summary = commands.train(source, model, held, given, **how)
         show(summary, json, commands.describe_training(summary))
     if summary["interrupted"]:
         raise typer.Exit(130)
@@ -193,6 +197,7 @@ def evaluate(
     batch_size: options.BatchRows = 4096,
     threads: options.Threads = None,
     format: options.Format = "auto",
+    labels_file: options.LabelsFile = None,
     text: options.TextColumn = None,
     target: options.TargetColumn = None,
     label_delimiter: options.LabelDelimiter = None,
@@ -225,13 +230,14 @@ def evaluate(
             encoding=encoding,
         )
         if models.is_of_texts(model):
-            checks.not_of_texts(exclude_seen=exclude_seen)
+            checks.not_of_texts(exclude_seen=exclude_seen, labels_file=labels_file)
             table = text_sources.texts_of(data, format, "--format", **columns, batch_rows=batch_size, model=model)
             scores, describe = texts.evaluate(model, table, ks, **how), texts.describe_scores
         else:
             models.check(model)
             checks.not_of_points(**columns)
-            source = Source(data, format=checks.of_points(format, "--format"), batch_rows=batch_size)
+            of_points = checks.of_points(format, "--format")
+            source = Source(data, of_points, batch_rows=batch_size, labels=labels_file)
             scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, **how)
             describe = commands.describe_scores
         show(scores, json, describe(scores))

@@ -242,9 +242,11 @@ def not_learnt_of_points(threshold: str) -> None:
         raise typer.BadParameter("a model of sparse points has learnt none: say a number", param_hint="--threshold")
 
 
-def not_of_texts(**given: int | None) -> None:
+def not_of_texts(**given: int | Path | None) -> None:
     """Refuse options that only sparse points have."""
     reasons = {
+        "labels_file": "the labels of texts are beside them, in a column or words of the same line",
+        "valid_labels_file": "the labels of texts are beside them, in a column or words of the same line",
         "features": "the features of texts are not counted by hand",
         "labels": "the labels of texts are not counted by hand",
         "checkpoint": "a model of texts has no checkpoints",
@@ -261,6 +263,15 @@ def not_of_points(**given: str | bool | None) -> None:
     _refuse({name: value is not None for name, value in given.items()}, dict.fromkeys(given, why))
 
 
+def needs_validation(valid: Path | None, **given: int | Path | None) -> None:
+    """Refuse options about points to measure on where there are none."""
+    reasons = {
+        "patience": "needs --valid, to measure each epoch on",
+        "valid_labels_file": "needs --valid, whose labels these are",
+    }
+    _refuse({} if valid else given, reasons)
+
+
 def not_of_trees(**given: int | None) -> None:
     """Refuse options that a tree has not."""
     reasons = {
@@ -271,7 +282,7 @@ def not_of_trees(**given: int | None) -> None:
     _refuse(given, reasons)
 
 
-def _refuse(given: Mapping[str, int | None], reasons: Mapping[str, str]) -> None:
+def _refuse(given: Mapping[str, int | Path | None], reasons: Mapping[str, str]) -> None:
     for name, value in given.items():
         if value:
             raise typer.BadParameter(reasons[name], param_hint=_option(name))

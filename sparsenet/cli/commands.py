@@ -41,7 +41,7 @@ ESCAPES = CONTROLS | str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\":
 def train(
     source: Source,
     model_path: Path,
-    valid: Path | None,
+    valid: Source | None,
     parameters: Mapping[str, Any],
     *,
     checkpoint: bool | None,

@@ -125,8 +125,9 @@ Train = Annotated[
     Path,
     typer.Argument(
         metavar="TRAIN",
-        help="Training points in XMC-repository or svmlight format; or texts: a CSV, TSV, JSONL or Parquet table, "
-        "or lines that begin with __label__NAME. Plain or as .gz, .xz, .bz2, .zst; - for stdin.",
+        help="Training points in XMC-repository or svmlight format, or a SciPy matrix (.npz, with --labels-file); or "
+        "texts: a CSV, TSV, JSONL or Parquet table, or lines that begin with __label__NAME. Plain or as .gz, .xz, "
+        ".bz2, .zst; - for stdin.",
         show_default=False,
     ),
 ]
@@ -218,6 +219,18 @@ Features = Annotated[
 Labels = Annotated[
     int | None,
     _of_data(min=1, max=MOST, help="Number of labels, if svmlight files do not show all.", show_default=False),
+]
+LabelsFile = Annotated[
+    Path | None,
+    _of_data(
+        metavar="FILE",
+        help="Labels of the points, where these have a file of their own: a matrix of as many rows, SciPy's .npz or "
+        "lines `label:1 ...` under a header `rows labels`. The points are such a matrix, too.",
+        show_default="in the rows of the points",
+    ),
+]
+ValidLabelsFile = Annotated[
+    Path | None, _of_data(metavar="FILE", help="Likewise, of --valid.", show_default="in the rows of the points")
 ]
 Checkpoint = Annotated[
     bool | None,

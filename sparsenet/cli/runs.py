@@ -33,13 +33,13 @@ class Clock:
         return {"seconds": time.perf_counter() - self.wall, "cpu_seconds": time.process_time() - self.cpu}
 
 
-def begin(source: Source, model_path: Path, valid: Path | None) -> tuple[Clock, data.Dataset, tuple[Any, Any] | None]:
+def begin(source: Source, model_path: Path, valid: Source | None) -> tuple[Clock, data.Dataset, tuple[Any, Any] | None]:
     """Look whether a model can be saved, start the clock, and read the points to train on, and those to measure on."""
     storage.prepare(model_path)  # better now than after an hour of training
     clock = Clock()
     check_validation(source, valid)
     points = source.points()
-    return clock, points, read_validation(source, valid, points)
+    return clock, points, read_validation(valid, points)
 
 
 def place_of_state(model_path: Path) -> Path:

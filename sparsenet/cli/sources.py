@@ -15,7 +15,8 @@ from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
 from sparsenet.cli.reporting import memory_for, named, say
 from sparsenet.data.explain import MAX_IDS
-from sparsenet.data.formats import table_format
+from sparsenet.data.formats import is_npz, table_format
+from sparsenet.data.pairs import read_points
 from sparsenet.data.sources import OnSkipped
 from sparsenet.progress import bar, is_wanted
 
@@ -25,8 +26,9 @@ class Source:
     """A file of points, and how to read it.
 
     svmlight features are taken as they are numbered: a file that counts from 1 has a feature 0 that never occurs, and
-    further files cannot be misread. `beside` says in words whose numbers of features and labels these are, where a file
-    is to go with a model or with other points.
+    further files cannot be misread. `labels` is a file of their own that the points' labels are in, if they have one.
+    `beside` says in words whose numbers of features and labels these are, where a file is to go with a model or with
+    other points.
     """
 
     path: Path
@@ -34,11 +36,14 @@ class Source:
     n_features: int | None = None
     n_labels: int | None = None
     batch_rows: int = 4096
+    labels: Path | None = None
     beside: str | None = None
 
     def read(self) -> data.Dataset:
         """Read all of it, with a bar on stderr if that is a terminal."""
         self._refuse_tables()
+        if self._is_of_matrices():
+            return self._matrices()
         options: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
         if self.format != "xmc":
             options["zero_based"] = True
@@ -69,12 +74,19 @@ class Source:
         n_features = model.n_features_in_
         known = replace(self, n_features=n_features, n_labels=n_labels, beside="the model has")
 
-        def compare(name: str, announced: int, labels: int) -> None:
+        def compare(name: str, announced: int, labels: int | None) -> None:
             if announced > n_features:
                 problem = f"the header announces {announced} features, but at most {n_features} are expected"
                 raise data.DataError(name, 1, problem)
             known._compare(name, announced, labels)
 
+        if self._is_of_matrices():
+            if with_labels and named:
+                problem = "has labels that are numbers of columns, but the model's have other names"
+                raise data.DataError(str(self.labels or self.path), None, problem)
+            if with_labels and self.labels is None and is_npz(self.path):
+                raise data.DataError(str(self.path), None, "holds no labels: name their file with --labels-file")
+            return known._slices(with_labels=with_labels)
         return data.iter_batches(
             str(self.path),
             batch_rows=self.batch_rows,
@@ -90,12 +102,32 @@ class Source:
     def peek(self) -> None:
         """Raise what is wrong with the first point of a file."""
         self._refuse_tables()
-        if str(self.path) == "-" or self.path.is_fifo():
+        if str(self.path) == "-" or self.path.is_fifo() or self._is_of_matrices():
             return
         widths: dict[str, Any] = {"n_features": MAX_IDS, "with_labels": False}
         next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
 
-    def _compare(self, name: str, n_features: int, n_labels: int) -> None:
+    def _is_of_matrices(self) -> bool:
+        return self.labels is not None or is_npz(self.path)
+
+    def _matrices(self, *, with_labels: bool = True) -> data.Dataset:
+        """Read points as a matrix, and their labels as another, if these are given and wanted."""
+        how: dict[str, Any] = {"n_features": self.n_features}
+        with self._progress() as on_bytes, memory_for(f"the points of {named(self.path)}"):
+            if self.labels is None or not with_labels:
+                return read_points(str(self.path), **how)
+            if self.beside is not None:
+                how["on_header"] = self._compare
+            return data.read_pair(str(self.path), str(self.labels), n_labels=self.n_labels, on_bytes=on_bytes, **how)
+
+    def _slices(self, *, with_labels: bool) -> Iterator[data.Dataset]:
+        """Read points as a whole, since matrices can be read in no other way, and yield a batch at a time."""
+        whole = self._matrices(with_labels=with_labels)
+        for begin in range(0, whole.n_points, self.batch_rows):
+            own = slice(begin, begin + self.batch_rows)
+            yield data.Dataset(X=whole.X[own], Y=whole.Y[own])
+
+    def _compare(self, name: str, n_features: int, n_labels: int | None) -> None:
         """Point out a header that announces less than there is: files of one set mostly announce the same.
 
         It is no error: who writes a file of a few points may count what is in them.
@@ -104,7 +136,7 @@ class Source:
             ("features", n_features, self.n_features),
             ("labels", n_labels, self.n_labels),
         ):
-            if known is not None and announced < known:
+            if known is not None and announced is not None and announced < known:
                 found = f"the header announces {announced} {kind}, {self.beside} {known}"
                 say(f"warning: {name}, line 1: {found}: is this the right file?")
 
@@ -144,33 +176,34 @@ class UnknownFeatures:
             say(f"passed over {found}: training had those from 0 to {self._n_known - 1}")
 
 
-def check_validation(source: Source, valid: Path | None) -> None:
+def check_validation(source: Source, valid: Source | None) -> None:
     """Refuse what could not be measured on, before a large file of training points is read.
 
     Of a file its first point is read; a pipe, which can be read once, is left alone.
     """
     if valid is None:
         return
-    if str(source.path) == str(valid) == "-":
+    if str(source.path) == str(valid.path) == "-":
         raise ValueError("TRAIN and --valid are both standard input, which can be read once: name a file for one")
-    Source(valid, source.format).peek()
+    valid.peek()
 
 
-def read_validation(source: Source, valid: Path | None, points: data.Dataset) -> tuple[Any, Any] | None:
+def read_validation(valid: Source | None, points: data.Dataset) -> tuple[Any, Any] | None:
     """Return the points to measure epochs on, with labels as the classifier knows them."""
     if valid is None:
         return None
     n_labels = points.n_labels if points.classes is None else None
     widths: dict[str, Any] = {"n_features": points.n_features, "n_labels": n_labels}
-    held = Source(valid, format=source.format, **widths, beside="the points to train on have").points()
+    held = replace(valid, **widths, beside="the points to train on have").points()
     return held.X, held.Y if points.classes is None else _named_labels(held)
 
 
 def labels_of(source: Source, points: data.Dataset) -> Any:
     """Return the labels as the classifier shall know them: as columns, or by what the file calls them."""
     if points.Y.nnz == 0:
-        problem = "no point has a label: they come first in a row, as `label,label id:value ...`"
-        raise data.DataError(str(source.path), None, problem)
+        where = "they come first in a row, as `label,label id:value ...`, or from --labels-file"
+        problem = f"no point has a label: {where}" if source.labels is None else "no row has a label"
+        raise data.DataError(str(source.labels or source.path), None, problem)
     if points.classes is None:
         return points.Y
     if points.classes.dtype.kind == "f":

@@ -16,7 +16,7 @@ from sparsenet.cli.models import columns_of
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.fasttext import LABEL, parted
-from sparsenet.data.formats import TableFormat, is_parquet, table_format, text_format
+from sparsenet.data.formats import TableFormat, is_npz, is_parquet, table_format, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import OnSkipped, open_source
@@ -205,6 +205,8 @@ def is_text_file(path: Path, format: str = "auto", *columns: str | bool | None) 
         return format not in ("xmc", "svmlight")
     if text_format(str(path)) or is_json(path):
         return True
+    if is_npz(path):
+        return False
     if str(path) == "-":
         head: bytes = sys.stdin.buffer.peek(64)  # type: ignore[union-attr]  # a pipe's buffer can do that
     elif not path.is_file():

@@ -42,7 +42,7 @@ def blend(parameters: Mapping[str, Any]) -> BlendClassifier:
     return BlendClassifier(network=DROPPED if alone else network, tree=tree, **whole)
 
 
-def train_tree(model: TreeClassifier, source: Source, model_path: Path, valid: Path | None) -> dict[str, Any]:
+def train_tree(model: TreeClassifier, source: Source, model_path: Path, valid: Source | None) -> dict[str, Any]:
     """Train, save, and return a summary for people and programs; after Ctrl-C there is no half of a tree."""
     clock, points, held = runs.begin(source, model_path, valid)
     try:
@@ -60,7 +60,7 @@ def train_blend(
     model: BlendClassifier,
     source: Source,
     model_path: Path,
-    valid: Path | None,
+    valid: Source | None,
     *,
     checkpoint: bool | None,
     resume: bool,

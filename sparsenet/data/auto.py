@@ -6,8 +6,9 @@ from typing import Any, Literal, get_args
 
 from sparsenet._validation import choice
 from sparsenet.data.dataset import Dataset
-from sparsenet.data.formats import TextFormat, text_format
+from sparsenet.data.formats import TextFormat, is_npz, text_format
 from sparsenet.data.options import Options
+from sparsenet.data.pairs import read_points
 from sparsenet.data.sources import PathOrStream
 from sparsenet.data.sparse import read_sparse, read_svmlight, read_xmc
 from sparsenet.data.tables import TextDataset, read_table
@@ -24,10 +25,10 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
         What to read; ``"-"`` is standard input.
     format : {'auto', 'xmc', 'svmlight', 'csv', 'tsv', 'jsonl', 'parquet', 'lines'}
         "auto" goes by the name for tables (``.csv``, ``.tsv``, ``.jsonl``, before the suffix of a compression, or
-        ``.parquet``), and by the first line else: XMC has a header of three counts. ``"lines"`` are texts with
-        ``__label__`` words.
+        ``.parquet``) and SciPy's matrices (``.npz``, points without labels: see `read_pair`), and by the first line
+        else: XMC has a header of two or three counts. ``"lines"`` are texts with ``__label__`` words.
     **options
-        Those of `read_xmc`, `read_svmlight` or `read_table`.
+        Those of `read_xmc`, `read_svmlight` or `read_table`; of a matrix `n_features`.
 
     Returns
     -------
@@ -55,5 +56,7 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
             return read_xmc(path, **options)
         case "svmlight":
             return read_svmlight(path, **options)
+    if format == "auto" and is_npz(path):
+        return read_points(path, **options)
     on_bytes = options.pop("on_bytes", None)
     return read_sparse(path, Options(**options), on_bytes)

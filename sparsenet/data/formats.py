@@ -37,6 +37,11 @@ def is_parquet(path: PathOrStream) -> bool:
     return isinstance(path, str | os.PathLike) and os.fspath(path).lower().endswith((".parquet", ".pq"))
 
 
+def is_npz(path: PathOrStream) -> bool:
+    """Tell a matrix of SciPy or NumPy by its name."""
+    return isinstance(path, str | os.PathLike) and os.fspath(path).lower().endswith(".npz")
+
+
 def text_format(path: PathOrStream) -> TextFormat | None:
     """Tell a table or a Parquet file by its name; None for all else."""
     return "parquet" if is_parquet(path) else table_format(path)

@@ -17,8 +17,9 @@ from sparsenet.data.sources import OnSkipped
 
 SparseFormat: TypeAlias = Literal["auto", "xmc", "svmlight"]
 ZeroBased: TypeAlias = bool | Literal["auto"]
-#: Told the name of an XMC file, and how many features and labels its header announces.
-OnHeader: TypeAlias = Callable[[str, int, int], object]
+#: Told the name of an XMC file, and how many features and labels its header announces; of labels None, where these are
+#: in a file of their own.
+OnHeader: TypeAlias = Callable[[str, int, "int | None"], object]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,8 @@ def read_xmc(
 
     The first line says ``points features labels``; each further one is a point, ``label,label id:value ...``, with
     ids that count from 0. Labels and features may be missing; features need not be in order, but none may occur
-    twice in a row. Plain, gzip, xz, bzip2 and Zstandard files are told apart by their content.
+    twice in a row. Where the first line says ``points features`` alone, no point has labels: `read_pair` reads them
+    from a file of their own. Plain, gzip, xz, bzip2 and Zstandard files are told apart by their content.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ def read_xmc(
     on_bytes : callable, optional
         Called with the number of bytes read, before decompression, after each read: for a progress bar.
     on_header : callable, optional
-        Called with the name of the file and the numbers of features and labels that its header announces, first of all.
+        Called with the name of the file and the numbers of features and labels that its header announces, first of all;
+        None, where it announces no labels.
 
     Returns
     -------
@@ -156,7 +158,7 @@ def iter_batches(
     batch_rows : int
         Points in a batch; the last one may have fewer.
     format : {'auto', 'xmc', 'svmlight'}
-        "auto" takes a file whose first line is a header of three counts for XMC, any other for svmlight.
+        "auto" takes a file whose first line is a header of two or three counts for XMC, any other for svmlight.
     n_features, n_labels : int, optional
         Widths of `X` and `Y`. XMC files have them in their header; svmlight needs them here.
     classes : ndarray of shape (n_classes,), optional

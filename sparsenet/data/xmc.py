@@ -1,4 +1,7 @@
-"""The XMC-repository format: a line ``points features labels``, then ``label,label id:value ...`` for each point."""
+"""The XMC-repository format: a line ``points features labels``, then ``label,label id:value ...`` for each point.
+
+Where labels are in a file of their own, the first line is ``points features``, and no point has any.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from sparsenet.data.explain import MAX_IDS, RowRules, explain
 from sparsenet.data.options import Options
 
 #: With the newline: of a line whose end `head` did not see, nobody knows what else it holds.
-_HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)[ \t]+(-?\d+)\s*\n")
+_HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)(?:[ \t]+(-?\d+))?\s*\n")
 _MOST_POINTS = 2**62  # far beyond every file, and lines can be counted in 64 bits
 
 
@@ -45,14 +48,14 @@ class XmcReader:
         if header is None:
             found = quoted(line.decode("utf-8", "replace").rstrip("\r\n"))
             raise DataError(path, 1, f"expected the header `points features labels`, found {found}")
-        self.n_points, n_features, n_labels = (int(count) for count in header.groups())
+        self.n_points, n_features, n_labels = (int(count) for count in header.groups("0"))
         if min(self.n_points, n_features, n_labels) < 0:
             found = quoted(line.decode().strip())
             raise DataError(path, 1, f"the header {found} announces a negative count; correct it")
         if self.n_points > _MOST_POINTS:
             raise DataError(path, 1, f"the header announces {self.n_points} points, but 2^62 at most are possible")
         if options.on_header is not None:
-            options.on_header(path, n_features, n_labels)
+            options.on_header(path, n_features, n_labels if header[3] else None)
         self.n_features = self._width("features", n_features, options.n_features)
         self.n_labels = self._width("labels", n_labels, options.n_labels if options.with_labels else MAX_IDS)
         self._rules = RowRules(path=path, end_feature=n_features, n_labels=n_labels, announced=self.n_points)
