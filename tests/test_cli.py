@@ -314,13 +314,18 @@ class TestEvaluate:
     def test_json(self, model: Path, folder: Path) -> None:
         scores = json.loads(run("evaluate", model, folder / "test.txt", "--json").stdout)
         ks = (1, 3, 5)
-        assert set(scores) == {f"{m}@{k}" for m in ("P", "nDCG", "PSP") for k in ks} | {
+        assert set(scores) == {f"{m}@{k}" for m in ("P", "nDCG", "PSP", "recall") for k in ks} | {
             "recall@100", "seconds", "points", "true_labels", "unknown_labels"
         }  # fmt: skip
         assert scores["points"] == 200
         assert scores["P@1"] > 0.95
         assert 0 < scores["PSP@1"] <= 1
-        assert scores["recall@100"] == 1.0
+        assert scores["recall@100"] == 1.0 > scores["recall@1"]
+        points = read_xmc(folder / "test.txt")
+        named = load(model).topk_numbers(points.X, 3)[0]
+        assert scores["recall@3"] == metrics.recall_at_k(points.Y, named, 3)
+        found = json.loads(run("evaluate", model, folder / "test.txt", "--json", "--k", "20,100").stdout)
+        assert found["recall@100"] == 1.0
 
     def test_propensities_have_the_constants_that_are_asked_for(self, model: Path, folder: Path) -> None:
         source, found = Source(folder / "test.txt"), load(model)

@@ -191,7 +191,7 @@ def evaluate(
     ],
     k: Annotated[
         str,
-        typer.Option(callback=checks.ranks, help="Where P@k, nDCG@k and PSP@k are measured.", metavar="K,..."),
+        typer.Option(callback=checks.ranks, help="Where P@k, nDCG@k, PSP@k and recall@k are measured.", metavar="K,..."),
     ] = "1,3,5",
     exclude_seen: options.ExcludeSeen = False,
     batch_size: options.BatchRows = 4096,
@@ -209,7 +209,7 @@ def evaluate(
     propensity: options.Propensity = "0.55,1.5",
     json: options.Json = False,
 ) -> None:
-    """Measure a model on labelled points or texts: P@k, nDCG@k, propensity-scored PSP@k and recall@100.
+    """Measure a model on labelled points or texts: P@k, nDCG@k, propensity-scored PSP@k and recall@k, also @100.
 
     Of texts also micro and macro F1 of the labels that predict would give and, if they have one each, accuracy; and, of
     up to 1,000 labels, the precision, recall and F1 of each.

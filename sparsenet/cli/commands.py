@@ -25,7 +25,7 @@ from sparsenet.estimators.building import in_words
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
-#: Where recall is measured.
+#: Where recall is measured beside the ranks asked for.
 RECALL_AT = 100
 #: The constants A and B of the propensities behind PSP@k, unless others are asked for.
 PROPENSITY = 0.55, 1.5
@@ -173,13 +173,14 @@ def measured(
 ) -> dict[str, float]:
     """Score rankings; `counts` says how often training had each label of `n_points`, and not those behind these.
 
-    Recall is that of `deep` rankings, if they are others. Labels that training never had are counted, and said: they
+    Recall at 100 is that of `deep` rankings, if they are others. Labels that training never had are counted, and said: they
     can only be missed.
     """
     counts = np.append(counts, np.zeros(truth.shape[1] - len(counts), np.int64))
     propensities = metrics.propensities_from_counts(counts, n_points, *propensity)
-    scores = metrics.evaluate(truth, ranked, ks, propensities, recall_ks=[])
-    scores[f"recall@{RECALL_AT}"] = metrics.recall_at_k(truth, ranked if deep is None else deep, RECALL_AT)
+    scores = metrics.evaluate(truth, ranked, ks, propensities)
+    if RECALL_AT not in ks:
+        scores[f"recall@{RECALL_AT}"] = metrics.recall_at_k(truth, ranked if deep is None else deep, RECALL_AT)
     return {**scores, "true_labels": len(truth.indices), "unknown_labels": count_unknown(truth, counts)}
 
 
