@@ -75,9 +75,10 @@ struct Matmul {
   using Pack = void (*)(Operand source, bool along_rows, int64_t first, int64_t count, int64_t depth_first,
                         int64_t depth, float* out);
   Pack pack_a, pack_b;
-  // out (m x n, row stride ld) = or += packed A (m) x packed B (n) over `depth`. Panels begin on a cache line.
+  // out (m x n, row stride ld) = start + packed A (m) x packed B (n) over `depth`, where `start` holds a number for each
+  // row, or null is all zeros; or += that product. Panels begin on a cache line.
   void (*multiply)(const float* a, const float* b, int64_t m, int64_t n, int64_t depth, float* out, int64_t ld,
-                   bool accumulate);
+                   const float* start, bool accumulate);
 };
 
 struct AdamStep {

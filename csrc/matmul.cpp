@@ -41,13 +41,13 @@ struct Product {
   void pack_b(int64_t j, int64_t cols, int64_t p, int64_t depth, float* packed) const {
     kernel.pack_b(b, shape.transpose_b, j, cols, p, depth, packed);
   }
-  // Rows [i, i + rows) over depths [p, p + depth), times packed columns, into out = or += (row stride n).
+  // Rows [i, i + rows) over depths [p, p + depth), times packed columns, into out = begin + or += (row stride n).
   void multiply(int64_t i, int64_t rows, int64_t p, int64_t depth, const float* packed_b, int64_t cols, float* out,
-                bool accumulate) const {
+                const float* begin, bool accumulate) const {
     static thread_local Scratch scratch;
     float* packed_a = scratch.floats(block_rows() * kWords);
     kernel.pack_a(a, !shape.transpose_a, i, rows, p, depth, packed_a);
-    kernel.multiply(packed_a, packed_b, rows, cols, depth, out, shape.n, accumulate);
+    kernel.multiply(packed_a, packed_b, rows, cols, depth, out, shape.n, begin, accumulate);
   }
 };
 
@@ -76,11 +76,11 @@ void multiply_by_blocks(const Product& product, float* out, int threads) {
   parallel_for(row_blocks * col_blocks, threads, [&](int64_t task) {
     const int64_t i = task / col_blocks * block_rows, j = task % col_blocks * block_cols;
     const int64_t rows = std::min(block_rows, m - i), cols = std::min(block_cols, n - j);
-    const bool started = product.start != nullptr || depth == 0;
-    for (int64_t r = i; started && r < i + rows; ++r) std::fill_n(out + r * n + j, cols, product.start_of(r));
+    for (int64_t r = i; depth == 0 && r < i + rows; ++r) std::fill_n(out + r * n + j, cols, product.start_of(r));
+    const float* start = product.start != nullptr ? product.start + i : nullptr;
     for (int64_t p = 0; p < depth; p += block_depth) {
       const int64_t used = std::min(block_depth, depth - p);
-      product.multiply(i, rows, p, used, packed_at(p, j, used), cols, out + i * n + j, started || p > 0);
+      product.multiply(i, rows, p, used, packed_at(p, j, used), cols, out + i * n + j, start, p > 0);
     }
   });
 }
@@ -101,7 +101,8 @@ void multiply_by_depth(const Product& product, float* out, int threads) {
       const int64_t used = std::min(block_depth, last - p);
       product.pack_b(0, n, p, used, packed_b);
       for (int64_t i = 0; i < m; i += block_rows)
-        product.multiply(i, std::min(block_rows, m - i), p, used, packed_b, n, sums + (chunk * m + i) * n, p > first);
+        product.multiply(i, std::min(block_rows, m - i), p, used, packed_b, n, sums + (chunk * m + i) * n, nullptr,
+                         p > first);
     }
   });
   parallel_blocks(m * n, 1 << 14, threads, [&](int64_t begin, int64_t end) {

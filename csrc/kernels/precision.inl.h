@@ -7,13 +7,17 @@ constexpr int64_t kTileCols = kTileVectors * kLanes;
 
 // How a block gets at the elements of A's column, each of which it multiplies by vectors of B; a level names one of the
 // two `Column`. Where products take one lane of a vector, few registers hold the whole column: loaded one by one, its
-// elements took a register each, and four of the sums had to go through memory in every step.
+// elements took a register each, and four of the sums had to go through memory in every step. Where elements are taken
+// one by one, the words of each stand side by side, a cache line of them: strewn over their panel they took a quarter
+// as long to make as to multiply.
 struct Broadcast {
+  static constexpr int64_t kWordsAbreast = 16;
   typedef float Element;
-  static Element at(const float* column, int i) { return column[i]; }
+  static Element at(const float* column, int i) { return column[i * kWordsAbreast]; }
   static float value(Element a) { return a; }
 };
 struct ByLane {
+  static constexpr int64_t kWordsAbreast = 1;
   struct Element {
     Lanes lanes;
     int lane;
@@ -29,7 +33,8 @@ struct InVectors {
   static constexpr int64_t kBlockRows = kTileRows, kBlockCols = kTileCols;
   struct Setup {};  // what a thread does before it multiplies, and after
   template <typename Precision>
-  static void multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld, bool accumulate);
+  static void multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
+                             const float* start, bool accumulate);
 };
 
 // Words of a row, one beside the other, of as many pairs of neighbours in depth: none that have a faster way.
@@ -39,7 +44,7 @@ struct OneByOne {
 
 // A register block whose sums are vectors of the result's rows.
 struct RowSums : InVectors, OneByOne {
-  static constexpr int64_t kWordsAbreastInA = 1, kWordsAbreastInB = 1;
+  static constexpr int64_t kWordsAbreastInA = Column::kWordsAbreast, kWordsAbreastInB = 1, kWordsOfStep = 1;
   static constexpr int kSumRows = kTileRows, kSumCols = kTileVectors;
   static Column::Element left(const float* a, int i) { return Column::at(a, i); }
   static Lanes result(const Lanes (&sum)[kSumRows][kSumCols], int i, int v) { return sum[i][v]; }
@@ -90,7 +95,7 @@ struct Pairs : RowSums {
 // words of one row and two of the next, one of B likewise of columns.
 template <typename Instructions>
 struct Squares : InVectors, OneByOne {
-  static constexpr int64_t kDepthOfWord = 2, kWordsAbreastInA = 2, kWordsAbreastInB = 2;
+  static constexpr int64_t kDepthOfWord = 2, kWordsAbreastInA = 2, kWordsAbreastInB = 2, kWordsOfStep = 2;
   static constexpr int kSumRows = kTileRows / 2, kSumCols = kTileCols / 2;
   static float word(float x, float next) { return pair_of_bfloat16(x, next); }
   static Lanes left(const float* a, int i) {

@@ -34,7 +34,8 @@ void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_
       const int64_t n = n_words - begin < kPackDepth ? n_words - begin : kPackDepth;
       const int64_t left = depth - begin * step;
       make_words<Precision>(row + begin * step, left < n * step ? left : n * step, words);
-      for (int64_t p = 0; p < n; ++p) out[place<kAbreast, kPanel>(begin + p, i)] = words[p];
+      for (int64_t p = 0; p < n; p += kAbreast)
+        memcpy(out + place<kAbreast, kPanel>(begin + p, i), words + p, kAbreast * sizeof(float));
     }
   }
 }
@@ -83,18 +84,20 @@ void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t
 // One register block. Written over vector types, not scalars, because compilers keep `sum` in registers only so.
 template <typename Precision>
 inline void InVectors::multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
-                                      bool accumulate) {
-  constexpr int64_t abreast = kWordsTogether<Precision>;
+                                      const float* start, bool accumulate) {
+  constexpr int64_t together = kWordsTogether<Precision>, step = Precision::kWordsOfStep;
   Lanes sum[Precision::kSumRows][Precision::kSumCols] = {};
-  for (int64_t p = 0; p < n_words; p += abreast, a += kTileRows * abreast, b += kTileCols * abreast) {
-    Lanes column[Precision::kSumCols];
+  for (int64_t p = 0; p < n_words; p += together, a += kTileRows * together) {
+    for (int64_t q = 0; q < together; q += step, b += kTileCols * step) {
+      Lanes column[Precision::kSumCols];
 #pragma GCC unroll 16
-    for (int v = 0; v < Precision::kSumCols; ++v) column[v] = *reinterpret_cast<const Lanes*>(b + v * kLanes);
+      for (int v = 0; v < Precision::kSumCols; ++v) column[v] = *reinterpret_cast<const Lanes*>(b + v * kLanes);
 #pragma GCC unroll 16
-    for (int i = 0; i < Precision::kSumRows; ++i) {
-      const auto left = Precision::left(a, i);
+      for (int i = 0; i < Precision::kSumRows; ++i) {
+        const auto left = Precision::left(a + q, i);
 #pragma GCC unroll 16
-      for (int v = 0; v < Precision::kSumCols; ++v) sum[i][v] = Precision::multiply_add(sum[i][v], left, column[v]);
+        for (int v = 0; v < Precision::kSumCols; ++v) sum[i][v] = Precision::multiply_add(sum[i][v], left, column[v]);
+      }
     }
   }
 #pragma GCC unroll 16
@@ -103,14 +106,14 @@ inline void InVectors::multiply_block(const float* a, const float* b, int64_t n_
     for (int v = 0; v < kTileVectors; ++v) {
       Lanes* target = reinterpret_cast<Lanes*>(out + i * ld + v * kLanes);
       const Lanes result = Precision::result(sum, i, v);
-      *target = accumulate ? *target + result : result;
+      *target = accumulate ? *target + result : start != nullptr ? start[i] + result : result;
     }
   }
 }
 
 template <typename Precision>
 void multiply(const float* a, const float* b, int64_t m, int64_t n, int64_t depth, float* out, int64_t ld,
-              bool accumulate) {
+              const float* start, bool accumulate) {
   constexpr int64_t kRows = Precision::kBlockRows, kCols = Precision::kBlockCols;
   const int64_t n_words = words_of<Precision>(depth);
   [[maybe_unused]] const typename Precision::Setup setup;
@@ -121,16 +124,19 @@ void multiply(const float* a, const float* b, int64_t m, int64_t n, int64_t dept
       const float* b_panel = b + j * n_words;
       float* target = out + i * ld + j;
       if (i + kRows <= m && j + kCols <= n) {
-        Precision::template multiply_block<Precision>(a_panel, b_panel, n_words, target, ld, accumulate);
+        const float* own_start = start != nullptr ? start + i : nullptr;
+        Precision::template multiply_block<Precision>(a_panel, b_panel, n_words, target, ld, own_start, accumulate);
         continue;
       }
       // A block that sticks out over the edge: the same arithmetic into a buffer, then copy what fits.
-      Precision::template multiply_block<Precision>(a_panel, b_panel, n_words, edge, kCols, false);
+      Precision::template multiply_block<Precision>(a_panel, b_panel, n_words, edge, kCols, nullptr, false);
       const int64_t rows = m - i < kRows ? m - i : kRows;
       const int64_t cols = n - j < kCols ? n - j : kCols;
-      for (int64_t r = 0; r < rows; ++r)
+      for (int64_t r = 0; r < rows; ++r) {
+        const float begin = start != nullptr ? start[i + r] : 0.0f;
         for (int64_t c = 0; c < cols; ++c)
-          target[r * ld + c] = (accumulate ? target[r * ld + c] : 0.0f) + edge[r * kCols + c];
+          target[r * ld + c] = (accumulate ? target[r * ld + c] : begin) + edge[r * kCols + c];
+      }
     }
   }
 }

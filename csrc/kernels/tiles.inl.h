@@ -41,7 +41,8 @@ struct Tiles {
   }
 
   template <typename>
-  static void multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld, bool accumulate) {
+  static void multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
+                             const float* start, bool accumulate) {
     constexpr int64_t kRowOfTile = kSide * sizeof(float), kRowOfPanel = 2 * kRowOfTile;
     __asm__ volatile("" ::: "memory");  // loads of tiles do not tell the compiler what they read
     _tile_zero(0);
@@ -59,14 +60,16 @@ struct Tiles {
       _tile_dpbf16ps(3, 5, 7);
     }
     alignas(64) float sums[kBlockRows * kBlockCols];
-    float* target = accumulate ? sums : out;
-    const int64_t stride = accumulate ? kBlockCols : ld, bytes = stride * static_cast<int64_t>(sizeof(float));
+    const bool in_turn = accumulate || start != nullptr;
+    float* target = in_turn ? sums : out;
+    const int64_t stride = in_turn ? kBlockCols : ld, bytes = stride * static_cast<int64_t>(sizeof(float));
     _tile_stored(0, target, bytes);
     _tile_stored(1, target + kSide, bytes);
     _tile_stored(2, target + kSide * stride, bytes);
     _tile_stored(3, target + kSide * stride + kSide, bytes);
-    if (!accumulate) return;
+    if (!in_turn) return;
     for (int64_t i = 0; i < kBlockRows; ++i)
-      for (int64_t j = 0; j < kBlockCols; ++j) out[i * ld + j] += sums[i * kBlockCols + j];
+      for (int64_t j = 0; j < kBlockCols; ++j)
+        out[i * ld + j] = (accumulate ? out[i * ld + j] : start[i]) + sums[i * kBlockCols + j];
   }
 };

@@ -58,7 +58,7 @@ class Source:
         """Read all of it to train on, or to measure on while that is done; there must be some points."""
         points = self.read()
         if points.n_points == 0:
-            raise data.DataError(str(self.path), None, "holds no points: its header announces none")
+            raise data.DataError(str(self.path), None, "holds no points to train or to measure on")
         return points
 
     def batches(
