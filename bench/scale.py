@@ -136,7 +136,9 @@ def _row(report: dict[str, Any], labels: int, hidden: int) -> str:
     then, times_then = beside_roofline(report, runs)
     against = f"{middle(dense, 'epoch_cpu_seconds'):,.0f}" if dense else "not run"
     ratio = f"{middle(dense, 'epoch_cpu_seconds') / epoch[0]:.0f}" if dense else ""
-    grown = median(run["peak_mb"] - run["rss_before_mb"] for run in runs)
+    # What is announced is enough for answers, too, and these take more than training where there is a wide path.
+    peaks = [run.get("peak_with_prediction_mb", run["peak_mb"]) for run in runs]
+    grown = median(peak - run["rss_before_mb"] for peak, run in zip(peaks, runs, strict=True))
     announced = sum(runs[0]["needed_mb"].values())
     return (
         f"| {labels:,} | {hidden} | {point[0]:.0f} ({point[1]:.0f}) | {epoch[0]:.1f} ({epoch[1]:.1f}) "

@@ -59,6 +59,7 @@ def test_tables_show_medians_ratios_and_what_was_not_run():
     assert "| 1,000 | 128 | 78 (78) |" in text  # 20 ms / 256
     assert "| 6 | 150 |" in text
     assert "100 / 100 = 1.00" in text
+    assert "110 / 100 = 1.10" in scale.markdown(report_of(run_of(1000, 0.01, peak_with_prediction_mb=210.0)))
     assert "grows as L^0.333" in text
     assert "dense at 1,000 labels, 128 units: not run: no environment" in text
     assert "load average before a run 0.5 to 0.5" in text
