@@ -126,9 +126,8 @@ void adam_product(AdamState state, Rows rows, Csr csr, const float* dense, AdamS
   const auto [value, first, second, last_step] = state;
   parallel_blocks(rows.count, row_grain(rows.width), threads, [=](int64_t begin, int64_t end) {
     static thread_local Scratch scratch;
-    float* grads = scratch.floats((end - begin) * rows.width);
-    kernels().csr_matmul({csr.indptr + begin, csr.indices, csr.data}, dense, rows.width, grads, 0, end - begin);
-    kernels().adam_rows(value, first, second, last_step, rows.width, rows.ids + begin, grads, adam, 0, end - begin);
+    float* sums = scratch.floats(rows.width);
+    kernels().adam_product(value, first, second, last_step, rows.width, rows.ids, csr, dense, adam, sums, begin, end);
   });
 }
 

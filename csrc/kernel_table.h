@@ -75,8 +75,8 @@ struct Matmul {
   using Pack = void (*)(Operand source, bool along_rows, int64_t first, int64_t count, int64_t depth_first,
                         int64_t depth, float* out);
   Pack pack_a, pack_b;
-  // out (m x n, row stride ld) = start + packed A (m) x packed B (n) over `depth`, where `start` holds a number for each
-  // row, or null is all zeros; or += that product. Panels begin on a cache line.
+  // out (m x n, row stride ld) = start + packed A (m) x packed B (n) over `depth`, where `start` holds a number for
+  // each row, or null is all zeros; or += that product. Panels begin on a cache line.
   void (*multiply)(const float* a, const float* b, int64_t m, int64_t n, int64_t depth, float* out, int64_t ld,
                    const float* start, bool accumulate);
 };
@@ -136,6 +136,10 @@ struct KernelTable {
                        float epsilon, float decay, int64_t begin, int64_t end);
   void (*adam_rows)(float* value, float* first, float* second, int32_t* last_step, int64_t width, const int64_t* rows,
                     const float* grads, AdamStep adam, int64_t begin, int64_t end);
+  // The gradient of the r-th entry is row r of csr x dense; `sums` holds `width` floats.
+  void (*adam_product)(float* value, float* first, float* second, int32_t* last_step, int64_t width,
+                       const int64_t* rows, Csr csr, const float* dense, AdamStep adam, float* sums, int64_t begin,
+                       int64_t end);
 
   // --- linear classifiers ---
   // One pass over `count` points; see dual.inl.h. weight (n_features + 1, width), the last row the biases, alpha (n,

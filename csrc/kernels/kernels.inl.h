@@ -36,10 +36,10 @@ namespace {
 
 extern const KernelTable SPARSENET_TABLE;
 const KernelTable SPARSENET_TABLE = {
-    SPARSENET_LEVEL, csr_matmul,    matmul_of<Single>(), matmul_of<Half>(), dot_rows,   wide_touch,
-    wide_forward,    wide_gradient, bce_gradient,        softmax_gradient,  sgd_rows,   adagrad_rows,
-    adam_rows,       dual_epoch,    number_features,     add_rows,          sparse_dot, above,
-    maxima,
+    SPARSENET_LEVEL, csr_matmul,    matmul_of<Single>(), matmul_of<Half>(), dot_rows, wide_touch,
+    wide_forward,    wide_gradient, bce_gradient,        softmax_gradient,  sgd_rows, adagrad_rows,
+    adam_rows,       adam_product,  dual_epoch,          number_features,   add_rows, sparse_dot,
+    above,           maxima,
 };
 
 }  // namespace sparsenet

@@ -54,9 +54,11 @@ inline float power(float log_base, int32_t exponent) { return exp_negative(log_b
 // The natural logarithm of a decay, which may be 0.
 inline float log_of(float decay) { return decay > 0 ? __builtin_logf(decay) : -87.0f; }
 
-void adam_rows(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
-               int64_t width, const int64_t* rows, const float* __restrict grads, AdamStep adam, int64_t begin,
-               int64_t end) {
+// A step for each of some rows, whose gradient is at gradient_of(r).
+template <typename Gradient>
+inline void adam_each(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
+                      int64_t width, const int64_t* rows, AdamStep adam, int64_t begin, int64_t end,
+                      Gradient gradient_of) {
   const float log1 = log_of(adam.beta1), log2 = log_of(adam.beta2);
   const auto step = static_cast<float>(adam.step);
   const float rate = -adam.rate / __builtin_expm1f(log1 * step);  // over 1 - beta1^step
@@ -65,30 +67,54 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
   // Rows lie anywhere in three large tables. They are fetched ahead line by line, as others are worked on: whole rows
   // at once are more than a core can ask for.
   constexpr int64_t kAhead = 4, kLine = 16;
+  const auto fetch_line = [=](int64_t at) {
+    fetch(first + at);
+    fetch(second + at);
+    fetch(value + at);
+  };
+  for (int64_t r = begin; r < end && r < begin + kAhead; ++r)
+    for (int64_t c = 0; c < width; c += kLine) fetch_line(rows[r] * width + c);
   for (int64_t r = begin; r < end; ++r) {
     const int64_t later = rows[r + kAhead < end ? r + kAhead : end - 1];
     fetch(last_step + later);
     const int32_t skipped = adam.step - last_step[rows[r]] - 1;
     const float keep1 = adam.beta1 * power(log1, skipped), keep2 = adam.beta2 * power(log2, skipped);
-    const auto update = [=](int64_t at, int64_t from) {
-      const float g = grads[from];
+    const float* __restrict gradient = gradient_of(r);
+    const int64_t row = rows[r] * width;
+    const auto update = [=](int64_t c) {
+      const int64_t at = row + c;
+      const float g = gradient[c];
       const float m = keep1 * first[at] + (1.0f - adam.beta1) * g;
       const float v = keep2 * second[at] + (1.0f - adam.beta2) * g * g;
       first[at] = m;
       second[at] = v;
       value[at] = shrink * value[at] - rate * m / (__builtin_sqrtf(v * unbias) + adam.epsilon);
     };
-    const int64_t row = rows[r] * width, from = r * width;
     for (int64_t c = 0; c < width; c += kLine) {
-      fetch(first + later * width + c);
-      fetch(second + later * width + c);
-      fetch(value + later * width + c);
+      fetch_line(later * width + c);
       if (c + kLine <= width) {
-        for (int64_t k = c; k < c + kLine; ++k) update(row + k, from + k);
+        for (int64_t k = c; k < c + kLine; ++k) update(k);
       } else {
-        for (int64_t k = c; k < width; ++k) update(row + k, from + k);
+        for (int64_t k = c; k < width; ++k) update(k);
       }
     }
     last_step[rows[r]] = adam.step;
   }
+}
+
+void adam_rows(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
+               int64_t width, const int64_t* rows, const float* __restrict grads, AdamStep adam, int64_t begin,
+               int64_t end) {
+  adam_each(value, first, second, last_step, width, rows, adam, begin, end,
+            [=](int64_t r) { return grads + r * width; });
+}
+
+// Each gradient is summed while the rows of the next are on their way.
+void adam_product(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
+                  int64_t width, const int64_t* rows, Csr csr, const float* dense, AdamStep adam, float* sums,
+                  int64_t begin, int64_t end) {
+  adam_each(value, first, second, last_step, width, rows, adam, begin, end, [=](int64_t r) {
+    csr_matmul({csr.indptr + r, csr.indices, csr.data}, dense, width, sums, 0, 1);
+    return sums;
+  });
 }
