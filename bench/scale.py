@@ -113,7 +113,7 @@ def markdown(report: dict[str, Any]) -> str:
 _HEAD = (
     "| labels | units | us a point, CPU (wall) | epoch, CPU s (wall) | of it start | "
     "| dense, epoch CPU s (extrapolated) | dense / ours "
-    "| roofline, epoch s, then (best) | ours / roofline, then (best) "
+    "| roofline beside it (at best), epoch s | ours / roofline beside it (at best) "
     "| memory MB, peak / announced |"
 )
 
@@ -133,7 +133,7 @@ def _row(report: dict[str, Any], labels: int, hidden: int) -> str:
     epoch = [middle(runs, f"epoch_{clock}_seconds") for clock in ("cpu", "wall")]
     whole = runs[0]["batches"] == runs[0]["epoch_batches"]
     least, times_least = beside_roofline(report, runs, report["limits"]["all"])
-    then, times_then = beside_roofline(report, runs)
+    beside, times_beside = beside_roofline(report, runs)
     against = f"{middle(dense, 'epoch_cpu_seconds'):,.0f}" if dense else "not run"
     ratio = f"{middle(dense, 'epoch_cpu_seconds') / epoch[0]:.0f}" if dense else ""
     # What is announced is enough for answers, too, and these take more than training where there is a wide path.
@@ -143,7 +143,7 @@ def _row(report: dict[str, Any], labels: int, hidden: int) -> str:
     return (
         f"| {labels:,} | {hidden} | {point[0]:.0f} ({point[1]:.0f}) | {epoch[0]:.1f} ({epoch[1]:.1f}) "
         f"| {middle(runs, 'start_cpu_seconds'):.1f} | {'measured' if whole else 'extrapolated'} | {against} | {ratio} "
-        f"| {then:.1f} ({least:.1f}) | {times_then:.1f} ({times_least:.1f}) "
+        f"| {beside:.1f} ({least:.1f}) | {times_beside:.1f} ({times_least:.1f}) "
         f"| {grown:,.0f} / {announced:,.0f} = {grown / announced:.2f} |"
     )
 

@@ -147,8 +147,7 @@ std::string isa_used() { return kernels().name; }
 
 bool has_bf16() {
   const Matmul& half = kernels().half;
-  const bool in_matrices = half.words_together > 1;
-  return half.depth_of_word > 1 && (in_matrices || !has_slow_pairs());
+  return half.depth_of_word > 1 && (half.in_matrices || !has_slow_pairs());
 }
 
 void set_isa(const std::string& name) {

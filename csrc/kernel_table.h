@@ -64,10 +64,11 @@ struct Operand {
 };
 
 // A matrix product: pack both operands into panels, then multiply panels. A word of a panel is as large as a float and
-// holds `depth_of_word` neighbours in depth; an element has a multiple of `words_together` words, zero-padded.
+// holds `depth_of_word` neighbours in depth; an element has a multiple of `words_padded_to` words, zero-padded.
 struct Matmul {
   int64_t tile_rows, tile_cols;  // the register block: rows of A by columns of B
-  int64_t depth_of_word, words_together;
+  int64_t depth_of_word, words_padded_to;
+  bool in_matrices;  // by instructions that multiply matrices, not vectors
   // Copies `count` x `depth` elements of A or of B into panels as wide as the block, zero-padded: word p of element i
   // of panel q, at out[q][p / abreast][i][p % abreast] with as many abreast as the level has of A or of B, begins with
   // element (first + q * width + i) along the panel axis at depth (depth_first + p * depth_of_word). along_rows: that

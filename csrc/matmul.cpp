@@ -33,7 +33,7 @@ struct Product {
   MatmulShape shape;
   const float* start;  // of the sums of each row, or null
 
-  int64_t words(int64_t depth) const { return round_up(ceil_div(depth, kernel.depth_of_word), kernel.words_together); }
+  int64_t words(int64_t depth) const { return round_up(ceil_div(depth, kernel.depth_of_word), kernel.words_padded_to); }
   int64_t block_depth() const { return kWords * kernel.depth_of_word; }
   int64_t block_rows() const { return round_up(kBlockRows, kernel.tile_rows); }
   float start_of(int64_t i) const { return start != nullptr ? start[i] : 0.0f; }

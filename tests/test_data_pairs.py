@@ -67,7 +67,21 @@ def test_points_alone_are_read_without_labels(folder):
         assert alone.Y.shape == (300, 0)
     wide = [batch.Y.shape for batch in data.iter_batches(folder / "train_X_X.txt", batch_rows=200, n_labels=20)]
     assert wide == [(200, 20), (100, 20)]
-    assert read(str(folder / "train.X.npz"), n_features=70).X.shape == (300, 70)
+    asked = read(str(folder / "train.X.npz"), n_features=70, n_labels=5, threads=1)
+    assert (asked.X.shape, asked.Y.shape) == ((300, 70), (300, 5))
+    with pytest.raises(DataError, match="read_pair reads both"):
+        read_xmc(folder / "train_X_X.txt")
+
+
+def test_small_numbers_are_added_up_as_floats_and_ids_are_those_of_other_files(tmp_path):
+    twice = sparse.coo_array((np.array([100, 100, -128, -128], np.int8), ([0, 0, 1, 1], [1, 1, 2, 2])), shape=(2, 3))
+    sparse.save_npz(tmp_path / "x.npz", twice)
+    wide = sparse.csr_array(np.eye(2))
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    sparse.save_npz(tmp_path / "y.npz", wide)
+    found = read_pair(tmp_path / "x.npz", tmp_path / "y.npz")
+    assert found.X.toarray().tolist() == [[0, 200, 0], [0, 0, -256]]
+    assert found.X.indices.dtype == found.Y.indices.dtype == np.int32
 
 
 def refused(points, labels, **options):
@@ -80,9 +94,9 @@ def test_what_is_wrong_with_a_text_is_said_by_line():
     good = b"2 3\n0:1\n1:1\n"
     assert "line 3: " in refused(BytesIO(good), BytesIO(b"2 3\n0:1\n3:1\n"))
     assert "announces 3 points, but the file ends after 2" in refused(BytesIO(b"3 3\n0:1\n1:1\n"), BytesIO(good))
-    assert "line 2: " in refused(BytesIO(b"1 3\n7 0:1\n"), BytesIO(good))  # a label, where there is none
-    assert "line 1: the header announces labels" in refused(BytesIO(b"2 3 4\n0 0:1\n1 1:1\n"), BytesIO(good))
-    assert "line 1: expected the header" in refused(BytesIO(b"0:1\n1:1\n"), BytesIO(good))
+    assert "line 2: expected `id:value ...`, found '7'" in refused(BytesIO(b"1 3\n7 0:1\n"), BytesIO(good))
+    assert "line 1: the header has three counts" in refused(BytesIO(b"2 3 4\n0 0:1\n1 1:1\n"), BytesIO(good))
+    assert "line 1: expected the header `rows columns`, found '0:1'" in refused(BytesIO(b"0:1\n1:1\n"), BytesIO(good))
     said = refused(BytesIO(good), BytesIO(b"3 3\n0:1\n1:1\n2:1\n"))
     assert "holds 3 rows, and <stream> 2" in said
 
@@ -110,12 +124,29 @@ def test_what_is_wrong_with_a_matrix_is_said(tmp_path):
     damaged[len(whole) // 3] ^= 0xFF
     x.write_bytes(damaged)
     assert "is no sparse matrix" in refused(x, y)
-    x.write_bytes(whole)
+    with open(x, "wb") as file:
+        np.save(file, np.eye(3))
+    assert "is no sparse matrix" in refused(x, y)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
+@pytest.mark.parametrize("ids", [[0, 9, 1], [0, 9, 2**28], [0, -(2**28), 1]])
+def test_ids_beyond_a_matrix_are_never_followed(tmp_path, kind, ids):
+    x, ids = tmp_path / "x.npz", np.array(ids, np.int32)
+    where = {"row": ids, "col": np.arange(3)} if kind == "coo" else {"indices": ids, "indptr": np.arange(4)}
+    values = np.ones((3, 1, 1)) if kind == "bsr" else np.ones(3)
+    np.savez(x, shape=np.array([3, 3]), data=values, format=kind.encode(), **where)
+    assert "is no sparse matrix" in refused(x, x)
+
+
+def test_what_asks_for_too_little_is_refused(tmp_path):
+    x, y = tmp_path / "x.npz", tmp_path / "y.npz"
+    sparse.save_npz(y, sparse.csr_array(np.eye(3)))
+    sparse.save_npz(x, sparse.csr_array(np.eye(3)))
     assert "has 3 columns, but at most 2 are expected" in refused(x, y, n_features=2)
     assert "has 3 columns, but at most 1 are expected" in refused(x, y, n_labels=1)
-    beyond = {"indices": np.array([0, 9, 1]), "indptr": np.arange(4), "data": np.ones(3), "format": b"csr"}
-    np.savez(x, shape=np.array([3, 3]), **beyond)
-    assert "is no sparse matrix" in refused(x, y)
+    with pytest.raises(ValueError, match="between 0 and"):
+        read_pair(x, y, n_labels=2**33)
     with pytest.raises(FileNotFoundError, match=r"nowhere\.npz"):
         read_pair(tmp_path / "nowhere.npz", y)
     with pytest.raises(ValueError, match="both standard input"):
@@ -159,10 +190,31 @@ def test_what_a_pair_lacks_is_said(folder, tmp_path):
     pair = [folder / "train.X.npz", "--labels-file", folder / "train.Y.npz"]
     said = fails(*train, *pair, "--valid-labels-file", folder / "test.Y.npz", status=2)
     assert "needs --valid" in said
+    for valid in ("test.X.npz", "test_X_X.txt"):
+        for method in ("network", "tree"):
+            own = ["--model", tmp_path / "other", "--method", method, "--valid", folder / valid]
+            assert "--valid-labels-file" in fails("train", *pair, *own)
+            assert not (tmp_path / "other").exists()
+    assert "nowhere.npz" in fails(*train, *pair, "--valid", tmp_path / "nowhere.npz", "--valid-labels-file", "x.npz")
+    said = fails(*train, *pair[:2], "-", "--valid", folder / "test.X.npz", "--valid-labels-file", "-")
+    assert "--labels-file and --valid-labels-file are both standard input" in said
+    said = fails(*train, *pair, "--format", "svmlight", status=2)
+    assert "told by its name or first line" in said
+    (tmp_path / "rows.svm").write_text("1 2:1\n")
+    said = fails(*train, tmp_path / "rows.svm", *pair[1:])
+    assert "expected the header `rows columns`" in said
     (tmp_path / "reviews.csv").write_text("text,label\ngood,1\nbad,0\n")
     said = fails(*train[:3], tmp_path / "reviews.csv", "--labels-file", folder / "train.Y.npz", status=2)
     assert "--labels-file" in said
     run(*train, *pair)
+    done = run("evaluate", tmp_path / "model", folder / "test.X.npz", "--labels-file", folder / "test.Y.npz")
+    assert done.stderr == ""
+    sparse.save_npz(tmp_path / "narrow.npz", sparse.csr_array((100, 30)))
+    done = run("evaluate", tmp_path / "model", tmp_path / "narrow.npz", "--labels-file", folder / "test.Y.npz")
+    assert "narrow.npz has 30 features, the model has 60: is this the right file?" in done.stderr
+    said = fails("evaluate", tmp_path / "model", folder / "train.X.npz", "--labels-file", tmp_path / "none.npz")
+    assert "none.npz: holds no labels" in said
+    assert "nope.npz" in fails("evaluate", tmp_path / "model", tmp_path / "nope.npz")
     assert "--labels-file" in fails("evaluate", tmp_path / "model", folder / "test.X.npz")
     sparse.save_npz(tmp_path / "wide.npz", sparse.csr_array((3, 61)))
     assert "has 61 columns, but at most 60" in fails("predict", tmp_path / "model", tmp_path / "wide.npz")
@@ -174,4 +226,7 @@ def test_a_model_whose_labels_have_other_names_is_not_measured_by_columns(folder
     run("train", tmp_path / "train.svm", "--model", tmp_path / "model", "--method", "network", "--epochs", 1)
     sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(np.eye(3)))
     said = fails("evaluate", tmp_path / "model", tmp_path / "x.npz", "--labels-file", tmp_path / "x.npz")
+    assert "numbers of columns" in said
+    pair = ["--valid", tmp_path / "x.npz", "--valid-labels-file", tmp_path / "x.npz"]
+    said = fails("train", tmp_path / "train.svm", "--model", tmp_path / "model", "--method", "network", *pair)
     assert "numbers of columns" in said

@@ -72,8 +72,10 @@ inline void adam_each(float* __restrict value, float* __restrict first, float* _
     fetch(second + at);
     fetch(value + at);
   };
-  for (int64_t r = begin; r < end && r < begin + kAhead; ++r)
+  for (int64_t r = begin; r < end && r < begin + kAhead; ++r) {
+    fetch(last_step + rows[r]);
     for (int64_t c = 0; c < width; c += kLine) fetch_line(rows[r] * width + c);
+  }
   for (int64_t r = begin; r < end; ++r) {
     const int64_t later = rows[r + kAhead < end ? r + kAhead : end - 1];
     fetch(last_step + later);
@@ -113,8 +115,9 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
 void adam_product(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
                   int64_t width, const int64_t* rows, Csr csr, const float* dense, AdamStep adam, float* sums,
                   int64_t begin, int64_t end) {
+  const int64_t last = csr.indptr[end];
   adam_each(value, first, second, last_step, width, rows, adam, begin, end, [=](int64_t r) {
-    csr_matmul({csr.indptr + r, csr.indices, csr.data}, dense, width, sums, 0, 1);
+    sum_rows({csr.indptr + r, csr.indices, csr.data}, dense, width, sums, 0, 1, last);
     return sums;
   });
 }

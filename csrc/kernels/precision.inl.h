@@ -42,8 +42,9 @@ struct OneByOne {
   static int64_t pairs(const float*, int64_t, float*) { return 0; }
 };
 
-// A register block whose sums are vectors of the result's rows.
+// A register block whose sums are vectors of the result's rows, and that takes a word of each element in a step.
 struct RowSums : InVectors, OneByOne {
+  static constexpr bool kInMatrices = false;
   static constexpr int64_t kWordsAbreastInA = Column::kWordsAbreast, kWordsAbreastInB = 1, kWordsOfStep = 1;
   static constexpr int kSumRows = kTileRows, kSumCols = kTileVectors;
   static Column::Element left(const float* a, int i) { return Column::at(a, i); }
@@ -95,6 +96,7 @@ struct Pairs : RowSums {
 // words of one row and two of the next, one of B likewise of columns.
 template <typename Instructions>
 struct Squares : InVectors, OneByOne {
+  static constexpr bool kInMatrices = true;
   static constexpr int64_t kDepthOfWord = 2, kWordsAbreastInA = 2, kWordsAbreastInB = 2, kWordsOfStep = 2;
   static constexpr int kSumRows = kTileRows / 2, kSumCols = kTileCols / 2;
   static float word(float x, float next) { return pair_of_bfloat16(x, next); }
@@ -110,15 +112,15 @@ struct Squares : InVectors, OneByOne {
   }
 };
 
-// The words of an element are a whole number of times as many as are multiplied together.
+// The words of an element are padded to a multiple of as many as stand side by side.
 template <typename Precision>
-constexpr int64_t kWordsTogether =
+constexpr int64_t kWordsPaddedTo =
     Precision::kWordsAbreastInA > Precision::kWordsAbreastInB ? Precision::kWordsAbreastInA
                                                               : Precision::kWordsAbreastInB;
 template <typename Precision>
 constexpr int64_t words_of(int64_t depth) {
-  constexpr int64_t together = Precision::kDepthOfWord * kWordsTogether<Precision>;
-  return (depth + together - 1) / together * kWordsTogether<Precision>;
+  constexpr int64_t unit = Precision::kDepthOfWord * kWordsPaddedTo<Precision>;
+  return (depth + unit - 1) / unit * kWordsPaddedTo<Precision>;
 }
 
 // Where word p of element i stands in a panel, in which `kAbreast` words of an element stand side by side.

@@ -39,8 +39,8 @@ inline int64_t sum_blocks(Csr csr, Turn turn, const float* dense, int64_t width,
   return c;
 }
 
-void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end) {
-  const int64_t last = csr.indptr[end];
+// Rows [begin, end) of the product, as if what follows them up to entry `last` came next.
+inline void sum_rows(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end, int64_t last) {
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = csr.indptr[i], stop = csr.indptr[i + 1];
     float* sums = out + i * width;
@@ -62,6 +62,10 @@ void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t 
       for (int64_t c = 0; c < width; ++c) sums[c] += csr.data[j] * row[c];
     }
   }
+}
+
+void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end) {
+  sum_rows(csr, dense, width, out, begin, end, csr.indptr[end]);
 }
 
 // The support of the next label, which lies anywhere in a large table.

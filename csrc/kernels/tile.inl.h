@@ -12,7 +12,7 @@ void make_words(const float* row, int64_t depth, float* words) {
   for (int64_t p = Precision::pairs(row, used, words); p < used; ++p)
     words[p] = Precision::word(row[p * step], row[p * step + step - 1]);
   if (depth % step != 0) words[used++] = Precision::word(row[depth - 1], 0.0f);
-  for (; used % kWordsTogether<Precision> != 0; ++used) words[used] = 0.0f;
+  for (; used % kWordsPaddedTo<Precision> != 0; ++used) words[used] = 0.0f;
 }
 
 inline const float* row_of(Operand source, int64_t i) {
@@ -26,6 +26,7 @@ void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_
                float* out) {
   constexpr int64_t step = Precision::kDepthOfWord;
   const int64_t n_words = words_of<Precision>(depth);
+  static_assert(kPackDepth % kWordsPaddedTo<Precision> == 0, "or a panel would end within words side by side");
   float words[kPackDepth];
   for (int64_t i = 0; i < count; ++i) {
     if (first + i + kRowsAhead < end) fetch(row_of(source, first + i + kRowsAhead) + depth_first, depth);
@@ -85,10 +86,11 @@ void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t
 template <typename Precision>
 inline void InVectors::multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
                                       const float* start, bool accumulate) {
-  constexpr int64_t together = kWordsTogether<Precision>, step = Precision::kWordsOfStep;
+  constexpr int64_t padded = kWordsPaddedTo<Precision>, step = Precision::kWordsOfStep;
+  static_assert(padded % step == 0, "or the last words would be passed over");
   Lanes sum[Precision::kSumRows][Precision::kSumCols] = {};
-  for (int64_t p = 0; p < n_words; p += together, a += kTileRows * together) {
-    for (int64_t q = 0; q < together; q += step, b += kTileCols * step) {
+  for (int64_t p = 0; p < n_words; p += padded, a += kTileRows * padded) {
+    for (int64_t q = 0; q < padded; q += step, b += kTileCols * step) {
       Lanes column[Precision::kSumCols];
 #pragma GCC unroll 16
       for (int v = 0; v < Precision::kSumCols; ++v) column[v] = *reinterpret_cast<const Lanes*>(b + v * kLanes);
@@ -147,7 +149,8 @@ constexpr Matmul matmul_of() {
   return {kRows,
           kCols,
           Precision::kDepthOfWord,
-          kWordsTogether<Precision>,
+          kWordsPaddedTo<Precision>,
+          Precision::kInMatrices,
           pack<Precision, kRows, Precision::kWordsAbreastInA>,
           pack<Precision, kCols, Precision::kWordsAbreastInB>,
           multiply<Precision>};

@@ -2,6 +2,7 @@
 // A a row is an element with 16 words in depth; of B it is a word in depth of 16 elements.
 
 struct Tiles {
+  static constexpr bool kInMatrices = true;
   static constexpr int64_t kDepthOfWord = 2, kWordsAbreastInA = 16, kWordsAbreastInB = 1;
   static constexpr int64_t kSide = 16, kBlockRows = 2 * kSide, kBlockCols = 2 * kSide;
 

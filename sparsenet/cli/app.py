@@ -165,7 +165,7 @@ def train(
         kind = checks.method_of_points(given.pop("method", None))
         checks.settings(kind, given)
         checks.needs_validation(valid, patience=patience, valid_labels_file=valid_labels_file)
-        of_points = checks.of_points(format, "--format")
+        of_points = checks.of_points(format, "--format", labels_file)
         source = Source(data, of_points, n_features=features, n_labels=labels, labels=labels_file)
         held = None if valid is None else Source(valid, of_points, labels=valid_labels_file)
         given["random_state"] = seed
@@ -191,7 +191,7 @@ def evaluate(
     ],
     k: Annotated[
         str,
-        typer.Option(callback=checks.ranks, help="Where P@k, nDCG@k, PSP@k and recall@k are measured.", metavar="K,..."),
+        typer.Option(callback=checks.ranks, help="Where P@k, nDCG@k, PSP@k and recall are measured.", metavar="K,..."),
     ] = "1,3,5",
     exclude_seen: options.ExcludeSeen = False,
     batch_size: options.BatchRows = 4096,
@@ -236,7 +236,7 @@ def evaluate(
         else:
             models.check(model)
             checks.not_of_points(**columns)
-            of_points = checks.of_points(format, "--format")
+            of_points = checks.of_points(format, "--format", labels_file)
             source = Source(data, of_points, batch_rows=batch_size, labels=labels_file)
             scores = commands.evaluate(model, source, ks, exclude_seen=exclude_seen, **how)
             describe = commands.describe_scores

@@ -228,8 +228,11 @@ def method_of_texts(method: str | None) -> None:
         raise typer.BadParameter(f"a {method} is for sparse points, these are texts", param_hint="--method")
 
 
-def of_points(format: str, hint: str) -> Literal["auto", "xmc", "svmlight"]:
+def of_points(format: str, hint: str, labels_file: Path | None = None) -> Literal["auto", "xmc", "svmlight"]:
     """Return a format that sparse points may have; others are for texts."""
+    if labels_file is not None and format != "auto":
+        problem = "points whose labels are in a --labels-file are a matrix, which is told by its name or first line"
+        raise typer.BadParameter(f"{problem}: leave it out", param_hint=hint)
     match format:
         case "auto" | "xmc" | "svmlight":
             return format

@@ -147,7 +147,7 @@ def evaluate(
     )
     right = sparse.vstack(truth, format="csr")
     if right.nnz == 0:
-        raise data.DataError(str(source.path), None, "holds no labels, so there is nothing to measure")
+        raise data.DataError(str(source.labels or source.path), None, "holds no labels, so there is nothing to measure")
     if plot is not None:
         names = [*np.asarray(model.classes_).tolist(), *["unseen"] * n_unseen]
         draw(plot, right, numbers, np.concatenate([probabilities for _, probabilities in best]), names)
@@ -173,8 +173,8 @@ def measured(
 ) -> dict[str, float]:
     """Score rankings; `counts` says how often training had each label of `n_points`, and not those behind these.
 
-    Recall at 100 is that of `deep` rankings, if they are others. Labels that training never had are counted, and said: they
-    can only be missed.
+    Recall at 100 is that of `deep` rankings, if they are others. Labels that training never had are counted, and said:
+    they can only be missed.
     """
     counts = np.append(counts, np.zeros(truth.shape[1] - len(counts), np.int64))
     propensities = metrics.propensities_from_counts(counts, n_points, *propensity)

@@ -16,9 +16,13 @@ from sparsenet.cli.models import PointClassifier, has_named_labels
 from sparsenet.cli.reporting import memory_for, named, say
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import is_npz, table_format
+from sparsenet.data.options import Options
 from sparsenet.data.pairs import read_points
 from sparsenet.data.sources import OnSkipped
 from sparsenet.progress import bar, is_wanted
+
+#: What is wrong with a file of labels where these have names.
+BY_COLUMN = "holds labels that are numbers of columns"
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,10 @@ class Source:
             known._compare(name, announced, labels)
 
         if self._is_of_matrices():
+            if with_labels:
+                self._require_labels("--labels-file")
             if with_labels and named:
-                problem = "has labels that are numbers of columns, but the model's have other names"
-                raise data.DataError(str(self.labels or self.path), None, problem)
-            if with_labels and self.labels is None and is_npz(self.path):
-                raise data.DataError(str(self.path), None, "holds no labels: name their file with --labels-file")
+                raise data.DataError(str(self.labels), None, f"{BY_COLUMN}, but the model's have other names")
             return known._slices(with_labels=with_labels)
         return data.iter_batches(
             str(self.path),
@@ -100,9 +103,12 @@ class Source:
         )
 
     def peek(self) -> None:
-        """Raise what is wrong with the first point of a file."""
+        """Raise what is wrong with the first point of a file to measure on."""
         self._refuse_tables()
-        if str(self.path) == "-" or self.path.is_fifo() or self._is_of_matrices():
+        if self._is_of_matrices():
+            self._require_labels("--valid-labels-file")
+            return
+        if str(self.path) == "-" or self.path.is_fifo():
             return
         widths: dict[str, Any] = {"n_features": MAX_IDS, "with_labels": False}
         next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
@@ -110,15 +116,23 @@ class Source:
     def _is_of_matrices(self) -> bool:
         return self.labels is not None or is_npz(self.path)
 
+    def _require_labels(self, option: str) -> None:
+        """Refuse a matrix of points alone, and files that are not there."""
+        for path in (self.path, self.labels):
+            if path is not None and str(path) != "-" and not path.is_fifo():
+                path.open("rb").close()
+        if self.labels is None:
+            raise data.DataError(str(self.path), None, f"holds no labels: name their file with {option}")
+
     def _matrices(self, *, with_labels: bool = True) -> data.Dataset:
         """Read points as a matrix, and their labels as another, if these are given and wanted."""
-        how: dict[str, Any] = {"n_features": self.n_features}
+        how: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
+        if self.beside is not None:
+            how["on_header"] = self._compare
         with self._progress() as on_bytes, memory_for(f"the points of {named(self.path)}"):
             if self.labels is None or not with_labels:
-                return read_points(str(self.path), **how)
-            if self.beside is not None:
-                how["on_header"] = self._compare
-            return data.read_pair(str(self.path), str(self.labels), n_labels=self.n_labels, on_bytes=on_bytes, **how)
+                return read_points(str(self.path), Options(**how), on_bytes)
+            return data.read_pair(str(self.path), str(self.labels), on_bytes=on_bytes, **how)
 
     def _slices(self, *, with_labels: bool) -> Iterator[data.Dataset]:
         """Read points as a whole, since matrices can be read in no other way, and yield a batch at a time."""
@@ -137,8 +151,9 @@ class Source:
             ("labels", n_labels, self.n_labels),
         ):
             if known is not None and announced is not None and announced < known:
-                found = f"the header announces {announced} {kind}, {self.beside} {known}"
-                say(f"warning: {name}, line 1: {found}: is this the right file?")
+                found = f"has {announced}" if is_npz(name) else f"line 1: the header announces {announced}"
+                where = f"{name} {found}" if is_npz(name) else f"{name}, {found}"
+                say(f"warning: {where} {kind}, {self.beside} {known}: is this the right file?")
 
     def _refuse_tables(self) -> None:
         if self.format == "auto" and table_format(str(self.path)):
@@ -183,8 +198,16 @@ def check_validation(source: Source, valid: Source | None) -> None:
     """
     if valid is None:
         return
-    if str(source.path) == str(valid.path) == "-":
-        raise ValueError("TRAIN and --valid are both standard input, which can be read once: name a file for one")
+    files = {
+        "TRAIN": source.path,
+        "--labels-file": source.labels,
+        "--valid": valid.path,
+        "--valid-labels-file": valid.labels,
+    }
+    piped = [name for name, path in files.items() if str(path) == "-"]
+    if len(piped) > 1:
+        both = " and ".join(piped[:2])
+        raise ValueError(f"{both} are both standard input, which can be read once: name a file for one")
     valid.peek()
 
 
@@ -194,7 +217,12 @@ def read_validation(valid: Source | None, points: data.Dataset) -> tuple[Any, An
         return None
     n_labels = points.n_labels if points.classes is None else None
     widths: dict[str, Any] = {"n_features": points.n_features, "n_labels": n_labels}
+    if points.classes is not None and valid._is_of_matrices():
+        raise data.DataError(str(valid.labels), None, f"{BY_COLUMN}, but those of the points to train on are not")
     held = replace(valid, **widths, beside="the points to train on have").points()
+    if held.Y.nnz == 0:
+        file, option = valid.labels or valid.path, "" if valid.labels else ": name their file with --valid-labels-file"
+        raise data.DataError(str(file), None, f"holds no labels to measure by{option}")
     return held.X, held.Y if points.classes is None else _named_labels(held)
 
 

@@ -28,7 +28,7 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
         ``.parquet``) and SciPy's matrices (``.npz``, points without labels: see `read_pair`), and by the first line
         else: XMC has a header of two or three counts. ``"lines"`` are texts with ``__label__`` words.
     **options
-        Those of `read_xmc`, `read_svmlight` or `read_table`; of a matrix `n_features`.
+        Those of `read_xmc`, `read_svmlight` or `read_table`.
 
     Returns
     -------
@@ -56,7 +56,6 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
             return read_xmc(path, **options)
         case "svmlight":
             return read_svmlight(path, **options)
-    if format == "auto" and is_npz(path):
-        return read_points(path, **options)
     on_bytes = options.pop("on_bytes", None)
-    return read_sparse(path, Options(**options), on_bytes)
+    asked = Options(**options)
+    return read_points(path, asked, on_bytes) if is_npz(path) else read_sparse(path, asked, on_bytes)

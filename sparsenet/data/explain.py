@@ -47,7 +47,8 @@ class RowRules:
     """What a row may hold, and what to say of it.
 
     Ids lie in ``[first_feature, end_feature)`` and ``[0, n_labels)``; no `n_labels` lets labels be any numbers.
-    `announced`: the number of points by the header of an XMC file, None for svmlight.
+    `announced`: the number of points by the header of an XMC file, None for svmlight. `without_labels`: that header has
+    two counts, and labels are elsewhere.
     """
 
     path: str
@@ -55,6 +56,7 @@ class RowRules:
     end_feature: int
     n_labels: int | None
     announced: int | None = None
+    without_labels: bool = False
 
     def limit(self, kind: str, count: int) -> str:
         """Say where the limit on ids of that kind comes from."""
@@ -85,6 +87,9 @@ def _plain(number: float) -> str:
 
 
 def _label_problem(token: str, rules: RowRules) -> str:
+    if rules.without_labels:
+        found = f"expected `id:value ...`, found {quoted(token)}"
+        return f"{found}: line 1 has two counts, as where labels are elsewhere; else it is `points features labels`"
     if rules.n_labels is None and re.fullmatch(r"[+-]?\d+", token):
         return f"label {quoted(token)[1:-1]} is beyond 2^53, where whole numbers are rounded; number the labels densely"
     if rules.n_labels is None:

@@ -32,6 +32,7 @@ class Options:
     classes: NDArray[Any] | None = None
     multilabel: bool = True
     with_labels: bool = True
+    labels_apart: bool = False  # the file is a matrix, by itself
     zero_based: ZeroBased = True
     threads: int | None = None
     on_header: OnHeader | None = None

@@ -8,20 +8,31 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from sparsenet.data.dataset import Dataset, no_labels, ones
+from sparsenet.data.dataset import Dataset, csr, ones
 from sparsenet.data.errors import DataError
+from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import is_npz
 from sparsenet.data.options import OnHeader, Options
 from sparsenet.data.sources import OnBytes, PathOrStream
 from sparsenet.data.sparse import read_sparse
 
 #: What loading raises for a file that is none, or is damaged.
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, ValueError)
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    AttributeError,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
 
 _STDIN = "<stdin>"
 
@@ -69,8 +80,9 @@ def read_pair(
     """
     if _name(points) == _name(labels) == _STDIN:
         raise ValueError("points and labels are both standard input, which can be read once: name a file for one")
-    X = read_matrix(points, n_features, threads=threads, on_bytes=on_bytes, on_header=on_header)
-    Y = read_matrix(labels, n_labels, threads=threads)
+    apart: dict[str, Any] = {"format": "xmc", "labels_apart": True, "threads": threads}
+    X = _read_matrix(points, Options(n_features=n_features, on_header=on_header, **apart), on_bytes)
+    Y = _read_matrix(labels, Options(n_features=n_labels, **apart))
     if X.shape[0] != Y.shape[0]:
         found = f"holds {Y.shape[0]} rows, and {_name(points)} {X.shape[0]}"
         raise DataError(_name(labels), None, f"{found}: row by row they must be those of the same points")
@@ -78,32 +90,20 @@ def read_pair(
     return Dataset(X=X, Y=ones(Y.indptr, Y.indices, Y.shape[1]))
 
 
-def read_points(path: PathOrStream, n_features: int | None = None) -> Dataset:
-    """Read the features of points that have no labels."""
-    X = read_matrix(path, n_features)
-    return Dataset(X=X, Y=no_labels(X.shape[0]))
+def read_points(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Dataset:
+    """Read the features of points whose labels are elsewhere, or that have none; `n_labels` is the width of these."""
+    X = _read_matrix(path, replace(options, format="xmc", labels_apart=True), on_bytes)
+    return Dataset(X=X, Y=sparse.csr_array((X.shape[0], options.n_labels or 0), dtype=np.float32))
 
 
-def read_matrix(
-    path: PathOrStream,
-    n_columns: int | None = None,
-    *,
-    threads: int | None = None,
-    on_bytes: OnBytes | None = None,
-    on_header: OnHeader | None = None,
-) -> Any:
-    """Read a matrix that has `n_columns` at most, and then as many."""
+def _read_matrix(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Any:
+    """Read a matrix that has `n_features` columns at most, and then as many."""
     if is_npz(path):
-        return _read_npz(os.fspath(path), n_columns)  # type: ignore[arg-type]  # only a path has a name
-    options = Options(format="xmc", n_features=n_columns, threads=threads, on_header=on_header)
-    found = read_sparse(path, options, on_bytes)
-    if found.n_labels > 0:
-        problem = "announces labels, where a matrix of `rows columns` is expected: give a file with labels by itself"
-        raise DataError(_name(path), 1, f"the header {problem}")
-    return found.X
+        return _read_npz(_name(path), options)
+    return read_sparse(path, replace(options, n_labels=None), on_bytes).X
 
 
-def _read_npz(path: str, n_columns: int | None) -> Any:
+def _read_npz(path: str, options: Options) -> Any:
     try:
         with open(path, "rb") as file:  # or NumPy would leave open what is damaged
             found = sparse.load_npz(file)
@@ -111,24 +111,29 @@ def _read_npz(path: str, n_columns: int | None) -> Any:
             raise ValueError(f"it has {found.ndim} dimensions, not 2")
         if found.dtype.kind not in "bfiu":
             raise ValueError(f"its values are of type {found.dtype}, no real numbers")
-        matrix: Any = sparse.csr_array(found)
-        matrix.check_format(full_check=True)
+        if hasattr(found, "check_format"):
+            found.check_format(full_check=True)  # or SciPy would write wherever its ids say
+        with np.errstate(over="ignore"):  # infinity is what the check finds
+            matrix: Any = sparse.csr_array(found.astype(np.float32))
     except _BROKEN as error:
         problem = f"is no sparse matrix as scipy.sparse.save_npz writes it: {error}"
         raise DataError(path, None, problem) from None
+    width = matrix.shape[1]
+    if width > MAX_IDS:
+        raise DataError(path, None, f"has {width} columns, but 2^31 - 1 at most are possible")
+    if options.on_header is not None:
+        options.on_header(path, width, None)
+    most = options.n_features
+    if most is not None and width > most:
+        raise DataError(path, None, f"has {width} columns, but at most {most} are expected")
     matrix.sum_duplicates()
-    with np.errstate(over="ignore"):  # infinity is what the check finds
-        matrix = matrix.astype(np.float32)
     wrong = np.flatnonzero(~np.isfinite(matrix.data))
     if len(wrong):
         row = int(np.searchsorted(matrix.indptr, wrong[0], side="right"))
         problem = f"row {row} (counted from 1) holds NaN, infinity or a number beyond 32-bit floats"
         raise DataError(path, None, f"{problem}: fill missing values in and rescale large ones")
-    if n_columns is not None and matrix.shape[1] > n_columns:
-        raise DataError(path, None, f"has {matrix.shape[1]} columns, but at most {n_columns} are expected")
-    if n_columns is not None:
-        matrix.resize((matrix.shape[0], n_columns))
-    return matrix
+    ids = matrix.indices.astype(np.int32, copy=False)
+    return csr(matrix.indptr.astype(np.int64, copy=False), ids, matrix.data, width if most is None else most)
 
 
 def _name(path: PathOrStream) -> str:

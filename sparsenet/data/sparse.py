@@ -29,8 +29,8 @@ def read_xmc(
 
     The first line says ``points features labels``; each further one is a point, ``label,label id:value ...``, with
     ids that count from 0. Labels and features may be missing; features need not be in order, but none may occur
-    twice in a row. Where the first line says ``points features`` alone, no point has labels: `read_pair` reads them
-    from a file of their own. Plain, gzip, xz, bzip2 and Zstandard files are told apart by their content.
+    twice in a row. Where the first line says ``points features`` alone, labels are in a file of their own: `read_pair`
+    reads both. Plain, gzip, xz, bzip2 and Zstandard files are told apart by their content.
 
     Parameters
     ----------

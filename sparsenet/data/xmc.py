@@ -19,6 +19,7 @@ from sparsenet.data.options import Options
 
 #: With the newline: of a line whose end `head` did not see, nobody knows what else it holds.
 _HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)(?:[ \t]+(-?\d+))?\s*\n")
+_EXPECTED = "expected the header `points features labels`"
 _MOST_POINTS = 2**62  # far beyond every file, and lines can be counted in 64 bits
 
 
@@ -42,12 +43,20 @@ class XmcReader:
         self._n_read = 0
         self._line = 1
         header = _HEADER.fullmatch(line)
+        expected = "expected the header `rows columns`" if options.labels_apart else _EXPECTED
         if header is None and not line.endswith(b"\n"):
-            problem = f"expected the header `points features labels`, found {len(line)} bytes and no end"
-            raise DataError(path, 1, problem)
+            raise DataError(path, 1, f"{expected}, found {len(line)} bytes and no end")
         if header is None:
             found = quoted(line.decode("utf-8", "replace").rstrip("\r\n"))
-            raise DataError(path, 1, f"expected the header `points features labels`, found {found}")
+            raise DataError(path, 1, f"{expected}, found {found}")
+        without_labels = header[3] is None
+        if options.labels_apart and not without_labels:
+            problem = "the header has three counts, where a matrix by itself, under `rows columns`, is expected"
+            raise DataError(path, 1, f"{problem}: points and labels are in one file, or each has its own")
+        if options.format == "xmc" and options.with_labels and without_labels and not options.labels_apart:
+            found = quoted(line.decode().strip())
+            apart = "two counts are those of a file whose points have their labels elsewhere: read_pair reads both"
+            raise DataError(path, 1, f"{_EXPECTED}, found {found}: {apart}")
         self.n_points, n_features, n_labels = (int(count) for count in header.groups("0"))
         if min(self.n_points, n_features, n_labels) < 0:
             found = quoted(line.decode().strip())
@@ -55,10 +64,16 @@ class XmcReader:
         if self.n_points > _MOST_POINTS:
             raise DataError(path, 1, f"the header announces {self.n_points} points, but 2^62 at most are possible")
         if options.on_header is not None:
-            options.on_header(path, n_features, n_labels if header[3] else None)
+            options.on_header(path, n_features, None if without_labels else n_labels)
         self.n_features = self._width("features", n_features, options.n_features)
         self.n_labels = self._width("labels", n_labels, options.n_labels if options.with_labels else MAX_IDS)
-        self._rules = RowRules(path=path, end_feature=n_features, n_labels=n_labels, announced=self.n_points)
+        self._rules = RowRules(
+            path=path,
+            end_feature=n_features,
+            n_labels=n_labels,
+            announced=self.n_points,
+            without_labels=without_labels,
+        )
 
     def _width(self, kind: str, announced: int, asked: int | None) -> int:
         if announced > (MAX_IDS if asked is None else asked):
