@@ -46,7 +46,7 @@ def test_streams_are_read_and_widths_may_be_larger():
         BytesIO(text_of(X)), BytesIO(text_of(Y)), n_features=5, n_labels=7, on_header=lambda *about: told.append(about)
     )
     assert (found.X.shape, found.Y.shape) == ((2, 5), (2, 7))
-    assert told == [("<stream>", 2, None)]
+    assert told == [("<stream>", 2, None), ("<stream>", None, 3)]
     assert found.X.toarray()[:, :2].tolist() == X.toarray().tolist()
     assert found.Y.toarray()[:, :3].tolist() == Y.toarray().tolist()
 
@@ -94,9 +94,16 @@ def test_what_is_wrong_with_a_text_is_said_by_line():
     good = b"2 3\n0:1\n1:1\n"
     assert "line 3: " in refused(BytesIO(good), BytesIO(b"2 3\n0:1\n3:1\n"))
     assert "announces 3 points, but the file ends after 2" in refused(BytesIO(b"3 3\n0:1\n1:1\n"), BytesIO(good))
-    assert "line 2: expected `id:value ...`, found '7'" in refused(BytesIO(b"1 3\n7 0:1\n"), BytesIO(good))
+    said = refused(BytesIO(good), BytesIO(b"1 3\n7 0:1\n"))
+    assert "line 2: expected `id:value ...`, found '7': an entry of a matrix is written as its column" in said
+    with pytest.raises(DataError, match=r"line 2: .* found '7': line 1 has two counts"):
+        read(BytesIO(b"1 3\n7 0:1\n"))
+    assert "line 1: the header announces 3 labels, but at most 2 are" in refused(
+        BytesIO(good), BytesIO(good), n_labels=2
+    )
+    assert "line 3: label 3 is out of range" in refused(BytesIO(good), BytesIO(b"2 3\n0:1\n3:1\n"))
     assert "line 1: the header has three counts" in refused(BytesIO(b"2 3 4\n0 0:1\n1 1:1\n"), BytesIO(good))
-    assert "line 1: expected the header `rows columns`, found '0:1'" in refused(BytesIO(b"0:1\n1:1\n"), BytesIO(good))
+    assert "line 1: expected the header `rows features`, found '0:1'" in refused(BytesIO(b"0:1\n1:1\n"), BytesIO(good))
     said = refused(BytesIO(good), BytesIO(b"3 3\n0:1\n1:1\n2:1\n"))
     assert "holds 3 rows, and <stream> 2" in said
 
@@ -127,6 +134,11 @@ def test_what_is_wrong_with_a_matrix_is_said(tmp_path):
     with open(x, "wb") as file:
         np.save(file, np.eye(3))
     assert "is no sparse matrix" in refused(x, y)
+    assert "is a dense array of NumPy" in refused(x.rename(tmp_path / "x.npy"), y)
+    with pytest.raises(DataError, match="is a dense array of NumPy"):
+        read(str(tmp_path / "x.npy"))
+    for unnamed in (BytesIO(whole), BytesIO(gzip.compress(whole))):
+        assert "a name that ends in .npz" in refused(unnamed, y)
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
@@ -143,8 +155,8 @@ def test_what_asks_for_too_little_is_refused(tmp_path):
     x, y = tmp_path / "x.npz", tmp_path / "y.npz"
     sparse.save_npz(y, sparse.csr_array(np.eye(3)))
     sparse.save_npz(x, sparse.csr_array(np.eye(3)))
-    assert "has 3 columns, but at most 2 are expected" in refused(x, y, n_features=2)
-    assert "has 3 columns, but at most 1 are expected" in refused(x, y, n_labels=1)
+    assert "has 3 features, but at most 2 are expected" in refused(x, y, n_features=2)
+    assert "has 3 labels, but at most 1 are expected" in refused(x, y, n_labels=1)
     with pytest.raises(ValueError, match="between 0 and"):
         read_pair(x, y, n_labels=2**33)
     with pytest.raises(FileNotFoundError, match=r"nowhere\.npz"):
@@ -184,7 +196,8 @@ def test_what_a_pair_lacks_is_said(folder, tmp_path):
     assert "--labels-file" in fails(*train, folder / "train_X_X.txt")
     said = fails(*train, folder / "train.X.npz", "--labels-file", folder / "test.Y.npz")
     assert "test.Y.npz: holds 100 rows" in said
-    sparse.save_npz(tmp_path / "none.npz", sparse.csr_array((300, 5)))
+    sparse.save_npz(tmp_path / "none.npz", sparse.csr_array((300, 20)))
+    sparse.save_npz(tmp_path / "few.npz", sparse.csr_array(np.ones((300, 5))))
     said = fails(*train, folder / "train.X.npz", "--labels-file", tmp_path / "none.npz")
     assert "none.npz: no row has a label" in said
     pair = [folder / "train.X.npz", "--labels-file", folder / "train.Y.npz"]
@@ -202,7 +215,7 @@ def test_what_a_pair_lacks_is_said(folder, tmp_path):
     assert "told by its name or first line" in said
     (tmp_path / "rows.svm").write_text("1 2:1\n")
     said = fails(*train, tmp_path / "rows.svm", *pair[1:])
-    assert "expected the header `rows columns`" in said
+    assert "expected the header `rows features`" in said
     (tmp_path / "reviews.csv").write_text("text,label\ngood,1\nbad,0\n")
     said = fails(*train[:3], tmp_path / "reviews.csv", "--labels-file", folder / "train.Y.npz", status=2)
     assert "--labels-file" in said
@@ -212,12 +225,15 @@ def test_what_a_pair_lacks_is_said(folder, tmp_path):
     sparse.save_npz(tmp_path / "narrow.npz", sparse.csr_array((100, 30)))
     done = run("evaluate", tmp_path / "model", tmp_path / "narrow.npz", "--labels-file", folder / "test.Y.npz")
     assert "narrow.npz has 30 features, the model has 60: is this the right file?" in done.stderr
+    done = run("evaluate", tmp_path / "model", folder / "train.X.npz", "--labels-file", tmp_path / "few.npz")
+    assert "few.npz has 5 labels, the model has 20: is this the right file?" in done.stderr
+    assert "--labels-file" in fails("evaluate", tmp_path / "model", folder / "test_X_X.txt")
     said = fails("evaluate", tmp_path / "model", folder / "train.X.npz", "--labels-file", tmp_path / "none.npz")
     assert "none.npz: holds no labels" in said
     assert "nope.npz" in fails("evaluate", tmp_path / "model", tmp_path / "nope.npz")
     assert "--labels-file" in fails("evaluate", tmp_path / "model", folder / "test.X.npz")
     sparse.save_npz(tmp_path / "wide.npz", sparse.csr_array((3, 61)))
-    assert "has 61 columns, but at most 60" in fails("predict", tmp_path / "model", tmp_path / "wide.npz")
+    assert "has 61 features, but at most 60" in fails("predict", tmp_path / "model", tmp_path / "wide.npz")
 
 
 def test_a_model_whose_labels_have_other_names_is_not_measured_by_columns(folder, tmp_path):

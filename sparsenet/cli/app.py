@@ -149,6 +149,7 @@ def train(
             encoding=encoding,
         )
         if text_sources.is_text_file(data, format, *columns.values()):
+            checks.not_of_texts(labels_file=labels_file, valid_labels_file=valid_labels_file)
             checks.method_of_texts(method)
             checks.settings("texts", given)
             if char_ngrams is not None:
@@ -156,7 +157,6 @@ def train(
             if class_weight is not None:
                 given["class_weight"] = checks.class_weights(class_weight)
             checks.not_of_texts(features=features, labels=labels, checkpoint=checkpoint, resume=resume, compact=compact)
-            checks.not_of_texts(labels_file=labels_file, valid_labels_file=valid_labels_file)
             table = text_sources.texts_of(data, format, "--format", **columns)
             result = texts.train(table, model, valid, given | {"random_state": seed})
             show(result, json, texts.describe_training(result))
@@ -187,7 +187,8 @@ def train(
 def evaluate(
     model: options.Model,
     data: Annotated[
-        Path, typer.Argument(metavar="TEST", help="Labelled points or texts; - for stdin.", show_default=False)
+        Path,
+        typer.Argument(metavar="TEST", help="Labelled points or texts, as train has them.", show_default=False),
     ],
     k: Annotated[
         str,

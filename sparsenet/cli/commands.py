@@ -147,7 +147,9 @@ def evaluate(
     )
     right = sparse.vstack(truth, format="csr")
     if right.nnz == 0:
-        raise data.DataError(str(source.labels or source.path), None, "holds no labels, so there is nothing to measure")
+        problem = "holds no labels, so there is nothing to measure"
+        apart = "" if source.labels else "; if they have a file of their own, name it with --labels-file"
+        raise data.DataError(str(source.labels or source.path), None, problem + apart)
     if plot is not None:
         names = [*np.asarray(model.classes_).tolist(), *["unseen"] * n_unseen]
         draw(plot, right, numbers, np.concatenate([probabilities for _, probabilities in best]), names)

@@ -78,8 +78,8 @@ class Source:
         n_features = model.n_features_in_
         known = replace(self, n_features=n_features, n_labels=n_labels, beside="the model has")
 
-        def compare(name: str, announced: int, labels: int | None) -> None:
-            if announced > n_features:
+        def compare(name: str, announced: int | None, labels: int | None) -> None:
+            if announced is not None and announced > n_features:
                 problem = f"the header announces {announced} features, but at most {n_features} are expected"
                 raise data.DataError(name, 1, problem)
             known._compare(name, announced, labels)
@@ -141,7 +141,7 @@ class Source:
             own = slice(begin, begin + self.batch_rows)
             yield data.Dataset(X=whole.X[own], Y=whole.Y[own])
 
-    def _compare(self, name: str, n_features: int, n_labels: int | None) -> None:
+    def _compare(self, name: str, n_features: int | None, n_labels: int | None) -> None:
         """Point out a header that announces less than there is: files of one set mostly announce the same.
 
         It is no error: who writes a file of a few points may count what is in them.
@@ -229,8 +229,10 @@ def read_validation(valid: Source | None, points: data.Dataset) -> tuple[Any, An
 def labels_of(source: Source, points: data.Dataset) -> Any:
     """Return the labels as the classifier shall know them: as columns, or by what the file calls them."""
     if points.Y.nnz == 0:
-        where = "they come first in a row, as `label,label id:value ...`, or from --labels-file"
+        where = "they come first in a row, as `label,label id:value ...`, or have a file of their own: --labels-file"
         problem = f"no point has a label: {where}" if source.labels is None else "no row has a label"
+        if is_npz(source.path) and source.labels is None:
+            problem = "holds no labels: name their file with --labels-file"
         raise data.DataError(str(source.labels or source.path), None, problem)
     if points.classes is None:
         return points.Y

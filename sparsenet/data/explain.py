@@ -47,8 +47,8 @@ class RowRules:
     """What a row may hold, and what to say of it.
 
     Ids lie in ``[first_feature, end_feature)`` and ``[0, n_labels)``; no `n_labels` lets labels be any numbers.
-    `announced`: the number of points by the header of an XMC file, None for svmlight. `without_labels`: that header has
-    two counts, and labels are elsewhere.
+    `announced`: the number of points by the header of an XMC file, None for svmlight. `column`: what a feature is
+    called. `no_labels`: why no row has labels, if that is so, and what to do.
     """
 
     path: str
@@ -56,7 +56,8 @@ class RowRules:
     end_feature: int
     n_labels: int | None
     announced: int | None = None
-    without_labels: bool = False
+    column: str = "feature"
+    no_labels: str | None = None
 
     def limit(self, kind: str, count: int) -> str:
         """Say where the limit on ids of that kind comes from."""
@@ -87,9 +88,8 @@ def _plain(number: float) -> str:
 
 
 def _label_problem(token: str, rules: RowRules) -> str:
-    if rules.without_labels:
-        found = f"expected `id:value ...`, found {quoted(token)}"
-        return f"{found}: line 1 has two counts, as where labels are elsewhere; else it is `points features labels`"
+    if rules.no_labels is not None:
+        return f"expected `id:value ...`, found {quoted(token)}: {rules.no_labels}"
     if rules.n_labels is None and re.fullmatch(r"[+-]?\d+", token):
         return f"label {quoted(token)[1:-1]} is beyond 2^53, where whole numbers are rounded; number the labels densely"
     if rules.n_labels is None:
@@ -106,7 +106,7 @@ def _feature_problem(token: str, rules: RowRules) -> str:
     if not re.fullmatch(r"-?\d+", written):
         return f"feature id {quoted(written)} is not an integer; write features as id:value, separated by blanks"
     if not rules.first_feature <= int(written) < rules.end_feature:
-        return _id_problem("feature", int(written), rules.first_feature, rules.end_feature, rules)
+        return _id_problem(rules.column, int(written), rules.first_feature, rules.end_feature, rules)
     return _value_problem(written, value)
 
 

@@ -17,9 +17,9 @@ from sparsenet.data.sources import OnSkipped
 
 SparseFormat: TypeAlias = Literal["auto", "xmc", "svmlight"]
 ZeroBased: TypeAlias = bool | Literal["auto"]
-#: Told the name of an XMC file, and how many features and labels its header announces; of labels None, where these are
-#: in a file of their own.
-OnHeader: TypeAlias = Callable[[str, int, "int | None"], object]
+#: Told the name of an XMC file, and how many features and labels its header announces; None where one of these is in a
+#: file of its own.
+OnHeader: TypeAlias = Callable[[str, "int | None", "int | None"], object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Options:
     classes: NDArray[Any] | None = None
     multilabel: bool = True
     with_labels: bool = True
-    labels_apart: bool = False  # the file is a matrix, by itself
+    matrix_of: Literal["features", "labels"] | None = None  # what the columns are, if the file is a matrix by itself
     zero_based: ZeroBased = True
     threads: int | None = None
     on_header: OnHeader | None = None

@@ -80,9 +80,9 @@ def read_pair(
     """
     if _name(points) == _name(labels) == _STDIN:
         raise ValueError("points and labels are both standard input, which can be read once: name a file for one")
-    apart: dict[str, Any] = {"format": "xmc", "labels_apart": True, "threads": threads}
-    X = _read_matrix(points, Options(n_features=n_features, on_header=on_header, **apart), on_bytes)
-    Y = _read_matrix(labels, Options(n_features=n_labels, **apart))
+    how: dict[str, Any] = {"format": "xmc", "threads": threads, "on_header": on_header}
+    X = _read_matrix(points, Options(n_features=n_features, matrix_of="features", **how), on_bytes)
+    Y = _read_matrix(labels, Options(n_features=n_labels, matrix_of="labels", **how))
     if X.shape[0] != Y.shape[0]:
         found = f"holds {Y.shape[0]} rows, and {_name(points)} {X.shape[0]}"
         raise DataError(_name(labels), None, f"{found}: row by row they must be those of the same points")
@@ -92,7 +92,7 @@ def read_pair(
 
 def read_points(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Dataset:
     """Read the features of points whose labels are elsewhere, or that have none; `n_labels` is the width of these."""
-    X = _read_matrix(path, replace(options, format="xmc", labels_apart=True), on_bytes)
+    X = _read_matrix(path, replace(options, format="xmc", matrix_of="features"), on_bytes)
     return Dataset(X=X, Y=sparse.csr_array((X.shape[0], options.n_labels or 0), dtype=np.float32))
 
 
@@ -104,9 +104,13 @@ def _read_matrix(path: PathOrStream, options: Options, on_bytes: OnBytes | None 
 
 
 def _read_npz(path: str, options: Options) -> Any:
+    no_matrix, columns = "is no sparse matrix as scipy.sparse.save_npz writes it", options.matrix_of
     try:
         with open(path, "rb") as file:  # or NumPy would leave open what is damaged
             found = sparse.load_npz(file)
+    except _BROKEN:
+        raise DataError(path, None, f"{no_matrix}, or it is damaged") from None
+    try:
         if found.ndim != 2:
             raise ValueError(f"it has {found.ndim} dimensions, not 2")
         if found.dtype.kind not in "bfiu":
@@ -116,16 +120,15 @@ def _read_npz(path: str, options: Options) -> Any:
         with np.errstate(over="ignore"):  # infinity is what the check finds
             matrix: Any = sparse.csr_array(found.astype(np.float32))
     except _BROKEN as error:
-        problem = f"is no sparse matrix as scipy.sparse.save_npz writes it: {error}"
-        raise DataError(path, None, problem) from None
+        raise DataError(path, None, f"{no_matrix}: {error}") from None
     width = matrix.shape[1]
     if width > MAX_IDS:
-        raise DataError(path, None, f"has {width} columns, but 2^31 - 1 at most are possible")
+        raise DataError(path, None, f"has {width} {columns}, but 2^31 - 1 at most are possible")
     if options.on_header is not None:
-        options.on_header(path, width, None)
+        options.on_header(path, *((width, None) if columns == "features" else (None, width)))
     most = options.n_features
     if most is not None and width > most:
-        raise DataError(path, None, f"has {width} columns, but at most {most} are expected")
+        raise DataError(path, None, f"has {width} {columns}, but at most {most} are expected")
     matrix.sum_duplicates()
     wrong = np.flatnonzero(~np.isfinite(matrix.data))
     if len(wrong):

@@ -17,6 +17,9 @@ OnBytes: TypeAlias = Callable[[int], object]
 #: Told how many more lines were blank, or comments, and are no rows.
 OnSkipped: TypeAlias = Callable[[int], object]
 
+#: Of archives that hold a matrix of SciPy.
+BY_ITS_NAME = "a matrix of SciPy is read by its path, with a name that ends in .npz"
+
 READ_BYTES = 256 << 10
 
 
@@ -66,7 +69,8 @@ class Source:
         while is_undecided(head) and (more := self._read()):
             head += more
         if head.startswith(ZIP_MAGIC):
-            raise DataError(self.name, None, "this is a zip archive; unpack it and give one of its files")
+            problem = f"this is a zip archive; unpack it and give one of its files; {BY_ITS_NAME}"
+            raise DataError(self.name, None, problem)
         if codec := find_codec(head):
             self._decompression = Decompression(codec, head, self._read)
         else:

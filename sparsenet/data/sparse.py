@@ -8,12 +8,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparsenet.data.blocks import Block, line_blocks
+from sparsenet.data.codecs import ZIP_MAGIC
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
 from sparsenet.data.options import OnHeader, Options, Reader, SparseFormat, ZeroBased
-from sparsenet.data.sources import OnBytes, OnSkipped, PathOrStream, Source, open_source
+from sparsenet.data.sources import BY_ITS_NAME, OnBytes, OnSkipped, PathOrStream, Source, open_source
 from sparsenet.data.svmlight import SvmlightReader
 from sparsenet.data.xmc import XmcReader, is_xmc
+
+#: What a file begins with that numpy.save wrote.
+NUMPY_MAGIC = b"\x93NUMPY"
 
 
 def read_xmc(
@@ -44,7 +48,7 @@ def read_xmc(
         Called with the number of bytes read, before decompression, after each read: for a progress bar.
     on_header : callable, optional
         Called with the name of the file and the numbers of features and labels that its header announces, first of all;
-        None, where it announces no labels.
+        None of those that are in another file.
 
     Returns
     -------
@@ -262,6 +266,7 @@ def _parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
     blocks = line_blocks(source)
     first = next(blocks)
     head = first.head()
+    _refuse_binary(source.name, head)
     if options.format == "xmc" or (options.format == "auto" and is_xmc(head)):
         reader: Reader = XmcReader(source.name, options, head)
         yield reader
@@ -274,6 +279,15 @@ def _parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
     for block in blocks:
         reader.feed(block)
         yield reader
+
+
+def _refuse_binary(path: str, head: bytes) -> None:
+    """Say how matrices of NumPy and SciPy are read."""
+    if head.startswith(NUMPY_MAGIC):
+        sparse = "scipy.sparse.save_npz writes scipy.sparse.csr_array(numpy.load(...)) as such"
+        raise DataError(path, None, f"is a dense array of NumPy, where a sparse matrix is expected: {sparse}")
+    if head.startswith(ZIP_MAGIC):
+        raise DataError(path, None, f"this is a zip archive, compressed once more: unpack it; {BY_ITS_NAME}")
 
 
 def _feed_guessed(reader: SvmlightReader, options: Options, first: Block) -> None:

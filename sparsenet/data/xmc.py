@@ -28,6 +28,21 @@ def is_xmc(line: bytes) -> bool:
     return _HEADER.fullmatch(line) is not None
 
 
+def _announced(
+    n_features: int, n_labels: int, matrix_of: str | None, without_labels: bool
+) -> tuple[int | None, int | None]:
+    """Return how many features and labels a header announces: None of what is in another file."""
+    if matrix_of == "labels":
+        return None, n_features
+    return n_features, None if without_labels else n_labels
+
+
+def _why_no_labels(matrix_of: str | None) -> str:
+    if matrix_of is not None:
+        return "an entry of a matrix is written as its column and its value, such as 2:1"
+    return "line 1 has two counts, as where labels are in a file of their own; else it is `points features labels`"
+
+
 class XmcReader:
     """Reads a file whose first line is `line`, and checks it against this header.
 
@@ -43,17 +58,18 @@ class XmcReader:
         self._n_read = 0
         self._line = 1
         header = _HEADER.fullmatch(line)
-        expected = "expected the header `rows columns`" if options.labels_apart else _EXPECTED
+        expected = _EXPECTED if options.matrix_of is None else f"expected the header `rows {options.matrix_of}`"
         if header is None and not line.endswith(b"\n"):
             raise DataError(path, 1, f"{expected}, found {len(line)} bytes and no end")
         if header is None:
             found = quoted(line.decode("utf-8", "replace").rstrip("\r\n"))
             raise DataError(path, 1, f"{expected}, found {found}")
         without_labels = header[3] is None
-        if options.labels_apart and not without_labels:
-            problem = "the header has three counts, where a matrix by itself, under `rows columns`, is expected"
+        columns = options.matrix_of or "features"
+        if options.matrix_of is not None and not without_labels:
+            problem = f"the header has three counts, where a matrix by itself, under `rows {columns}`, is expected"
             raise DataError(path, 1, f"{problem}: points and labels are in one file, or each has its own")
-        if options.format == "xmc" and options.with_labels and without_labels and not options.labels_apart:
+        if options.format == "xmc" and options.with_labels and without_labels and options.matrix_of is None:
             found = quoted(line.decode().strip())
             apart = "two counts are those of a file whose points have their labels elsewhere: read_pair reads both"
             raise DataError(path, 1, f"{_EXPECTED}, found {found}: {apart}")
@@ -64,15 +80,16 @@ class XmcReader:
         if self.n_points > _MOST_POINTS:
             raise DataError(path, 1, f"the header announces {self.n_points} points, but 2^62 at most are possible")
         if options.on_header is not None:
-            options.on_header(path, n_features, None if without_labels else n_labels)
-        self.n_features = self._width("features", n_features, options.n_features)
+            options.on_header(path, *_announced(n_features, n_labels, options.matrix_of, without_labels))
+        self.n_features = self._width(columns, n_features, options.n_features)
         self.n_labels = self._width("labels", n_labels, options.n_labels if options.with_labels else MAX_IDS)
         self._rules = RowRules(
             path=path,
             end_feature=n_features,
             n_labels=n_labels,
             announced=self.n_points,
-            without_labels=without_labels,
+            column=columns.removesuffix("s"),
+            no_labels=_why_no_labels(options.matrix_of) if without_labels else None,
         )
 
     def _width(self, kind: str, announced: int, asked: int | None) -> int:
