@@ -65,13 +65,10 @@ class SkippedLines:
 
     def tell(self, path: os.PathLike[str], why: str) -> None:
         """Say how many there were, if any."""
+        from sparsenet.data.sources import name_of  # not before a command needs it
+
         if self._n:
-            say(f"{self._n} {'line' if self._n == 1 else 'lines'} of {named(path)} got no answer: {why}")
-
-
-def named(path: os.PathLike[str]) -> str:
-    """Return what people call a file, or a pipe."""
-    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+            say(f"{self._n} {'line' if self._n == 1 else 'lines'} of {name_of(path)} got no answer: {why}")
 
 
 @contextmanager

@@ -13,12 +13,12 @@ import numpy as np
 
 from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
-from sparsenet.cli.reporting import memory_for, named, say
+from sparsenet.cli.reporting import memory_for, say
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import is_npz, table_format
 from sparsenet.data.options import Options
 from sparsenet.data.pairs import read_points
-from sparsenet.data.sources import OnSkipped
+from sparsenet.data.sources import OnSkipped, name_of, refuse_stdin_twice
 from sparsenet.progress import bar, is_wanted
 
 #: What is wrong with a file of labels where these have names.
@@ -46,14 +46,14 @@ class Source:
     def read(self) -> data.Dataset:
         """Read all of it, with a bar on stderr if that is a terminal."""
         self._refuse_tables()
-        if self._is_of_matrices():
+        if self.is_of_matrices():
             return self._matrices()
         options: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
         if self.format != "xmc":
             options["zero_based"] = True
         if self.format != "svmlight" and self.beside is not None:
             options["on_header"] = self._compare
-        with self._progress() as on_bytes, memory_for(f"the points of {named(self.path)}"):
+        with self._progress() as on_bytes, memory_for(f"the points of {name_of(self.path)}"):
             found = data.read(str(self.path), self.format, on_bytes=on_bytes, **options)
         assert isinstance(found, data.Dataset)
         return found
@@ -84,9 +84,9 @@ class Source:
                 raise data.DataError(name, 1, problem)
             known._compare(name, announced, labels)
 
-        if self._is_of_matrices():
+        if self.is_of_matrices():
             if with_labels:
-                self._require_labels("--labels-file")
+                self.require_labels("--labels-file")
             if with_labels and named:
                 raise data.DataError(str(self.labels), None, f"{BY_COLUMN}, but the model's have other names")
             return known._slices(with_labels=with_labels)
@@ -105,18 +105,19 @@ class Source:
     def peek(self) -> None:
         """Raise what is wrong with the first point of a file to measure on."""
         self._refuse_tables()
-        if self._is_of_matrices():
-            self._require_labels("--valid-labels-file")
+        if self.is_of_matrices():
+            self.require_labels("--valid-labels-file")
             return
         if str(self.path) == "-" or self.path.is_fifo():
             return
         widths: dict[str, Any] = {"n_features": MAX_IDS, "with_labels": False}
         next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
 
-    def _is_of_matrices(self) -> bool:
+    def is_of_matrices(self) -> bool:
+        """Tell whether points, and labels if there are any, are matrices in files of their own."""
         return self.labels is not None or is_npz(self.path)
 
-    def _require_labels(self, option: str) -> None:
+    def require_labels(self, option: str) -> None:
         """Refuse a matrix of points alone, and files that are not there."""
         for path in (self.path, self.labels):
             if path is not None and str(path) != "-" and not path.is_fifo():
@@ -129,7 +130,7 @@ class Source:
         how: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
         if self.beside is not None:
             how["on_header"] = self._compare
-        with self._progress() as on_bytes, memory_for(f"the points of {named(self.path)}"):
+        with self._progress() as on_bytes, memory_for(f"the points of {name_of(self.path)}"):
             if self.labels is None or not with_labels:
                 return read_points(str(self.path), Options(**how), on_bytes)
             return data.read_pair(str(self.path), str(self.labels), on_bytes=on_bytes, **how)
@@ -151,9 +152,8 @@ class Source:
             ("labels", n_labels, self.n_labels),
         ):
             if known is not None and announced is not None and announced < known:
-                found = f"has {announced}" if is_npz(name) else f"line 1: the header announces {announced}"
-                where = f"{name} {found}" if is_npz(name) else f"{name}, {found}"
-                say(f"warning: {where} {kind}, {self.beside} {known}: is this the right file?")
+                announces = f"{name} has" if is_npz(name) else f"{name}, line 1: the header announces"
+                say(f"warning: {announces} {announced} {kind}, {self.beside} {known}: is this the right file?")
 
     def _refuse_tables(self) -> None:
         if self.format == "auto" and table_format(str(self.path)):
@@ -187,7 +187,7 @@ class UnknownFeatures:
         """Say how many there were, if any."""
         if self._n:
             features, points = "feature" if self._n == 1 else "features", "point" if self._n_points == 1 else "points"
-            found = f"{self._n} {features} in {self._n_points} {points} of {named(path)}"
+            found = f"{self._n} {features} in {self._n_points} {points} of {name_of(path)}"
             say(f"passed over {found}: training had those from 0 to {self._n_known - 1}")
 
 
@@ -198,16 +198,14 @@ def check_validation(source: Source, valid: Source | None) -> None:
     """
     if valid is None:
         return
-    files = {
-        "TRAIN": source.path,
-        "--labels-file": source.labels,
-        "--valid": valid.path,
-        "--valid-labels-file": valid.labels,
-    }
-    piped = [name for name, path in files.items() if str(path) == "-"]
-    if len(piped) > 1:
-        both = " and ".join(piped[:2])
-        raise ValueError(f"{both} are both standard input, which can be read once: name a file for one")
+    refuse_stdin_twice(
+        {
+            "TRAIN": source.path,
+            "--labels-file": source.labels,
+            "--valid": valid.path,
+            "--valid-labels-file": valid.labels,
+        }
+    )
     valid.peek()
 
 
@@ -217,7 +215,7 @@ def read_validation(valid: Source | None, points: data.Dataset) -> tuple[Any, An
         return None
     n_labels = points.n_labels if points.classes is None else None
     widths: dict[str, Any] = {"n_features": points.n_features, "n_labels": n_labels}
-    if points.classes is not None and valid._is_of_matrices():
+    if points.classes is not None and valid.is_of_matrices():
         raise data.DataError(str(valid.labels), None, f"{BY_COLUMN}, but those of the points to train on are not")
     held = replace(valid, **widths, beside="the points to train on have").points()
     if held.Y.nnz == 0:
@@ -229,10 +227,10 @@ def read_validation(valid: Source | None, points: data.Dataset) -> tuple[Any, An
 def labels_of(source: Source, points: data.Dataset) -> Any:
     """Return the labels as the classifier shall know them: as columns, or by what the file calls them."""
     if points.Y.nnz == 0:
+        if source.is_of_matrices():
+            source.require_labels("--labels-file")
         where = "they come first in a row, as `label,label id:value ...`, or have a file of their own: --labels-file"
         problem = f"no point has a label: {where}" if source.labels is None else "no row has a label"
-        if is_npz(source.path) and source.labels is None:
-            problem = "holds no labels: name their file with --labels-file"
         raise data.DataError(str(source.labels or source.path), None, problem)
     if points.classes is None:
         return points.Y

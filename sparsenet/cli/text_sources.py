@@ -19,7 +19,7 @@ from sparsenet.data.fasttext import LABEL, parted
 from sparsenet.data.formats import TableFormat, is_npz, is_parquet, table_format, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.rows import JSON_LINES
-from sparsenet.data.sources import OnSkipped, open_source
+from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
 from sparsenet.text import TextClassifier
 from sparsenet.text.columns import Columns, learnt_from, names_in
 from sparsenet.text.files import (
@@ -221,8 +221,7 @@ def validation(source: TextSource, valid: Path | None) -> TextSource | TextFile 
     """Check texts to measure on, before an hour of training; what comes from a pipe is read now, as it can be once."""
     if valid is None:
         return None
-    if str(source.path) == str(valid) == "-":
-        raise ValueError("TRAIN and --valid are both standard input, which can be read once: name a file for one")
+    refuse_stdin_twice({"TRAIN": source.path, "--valid": valid})
     other = _beside(source, valid)
     if valid.is_file():
         other.check()

@@ -14,9 +14,10 @@ from scipy import sparse
 
 from sparsenet import kernels, metrics, storage
 from sparsenet.cli import commands, runs
-from sparsenet.cli.reporting import SkippedLines, memory_for, named, say
+from sparsenet.cli.reporting import SkippedLines, memory_for, say
 from sparsenet.cli.text_sources import TextSource, in_batches, validation
 from sparsenet.data.errors import quoted
+from sparsenet.data.sources import name_of
 from sparsenet.estimators.building import in_words
 from sparsenet.text import TextClassifier, columns
 from sparsenet.text.compression import Compression
@@ -39,7 +40,7 @@ def train(source: TextSource, model_path: Path, valid: Path | None, parameters: 
     held = validation(source, valid)
     model = TextClassifier(**parameters)
     try:
-        with memory_for(f"training on the texts of {named(source.path)}"):
+        with memory_for(f"training on the texts of {name_of(source.path)}"):
             source.fit(model)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(runs.nothing_saved(model_path)) from None

@@ -85,6 +85,6 @@ def ones(indptr: NDArray[np.int64], labels: NDArray[np.int32], width: int) -> An
     return csr(indptr, labels, np.ones(len(labels), np.float32), width)
 
 
-def no_labels(n_points: int) -> Any:
-    """Make the matrix of labels where none were asked for."""
-    return sparse.csr_array((n_points, 0), dtype=np.float32)
+def no_labels(n_points: int, width: int = 0) -> Any:
+    """Make the matrix of labels where none were asked for, or are there."""
+    return sparse.csr_array((n_points, width), dtype=np.float32)

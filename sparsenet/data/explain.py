@@ -17,6 +17,14 @@ MAX_IDS = 2**31 - 1  # ids are int32
 _TOKEN_BYTES = 200
 
 
+def checked_width(path: str, line: int | None, announces: str, kind: str, found: int, asked: int | None) -> int:
+    """Return how many columns of a kind there are to be, as many as asked for, if no more were found."""
+    if found > (MAX_IDS if asked is None else asked):
+        limit = "2^31 - 1 at most are possible" if asked in (None, MAX_IDS) else f"at most {asked} are expected"
+        raise DataError(path, line, f"{announces} {found} {kind}, but {limit}")
+    return found if asked is None else asked
+
+
 class RowError(IntEnum):
     """What stopped a parse; the numbers are those of ``csrc/reader.h``."""
 

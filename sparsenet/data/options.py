@@ -51,6 +51,16 @@ class Options:
             raise ValueError(f"threads must be at least 1, got {self.threads}")
 
     @property
+    def columns(self) -> str:
+        """What columns of a file are, whose labels are not among them."""
+        return self.matrix_of or "features"
+
+    def tell_header(self, path: str, n_columns: int, n_labels: int | None = None) -> None:
+        """Tell whoever asked how many features and labels a file announces: None of what is in another one."""
+        if self.on_header is not None:
+            self.on_header(path, *((None, n_columns) if self.matrix_of == "labels" else (n_columns, n_labels)))
+
+    @property
     def n_threads(self) -> int:
         """The threads to parse with: as many as there are CPUs, unless said otherwise."""
         return self.threads or default_threads()

@@ -5,7 +5,6 @@ Each file is a matrix: SciPy's ``.npz``, or lines ``column:value ...`` under a h
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from dataclasses import replace
@@ -14,12 +13,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sparsenet.data.dataset import Dataset, csr, ones
+from sparsenet.data.dataset import Dataset, csr, no_labels, ones
 from sparsenet.data.errors import DataError
-from sparsenet.data.explain import MAX_IDS
+from sparsenet.data.explain import checked_width
 from sparsenet.data.formats import is_npz
 from sparsenet.data.options import OnHeader, Options
-from sparsenet.data.sources import OnBytes, PathOrStream
+from sparsenet.data.sources import OnBytes, PathOrStream, name_of, refuse_stdin_twice
 from sparsenet.data.sparse import read_sparse
 
 #: What loading raises for a file that is none, or is damaged.
@@ -33,8 +32,6 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
-
-_STDIN = "<stdin>"
 
 
 def read_pair(
@@ -78,14 +75,13 @@ def read_pair(
     array([[1., 0., 1.],
            [0., 1., 0.]], dtype=float32)
     """
-    if _name(points) == _name(labels) == _STDIN:
-        raise ValueError("points and labels are both standard input, which can be read once: name a file for one")
+    refuse_stdin_twice({"points": points, "labels": labels})
     how: dict[str, Any] = {"format": "xmc", "threads": threads, "on_header": on_header}
     X = _read_matrix(points, Options(n_features=n_features, matrix_of="features", **how), on_bytes)
     Y = _read_matrix(labels, Options(n_features=n_labels, matrix_of="labels", **how))
     if X.shape[0] != Y.shape[0]:
-        found = f"holds {Y.shape[0]} rows, and {_name(points)} {X.shape[0]}"
-        raise DataError(_name(labels), None, f"{found}: row by row they must be those of the same points")
+        found = f"holds {Y.shape[0]} rows, and {name_of(points)} {X.shape[0]}"
+        raise DataError(name_of(labels), None, f"{found}: row by row they must be those of the same points")
     Y.eliminate_zeros()
     return Dataset(X=X, Y=ones(Y.indptr, Y.indices, Y.shape[1]))
 
@@ -93,18 +89,18 @@ def read_pair(
 def read_points(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Dataset:
     """Read the features of points whose labels are elsewhere, or that have none; `n_labels` is the width of these."""
     X = _read_matrix(path, replace(options, format="xmc", matrix_of="features"), on_bytes)
-    return Dataset(X=X, Y=sparse.csr_array((X.shape[0], options.n_labels or 0), dtype=np.float32))
+    return Dataset(X=X, Y=no_labels(X.shape[0], options.n_labels or 0))
 
 
 def _read_matrix(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Any:
     """Read a matrix that has `n_features` columns at most, and then as many."""
     if is_npz(path):
-        return _read_npz(_name(path), options)
+        return _read_npz(name_of(path), options)
     return read_sparse(path, replace(options, n_labels=None), on_bytes).X
 
 
 def _read_npz(path: str, options: Options) -> Any:
-    no_matrix, columns = "is no sparse matrix as scipy.sparse.save_npz writes it", options.matrix_of
+    no_matrix = "is no sparse matrix as scipy.sparse.save_npz writes it"
     try:
         with open(path, "rb") as file:  # or NumPy would leave open what is damaged
             found = sparse.load_npz(file)
@@ -121,14 +117,8 @@ def _read_npz(path: str, options: Options) -> Any:
             matrix: Any = sparse.csr_array(found.astype(np.float32))
     except _BROKEN as error:
         raise DataError(path, None, f"{no_matrix}: {error}") from None
-    width = matrix.shape[1]
-    if width > MAX_IDS:
-        raise DataError(path, None, f"has {width} {columns}, but 2^31 - 1 at most are possible")
-    if options.on_header is not None:
-        options.on_header(path, *((width, None) if columns == "features" else (None, width)))
-    most = options.n_features
-    if most is not None and width > most:
-        raise DataError(path, None, f"has {width} {columns}, but at most {most} are expected")
+    options.tell_header(path, matrix.shape[1])
+    width = checked_width(path, None, "has", options.columns, matrix.shape[1], options.n_features)
     matrix.sum_duplicates()
     wrong = np.flatnonzero(~np.isfinite(matrix.data))
     if len(wrong):
@@ -136,10 +126,4 @@ def _read_npz(path: str, options: Options) -> Any:
         problem = f"row {row} (counted from 1) holds NaN, infinity or a number beyond 32-bit floats"
         raise DataError(path, None, f"{problem}: fill missing values in and rescale large ones")
     ids = matrix.indices.astype(np.int32, copy=False)
-    return csr(matrix.indptr.astype(np.int64, copy=False), ids, matrix.data, width if most is None else most)
-
-
-def _name(path: PathOrStream) -> str:
-    if isinstance(path, str | os.PathLike):
-        return _STDIN if os.fspath(path) == "-" else os.fspath(path)
-    return str(getattr(path, "name", "<stream>"))
+    return csr(matrix.indptr.astype(np.int64, copy=False), ids, matrix.data, width)

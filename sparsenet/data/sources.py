@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TypeAlias
 
@@ -17,6 +17,8 @@ OnBytes: TypeAlias = Callable[[int], object]
 #: Told how many more lines were blank, or comments, and are no rows.
 OnSkipped: TypeAlias = Callable[[int], object]
 
+#: What standard input is called.
+STDIN = "<stdin>"
 #: Of archives that hold a matrix of SciPy.
 BY_ITS_NAME = "a matrix of SciPy is read by its path, with a name that ends in .npz"
 
@@ -113,15 +115,30 @@ class Source:
             raise
 
 
+def name_of(source: PathOrStream) -> str:
+    """Return what people call a file, standard input or a stream."""
+    if isinstance(source, str | os.PathLike):
+        return STDIN if os.fspath(source) == "-" else os.fspath(source)
+    return str(getattr(source, "name", "<stream>"))
+
+
+def refuse_stdin_twice(files: Mapping[str, PathOrStream | None]) -> None:
+    """Refuse files, by what they are asked for as, of which several are standard input."""
+    piped = [role for role, file in files.items() if file is not None and name_of(file) == STDIN]
+    if len(piped) > 1:
+        both = " and ".join(piped[:2])
+        raise ValueError(f"{both} are both standard input, which can be read once: name a file for one")
+
+
 @contextmanager
 def open_source(source: PathOrStream, on_bytes: OnBytes | None = None) -> Iterator[Source]:
     """Open a path, ``"-"`` for standard input, or a binary stream, which is left open."""
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "read"):
             raise TypeError(f"expected a path, '-' or a binary stream, got {type(source).__name__}")
-        yield Source(source, str(getattr(source, "name", "<stream>")), on_bytes=on_bytes)
+        yield Source(source, name_of(source), on_bytes=on_bytes)
     elif source == "-":
-        yield Source(sys.stdin.buffer, "<stdin>", on_bytes=on_bytes)
+        yield Source(sys.stdin.buffer, STDIN, on_bytes=on_bytes)
     else:
         with open(source, "rb", buffering=0) as file:
             yield Source(file, os.fspath(source), os.fstat(file.fileno()).st_size, on_bytes)

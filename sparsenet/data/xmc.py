@@ -14,7 +14,7 @@ from sparsenet.data.arrays import RowArrays, RowCollector
 from sparsenet.data.blocks import Block
 from sparsenet.data.dataset import Dataset, csr, no_labels, ones
 from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.explain import MAX_IDS, RowRules, explain
+from sparsenet.data.explain import MAX_IDS, RowRules, checked_width, explain
 from sparsenet.data.options import Options
 
 #: With the newline: of a line whose end `head` did not see, nobody knows what else it holds.
@@ -28,17 +28,34 @@ def is_xmc(line: bytes) -> bool:
     return _HEADER.fullmatch(line) is not None
 
 
-def _announced(
-    n_features: int, n_labels: int, matrix_of: str | None, without_labels: bool
-) -> tuple[int | None, int | None]:
-    """Return how many features and labels a header announces: None of what is in another file."""
-    if matrix_of == "labels":
-        return None, n_features
-    return n_features, None if without_labels else n_labels
+def _counts(path: str, line: bytes, options: Options) -> tuple[int, int, int | None]:
+    """Return what a first line announces, points, columns and labels, of these None where they are in another file."""
+    header = _HEADER.fullmatch(line)
+    expected = _EXPECTED if options.matrix_of is None else f"expected the header `rows {options.matrix_of}`"
+    if header is None and not line.endswith(b"\n"):
+        raise DataError(path, 1, f"{expected}, found {len(line)} bytes and no end")
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    if header is None:
+        raise DataError(path, 1, f"{expected}, found {quoted(text)}")
+    found = quoted(text.strip())
+    if options.matrix_of is not None and header[3] is not None:
+        problem = (
+            f"the header has three counts, where a matrix by itself, under `rows {options.matrix_of}`, is expected"
+        )
+        raise DataError(path, 1, f"{problem}: points and labels are in one file, or each has its own")
+    if options.format == "xmc" and options.with_labels and header[3] is None and options.matrix_of is None:
+        apart = "two counts are those of a file whose points have their labels elsewhere: read_pair reads both"
+        raise DataError(path, 1, f"{expected}, found {found}: {apart}")
+    n_points, n_columns, n_labels = (int(count) for count in header.groups("0"))
+    if min(n_points, n_columns, n_labels) < 0:
+        raise DataError(path, 1, f"the header {found} announces a negative count; correct it")
+    if n_points > _MOST_POINTS:
+        raise DataError(path, 1, f"the header announces {n_points} points, but 2^62 at most are possible")
+    return n_points, n_columns, n_labels if header[3] is not None else None
 
 
-def _why_no_labels(matrix_of: str | None) -> str:
-    if matrix_of is not None:
+def _why_no_labels(options: Options) -> str:
+    if options.matrix_of is not None:
         return "an entry of a matrix is written as its column and its value, such as 2:1"
     return "line 1 has two counts, as where labels are in a file of their own; else it is `points features labels`"
 
@@ -57,46 +74,20 @@ class XmcReader:
         self._threads = options.n_threads
         self._n_read = 0
         self._line = 1
-        header = _HEADER.fullmatch(line)
-        expected = _EXPECTED if options.matrix_of is None else f"expected the header `rows {options.matrix_of}`"
-        if header is None and not line.endswith(b"\n"):
-            raise DataError(path, 1, f"{expected}, found {len(line)} bytes and no end")
-        if header is None:
-            found = quoted(line.decode("utf-8", "replace").rstrip("\r\n"))
-            raise DataError(path, 1, f"{expected}, found {found}")
-        without_labels = header[3] is None
-        columns = options.matrix_of or "features"
-        if options.matrix_of is not None and not without_labels:
-            problem = f"the header has three counts, where a matrix by itself, under `rows {columns}`, is expected"
-            raise DataError(path, 1, f"{problem}: points and labels are in one file, or each has its own")
-        if options.format == "xmc" and options.with_labels and without_labels and options.matrix_of is None:
-            found = quoted(line.decode().strip())
-            apart = "two counts are those of a file whose points have their labels elsewhere: read_pair reads both"
-            raise DataError(path, 1, f"{_EXPECTED}, found {found}: {apart}")
-        self.n_points, n_features, n_labels = (int(count) for count in header.groups("0"))
-        if min(self.n_points, n_features, n_labels) < 0:
-            found = quoted(line.decode().strip())
-            raise DataError(path, 1, f"the header {found} announces a negative count; correct it")
-        if self.n_points > _MOST_POINTS:
-            raise DataError(path, 1, f"the header announces {self.n_points} points, but 2^62 at most are possible")
-        if options.on_header is not None:
-            options.on_header(path, *_announced(n_features, n_labels, options.matrix_of, without_labels))
-        self.n_features = self._width(columns, n_features, options.n_features)
-        self.n_labels = self._width("labels", n_labels, options.n_labels if options.with_labels else MAX_IDS)
+        self.n_points, n_columns, n_labels = _counts(path, line, options)
+        options.tell_header(path, n_columns, n_labels)
+        asked = options.n_labels if options.with_labels else MAX_IDS
+        announces = path, 1, "the header announces"
+        self.n_features = checked_width(*announces, options.columns, n_columns, options.n_features)
+        self.n_labels = checked_width(*announces, "labels", n_labels or 0, asked)
         self._rules = RowRules(
             path=path,
-            end_feature=n_features,
-            n_labels=n_labels,
+            end_feature=n_columns,
+            n_labels=n_labels or 0,
             announced=self.n_points,
-            column=columns.removesuffix("s"),
-            no_labels=_why_no_labels(options.matrix_of) if without_labels else None,
+            column=options.columns.removesuffix("s"),
+            no_labels=_why_no_labels(options) if n_labels is None else None,
         )
-
-    def _width(self, kind: str, announced: int, asked: int | None) -> int:
-        if announced > (MAX_IDS if asked is None else asked):
-            limit = "2^31 - 1 at most are possible" if asked in (None, MAX_IDS) else f"at most {asked} are expected"
-            raise DataError(self._path, 1, f"the header announces {announced} {kind}, but {limit}")
-        return announced if asked is None else asked
 
     def feed(self, block: Block) -> None:
         """Parse a block."""

@@ -15,6 +15,7 @@ from sparsenet.data.errors import quoted
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.rows import JSON_LINES, Column
+from sparsenet.data.sources import name_of
 from sparsenet.text.inputs import Batch, no_label, nothing_to_learn
 
 #: Rows of a file that are parsed at a time, and characters, about, that are held.
@@ -78,17 +79,12 @@ class TextFile(NamedTuple):
 
 def read_texts(path: str | os.PathLike[str], rules: FileRules) -> TextFile:
     """Read all texts, and the labels of each if there are any, from a file of any format that is known."""
-    found = TextFile(file_name(path), [], [], [])
+    found = TextFile(name_of(path), [], [], [])
     for batch in iter_texts(path, rules):
         found.texts.extend(batch.texts)
         found.labels.extend(batch.labels)
         found.lines.extend(batch.lines)
     return found
-
-
-def file_name(path: str | os.PathLike[str]) -> str:
-    """Return what errors call a file."""
-    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
 
 
 def is_json(path: str | os.PathLike[str]) -> bool:
@@ -131,9 +127,9 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
         yield batch
     if n_empty:
         empty = f"empty texts, {n_empty} of {n_texts}, count as others do: leave out those that should not"
-        warnings.warn(f"{file_name(path)}: {empty}", UserWarning, stacklevel=2)
+        warnings.warn(f"{name_of(path)}: {empty}", UserWarning, stacklevel=2)
     if first is not None and first.is_header():
-        warnings.warn(f"{file_name(path)}: {first}", UserWarning, stacklevel=2)
+        warnings.warn(f"{name_of(path)}: {first}", UserWarning, stacklevel=2)
 
 
 def _check_no_columns(path: str, rules: FileRules) -> None:
@@ -141,7 +137,7 @@ def _check_no_columns(path: str, rules: FileRules) -> None:
     usual = FileRules().options()
     for name, value in rules.options().items():
         if name != "format" and value != usual[name]:
-            what = f"{name}={value!r} is about tables, and {file_name(path)} is read as lines with {LABEL} words"
+            what = f"{name}={value!r} is about tables, and {name_of(path)} is read as lines with {LABEL} words"
             raise ValueError(f"{what}: leave it out, or name the format of the table, as format='csv'")
 
 
@@ -159,7 +155,7 @@ def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | N
         return
     n_words = len(texts[0].split())
     if all(len(text.split()) > n_words for text in texts[1:]):
-        warnings.warn(f"{file_name(path)}: the first row, {quoted(texts[0])}, {_TAKEN}", UserWarning, stacklevel=2)
+        warnings.warn(f"{name_of(path)}: the first row, {quoted(texts[0])}, {_TAKEN}", UserWarning, stacklevel=2)
 
 
 class FirstRow:
