@@ -32,10 +32,11 @@ void bind_csr_matmul(const I64& indptr, const I32& indices, const F32& data, con
   csr_matmul(csr, result.rows(), table.data(), table.cols(), result.data(), threads);
 }
 
-int64_t bind_transpose_batch(const I64& indptr, const I32& indices, const F32& data, I32& slots, I32& features,
-                             I64& starts, I32& rows, F32& values) {
+int64_t bind_transpose_batch(const I64& indptr, const I32& indices, const F32& data, const I32& before, I32& slots,
+                             I32& features, I64& starts, I32& rows, F32& values) {
   const Csr csr = csr_argument(indptr, indices, data);
   const int64_t n = indptr.size() - 1, nnz = csr.indptr[n];
+  const Vector<const int32_t> last(before, "before");
   const Vector<int32_t> slot(slots, "slots"), feature(features, "features"), row(rows, "rows");
   const Vector<int64_t> start(starts, "starts");
   const Vector<float> value(values, "values");
@@ -44,7 +45,8 @@ int64_t bind_transpose_batch(const I64& indptr, const I32& indices, const F32& d
   if (row.size() < nnz) row.fail("is too short for the batch");
   if (value.size() < nnz) value.fail("is too short for the batch");
   Released released;
-  return transpose_batch(csr, n, slot.data(), feature.data(), start.data(), row.data(), value.data());
+  return transpose_batch(csr, n, last.data(), last.size(), slot.data(), feature.data(), start.data(), row.data(),
+                         value.data());
 }
 
 void bind_take_rows(const I64& indptr, const I32& indices, const F32& data, const I64& rows, const I64& out_indptr,
@@ -125,8 +127,8 @@ void bind_engine(py::module_& core) {
   core.def("has_bf16", &has_bf16);
   core.def("csr_matmul", &bind_csr_matmul, arg("indptr"), arg("indices"), arg("data"), arg("dense"), arg("out"),
            arg("threads"));
-  core.def("transpose_batch", &bind_transpose_batch, arg("indptr"), arg("indices"), arg("data"), arg("slots"),
-           arg("features"), arg("starts"), arg("rows"), arg("values"));
+  core.def("transpose_batch", &bind_transpose_batch, arg("indptr"), arg("indices"), arg("data"), arg("before"),
+           arg("slots"), arg("features"), arg("starts"), arg("rows"), arg("values"));
   core.def("take_rows", &bind_take_rows, arg("indptr"), arg("indices"), arg("data"), arg("rows"), arg("out_indptr"),
            arg("out_indices"), arg("out_data"));
   core.def("spread_postings", &bind_spread_postings, arg("starts"), arg("rows"), arg("values"), arg("dense_of"),

@@ -23,25 +23,30 @@ void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* ou
                   [&](int64_t begin, int64_t end) { kernels().csr_matmul(csr, dense, width, out, begin, end); });
 }
 
-int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, int64_t* starts, int32_t* rows,
-                        float* values) {
+int64_t transpose_batch(Csr csr, int64_t n, const int32_t* before, int64_t n_before, int32_t* slots, int32_t* features,
+                        int64_t* starts, int32_t* rows, float* values) {
+  for (int64_t j = 0; j < n_before; ++j) slots[before[j]] = -1;
   const int64_t nnz = csr.indptr[n];
+  std::fill_n(starts, nnz + 1, 0);
+  static thread_local Scratch scratch;
+  int32_t* slot_of = scratch.of<int32_t>(nnz);
   int64_t present = 0;
-  starts[0] = 0;
   for (int64_t j = 0; j < nnz; ++j) {
-    int32_t& slot = slots[csr.indices[j]];
-    if (slot < 0) {
-      slot = static_cast<int32_t>(present);
-      features[present++] = csr.indices[j];
-      starts[present] = 0;
-    }
+    const int32_t feature = csr.indices[j];
+    // No branch: whether a feature is new is as good as random.
+    const bool is_new = slots[feature] < 0;
+    const int32_t slot = is_new ? static_cast<int32_t>(present) : slots[feature];
+    slots[feature] = slot;
+    features[slot] = feature;
+    present += is_new;
     ++starts[slot + 1];
+    slot_of[j] = slot;
   }
   for (int64_t s = 0; s < present; ++s) starts[s + 1] += starts[s];
   // starts[s] serves as the write cursor of slot s, which leaves it at the start of slot s + 1.
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = csr.indptr[i]; j < csr.indptr[i + 1]; ++j) {
-      const int64_t at = starts[slots[csr.indices[j]]]++;
+      const int64_t at = starts[slot_of[j]]++;
       rows[at] = static_cast<int32_t>(i);
       values[at] = csr.data[j];
     }

@@ -11,8 +11,8 @@ namespace sparsenet {
 void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* out, int threads);
 
 // Returns the number of distinct features; see _core.pyi for the contract. One pass, so not worth threads.
-int64_t transpose_batch(Csr csr, int64_t n, int32_t* slots, int32_t* features, int64_t* starts, int32_t* rows,
-                        float* values);
+int64_t transpose_batch(Csr csr, int64_t n, const int32_t* before, int64_t n_before, int32_t* slots, int32_t* features,
+                        int64_t* starts, int32_t* rows, float* values);
 
 // Gathers the rows of a batch, and spreads the postings of frequent features: memory that moves, in too little time to
 // be worth threads.

@@ -37,13 +37,22 @@ def csr_matmul(indptr: I64, indices: I32, data: F32, dense: F32, out: F32, threa
     """Compute ``out = csr @ dense``: csr (n, d), dense (d, h), out (n, h)."""
 
 def transpose_batch(
-    indptr: I64, indices: I32, data: F32, slots: I32, features: I32, starts: I64, rows: I32, values: F32
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    before: I32,
+    slots: I32,
+    features: I32,
+    starts: I64,
+    rows: I32,
+    values: F32,
 ) -> int:
     """Turn a CSR batch into postings: for each feature present, the rows that hold it and their values.
 
-    `slots` (d,) holds -1 everywhere on entry; on return ``slots[f]`` is the position of feature f in `features`.
-    `features` and `starts` have room for nnz and nnz + 1, `rows` and `values` for nnz. Features come in order of
-    first appearance, rows ascending. Returns p. To reuse `slots`, set ``slots[features[:p]] = -1``.
+    `slots` (d,) holds -1 on entry, but for those of `before`, the features of the batch before, which may lie where
+    `features` does; on return ``slots[f]`` is the position of feature f in `features`. `features` and `starts` have
+    room for nnz and nnz + 1, `rows` and `values` for nnz. Features come in order of first appearance, rows ascending.
+    Returns p.
     """
 
 def take_rows(

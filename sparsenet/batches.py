@@ -22,8 +22,6 @@ I64 = NDArray[np.int64]
 #: An id that one in so many points of a batch holds, and at least so many of them, gets a dense row: a vector loop over
 #: all points then takes less time than one over those.
 DENSE_SHARE, FEWEST_DENSE = 16, 8
-#: To write one among so many ids takes as long as to write them all.
-ONE_AMONG = 16
 #: Points that are squared or answered at a time: they may lie in a file, and be more than memory holds.
 POINTS_AT_A_TIME = 1 << 16
 
@@ -197,22 +195,14 @@ class Slots:
         self._used: I32 = np.empty(0, np.int32)
         self._room = Workspace()
 
-    def clear(self) -> None:
-        """Forget the last batch, at the cost of what it held or, where that is less, of all ids."""
-        if len(self._used) * ONE_AMONG > len(self.array):
-            self.array.fill(-1)
-        else:
-            self.array[self._used] = -1
-        self._used = np.empty(0, np.int32)
-
     def transpose(self, rows: Rows) -> Postings:
         """Turn rows into postings; those of an earlier call become invalid."""
-        self.clear()
         nnz = int(rows.indptr[-1])
         ids, points = (np.asarray(self._room.take(name, (nnz,), np.int32)) for name in ("ids", "points"))
         starts = np.asarray(self._room.take("starts", (nnz + 1,), np.int64))
         values = np.asarray(self._room.take("values", (nnz,), np.float32))
-        p = kernels.transpose_batch(rows.indptr, rows.indices, rows.data, self.array, ids, starts, points, values)
+        source = rows.indptr, rows.indices, rows.data
+        p = kernels.transpose_batch(*source, self._used, self.array, ids, starts, points, values)
         self._used = ids[:p]
         return Postings(len(rows), self.array, ids[:p], starts[: p + 1], points, values)
 

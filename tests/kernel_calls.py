@@ -110,7 +110,7 @@ def postings(rng: np.random.Generator, n: int) -> Arguments:
     """Draw a batch of `n` points and turn it into postings."""
     indptr, indices, data = csr(rng, n, N_FEATURES)
     slots = np.full(N_FEATURES, -1, np.int32)
-    batch = reference.transpose_batch(indptr, indices, data, slots)
+    batch = reference.transpose_batch(indptr, indices, data, np.empty(0, np.int32), slots)
     return {
         "slots": batch["slots"],
         "starts": batch["starts"].astype(np.int64),

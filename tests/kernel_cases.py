@@ -22,11 +22,15 @@ def transpose_batch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     for i in range(len(indptr) - 1):  # the order within a row is free
         rng.shuffle(indices[indptr[i] : indptr[i + 1]])
     nnz = len(indices)
+    before = rng.permutation(N_FEATURES)[:3].astype(np.int32)
+    slots = np.full(N_FEATURES, -1, np.int32)
+    slots[before] = np.arange(3)
     arguments = {
         "indptr": indptr,
         "indices": indices,
         "data": data,
-        "slots": np.full(N_FEATURES, -1, np.int32),
+        "before": before,
+        "slots": slots,
         "features": np.empty(nnz, np.int32),
         "starts": np.empty(nnz + 1, np.int64),
         "rows": np.empty(nnz, np.int32),

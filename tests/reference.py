@@ -55,12 +55,13 @@ def spread_postings(starts: Array, rows: Array, values: Array, dense_of: Array, 
     return {"dense": out}
 
 
-def transpose_batch(indptr: Array, indices: Array, data: Array, slots: Array) -> Outputs:
+def transpose_batch(indptr: Array, indices: Array, data: Array, before: Array, slots: Array) -> Outputs:
     features = list(dict.fromkeys(indices[: indptr[-1]].tolist()))  # in order of first appearance
     row_of = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     holders = [np.flatnonzero(indices[: indptr[-1]] == f) for f in features]
     order = np.concatenate([np.empty(0, np.int64), *holders]).astype(np.int64)
     out_slots = slots.copy()
+    out_slots[before] = -1
     out_slots[features] = np.arange(len(features))
     return {
         "slots": out_slots,

@@ -67,13 +67,16 @@ def test_native_agrees_with_numba(function: str) -> None:
 # --- matters of one kernel ---
 
 
-def test_transposing_leaves_slots_ready_to_be_cleared(backend: ModuleType) -> None:
-    for name, call in calls("transpose_batch", Shape(33, 0, 0)):
-        written = call.run(backend)
-        slots, features = written["slots"], written["features"][: int(written["returned"])]
-        assert len(features) > 0, name
-        slots[features] = -1
-        assert (slots == -1).all(), name
+def test_a_batch_may_be_written_where_the_one_before_lies(backend: ModuleType) -> None:
+    pointers, values, slots = np.array([0, 2]), np.ones(2, np.float32), np.full(5, -1, np.int32)
+    features, rows = np.empty(2, np.int32), np.empty(2, np.int32)
+    before = features[:0]
+    for held in ([0, 4], [4, 2], [3, 1]):
+        out = slots, features, np.empty(3, np.int64), rows, np.empty(2, np.float32)
+        assert backend.transpose_batch(pointers, np.array(held, np.int32), values, before, *out) == 2
+        before = features[:2]
+        assert before.tolist() == held
+        np.testing.assert_array_equal(np.flatnonzero(slots >= 0), np.sort(held))
 
 
 LONG_ROWS = np.cumsum([0, 0, 31, 32, 33, 65])

@@ -30,12 +30,12 @@ DAMAGE: dict[str, Callable[[Array], Array]] = {
     "a step": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
     "Fortran order": np.asfortranarray,
 }
-# The arrays whose length no other argument tells: tables that ids point into, and lists that pointers do.
+# The arrays whose length no other argument tells: tables that ids or pointers point into, and a list of ids by itself.
 FREE_LENGTH = {
     "csr_matmul": {"dense"},
     "take_rows": {"indptr"},
     "spread_postings": {"dense"},
-    "transpose_batch": {"indptr", "slots"},
+    "transpose_batch": {"indptr", "before", "slots"},
     "pair_dot": {"weight"},
     "label_centroids": {"indptr"},
     "wide_touch": {"indptr", "indices", "slots"},

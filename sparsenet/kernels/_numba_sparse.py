@@ -28,6 +28,7 @@ def _csr_matmul(first: int, last: int, indptr: I64, indices: I32, data: F32, den
     indptr="ptr n+1 nnz",
     indices="i32 >=nnz",
     data="f32 >=nnz",
+    before="i32 b",
     slots="out i32 d",
     features="out i32 >=nnz",
     starts="out i64 >=nnz+1",
@@ -35,9 +36,18 @@ def _csr_matmul(first: int, last: int, indptr: I64, indices: I32, data: F32, den
     values="out f32 >=nnz",
 )
 def transpose_batch(
-    indptr: I64, indices: I32, data: F32, slots: I32, features: I32, starts: I64, rows: I32, values: F32
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    before: I32,
+    slots: I32,
+    features: I32,
+    starts: I64,
+    rows: I32,
+    values: F32,
 ) -> int:
     """See `sparsenet/_core.pyi`."""
+    slots[before] = -1
     return int(_transpose_batch(indptr, indices, data, slots, features, starts, rows, values))
 
 
@@ -46,7 +56,7 @@ def _transpose_batch(
     indptr: I64, indices: I32, data: F32, slots: I32, features: I32, starts: I64, rows: I32, values: F32
 ) -> int:
     present = 0
-    starts[0] = 0
+    starts[: indptr[-1] + 1] = 0
     for j in range(indptr[-1]):
         slot = slots[indices[j]]
         if slot < 0:
@@ -54,7 +64,6 @@ def _transpose_batch(
             slots[indices[j]] = slot
             features[slot] = indices[j]
             present += 1
-            starts[present] = 0
         starts[slot + 1] += 1
     for s in range(present):
         starts[s + 1] += starts[s]
