@@ -97,7 +97,8 @@ class Activation:
         size = math.prod(shape)
         numbers = rng.integers(0, (1 << 64) - 1, -(-size // 4), np.uint64, endpoint=True)
         bits = numbers.view(np.uint16)[:size]
-        return np.asarray(bits >= self.dropout * (1 << 16)).reshape(shape)
+        # With a whole number: a fraction would have all bits made floats first.
+        return np.asarray(bits >= math.ceil(self.dropout * (1 << 16))).reshape(shape)
 
 
 def uniform(rng: np.random.Generator, shape: tuple[int, int], fan_in: float) -> F32:
