@@ -28,8 +28,6 @@ int64_t transpose_batch(Csr csr, int64_t n, const int32_t* before, int64_t n_bef
   for (int64_t j = 0; j < n_before; ++j) slots[before[j]] = -1;
   const int64_t nnz = csr.indptr[n];
   std::fill_n(starts, nnz + 1, 0);
-  static thread_local Scratch scratch;
-  int32_t* slot_of = scratch.of<int32_t>(nnz);
   int64_t present = 0;
   for (int64_t j = 0; j < nnz; ++j) {
     const int32_t feature = csr.indices[j];
@@ -40,13 +38,12 @@ int64_t transpose_batch(Csr csr, int64_t n, const int32_t* before, int64_t n_bef
     features[slot] = feature;
     present += is_new;
     ++starts[slot + 1];
-    slot_of[j] = slot;
   }
   for (int64_t s = 0; s < present; ++s) starts[s + 1] += starts[s];
   // starts[s] serves as the write cursor of slot s, which leaves it at the start of slot s + 1.
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = csr.indptr[i]; j < csr.indptr[i + 1]; ++j) {
-      const int64_t at = starts[slot_of[j]]++;
+      const int64_t at = starts[slots[csr.indices[j]]]++;
       rows[at] = static_cast<int32_t>(i);
       values[at] = csr.data[j];
     }
