@@ -25,12 +25,17 @@ void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* ou
 
 int64_t transpose_batch(Csr csr, int64_t n, const int32_t* before, int64_t n_before, int32_t* slots, int32_t* features,
                         int64_t* starts, int32_t* rows, float* values) {
-  for (int64_t j = 0; j < n_before; ++j) slots[before[j]] = -1;
+  constexpr int64_t kAhead = 32;  // ids lie anywhere in a table that the last step has driven out of the caches
+  for (int64_t j = 0; j < n_before; ++j) {
+    if (j + kAhead < n_before) fetch(slots + before[j + kAhead]);
+    slots[before[j]] = -1;
+  }
   const int64_t nnz = csr.indptr[n];
   std::fill_n(starts, nnz + 1, 0);
   int64_t present = 0;
   for (int64_t j = 0; j < nnz; ++j) {
     const int32_t feature = csr.indices[j];
+    if (j + kAhead < nnz) fetch(slots + csr.indices[j + kAhead]);
     // No branch: whether a feature is new is as good as random.
     const bool is_new = slots[feature] < 0;
     const int32_t slot = is_new ? static_cast<int32_t>(present) : slots[feature];

@@ -65,19 +65,20 @@ inline void adam_each(float* __restrict value, float* __restrict first, float* _
   const float unbias = -1.0f / __builtin_expm1f(log2 * step);
   const float shrink = 1.0f - adam.rate * adam.decay;
   // Rows lie anywhere in three large tables. They are fetched ahead line by line, as others are worked on: whole rows
-  // at once are more than a core can ask for.
-  constexpr int64_t kAhead = 4, kLine = 16;
+  // at once are more than a core can ask for. Single weights are soon done, so more of them are on their way.
+  constexpr int64_t kLine = 16;
+  const int64_t ahead = width < kLine ? 32 : 4;
   const auto fetch_line = [=](int64_t at) {
     fetch(first + at);
     fetch(second + at);
     fetch(value + at);
   };
-  for (int64_t r = begin; r < end && r < begin + kAhead; ++r) {
+  for (int64_t r = begin; r < end && r < begin + ahead; ++r) {
     fetch(last_step + rows[r]);
     for (int64_t c = 0; c < width; c += kLine) fetch_line(rows[r] * width + c);
   }
   for (int64_t r = begin; r < end; ++r) {
-    const int64_t later = rows[r + kAhead < end ? r + kAhead : end - 1];
+    const int64_t later = rows[r + ahead < end ? r + ahead : end - 1];
     fetch(last_step + later);
     const int32_t skipped = adam.step - last_step[rows[r]] - 1;
     const float keep1 = adam.beta1 * power(log1, skipped), keep2 = adam.beta2 * power(log2, skipped);
@@ -92,14 +93,13 @@ inline void adam_each(float* __restrict value, float* __restrict first, float* _
       second[at] = v;
       value[at] = shrink * value[at] - rate * m / (__builtin_sqrtf(v * unbias) + adam.epsilon);
     };
-    for (int64_t c = 0; c < width; c += kLine) {
+    int64_t c = 0;
+    for (; c + kLine <= width; c += kLine) {
       fetch_line(later * width + c);
-      if (c + kLine <= width) {
-        for (int64_t k = c; k < c + kLine; ++k) update(k);
-      } else {
-        for (int64_t k = c; k < width; ++k) update(k);
-      }
+      for (int64_t k = c; k < c + kLine; ++k) update(k);
     }
+    if (c < width) fetch_line(later * width + c);
+    for (; c < width; ++c) update(c);
     last_step[rows[r]] = adam.step;
   }
 }
@@ -111,13 +111,12 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
             [=](int64_t r) { return grads + r * width; });
 }
 
-// Each gradient is summed while the rows of the next are on their way.
+// Each gradient is summed while the rows of the next are on their way. What it is summed from, a row a point, is near.
 void adam_product(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
                   int64_t width, const int64_t* rows, Csr csr, const float* dense, AdamStep adam, float* sums,
                   int64_t begin, int64_t end) {
-  const int64_t last = csr.indptr[end];
   adam_each(value, first, second, last_step, width, rows, adam, begin, end, [=](int64_t r) {
-    sum_rows({csr.indptr + r, csr.indices, csr.data}, dense, width, sums, 0, 1, last);
+    sum_rows({csr.indptr + r, csr.indices, csr.data}, dense, width, sums, 0, 1, 0);
     return sums;
   });
 }

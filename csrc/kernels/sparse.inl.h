@@ -19,6 +19,7 @@ inline void sum_columns(Csr csr, Turn turn, const float* dense, int64_t width, i
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) sum[v] = *reinterpret_cast<const Lanes*>(out + c + v * kLanes);
   }
+#pragma GCC unroll 1  // what unrolling begins and ends with takes longer than the one or two entries that many rows have
   for (int64_t j = turn.first; j < turn.stop; ++j) {
     if (j + kEntriesAhead < turn.last)  // rows of `dense` lie anywhere in a large table
       fetch(dense + csr.indices[j + kEntriesAhead] * width + c, kVectors * kLanes);
@@ -39,7 +40,7 @@ inline int64_t sum_blocks(Csr csr, Turn turn, const float* dense, int64_t width,
   return c;
 }
 
-// Rows [begin, end) of the product, as if what follows them up to entry `last` came next.
+// Rows [begin, end) of the product. Rows of `dense` are fetched ahead for entries before `last`, for none if it is 0.
 inline void sum_rows(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end, int64_t last) {
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = csr.indptr[i], stop = csr.indptr[i + 1];
@@ -58,7 +59,7 @@ inline void sum_rows(Csr csr, const float* dense, int64_t width, float* out, int
     for (int64_t c = 0; c < width; ++c) sums[c] = 0;  // less than a vector
     for (j = first; j < stop; ++j) {
       const float* row = dense + csr.indices[j] * width;
-      fetch(dense + csr.indices[j + kEntriesAhead < last ? j + kEntriesAhead : last - 1] * width);
+      if (j + kEntriesAhead < last) fetch(dense + csr.indices[j + kEntriesAhead] * width);
       for (int64_t c = 0; c < width; ++c) sums[c] += csr.data[j] * row[c];
     }
   }
