@@ -74,3 +74,13 @@ def test_rows_of_weights_and_state_begin_where_cache_lines_do():
         for array in (parameter.value, *parameter.state.values()):
             assert array.ctypes.data % 64 == 0, parameter.name
             assert array.flags.c_contiguous
+
+
+def test_a_row_that_is_touched_once_keeps_half_of_what_its_gradient_does_in_dense_adam() -> None:
+    """There momentum goes on when the gradient is gone: to ``1 / sqrt(1 - beta2)`` rates in all, whatever `beta1` is."""
+    parameter = Parameter("weight", (2, 3), Adam(rate=1e-3))
+    parameter.allocate(np.zeros((2, 3), np.float32))
+    parameter.record(np.array([1]), np.array([[4.0, -0.1, 0.0]], np.float32))
+    parameter.apply(step=20_000, factor=1.0, threads=1)  # so late that no moment is unbiased any more
+    whole = 1e-3 / np.sqrt(1 - 0.999)
+    np.testing.assert_allclose(parameter.value, [[0, 0, 0], [-whole / 2, whole / 2, 0]], rtol=1e-3)
