@@ -77,7 +77,7 @@ def test_rows_of_weights_and_state_begin_where_cache_lines_do():
 
 
 def test_a_row_that_is_touched_once_keeps_half_of_what_its_gradient_does_in_dense_adam() -> None:
-    """There momentum goes on when the gradient is gone: to ``1 / sqrt(1 - beta2)`` rates in all, whatever `beta1` is."""
+    """There momentum goes on without a gradient: to ``1 / sqrt(1 - beta2)`` rates in all, whatever `beta1` is."""
     parameter = Parameter("weight", (2, 3), Adam(rate=1e-3))
     parameter.allocate(np.zeros((2, 3), np.float32))
     parameter.record(np.array([1]), np.array([[4.0, -0.1, 0.0]], np.float32))
