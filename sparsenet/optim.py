@@ -135,7 +135,7 @@ class Adam:
     moments decay for the steps missed before the new gradient enters. Weight decay acts on touched rows only.
 
     So a row that is seldom touched gets ``1 - beta1`` of what a gradient would move it by in dense Adam, whose momentum
-    carries on: `beta1` is by default less than the usual 0.9, which leaves such rows a tenth.
+    carries on: `beta1` is 0.5 by default and not the usual 0.9, which leaves such rows a tenth.
 
     Parameters
     ----------

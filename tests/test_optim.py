@@ -81,6 +81,6 @@ def test_a_row_that_is_touched_once_keeps_half_of_what_its_gradient_does_in_dens
     parameter = Parameter("weight", (2, 3), Adam(rate=1e-3))
     parameter.allocate(np.zeros((2, 3), np.float32))
     parameter.record(np.array([1]), np.array([[4.0, -0.1, 0.0]], np.float32))
-    parameter.apply(step=20_000, factor=1.0, threads=1)  # so late that no moment is unbiased any more
+    parameter.apply(step=20_000, factor=1.0, threads=1)  # so late that no bias is left to correct
     whole = 1e-3 / np.sqrt(1 - 0.999)
     np.testing.assert_allclose(parameter.value, [[0, 0, 0], [-whole / 2, whole / 2, 0]], rtol=1e-3)

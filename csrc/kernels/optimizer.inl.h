@@ -65,7 +65,7 @@ inline void adam_each(float* __restrict value, float* __restrict first, float* _
   const float unbias = -1.0f / __builtin_expm1f(log2 * step);
   const float shrink = 1.0f - adam.rate * adam.decay;
   // Rows lie anywhere in three large tables. They are fetched ahead line by line, as others are worked on: whole rows
-  // at once are more than a core can ask for. Single weights are soon done, so more of them are on their way.
+  // at once are more than a core can ask for. Narrow rows are soon done, so more of them are on their way.
   constexpr int64_t kLine = 16;
   const int64_t ahead = width < kLine ? 32 : 4;
   const auto fetch_line = [=](int64_t at) {
@@ -111,7 +111,8 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
             [=](int64_t r) { return grads + r * width; });
 }
 
-// Each gradient is summed while the rows of the next are on their way. What it is summed from, a row a point, is near.
+// Each gradient is summed while the rows of the next are on their way. What it is summed from, a row a point, is near
+// in batches of the usual sizes.
 void adam_product(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
                   int64_t width, const int64_t* rows, Csr csr, const float* dense, AdamStep adam, float* sums,
                   int64_t begin, int64_t end) {

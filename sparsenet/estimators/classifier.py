@@ -85,7 +85,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     batch_size : int or "auto"
         Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on, those of the first call.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
-        Of the deep weights.
+        Of the deep weights. ``"adam"`` has a `beta1` of 0.5: see `Adam`.
     learning_rate : float or "auto"
         Of the deep weights. ``"auto"``: 0.004 for batches up to 256, and in proportion to their root beyond.
     weight_decay : float
