@@ -19,7 +19,8 @@ inline void sum_columns(Csr csr, Turn turn, const float* dense, int64_t width, i
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) sum[v] = *reinterpret_cast<const Lanes*>(out + c + v * kLanes);
   }
-#pragma GCC unroll 1  // what unrolling begins and ends with takes longer than the one or two entries that many rows have
+  // Many rows have one or two entries: what an unrolled loop begins and ends with would take longer than these.
+#pragma GCC unroll 1
   for (int64_t j = turn.first; j < turn.stop; ++j) {
     if (j + kEntriesAhead < turn.last)  // rows of `dense` lie anywhere in a large table
       fetch(dense + csr.indices[j + kEntriesAhead] * width + c, kVectors * kLanes);
