@@ -25,6 +25,8 @@ REPEATS = 7
 #: Planted data that is trained on: small enough to take a second, large enough for weights beyond the caches.
 SHAPE = Shape.with_labels(20_000, points=8192, test_points=512, features=50_000)
 BATCHES, WARM_UP = 40, 5
+#: Given, or the classifier finds out what these are worth, and figures change with what it finds.
+HIDDEN = 256
 
 
 def rate(work: float, function: Callable[[], Any]) -> float:
@@ -53,8 +55,8 @@ def main() -> None:
     """Measure and print."""
     data = generate(SHAPE)
     figures: dict[str, float] = {}
-    figures["training, points"], model = training(data)
-    figures["training, deep alone, points"], _ = training(data, wide=False)
+    figures["training, points"], model = training(data, hidden=HIDDEN)
+    figures["training, deep alone, points"], _ = training(data, hidden=HIDDEN, wide=False)
     figures["training, wide alone, points"], _ = training(data, hidden=0)
     n = data.X_test.shape[0]
     figures["prediction in bulk, points"] = rate(n, lambda: model.topk(data.X_test, 5))
