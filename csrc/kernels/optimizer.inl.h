@@ -117,7 +117,7 @@ void adam_product(float* __restrict value, float* __restrict first, float* __res
                   int64_t width, const int64_t* rows, Csr csr, const float* dense, AdamStep adam, float* sums,
                   int64_t begin, int64_t end) {
   adam_each(value, first, second, last_step, width, rows, adam, begin, end, [=](int64_t r) {
-    sum_rows({csr.indptr + r, csr.indices, csr.data}, dense, width, sums, 0, 1, 0);
+    sum_row(csr, r, dense, width, 0, sums);
     return sums;
   });
 }

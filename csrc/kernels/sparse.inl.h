@@ -41,33 +41,31 @@ inline int64_t sum_blocks(Csr csr, Turn turn, const float* dense, int64_t width,
   return c;
 }
 
-// Rows [begin, end) of the product. Rows of `dense` are fetched ahead for entries before `last`, for none if it is 0.
-inline void sum_rows(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end, int64_t last) {
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t first = csr.indptr[i], stop = csr.indptr[i + 1];
-    float* sums = out + i * width;
-    int64_t done = 0, j = first;
-    do {
-      const int64_t next = stop - j < kEntriesOfTurn ? stop : j + kEntriesOfTurn;
-      done = sum_blocks<kSumVectors>(csr, {j, next, last, j == first}, dense, width, 0, sums);
-      j = next;
-    } while (j < stop);
-    if (done == width) continue;
-    if (width > kLanes) {  // a last vector, of which some columns are summed once more
-      sum_columns<1>(csr, {first, stop, last, true}, dense, width, width - kLanes, sums);
-      continue;
-    }
-    for (int64_t c = 0; c < width; ++c) sums[c] = 0;  // less than a vector
-    for (j = first; j < stop; ++j) {
-      const float* row = dense + csr.indices[j] * width;
-      if (j + kEntriesAhead < last) fetch(dense + csr.indices[j + kEntriesAhead] * width);
-      for (int64_t c = 0; c < width; ++c) sums[c] += csr.data[j] * row[c];
-    }
+// Row i of the product. Rows of `dense` are fetched ahead for entries before `last`, for none if it is 0.
+inline void sum_row(Csr csr, int64_t i, const float* dense, int64_t width, int64_t last, float* sums) {
+  const int64_t first = csr.indptr[i], stop = csr.indptr[i + 1];
+  int64_t done = 0, j = first;
+  do {
+    const int64_t next = stop - j < kEntriesOfTurn ? stop : j + kEntriesOfTurn;
+    done = sum_blocks<kSumVectors>(csr, {j, next, last, j == first}, dense, width, 0, sums);
+    j = next;
+  } while (j < stop);
+  if (done == width) return;
+  if (width > kLanes) {  // a last vector, of which some columns are summed once more
+    sum_columns<1>(csr, {first, stop, last, true}, dense, width, width - kLanes, sums);
+    return;
+  }
+  for (int64_t c = 0; c < width; ++c) sums[c] = 0;  // less than a vector
+  for (j = first; j < stop; ++j) {
+    const float* row = dense + csr.indices[j] * width;
+    if (j + kEntriesAhead < last) fetch(dense + csr.indices[j + kEntriesAhead] * width);
+    for (int64_t c = 0; c < width; ++c) sums[c] += csr.data[j] * row[c];
   }
 }
 
 void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end) {
-  sum_rows(csr, dense, width, out, begin, end, csr.indptr[end]);
+  const int64_t last = csr.indptr[end];
+  for (int64_t i = begin; i < end; ++i) sum_row(csr, i, dense, width, last, out + i * width);
 }
 
 // The support of the next label, which lies anywhere in a large table.
