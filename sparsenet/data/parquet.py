@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from sparsenet._validation import is_missing
+from sparsenet.data.columns import Column, Columns, in_words, joined
 from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.rows import Column, Columns, Row, is_blank, is_not_finite, label_name, number
+from sparsenet.data.rows import Row, is_blank, is_not_finite, label_name, number
 
+T = TypeVar("T")
 #: Rows that are decoded at a time.
 ROWS_AT_A_TIME = 64
 
@@ -61,19 +64,23 @@ def _names(path: str, names: list[str], wanted: list[Column]) -> dict[Column, st
 
 
 def _row(path: str, cells: dict[Column, Any], names: dict[Column, str], columns: Columns, row: int) -> Row:
-    text, labels, numbers, reading = "", [], [], columns.wanted()[0]
-    try:
-        if columns.text is not None:
-            text = _text(cells[columns.text])
-        if columns.target is not None:
-            reading = columns.target
-            labels = _labels(cells[reading], columns.label_delimiter)
-        for reading in columns.features:
-            cell = cells[reading]
-            numbers.append(number(float(cell) if isinstance(cell, Decimal) else cell))
-    except ValueError as error:
-        raise DataError(path, None, f"row {row}: column {names[reading]!r} {error}") from None
-    return Row(text, labels, numbers, row)
+    def read(own: Sequence[Column], parse: Callable[[Any], T], cell: Any) -> T:
+        try:
+            return parse(cell)
+        except ValueError as error:
+            where = in_words([names[column] for column in own])
+            raise DataError(path, None, f"row {row}: column {where} {error}") from None
+
+    def as_text(own: Sequence[Column], cell: Any) -> str:
+        return read(own, _text, cell)
+
+    target, labels = columns.target, partial(_labels, label_delimiter=columns.label_delimiter)
+    return Row(
+        joined(columns.text, [cells[column] for column in columns.text], as_text) if columns.text else "",
+        [] if target is None else read([target], labels, cells[target]),
+        [read([column], _number, cells[column]) for column in columns.features],
+        row,
+    )
 
 
 def _text(cell: Any) -> str:
@@ -82,6 +89,10 @@ def _text(cell: Any) -> str:
     if not isinstance(cell, str):
         raise ValueError(f"must hold texts, got {cell!r}; fill missing texts in with '', or leave them out")
     return cell
+
+
+def _number(cell: Any) -> float:
+    return number(float(cell) if isinstance(cell, Decimal) else cell)
 
 
 def _labels(cell: Any, label_delimiter: str | None) -> list[str]:

@@ -6,37 +6,22 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from sparsenet._validation import is_unicode
+from sparsenet.data.columns import Column, Columns, in_words, joined
 from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.lines import ICONV, Record, delimited_records, not_blank, text_lines
 from sparsenet.data.sources import OnSkipped, Source
 
-Column: TypeAlias = str | int
 #: What to do about other JSON.
 JSON_LINES = "JSON is read an object a line, with format='jsonl'; jq -c '.[]' makes that of an array"
 #: What programs write for a value that is missing.
 MISSING = frozenset({"NaN", "nan", "N/A", "n/a", "NULL", "null", "None"})
 _LARGEST = 3.4028235677973366e38  # what rounds to infinity as a 32-bit float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Which columns are wanted, and how labels are separated."""
-
-    text: Column | None
-    target: Column | None
-    features: tuple[Column, ...]
-    label_delimiter: str | None
-
-    def wanted(self) -> list[Column]:
-        """Return all that are wanted."""
-        return [column for column in (self.text, self.target, *self.features) if column is not None]
 
 
 class Row(NamedTuple):
@@ -191,7 +176,7 @@ class _Cells:
         self._number = number
 
     def row(self, columns: Columns) -> Row:
-        text = "" if columns.text is None else self._text(columns.text)
+        text = self._text(columns.text) if columns.text else ""
         labels = [] if columns.target is None else self._labels(columns.target, columns.label_delimiter)
         return Row(text, labels, [self._number_in(column) for column in columns.features], self._number)
 
@@ -200,10 +185,12 @@ class _Cells:
             raise self._error(f"there is no key {column!r}; there are {', '.join(map(repr, self._cells)) or 'none'}")
         return self._cells[column]
 
-    def _text(self, column: Column) -> str:
-        cell = self._cell(column)
+    def _text(self, columns: list[Column]) -> str:
+        return joined(columns, [self._cell(column) for column in columns], self._as_text)
+
+    def _as_text(self, columns: Sequence[Column], cell: Any) -> str:
         if not isinstance(cell, str):
-            raise self._error(f"{column!r} must hold a text, found {quoted(json.dumps(cell))}")
+            raise self._error(f"{in_words(columns)} must hold a text, found {quoted(json.dumps(cell))}")
         return cell
 
     def _labels(self, column: Column, delimiter: str | None) -> list[str]:

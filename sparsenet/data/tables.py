@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet._validation import choice
+from sparsenet.data.columns import Column, Columns, TextColumns, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.errors import DataError
 from sparsenet.data.fasttext import labelled_lines
 from sparsenet.data.formats import TextFormat, text_format
 from sparsenet.data.lines import NO_PARQUET
 from sparsenet.data.parquet import parquet_rows
-from sparsenet.data.rows import Column, Columns, Row, table_rows
+from sparsenet.data.rows import Row, table_rows
 from sparsenet.data.sources import OnBytes, OnSkipped, PathOrStream, open_source
 
 
@@ -84,7 +85,7 @@ class TextDataset:
 def read_table(
     path: PathOrStream,
     *,
-    text: Column | None = "text",
+    text: TextColumns | None = "text",
     target: Column | None = "label",
     features: Sequence[Column] = (),
     format: TextFormat | Literal["auto"] = "auto",
@@ -101,9 +102,12 @@ def read_table(
     ----------
     path : path, '-' or binary stream
         What to read; ``"-"`` is standard input.
-    text, target : str or int, or None
-        The columns of texts and labels: a name in the first row or a key of the JSON objects, or, in a CSV or TSV
-        file, a position from 0. None: do without.
+    text : str or int, a list of these, or None
+        The column of texts: a name in the first row or a key of the JSON objects, or, in a CSV or TSV file, a position
+        from 0. Texts of several columns, in a list, are joined in its order, by newlines; cells that are empty or
+        missing are left out, unless all are missing. None: do without.
+    target : str or int, or None
+        The column of labels, likewise.
     features : sequence of str or int
         Columns of numbers.
     format : {'auto', 'csv', 'tsv', 'jsonl', 'parquet', 'lines'}
@@ -153,7 +157,7 @@ def iter_table(
     path: PathOrStream,
     *,
     batch_rows: int,
-    text: Column | None = "text",
+    text: TextColumns | None = "text",
     target: Column | None = "label",
     features: Sequence[Column] = (),
     format: TextFormat | Literal["auto"] = "auto",
@@ -225,12 +229,15 @@ def _rows(
             yield from table_rows(source, format, columns, dialect, on_skipped)
 
 
-def _columns(text: Column | None, target: Column | None, features: Sequence[Column], delimiter: str | None) -> Columns:
+def _columns(
+    text: TextColumns | None, target: Column | None, features: Sequence[Column], delimiter: str | None
+) -> Columns:
     if isinstance(features, str):
         raise TypeError(f"features must be a sequence of columns, got the string {features!r}")
     if delimiter == "":
         raise ValueError("label_delimiter must not be empty; None for one label a cell")
-    columns = Columns(text=text, target=target, features=tuple(features), label_delimiter=delimiter)
+    texts = [] if text is None else text_columns(text)
+    columns = Columns(text=texts, target=target, features=tuple(features), label_delimiter=delimiter)
     if not columns.wanted():
         raise ValueError("text, target and features are all empty: there is nothing to read")
     return columns
@@ -253,7 +260,7 @@ def _format(path: PathOrStream, format: TextFormat | Literal["auto"], columns: C
 def _dataset(rows: list[Row], columns: Columns) -> TextDataset:
     numbers = np.array([row.numbers for row in rows], np.float64).reshape(len(rows), len(columns.features))
     return TextDataset(
-        texts=None if columns.text is None else [row.text for row in rows],
+        texts=[row.text for row in rows] if columns.text else None,
         labels=None if columns.target is None else [row.labels for row in rows],
         features=numbers.astype(np.float32),
         lines=np.array([row.line for row in rows], np.int64),

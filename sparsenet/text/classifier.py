@@ -19,9 +19,9 @@ from sparsenet import storage
 from sparsenet._machine import default_threads
 from sparsenet._validation import check_weights, choice, integer, n_jobs, optional, real
 from sparsenet.batches import is_hit
+from sparsenet.data.columns import Column
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat
-from sparsenet.data.rows import Column
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.estimators.targets import listed
 from sparsenet.text import columns, persistence

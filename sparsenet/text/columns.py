@@ -9,11 +9,12 @@ from io import BufferedReader, BytesIO
 from typing import Any
 
 from sparsenet.data.codecs import find_codec
+from sparsenet.data.columns import Column
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.lines import text_lines
 from sparsenet.data.parquet import parquet_names
-from sparsenet.data.rows import Column, json_object, table_records
+from sparsenet.data.rows import json_object, table_records
 from sparsenet.data.sources import PathOrStream, open_source
 from sparsenet.storage import ModelError
 from sparsenet.text.files import FileRules

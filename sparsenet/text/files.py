@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, get_args
 
 from sparsenet.data import DataError, iter_table
+from sparsenet.data.columns import Column
 from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.errors import quoted
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
-from sparsenet.data.rows import JSON_LINES, Column
+from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import name_of
 from sparsenet.text.inputs import Batch, no_label, nothing_to_learn
 

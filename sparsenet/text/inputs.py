@@ -11,9 +11,9 @@ import numpy as np
 from sparsenet._validation import is_missing
 from sparsenet.batches import Rows
 from sparsenet.data import DataError
+from sparsenet.data.columns import Column
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import text_format
-from sparsenet.data.rows import Column
 
 
 class Batch(NamedTuple):
