@@ -340,7 +340,7 @@ def test_a_format_that_was_said_changes_nothing_else(trained, tmp_path, monkeypa
     plain.write_bytes((folder / "train.csv").read_bytes())
     expected = TextClassifier.load(folder / "model").predict_proba(["what a goal", "salt"])
     monkeypatch.setattr(texts.TextSource, "labelled", None)  # which would hold the file as a whole
-    source = texts.TextSource(plain, "review", "topic", format="csv")
+    source = texts.TextSource(plain, ["review"], "topic", format="csv")
     assert (
         source.fit(TextClassifier(random_state=0)).predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
     )
@@ -379,7 +379,7 @@ def test_texts_to_measure_on_are_checked_before_training(trained, tmp_path, monk
     monkeypatch.setattr(text_sources.TextSource, "fit", None)
     if content is not None:
         (tmp_path / "valid.csv").write_text(content)
-    source = text_sources.TextSource(folder / "train.csv", "review", "topic")
+    source = text_sources.TextSource(folder / "train.csv", ["review"], "topic")
     with pytest.raises((OSError, ValueError), match=message):
         texts.train(source, tmp_path / "model", tmp_path / "valid.csv", {})
     assert not (tmp_path / "model").exists()
@@ -503,13 +503,6 @@ def test_a_tab_may_be_written_as_in_python(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("text\tlabel\n" + "good\tx\nbad\ty\n" * 9)
     assert run("train", table, "--delimiter", "\\t", "--model", tmp_path / "m")[0] == 0
-
-
-def test_a_second_column_of_texts_is_refused(trained, tmp_path):
-    folder, _ = trained
-    code, _, said = run("train", folder / "train.csv", *COLUMNS, "--text", "title", "--model", tmp_path / "m")
-    assert code == 2
-    assert "--text: is there 2 times ('review', 'title'): join these columns in one, and name that" in said
 
 
 @pytest.mark.parametrize(

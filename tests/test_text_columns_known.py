@@ -15,7 +15,7 @@ from test_text_bad_input import run
 from sparsenet import ModelError, TextClassifier, storage
 
 TEXTS, LABELS = planted(60)
-KNOWN = {"text": "review", "target": "topic", "label_delimiter": None}
+KNOWN = {"text": ["review"], "target": "topic", "label_delimiter": None}
 FORMATS = {
     "csv": lambda frame, path: frame.write_csv(path),
     "tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
@@ -173,7 +173,7 @@ def test_a_pipe_to_train_on_has_names(tmp_path):
     assert TextClassifier.load(tmp_path / "m").columns_ == KNOWN
 
 
-@pytest.mark.parametrize("columns", [{"text": 1, "target": "b", "label_delimiter": None}, KNOWN | {"target": None}, 7])
+@pytest.mark.parametrize("columns", [{"text": 1, "target": "b", "label_delimiter": None}, KNOWN | {"target": 7}, 7])
 def test_names_that_are_none_are_refused(model, tmp_path, columns):
     arrays, metadata = storage.load(model)
     storage.save(tmp_path / "m", arrays, metadata | {"columns": columns})

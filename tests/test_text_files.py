@@ -264,7 +264,7 @@ def test_a_file_is_learnt_from_in_its_own_encoding(tmp_path):
     model.fit(path, text="review", target="topic", delimiter="|", encoding="latin-1")
     other = TextClassifier(random_state=0).fit([f"{text} à la carte" for text in texts], labels)
     assert model.predict_proba(texts).tolist() == other.predict_proba(texts).tolist()
-    assert model.columns_ == {"text": "review", "target": "topic", "label_delimiter": None}
+    assert model.columns_ == {"text": ["review"], "target": "topic", "label_delimiter": None}
     frame = {"delimiter": "|", "text": "review", "target": "topic"}
     with pytest.raises(ValueError, match=r"delimiter='\|' is for files"):
         model.fit(pd.DataFrame({"review": texts, "topic": labels}), **frame)

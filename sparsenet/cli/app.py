@@ -139,15 +139,7 @@ def train(
         from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
 
-        columns = checks.columns(
-            text,
-            target=target,
-            label_delimiter=label_delimiter,
-            header=header,
-            quotes=quotes,
-            delimiter=delimiter,
-            encoding=encoding,
-        )
+        columns = checks.columns(text, target, label_delimiter, header, quotes, delimiter, encoding)
         if text_sources.is_text_file(data, format, *columns.values()):
             checks.not_of_texts(labels_file=labels_file, valid_labels_file=valid_labels_file)
             checks.method_of_texts(method)
@@ -221,15 +213,7 @@ def evaluate(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        columns = checks.columns(
-            text,
-            target=target,
-            label_delimiter=label_delimiter,
-            header=header,
-            quotes=quotes,
-            delimiter=delimiter,
-            encoding=encoding,
-        )
+        columns = checks.columns(text, target, label_delimiter, header, quotes, delimiter, encoding)
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen, labels_file=labels_file)
             table = text_sources.texts_of(data, format, "--format", **columns, batch_rows=batch_size, model=model)
@@ -275,7 +259,7 @@ def predict(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        columns = checks.columns(text, header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
+        columns = checks.columns(text, None, None, header, quotes, delimiter, encoding)
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             about: dict[str, Any] = {"batch_rows": batch_size, "model": model}
@@ -325,15 +309,7 @@ def compress(
             raise typer.BadParameter(models.why_not_compressed(model))
         source = None
         if valid is not None:
-            columns = checks.columns(
-                text,
-                target=target,
-                label_delimiter=label_delimiter,
-                header=header,
-                quotes=quotes,
-                delimiter=delimiter,
-                encoding=encoding,
-            )
+            columns = checks.columns(text, target, label_delimiter, header, quotes, delimiter, encoding)
             source = text_sources.texts_of(valid, format, "--format", **columns, model=model)
         report = texts.compress(model, max_bytes, source, output or model, threads=threads)
         show(asdict(report), json, f"{report}\n{output or model}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,8 @@ SETTINGS = {
 }
 #: What learns sparse points, by --method; the first if nothing is said.
 POINT_METHODS = ("blend", "network", "tree")
+#: What is said of tables beside their texts, in the order in which `columns` takes it; the last four are of rows.
+OF_TABLES = ("target", "label_delimiter", "header", "quotes", "delimiter", "encoding")
 #: Suffixes of pictures.
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -86,16 +89,12 @@ def _of_dialect(**said: str | None) -> str | None:
     return value
 
 
-def columns(texts: list[str] | None, **others: str | bool | None) -> dict[str, Any]:
-    """Return all that is said of tables, by its names; several columns of texts are refused.
-
-    Of other options the last one counts, and texts would be missed in silence.
-    """
-    if texts and len(texts) > 1:
-        asked = ", ".join(map(repr, texts))
-        problem = f"is there {len(texts)} times ({asked}): join these columns in one, and name that"
-        raise typer.BadParameter(problem, param_hint="--text")
-    return {"text": texts[0] if texts else None, **others}
+def columns(texts: list[str] | None, *others: str | bool | None) -> dict[str, Any]:
+    """Return all that is said of tables, by its names; a column of texts that is there twice is refused."""
+    twins = [name for name, times in Counter(texts).items() if times > 1]
+    if twins:
+        raise typer.BadParameter(f"names the column {twins[0]!r} twice: name it once", param_hint="--text")
+    return {"text": texts or None, **dict(zip(OF_TABLES, others, strict=True))}
 
 
 def ranks(text: str) -> str:
@@ -260,7 +259,7 @@ def not_of_texts(**given: int | Path | None) -> None:
     _refuse(given, reasons)
 
 
-def not_of_points(**given: str | bool | None) -> None:
+def not_of_points(**given: list[str] | str | bool | None) -> None:
     """Refuse options about tables of texts, given in any way, where points are read."""
     why = "is about tables of texts, and sparse points have no columns: leave it out"
     _refuse({name: value is not None for name, value in given.items()}, dict.fromkeys(given, why))
@@ -300,7 +299,7 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def of_texts(format: str, hint: str, data: Path, *, named: str | None, **given: str | bool | None) -> str:
+def of_texts(format: str, hint: str, data: Path, *, named: str | None, **given: list[str] | str | bool | None) -> str:
     """Return a format that texts may have; what is `given` of columns asks for a table, which lines are not.
 
     `named`: the format that the name of the file tells, if it tells one.
@@ -317,6 +316,6 @@ def of_texts(format: str, hint: str, data: Path, *, named: str | None, **given: 
     read_as = named if format == "auto" or named == "parquet" else format  # what is called Parquet is Parquet
     if read_as in ("jsonl", "parquet"):
         why = f"is about CSV and TSV, these are texts in {read_as}: leave it out"
-        about_rows = {name: given.get(name) is not None for name in ("header", "quotes", "delimiter", "encoding")}
+        about_rows = {name: given.get(name) is not None for name in OF_TABLES[-4:]}
         _refuse(about_rows, dict.fromkeys(about_rows, why))
     return format

@@ -36,7 +36,9 @@ TextColumn = Annotated[
     list[str] | None,
     _of_tables(
         "--text",
-        help="Column of the texts in a table: its name, or its position from 0.",
+        metavar="COLUMN",
+        help="Column of the texts in a table: its name, or its position from 0; once for each of several, which are "
+        "joined.",
         show_default="that which a trained model knows, or text",
     ),
 ]

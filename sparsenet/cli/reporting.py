@@ -24,6 +24,7 @@ _OPTIONS = {
     r"raise memory_limit": "raise --memory-limit",
     r"\btime_budget leaves": "--time-budget leaves",
     r"\btext and target are both": "--text and --target are both",
+    r"^text names the column": "--text names the column",
     r"lower bits, for fewer features, or leave out rare labels": "leave out rare labels",
     r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s; what is trained with --\1s has room for more)",
     r"\bn_(feature|label)s=(\d+)": r"--\1s \2",

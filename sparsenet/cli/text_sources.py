@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from sparsenet import data
 from sparsenet.cli import checks
 from sparsenet.cli.models import columns_of
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
+from sparsenet.data.columns import Column
 from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.fasttext import LABEL, parted
 from sparsenet.data.formats import TableFormat, is_npz, is_parquet, table_format, text_format
@@ -32,17 +33,19 @@ from sparsenet.text.files import (
 )
 from sparsenet.text.inputs import no_label, nothing_to_learn
 
-Column = str | int
 TABLES = ("csv", "tsv", "jsonl")
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """A file of texts: a table and its columns, lines with ``__label__`` words, or lines that are texts."""
+    """A file of texts: a table and its columns, lines with ``__label__`` words, or lines that are texts.
+
+    Columns are as the options name them, where positions are numbers in words.
+    """
 
     path: Path
-    text: Column = "text"
-    target: Column = "label"
+    text: list[str] = field(default_factory=lambda: ["text"])
+    target: str = "label"
     label_delimiter: str | None = None
     format: str = "auto"
     dialect: Dialect = USUAL
@@ -90,19 +93,24 @@ class TextSource:
     def as_learnt(self, known: Columns, given: Mapping[str, object]) -> TextSource:
         """Return the file read by the columns that a model learnt from, unless others are `given`.
 
-        Where it has none of these, but has what columns are called by default, that is what they are.
+        Where it has none of these, but has what columns are called by default, that is what they are. One of several
+        that is there asks for the others.
         """
         table = self._table()
         unnamed = self.dialect.header is False
         names = [] if unnamed else names_in(self.path, cast(TableFormat | None, table), self.dialect)
         names = [name for name in names if self._column(name) == name]  # what else a number is, is a position
-        found: dict[str, Any] = {
-            column: known[column]
-            for column in ("text", "target")
-            if given.get(column) is None and names and (known[column] in names or getattr(self, column) not in names)
-        }
-        if "target" in found and given.get("label_delimiter") is None:
-            found["label_delimiter"] = known["label_delimiter"]
+
+        def is_known(learnt: list[str], by_default: list[str]) -> bool:
+            return bool(names) and (not set(names).isdisjoint(learnt) or set(names).isdisjoint(by_default))
+
+        found: dict[str, Any] = {}
+        if given.get("text") is None and is_known(known["text"], self.text):
+            found["text"] = known["text"]
+        target = known["target"]
+        if target is not None and given.get("target") is None and is_known([target], [self.target]):
+            delimiter = known["label_delimiter"] if given.get("label_delimiter") is None else self.label_delimiter
+            found |= {"target": target, "label_delimiter": delimiter}
         return replace(self, **found)
 
     def batches(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
@@ -150,7 +158,7 @@ class TextSource:
     def _rules(self) -> FileRules:
         """Return how the file is read."""
         return FileRules(
-            text=self._column(self.text),
+            text=[self._column(name) for name in self.text],
             target=self._column(self.target),
             label_delimiter=self.label_delimiter,
             format=self._table() or ("auto" if is_json(self.path) and self.format == "auto" else "lines"),
@@ -160,9 +168,9 @@ class TextSource:
     def _path(self) -> str:
         return os.fspath(self.path)
 
-    def _column(self, name: Column) -> Column:
+    def _column(self, name: str) -> Column:
         """Return a position where a column is called by a number, as in a table whose first row holds no names."""
-        return int(name) if isinstance(name, str) and name.isdecimal() and self._table() != "jsonl" else name
+        return int(name) if name.isdecimal() and self._table() != "jsonl" else name
 
 
 def in_batches(texts: list[str], most: int) -> Iterator[list[str]]:
@@ -176,7 +184,7 @@ def texts_of(
     format: str,
     hint: str,
     *,
-    text: str | None,
+    text: list[str] | None,
     target: str | None = None,
     label_delimiter: str | None = None,
     batch_rows: int = 4096,
@@ -194,12 +202,12 @@ def texts_of(
     columns = {name.replace("_", "-"): value for name, value in columns_given.items()}
     found = checks.of_texts(format, hint, data, named=text_format(str(data)), **columns, **rows)
     about: dict[str, Any] = {"label_delimiter": label_delimiter, "batch_rows": batch_rows, "dialect": Dialect(**rows)}
-    source = TextSource(data, text or "text", target or "label", format=found, **about)
+    source = TextSource(data, text or ["text"], target or "label", format=found, **about)
     known = None if model is None else columns_of(model)
     return source if known is None else source.as_learnt(known, columns_given)
 
 
-def is_text_file(path: Path, format: str = "auto", *columns: str | bool | None) -> bool:
+def is_text_file(path: Path, format: str = "auto", *columns: list[str] | str | bool | None) -> bool:
     """Tell a table, or lines with labels as fastText has them, from a file of sparse points."""
     if format != "auto" or any(column is not None for column in columns):
         return format not in ("xmc", "svmlight")

@@ -278,7 +278,7 @@ def predict(
         known = model.columns_ if number == 0 and source.is_of_lines else None
         if texts and known is not None and columns.is_row_of(texts[0], known):
             say(
-                f"warning: line 1 of the texts, {quoted(texts[0])}, names the column that the model learnt from: if "
+                f"warning: line 1 of the texts, {quoted(texts[0])}, names a column that the model learnt from: if "
                 "this is a table, say so by --input-format csv, tsv or jsonl"
             )
         names, probabilities = model.topk(texts, k)

@@ -19,7 +19,7 @@ from sparsenet import storage
 from sparsenet._machine import default_threads
 from sparsenet._validation import check_weights, choice, integer, n_jobs, optional, real
 from sparsenet.batches import is_hit
-from sparsenet.data.columns import Column
+from sparsenet.data.columns import Column, TextColumns, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat
 from sparsenet.estimators.fitting import run_seed
@@ -31,7 +31,8 @@ from sparsenet.text.explain import Explanation, explain
 from sparsenet.text.files import FileRules, iter_texts
 from sparsenet.text.fitted import Fitted
 from sparsenet.text.fitting import fit, refit
-from sparsenet.text.inputs import check_any, check_lengths, check_texts, labelled_columns
+from sparsenet.text.frames import labelled_columns, texts_in
+from sparsenet.text.inputs import check_any, check_lengths, check_texts
 from sparsenet.text.settings import TextSettings
 
 F32 = NDArray[np.float32]
@@ -115,8 +116,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Then, the probability above which labels are the answer of `predict`: where F1 of all pairs of a text and a
         label is expected to be best, by texts held out in `fit`; 0.5 if there were none.
     columns_ : dict or None
-        What the columns of texts and labels were called, and their `label_delimiter`, where they were called by name:
-        the command line reads further files alike.
+        What the columns of texts, a list, and of labels, None of y, were called, and their `label_delimiter`, where
+        they were called by name: other data frames and, on the command line, other files are read alike.
 
     Examples
     --------
@@ -167,7 +168,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         X: Any,
         y: Any = None,
         *,
-        text: Column = "text",
+        text: TextColumns = "text",
         target: Column = "label",
         label_delimiter: str | None = None,
         format: str = "auto",
@@ -181,13 +182,20 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Parameters
         ----------
         X : sequence of str, or a path
-            Texts: a list, an array, a column of a data frame; without y, a frame of pandas, Polars or Arrow with the
-            columns `text` and `target`. Or a CSV, TSV, JSONL or Parquet file with such columns, or a text file whose
-            lines begin with ``__label__NAME``, as fastText has them. A file is read piece by piece: its text is never
-            in memory as a whole. Such lines have no columns: what is said of these is then an error.
+            Texts: a list, an array, a column of a data frame; or a frame of pandas, Polars or Arrow with the columns
+            `text` and, without y, `target`. Or a CSV, TSV, JSONL or Parquet file with both, or a text file whose lines
+            begin with ``__label__NAME``, as fastText has them. A file is read piece by piece: its text is never in
+            memory as a whole. Such lines have no columns: what is said of these is then an error.
         y : labels
             One a text, a list of labels for each, either maybe from a generator, or an indicator of shape
             (n, n_labels); not with a file.
+        text : str or int, or a list of these
+            The column of texts: a name, or of a file a position from 0. Texts of several columns, in a list, are joined
+            in its order, by newlines, which are blanks as others are: a pair of words may be the last of a title and
+            the first of a body. Cells that are empty or missing are left out, unless all are missing. A tuple is not
+            several: frames of pandas may have it for a name.
+        target : str or int
+            The column of labels.
         label_delimiter : str, optional
             What separates several labels of a text in the column `target`. Labels from files are strings, without
             blanks around them: 1 is ``"1"``, true is ``"true"``.
@@ -207,13 +215,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             if y is not None:
                 raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
             choice("format", format, ("auto", *get_args(TableFormat), "lines"))
-            rules = FileRules(text=text, target=target, label_delimiter=label_delimiter, format=format, dialect=dialect)
+            texts = text_columns(text)
+            rules = FileRules(
+                text=texts, target=target, label_delimiter=label_delimiter, format=format, dialect=dialect
+            )
             read, known = partial(iter_texts, X, rules), columns.learnt_from(X, rules)
             found = fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads, started)
             return self._adopt(*found, known)
-        known = columns.named(text, target) if y is None else None
         about = {"label_delimiter": label_delimiter, "format": None if format == "auto" else format, **dialect.said}
-        X, y = labelled_columns(X, y, text, target, about)
+        X, y, known = labelled_columns(X, y, text, target, about)
         corpus = Corpus.of_texts(check_texts(X), y, settings, threads)
         return self._adopt(*fit(corpus, settings, seed, threads, started), known)
 
@@ -314,6 +324,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         >>> report.bytes_after <= 3000, report.accuracy_before, report.accuracy_after
         (True, 1.0, 1.0)
         """
+        texts = texts_in(texts, getattr(self, "columns_", None))
         self._fitted, report = compress(self, self._checked(), max_bytes, texts, labels)
         return report
 
@@ -334,8 +345,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return fitted.answers.topk(self._texts(X), k, self._threads())
 
     def _texts(self, X: Any) -> list[str]:
-        """Return texts, of a data frame those in the column that the model learnt from."""
-        return check_texts(columns.texts_in(X, getattr(self, "columns_", None)))
+        """Return texts, of a data frame those in the columns that the model learnt from."""
+        return check_texts(texts_in(X, getattr(self, "columns_", None)))
 
     def _settings(self) -> TextSettings:
         return TextSettings.of(self.get_params(deep=False))

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Mapping
 from io import BufferedReader, BytesIO
-from typing import Any
+from typing import Any, TypedDict
 
 from sparsenet.data.codecs import find_codec
-from sparsenet.data.columns import Column
+from sparsenet.data.columns import Column, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.lines import text_lines
@@ -19,8 +19,13 @@ from sparsenet.data.sources import PathOrStream, open_source
 from sparsenet.storage import ModelError
 from sparsenet.text.files import FileRules
 
-#: The names of the columns of texts and labels, and what separates several labels, if anything does.
-Columns = dict[str, str | None]
+
+class Columns(TypedDict):
+    """What the columns of texts are called, and that of labels, if these were in one; and what separates several."""
+
+    text: list[str]
+    target: str | None
+    label_delimiter: str | None
 
 
 def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | None:
@@ -29,37 +34,32 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | Non
     return named(rules.text, rules.target, rules.label_delimiter) if is_table else None
 
 
-def named(text: Column, target: Column | None, label_delimiter: str | None = None) -> Columns | None:
+def named(text: list[Column], target: Column | None, label_delimiter: str | None = None) -> Columns | None:
     """Return columns that are called by name; a position says nothing of other files."""
-    if not isinstance(text, str) or not isinstance(target, str):
+    names = [name for name in text if isinstance(name, str)]
+    if len(names) < len(text) or not isinstance(target, str | None):
         return None
-    return {"text": text, "target": target, "label_delimiter": label_delimiter}
-
-
-def texts_in(X: Any, known: Columns | None) -> Any:
-    """Return the column of a data frame that a model learnt its texts from, if it has such a one; else X as it is."""
-    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
-    return X[known["text"]] if known is not None and names.count(known["text"]) == 1 else X
+    return {"text": names, "target": target, "label_delimiter": label_delimiter}
 
 
 def unpack(metadata: Mapping[str, Any]) -> Columns | None:
-    """Return the columns that a saved model learnt from, if it knows some."""
+    """Return the columns that a saved model learnt from, if it knows some; older ones know a single one of texts."""
     found = metadata.get("columns")
     if found is None:
         return None
-    columns = named(found["text"], found["target"], found["label_delimiter"])
+    columns = named(text_columns(found["text"]), found["target"], found["label_delimiter"])
     if columns is None or not isinstance(found["label_delimiter"], str | None):
         raise ModelError(f"columns must be names, got {found!r}")
     return columns
 
 
 def is_row_of(line: str, known: Columns) -> bool:
-    """Tell whether a line that was taken for a text is the header, or the first object, of a table with a column.
+    """Tell whether a line that was taken for a text is the header, or the first object, of a table with the columns.
 
-    In a header no blank follows a comma, as it does in a text.
+    One of those of texts will do. In a header no blank follows a comma, as it does in a text.
     """
-    fields = {field.strip('"') for separator in ",\t" for field in line.split(separator)}
-    return known["text"] in fields - {line} or (line.startswith("{") and f'"{known["text"]}"' in line)
+    fields = {field.strip('"') for separator in ",\t" for field in line.split(separator)} - {line}
+    return any(name in fields or (line.startswith("{") and f'"{name}"' in line) for name in known["text"])
 
 
 def names_in(path: str | os.PathLike[str], table: TableFormat | None, dialect: Dialect) -> list[str]:

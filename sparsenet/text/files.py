@@ -6,11 +6,11 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple, get_args
 
 from sparsenet.data import DataError, iter_table
-from sparsenet.data.columns import Column
+from sparsenet.data.columns import Column, check_apart
 from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.errors import quoted
 from sparsenet.data.fasttext import LABEL
@@ -34,19 +34,19 @@ class FileRules:
     By ``format="auto"`` a file of an unknown name, or standard input, is taken for lines as fastText has them.
     """
 
-    text: Column = "text"
+    text: list[Column] = field(default_factory=lambda: ["text"])
     target: Column | None = "label"
     label_delimiter: str | None = None
     format: str = "auto"
     dialect: Dialect = USUAL
 
     def __post_init__(self) -> None:
-        if self.text == self.target:
-            raise ValueError(f"text and target are both {self.text!r}: name two columns")
+        check_apart(self.text, self.target)
 
     def options(self) -> dict[str, Any]:
         """Return what `iter_table` is to be told, by its names."""
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "dialect"}
+        own = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "dialect"}
+        own["text"] = self.text if len(self.text) > 1 else self.text[0]
         return own | asdict(self.dialect)
 
 
@@ -115,7 +115,11 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
     if format in (None, "lines"):
         _check_no_columns(path, rules)
     options = rules.options() | {"format": format or "lines"}
-    first = FirstRow() if format in get_args(TableFormat) and _may_have_missed_a_header(rules, format) else None
+    first = (
+        FirstRow(len(rules.text))
+        if format in get_args(TableFormat) and _may_have_missed_a_header(rules, format)
+        else None
+    )
     n_texts = n_empty = 0
     for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
         assert found.texts is not None
@@ -143,16 +147,22 @@ def _check_no_columns(path: str, rules: FileRules) -> None:
 
 
 def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
-    positions = all(isinstance(column, int) for column in (rules.text, rules.target) if column is not None)
+    positions = all(isinstance(column, int) for column in (*rules.text, rules.target) if column is not None)
     return positions and rules.dialect.header is None and table != "jsonl"
 
 
+def _is_of_names(text: str, n_columns: int) -> bool:
+    """Tell whether a text reads like the names of so many columns, or of fewer where some have none."""
+    names = text.split("\n")
+    return len(names) <= n_columns and all(map(_NAME.fullmatch, names))
+
+
 def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | None) -> None:
-    """Point out that the first of some texts, without labels to tell by, looks like the name of their column.
+    """Point out that the first of some texts, without labels to tell by, looks like the names of their columns.
 
     It reads like one and has fewer words than any other: short texts among short ones are none.
     """
-    if len(texts) <= 2 or not _NAME.fullmatch(texts[0]) or not _may_have_missed_a_header(rules, table):
+    if len(texts) <= 2 or not _is_of_names(texts[0], len(rules.text)) or not _may_have_missed_a_header(rules, table):
         return
     n_words = len(texts[0].split())
     if all(len(text.split()) > n_words for text in texts[1:]):
@@ -162,7 +172,8 @@ def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | N
 class FirstRow:
     """The first row of a table whose columns are called by position: it may be a header that was taken for a text."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_columns: int) -> None:
+        self._n_columns = n_columns
         self._text, self._labels = "", [""]
         self._n_rows = 0
         self._again = False
@@ -177,8 +188,8 @@ class FirstRow:
 
     def is_header(self) -> bool:
         """Tell names of columns, of a word or a few each, from a text whose label others have too."""
-        name = len(self._labels) == 1 and _NAME.fullmatch(self._text) and _NAME.fullmatch(self._labels[0])
-        return bool(name) and self._n_rows > 2 and not self._again
+        of_names = _is_of_names(self._text, self._n_columns) and len(self._labels) == 1
+        return of_names and _is_of_names(self._labels[0], 1) and self._n_rows > 2 and not self._again
 
     def __str__(self) -> str:
         """Say what to do."""

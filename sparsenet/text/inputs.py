@@ -1,4 +1,4 @@
-"""What texts and labels in memory may be: lists, arrays, columns of data frames; and what is wrong with some."""
+"""What texts and labels in memory may be: lists, arrays, columns; and what is wrong with some."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from sparsenet._validation import is_missing
 from sparsenet.batches import Rows
 from sparsenet.data import DataError
-from sparsenet.data.columns import Column
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import text_format
 
@@ -40,11 +39,11 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
         problem = f"must be a sequence of texts, got a {type(texts).__name__}"
         raise ValueError(f"{name} {problem}: pass a list, whose order labels can follow")
     if not isinstance(texts, Iterable):
-        raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}{_lazily(texts)}")
-    found = _listed(texts)
+        raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}{lazily(texts)}")
+    found = listed(texts)
     for row, text in enumerate(found):
         if type(text) is not str:
-            found[row] = _as_text(text, row, name)
+            found[row] = to_text(text, row, name)
     return found
 
 
@@ -58,38 +57,13 @@ def _single(text: str | bytes | os.PathLike[Any]) -> str:
     return "a single one: pass [text]"
 
 
-def labelled_columns(X: Any, y: Any, text: Column, target: Column, more: dict[str, Any]) -> tuple[Any, Any]:
-    """Return texts and labels: y as it is, or, if that is None, two columns of a data frame; `more` is about files."""
-    if y is None and _lazily(X):
-        raise ValueError(f"X must be a data frame that is there, got {type(X).__name__}{_lazily(X)}")
-    names = list(getattr(X, "column_names", getattr(X, "columns", ()))) if y is None else []
-    columns = {"text": (text, "text"), "target": (target, "label")}
-    unused = {name: value for name, value in more.items() if value is not None}
-    unused |= {} if names else {name: asked for name, (asked, default) in columns.items() if asked != default}
-    if unused:
-        name, value = next(iter(unused.items()))
-        known = "for files" if name in more else "for files, and data frames without y"
-        raise ValueError(f"{name}={value!r} is {known}: leave it out, or pass such an X")
-    if y is not None:
-        return X, y
-    if not names:
-        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
-    for name, (column, _) in columns.items():
-        if column not in names:
-            found = ", ".join(map(repr, names))
-            raise ValueError(f"{name}={column!r} is no column of X; there are {found}: name them, or pass y")
-        if names.count(column) > 1:
-            raise ValueError(f"{name}={column!r} is the name of {names.count(column)} columns of X: rename them")
-    return X[text], X[target]
-
-
-def _lazily(X: Any) -> str:
+def lazily(X: Any) -> str:
     """Say what to do with a data frame that is yet to be computed, as Polars and Dask have them."""
     method = next((method for method in ("collect", "compute") if callable(getattr(X, method, None))), None)
     return f": pass what its {method}() returns" if method else ""
 
 
-def _listed(texts: Iterable[Any]) -> list[Any]:
+def listed(texts: Iterable[Any]) -> list[Any]:
     """Return a list of Python objects: NumPy and pandas, Polars, and Arrow each have a word of their own for that."""
     for method in ("tolist", "to_list", "to_pylist"):
         if hasattr(texts, method):
@@ -97,7 +71,8 @@ def _listed(texts: Iterable[Any]) -> list[Any]:
     return list(texts)
 
 
-def _as_text(text: Any, row: int, name: str) -> str:
+def to_text(text: Any, row: int, name: str) -> str:
+    """Return what is in a row as a plain string; an error says what else it is."""
     if isinstance(text, bytes):
         return text.decode("utf-8", "replace")
     if isinstance(text, str):  # np.str_ and other kinds of it

@@ -1,0 +1,84 @@
+"""Texts and labels in columns of data frames, of pandas, Polars or Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparsenet.data.columns import Column, check_apart, in_words, joined, text_columns
+from sparsenet.text.columns import Columns, named
+from sparsenet.text.inputs import lazily, listed, to_text
+
+#: What columns are called unless that is said.
+TEXT, TARGET = "text", "label"
+
+
+def labelled_columns(X: Any, y: Any, text: Any, target: Any, more: dict[str, Any]) -> tuple[Any, Any, Columns | None]:
+    """Return texts and labels, and what the columns of a data frame are called that they were taken from.
+
+    These are X and y as they are, unless X is a frame: without y, labels are one of its columns; with y, texts are
+    unless it has but one. `more` is about files.
+    """
+    texts = text_columns(text, of_frame=True)
+    asked = texts != [TEXT]
+    if lazily(X) and (y is None or asked):
+        raise ValueError(f"X must be a data frame that is there, got {type(X).__name__}{lazily(X)}")
+    names = _names(X)
+    unused = [(name, value, "files") for name, value in more.items() if value is not None]
+    if asked and not names:
+        unused.append(("text", text, "files, and data frames"))
+    if target != TARGET and (y is not None or not names):
+        unused.append(("target", target, "files, and data frames without y"))
+    for name, value, known in unused:
+        raise ValueError(f"{name}={value!r} is for {known}: leave it out, or pass such an X")
+    if y is not None:
+        if not asked and (len(names) == 1 or TEXT not in names):
+            return X, y, None
+        _check(names, "text", texts, "name them")
+        return _texts(X, texts), y, named(texts, None)
+    if not names:
+        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+    check_apart(texts, target)
+    _check(names, "text", texts, "name them, or pass y")
+    _check(names, "target", [target], "name them, or pass y")
+    return _texts(X, texts), X[target], named(texts, target)
+
+
+def texts_in(X: Any, known: Columns | None) -> Any:
+    """Return the texts of a data frame by the columns that a model learnt from; X as it is if it has none of these."""
+    names = _names(X)
+    if known is None or all(column not in names for column in known["text"]):
+        return X
+    _check(names, "text", known["text"], "the model learnt from such, and further ones")
+    return _texts(X, known["text"])
+
+
+def _names(X: Any) -> list[Any]:
+    """Return what the columns of a data frame are called; none of what is no frame, or is yet to be computed."""
+    return [] if lazily(X) else list(getattr(X, "column_names", getattr(X, "columns", ())))
+
+
+def _check(names: list[Any], argument: str, columns: Sequence[Any], advice: str) -> None:
+    """Refuse columns that a data frame has not, or more than once."""
+    for column in columns:
+        if column not in names:
+            several = "; several columns are a list" if isinstance(column, tuple) else ""
+            found = f"there are {', '.join(map(repr, names))}: {advice}{several}"
+            raise ValueError(f"{argument}={column!r} is no column of X; {found}")
+        if names.count(column) > 1:
+            raise ValueError(f"{argument}={column!r} is the name of {names.count(column)} columns of X: rename them")
+
+
+def _texts(X: Any, columns: Sequence[Column]) -> Any:
+    """Return a column of a data frame, or the texts of several, joined."""
+    if len(columns) == 1:
+        return X[columns[0]]
+    cells = zip(*(listed(X[column]) for column in columns), strict=True)
+    return [_joined(columns, own, row) for row, own in enumerate(cells)]
+
+
+def _joined(columns: Sequence[Column], cells: Sequence[Any], row: int) -> str:
+    def as_text(own: Sequence[Column], cell: Any) -> str:
+        return cell if type(cell) is str else to_text(cell, row, f"column {in_words(own)} of X")
+
+    return joined(columns, cells, as_text)
