@@ -63,8 +63,14 @@ def test_positions_are_integers_of_any_kind(tmp_path, position):
         read_table(io.BytesIO(raw), text=[position(1), position(3)], target=0, format="csv")
 
 
-def test_names_and_positions_go_together(tmp_path):
-    assert read_table(write(tmp_path / "t.csv"), text=["title", 1]).texts == JOINED
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_names_and_positions_go_together_unless_they_are_of_one_column(tmp_path, suffix):
+    path = write(tmp_path / f"t.{suffix}")
+    assert read_table(path, text=["title", 1]).texts == JOINED
+    with pytest.raises(DataError, match="columns 'title' and 0 are the same: name two"):
+        read_table(path, text=["title", 0])
+    with pytest.raises(DataError, match="columns 2 and 'label' are the same: name two"):
+        read_table(path, text=["title", 2], target="label")
 
 
 @pytest.mark.parametrize(("suffix", "null"), [("jsonl", "null"), ("parquet", "None")])

@@ -175,8 +175,10 @@ def test_columns_are_of_tables():
         fitted(TEXTS, LABELS, text=BOTH)
     with pytest.raises(ValueError, match="target='topic' is for files, and data frames without y"):
         fitted(pd.DataFrame(TABLE), LABELS, text=BOTH, target="topic")
-    with pytest.raises(ValueError, match=r"X must be .*, got LazyFrame: pass what its collect\(\) returns"):
-        fitted(pl.DataFrame(TABLE).lazy(), LABELS, text=BOTH)
+    lazy, model = pl.DataFrame(TABLE).lazy(), fitted(pl.DataFrame(TABLE), text=BOTH, target="topic")
+    for fails in (lambda: fitted(lazy, LABELS, text=BOTH), lambda: model.predict(lazy)):
+        with pytest.raises(ValueError, match=r"X must be .*, got LazyFrame: pass what its collect\(\) returns"):
+            fails()
 
 
 def test_lines_have_no_columns(tmp_path):

@@ -31,6 +31,14 @@ class Columns:
         """Return all that are wanted."""
         return [column for column in (*self.text, self.target, *self.features) if column is not None]
 
+    def clash(self, place: Callable[[Column], object]) -> str | None:
+        """Say which two of texts and labels are one by their `place`: asked for by its name, and by its position."""
+        seen: dict[object, Column] = {}
+        for column in self.wanted()[: len(self.text) + (self.target is not None)]:
+            if seen.setdefault(place(column), column) != column:
+                return f"columns {seen[place(column)]!r} and {column!r} are the same: name two"
+        return None
+
 
 def text_columns(text: Any, *, of_frame: bool = False) -> list[Column]:
     """Return columns of texts as a list, whether there is one or several; an error says what is none.

@@ -21,7 +21,7 @@ ROWS_AT_A_TIME = 64
 def parquet_rows(path: str, columns: Columns) -> Iterator[Row]:
     """Yield the rows of a Parquet file; what of a table is its line is here the number of the row, from 0."""
     with _opened(path) as file:
-        names = _names(path, file.schema_arrow.names, columns.wanted())
+        names = _names(path, file.schema_arrow.names, columns)
         first = 0
         for batch in file.iter_batches(ROWS_AT_A_TIME, columns=list(dict.fromkeys(names.values()))):
             cells = {column: batch.column(name).to_pylist() for column, name in names.items()}
@@ -52,14 +52,17 @@ def _opened(path: str) -> Iterator[Any]:
         raise DataError(path, None, f"is no Parquet file, or a damaged one: {error}") from None
 
 
-def _names(path: str, names: list[str], wanted: list[Column]) -> dict[Column, str]:
+def _names(path: str, names: list[str], columns: Columns) -> dict[Column, str]:
     """Return what each column that is wanted is called."""
-    found = {c: names[c] if isinstance(c, int) and 0 <= c < len(names) else c for c in wanted}
+    found = {c: names[c] if isinstance(c, int) and 0 <= c < len(names) else c for c in columns.wanted()}
     for column in found.values():
         if column not in names:
             raise DataError(path, None, f"there is no column {column!r}; there are {', '.join(names)}")
         if names.count(str(column)) > 1:
             raise DataError(path, None, f"column {column!r} is there twice; rename one")
+    clash = columns.clash(found.__getitem__)
+    if clash is not None:
+        raise DataError(path, None, clash)
     return {column: str(name) for column, name in found.items()}
 
 

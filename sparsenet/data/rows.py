@@ -110,6 +110,9 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
             raise DataError(path, number, f"{problem}{advice}")
         if isinstance(column, str) and names.count(column) > 1:
             raise DataError(path, number, f"column {column!r} is there twice; rename one, or give positions")
+    clash = columns.clash(lambda column: names.index(column) if isinstance(column, str) else column)
+    if clash is not None:
+        raise DataError(path, number, clash)
 
 
 def _without_line_feeds(fields: list[str]) -> str:

@@ -19,23 +19,31 @@ def labelled_columns(X: Any, y: Any, text: Any, target: Any, more: dict[str, Any
     These are X and y as they are, unless X is a frame: without y, labels are one of its columns; with y, texts are
     unless it has but one. `more` is about files.
     """
-    texts = text_columns(text, of_frame=True)
-    asked = texts != [TEXT]
-    if lazily(X) and (y is None or asked):
+    texts, names = text_columns(text, of_frame=True), _names(X)
+    usual = texts == [TEXT]
+    if lazily(X) and (y is None or not usual):
         raise ValueError(f"X must be a data frame that is there, got {type(X).__name__}{lazily(X)}")
-    names = _names(X)
-    unused = [(name, value, "files") for name, value in more.items() if value is not None]
-    if asked and not names:
-        unused.append(("text", text, "files, and data frames"))
-    if target != TARGET and (y is not None or not names):
-        unused.append(("target", target, "files, and data frames without y"))
-    for name, value, known in unused:
-        raise ValueError(f"{name}={value!r} is for {known}: leave it out, or pass such an X")
-    if y is not None:
-        if not asked and (len(names) == 1 or TEXT not in names):
-            return X, y, None
-        _check(names, "text", texts, "name them")
-        return _texts(X, texts), y, named(texts, None)
+    _refuse_unused(more, "files")
+    if not names:
+        _refuse_unused({"text": None if usual else text}, "files, and data frames")
+    if y is not None or not names:
+        _refuse_unused({"target": None if target == TARGET else target}, "files, and data frames without y")
+    if y is None:
+        return _with_labels(X, names, texts, target)
+    if usual and (len(names) == 1 or TEXT not in names):
+        return X, y, None
+    _check(names, "text", texts, "name them")
+    return _texts(X, texts), y, named(texts, None)
+
+
+def _refuse_unused(given: dict[str, Any], known: str) -> None:
+    """Refuse what would not be listened to."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}={value!r} is for {known}: leave it out, or pass such an X")
+
+
+def _with_labels(X: Any, names: list[Any], texts: list[Column], target: Any) -> tuple[Any, Any, Columns | None]:
     if not names:
         raise ValueError("TextClassifier requires y to be passed, but the target y is None")
     check_apart(texts, target)
@@ -54,8 +62,8 @@ def texts_in(X: Any, known: Columns | None) -> Any:
 
 
 def _names(X: Any) -> list[Any]:
-    """Return what the columns of a data frame are called; none of what is no frame, or is yet to be computed."""
-    return [] if lazily(X) else list(getattr(X, "column_names", getattr(X, "columns", ())))
+    """Return what the columns of a data frame are called; none of what is no frame, or yet to be collected."""
+    return [] if hasattr(X, "collect") else list(getattr(X, "column_names", getattr(X, "columns", ())))
 
 
 def _check(names: list[Any], argument: str, columns: Sequence[Any], advice: str) -> None:
