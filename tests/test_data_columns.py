@@ -85,6 +85,12 @@ def test_a_missing_cell_is_empty_beside_others_and_an_error_alone(tmp_path, suff
         read_table(path, text=["body"])
 
 
+def test_a_key_that_is_not_there_is_no_empty_cell():
+    lines = b'{"title": "a", "body": "b", "label": "x"}\n{"title": "a", "label": "x"}\n'
+    with pytest.raises(DataError, match="line 2: there is no key 'body'; there are 'title', 'label'"):
+        read_table(io.BytesIO(lines), text=["title", "body"], format="jsonl")
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_a_cell_that_is_no_text_is_named_by_its_column(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"

@@ -104,8 +104,8 @@ def read_table(
         What to read; ``"-"`` is standard input.
     text : str or int, a list of these, or None
         The column of texts: a name in the first row or a key of the JSON objects, or, in a CSV or TSV file, a position
-        from 0. Texts of several columns, in a list, are joined in its order, by newlines; cells that are empty or
-        missing are left out, unless all are missing. None: do without.
+        from 0. Texts of several columns, in a list, are joined in its order, by newlines; cells that are empty or null
+        are left out, unless all are null. None: do without.
     target : str or int, or None
         The column of labels, likewise.
     features : sequence of str or int

@@ -45,7 +45,7 @@ class FileRules:
 
     def options(self) -> dict[str, Any]:
         """Return what `iter_table` is to be told, by its names."""
-        own = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "dialect"}
+        own = {rule.name: getattr(self, rule.name) for rule in fields(self) if rule.name != "dialect"}
         own["text"] = self.text if len(self.text) > 1 else self.text[0]
         return own | asdict(self.dialect)
 
@@ -115,11 +115,8 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
     if format in (None, "lines"):
         _check_no_columns(path, rules)
     options = rules.options() | {"format": format or "lines"}
-    first = (
-        FirstRow(len(rules.text))
-        if format in get_args(TableFormat) and _may_have_missed_a_header(rules, format)
-        else None
-    )
+    may_be_header = format in get_args(TableFormat) and _may_have_missed_a_header(rules, format)
+    first = FirstRow(len(rules.text)) if may_be_header else None
     n_texts = n_empty = 0
     for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
         assert found.texts is not None
