@@ -111,7 +111,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path, suffix):
         *(1.5, True, np.bool_(True), b"title", ("title", "body"), {"title", "body"}, {"title": 1}, np.array(["title"])),
         *([None], [1.0], [True], [b"title"], [["title"]], [("title", "body")], ["title", None]),
     ],
-    ids=repr,
+    ids=lambda text: type(text).__name__,
 )
 def test_what_is_no_column_is_refused(text):
     with pytest.raises(ValueError, match=r"^text must be the name of a column or its position, or a list of such, got"):

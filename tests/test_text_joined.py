@@ -150,7 +150,10 @@ def test_what_is_no_text_is_named_by_its_column():
     assert fitted(bytes_too, ["x", "y"], text=BOTH).predict(["a\nc", "b\n\ufffd"]).tolist() == ["x", "y"]
 
 
-@pytest.mark.parametrize("text", [None, 1.5, True, b"title", [], [None], [BOTH], set(BOTH), iter(BOTH)], ids=repr)
+OF_NO_COLUMN = [None, 1.5, True, b"title", [], [None], [BOTH], set(BOTH), iter(BOTH)]
+
+
+@pytest.mark.parametrize("text", OF_NO_COLUMN, ids=lambda text: type(text).__name__)
 def test_what_is_no_column_is_refused_at_once(tmp_path, text):
     for X, y in ((tmp_path / "none.csv", None), (pd.DataFrame(TABLE), None), (pd.DataFrame(TABLE), LABELS), (TEXTS, 7)):
         with pytest.raises(ValueError, match=r"^text must (be the name|name a column)"):
