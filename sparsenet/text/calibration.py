@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from sparsenet.platt import STEEPNESS
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+Scores = TypeVar("Scores", F32, F64)
+#: The curvature of what scores of more than two linear models say. Training leaves a label alone where it scores 1, and
+#: counts squares of what is missing: half of them would be a curvature of 0.5, by which no score beyond 1 said more.
+CURVATURE = 0.4
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,14 @@ class Calibration:
         A score s has the log odds ``steepness * s + shift``; over exclusive labels, the softmax of these.
     threshold : float
         Where a text may have several labels, these are those of a higher probability.
+    curvature : float
+        Over exclusive labels, how much less the next tenth of a score says, the higher that is; see `bent`.
     """
 
     steepness: float = 2.0
     shift: float = 0.0
     threshold: float = 0.5
+    curvature: float = 0.0
 
     @classmethod
     def checked(cls, values: Mapping[str, Any]) -> Self:
@@ -40,6 +47,7 @@ class Calibration:
             real("steepness", values["steepness"], 0, math.inf, open_low=True),
             real("shift", values["shift"], -math.inf, math.inf),
             real("threshold", values.get("threshold", cls.threshold), 0, 1),
+            real("curvature", values.get("curvature", cls.curvature), 0, 0.5, open_high=True),
         )
 
     def as_dict(self) -> dict[str, float]:
@@ -52,13 +60,16 @@ class Calibration:
 
     def probabilities(self, scores: F32, *, exclusive: bool) -> F32:
         """Return a probability for each score; of exclusive labels, those of a row sum to one."""
-        return softmax(np.float32(self.steepness) * scores) if exclusive else sigmoid(self.log_odds(scores))
+        if exclusive:
+            return softmax(np.float32(self.steepness) * bent(scores, self.curvature))
+        return sigmoid(self.log_odds(scores))
 
     def scores_of(self, probabilities: F64, *, exclusive: bool) -> F64:
         """Return scores for which `probabilities` gives these."""
         p = np.clip(probabilities, np.finfo(np.float32).tiny, 1 - np.finfo(np.float32).epsneg)
         if exclusive:
-            return np.asarray(np.log(p) / self.steepness)
+            says = np.log(p) / self.steepness
+            return np.asarray(2 * says / (1 + np.sqrt(1 - 4 * self.curvature * says)))  # none is above 0: all are bent
         return np.asarray((np.log(p) - np.log1p(-p) - self.shift) / self.steepness)
 
     def chosen(self, scores: F32, threshold: float | None = None) -> NDArray[np.bool_]:
@@ -79,6 +90,20 @@ def unmeasured(n_labels: int, *, exclusive: bool) -> Calibration:
     if not exclusive:
         return Calibration()
     return Calibration(min(max(2 * math.log(max(n_labels, 1)) - 1, Calibration.steepness), STEEPNESS[1]))
+
+
+def bent(scores: Scores, curvature: float) -> Scores:
+    """Return what scores say: the higher one is, the less its next tenth says, down to a border at 1; never nothing.
+
+    Labels keep their order, and what two opposite scores of up to 1 say differs as if nothing were bent.
+
+    >>> bent(np.array([-1.0, 0.0, 1.0, 2.0], np.float32), 0.25).tolist()
+    [-1.25, 0.0, 0.75, 1.25]
+    """
+    if curvature == 0:
+        return scores
+    inside = np.minimum(scores, np.float32(1))
+    return inside - np.float32(curvature) * inside**2 + np.float32(1 - 2 * curvature) * (scores - inside)
 
 
 def softmax(logits: F32) -> F32:

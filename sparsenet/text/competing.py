@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sparsenet.batches import Rows
 from sparsenet.platt import CLOSE_ENOUGH, MOST_STEPS, STEEPNESS
+from sparsenet.text.calibration import bent
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -22,6 +23,8 @@ I64 = NDArray[np.int64]
 LOGARITHMS = (math.log(STEEPNESS[0]), math.log(STEEPNESS[1]))
 #: What is believed before any text is seen, as firmly as one text can tell: log steepness, give or take 1; that rarity
 #: asks for no shift, give or take 1 for each time that a label is e times rarer; and a label's own shift beyond that.
+#: Rarity is made up for, and never held against a label: texts that no label stands out for would have it so, since
+#: they may as well have a frequent one, and what does stand out would then win too seldom.
 USUAL, BY_RARITY, OWN = math.log(2.0), 1.0, 0.2
 #: A label's shift is found where so many texts have it; others have that of the rarest of these. No shift is worth more
 #: than so much of a score: the distance from where a label begins to that at which training leaves it alone.
@@ -32,13 +35,15 @@ TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Competition:
-    """Labels have the softmax of ``steepness * scores + shifts``, where these are asked for: (n_labels,)."""
+    """Labels have the softmax of steepness times `bent` scores, to which shifts (n_labels,) were added if asked for."""
 
     steepness: float
     shifts: F64
 
 
-def fit(scores: F32, labels: Rows, counts: I64 | None = None, costs: F32 | None = None) -> Competition:
+def fit(
+    scores: F32, labels: Rows, counts: I64 | None = None, costs: F32 | None = None, *, curvature: float = 0.0
+) -> Competition:
     """Return what makes the labels of held-out texts most probable; without `counts` of the labels there are no shifts.
 
     With `costs` (n_labels,) it is as if there were so many times as many texts of a label.
@@ -47,22 +52,19 @@ def fit(scores: F32, labels: Rows, counts: I64 | None = None, costs: F32 | None 
     exact, right = scores[has_one].astype(np.float64), labels.indices[labels.indptr[:-1][has_one]]
     # While the only text of a label is held out, no model knows the label: it is never right.
     known = np.ones(labels.width, bool) if counts is None else counts >= FEWEST
-    told = known[right]
-    if counts is None or not told.any():
-        return Competition(math.exp(_found(_Seen.of(exact, right, None, costs)).steepness), np.zeros(labels.width))
-    own_costs = None if costs is None else costs[known]
-    number = np.cumsum(known, dtype=np.int32) - 1
-    seen = _Seen.of(exact[told][:, known], number[right[told]], counts[known], own_costs)
-    at = _found(seen)
-    steepness, shifts = math.exp(at.steepness), np.empty(labels.width)
-    shifts[known] = at.by_rarity * seen.commonness + at.own
-    shifts[~known] = shifts[known & (counts == counts[known].min())].mean()
-    shifts[~known & (counts == 0)] = shifts.min()  # of what no text has had yet nothing speaks for it
-    if np.abs(shifts).max() > FARTHEST * steepness:
-        # Scores that say little: shifts would be all that there is, and what is learnt later could not overcome them.
-        offsets = np.clip(shifts / steepness, -FARTHEST, FARTHEST)
-        steepness = fit(np.asarray(scores + offsets, np.float32), labels, None, costs).steepness
-        shifts = offsets * steepness
+    shifts = np.zeros(labels.width)
+    if counts is not None and known[right].any():
+        told, number = known[right], np.cumsum(known, dtype=np.int32) - 1
+        exact, right, costs = exact[told][:, known], number[right[told]], None if costs is None else costs[known]
+        seen = _Seen.of(exact, right, counts[known], costs)
+        at = _found(seen)
+        own = (at.by_rarity * seen.commonness + at.own) / math.exp(at.steepness)
+        # Where scores say little, shifts would be all that there is, and what is learnt later could not overcome them.
+        shifts[known] = np.clip(own, -FARTHEST, FARTHEST)
+        shifts[~known] = shifts[known & (counts == counts[known].min())].mean()
+        shifts[~known & (counts == 0)] = shifts.min()  # of what no text has had yet nothing speaks for it
+        exact += shifts[known]
+    steepness = math.exp(_found(_Seen.of(bent(exact, curvature), right, None, costs)).steepness)
     return Competition(steepness, shifts)
 
 
@@ -73,8 +75,8 @@ def cross_fitted(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | Non
     best = np.zeros(len(scores), np.int32)
     for half in (0, 1):
         others = np.arange(1 - half, len(scores), 2)
-        found = fit(scores[others], labels.take(others), counts, costs)
-        best[half::2] = (found.steepness * scores[half::2] + found.shifts).argmax(axis=1)
+        shifts = fit(scores[others], labels.take(others), counts, costs).shifts
+        best[half::2] = (scores[half::2] + shifts).argmax(axis=1)
     return best
 
 
@@ -118,7 +120,8 @@ class _Place:
     def after(self, step: _Place, length: float) -> _Place:
         """Return the place after so much of a step."""
         steepness = min(max(self.steepness + length * step.steepness, LOGARITHMS[0]), LOGARITHMS[1])
-        return _Place(steepness, self.by_rarity + length * step.by_rarity, self.own + length * step.own)
+        by_rarity = min(self.by_rarity + length * step.by_rarity, 0.0)
+        return _Place(steepness, by_rarity, self.own + length * step.own)
 
     def far_from(self, other: _Place) -> float:
         """Return the largest change of a number."""
@@ -180,11 +183,10 @@ class _Seen:
         # Each by itself. Labels take from each other what one is given, so that the whole may curve up to twice as
         # much: where that is felt, the loss is higher after the step, and half of it is taken.
         bound = often - np.einsum("ij,ij->j", weighed, probabilities) + 1 / OWN**2
-        return _Place(
-            (both * slope_rarity - curve_rarity * slope) / determinant,
-            (both * slope - curve * slope_rarity) / determinant,
-            -own / bound,
-        )
+        by_rarity = (both * slope - curve * slope_rarity) / determinant
+        if at.by_rarity == 0 and by_rarity > 0:  # as far as it may go: steepness is alone
+            return _Place(-slope / curve, 0.0, -own / bound)
+        return _Place((both * slope_rarity - curve_rarity * slope) / determinant, by_rarity, -own / bound)
 
 
 def _sum(weights: F64, values: F64) -> float:

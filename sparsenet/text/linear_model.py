@@ -126,11 +126,11 @@ class LinearModel:
         return bool(np.any(self.indptr[features + 1] > self.indptr[features]))
 
     def calibrated(self, calibration: Calibration, shifts: F64 | None = None) -> LinearModel:
-        """Return the same model with other probabilities; `shifts` (n_labels,) of their log odds move biases."""
+        """Return the same model with other probabilities; `shifts` (n_labels,) of scores move biases."""
         if shifts is None:
             return replace(self, calibration=calibration)
         own = np.diff(shifts) / 2 if self.n_columns == 1 and len(shifts) == 2 else shifts
-        return replace(self, calibration=calibration).moved(np.asarray(own / calibration.steepness, np.float32))
+        return replace(self, calibration=calibration).moved(np.asarray(own, np.float32))
 
     def moved(self, offset: F32 | None) -> LinearModel:
         """Return the model as it was trained with so much added to its biases."""

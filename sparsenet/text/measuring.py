@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sparsenet.batches import Rows, is_hit
 from sparsenet.estimators.fitting import split
 from sparsenet.text import calibrating, competing, linear
-from sparsenet.text.calibration import Calibration
+from sparsenet.text.calibration import CURVATURE, Calibration
 from sparsenet.text.corpus import Corpus
 from sparsenet.text.featuriser import FeatureRules
 from sparsenet.text.linear import LinearRules
@@ -163,9 +163,11 @@ def _judged(
     if problem.exclusive:
         # Of what is left out for good no label is rare: it would look as if rare ones were never right.
         counts = None if held.for_good else np.bincount(problem.labels.indices, minlength=problem.labels.width)
-        competition = competing.fit(scores, truth, counts, problem.costs)
+        curvature = CURVATURE if truth.width > 2 else 0.0
+        competition = competing.fit(scores, truth, counts, problem.costs, curvature=curvature)
         best = competing.cross_fitted(scores, truth, counts, problem.costs)
-        calibration, shifts = Calibration(competition.steepness), None if held.for_good else competition.shifts
+        calibration = Calibration(competition.steepness, curvature=curvature)
+        shifts = None if held.for_good else competition.shifts
     else:
         best = scores.argmax(axis=1).astype(np.int32)
         calibration = calibrating.fit(scores, truth, exclusive=False)
