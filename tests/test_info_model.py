@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from test_cli import fails, files, run, write_xmc
 from test_text import planted
@@ -67,6 +68,20 @@ def test_a_model_of_texts(tmp_path: Path, method: str) -> None:
     said = run("info", tmp_path / "m").stdout
     assert ("cost=2.0" if method == "linear" else "epochs=3") in said
     assert "3 (one a point)" in said
+
+
+def test_columns_of_texts(tmp_path: Path) -> None:
+    texts, labels = planted(200)
+    TextClassifier(random_state=0).fit(texts, labels).save(tmp_path / "m")
+    assert about(tmp_path / "m")["columns"] is None
+    assert "\ncolumns" not in run("info", tmp_path / "m").stdout
+    frame = pd.DataFrame({"title": texts, "body": texts, "team": labels})
+    TextClassifier(random_state=0).fit(frame, text=["title", "body"], target="team").save(tmp_path / "m")
+    known = {"text": ["title", "body"], "target": "team", "label_delimiter": None}
+    assert about(tmp_path / "m")["columns"] == known
+    assert "columns     texts in 'title' and 'body', labels in 'team'\n" in run("info", tmp_path / "m").stdout
+    TextClassifier(random_state=0).fit(frame, labels, text="title").save(tmp_path / "m")
+    assert "columns     texts in 'title'\n" in run("info", tmp_path / "m").stdout
 
 
 def test_what_is_no_model(tagger: Path, tmp_path: Path) -> None:

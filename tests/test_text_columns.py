@@ -92,7 +92,7 @@ def test_a_frame_may_hold_the_labels_too(frame):
         for found, expected in zip(answer(whole), answer(TEXTS), strict=True):
             np.testing.assert_array_equal(found, expected)
     assert model.score(whole, LABELS) == model.score(TEXTS, LABELS)
-    with pytest.raises(ValueError, match="X must be one column of texts"):
+    with pytest.raises(ValueError, match=r"text='text' is no column of X; .*: the model learnt from 'text'$"):
         usual.predict(whole)
     for columns, message in (
         ({}, "text='text' is no column of X; there are 'id', 'review', 'topic': name them, or pass y"),

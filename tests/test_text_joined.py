@@ -99,7 +99,9 @@ def test_a_frame_that_lacks_a_column_is_refused(frame):
     for ask in (model.predict, model.topk, lambda X: model.score(X, LABELS), lambda X: model.partial_fit(X, LABELS)):
         with pytest.raises(ValueError, match="text='body' is no column of X; there are 'title': the model learnt from"):
             ask(frame({"title": TITLES}))
-    assert model.predict_proba(frame({"other": JOINED})).tolist() == EXPECTED, "none of them is there"
+        with pytest.raises(ValueError, match="'title' is no column of X; there are 'other': the model learnt from 't"):
+            ask(frame({"other": JOINED}))
+    assert model.predict_proba(np.array(JOINED)).tolist() == EXPECTED, "what is no frame has no columns"
 
 
 def test_columns_of_one_name_are_told():

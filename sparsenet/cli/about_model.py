@@ -12,6 +12,7 @@ from sparsenet.blend import persistence as blends
 from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.cli.commands import best_epoch, count
 from sparsenet.cli.runs import place_of_state
+from sparsenet.data.columns import quoted_names
 from sparsenet.estimators import ExtremeClassifier, packing
 from sparsenet.estimators import persistence as points
 from sparsenet.estimators.building import in_words
@@ -126,6 +127,7 @@ def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any
         "weights": _n_weights(weights.network) if network else int(weights.matrix.size + weights.bias.size),
         "precision": _precision(compact=weights.compact) if network else "8 bits",
         "points": model.n_texts_,
+        "columns": model.columns_,
         "validation": None if model.validation_score_ is None else {"P@1": model.validation_score_},
         "chosen": {
             "method": "network" if network else "linear",
@@ -165,6 +167,7 @@ def describe(found: Mapping[str, Any]) -> str:
         "levels": _nodes(found.get("levels", [])),
         "weights": f"{found['weights']} of {found['precision']}",
         "trained on": count(found["points"], "text" if found["kind"] == texts.KIND else "point"),
+        "columns": _columns(found.get("columns")),
         "held out": "  ".join(f"{name} {100 * value:.2f}" for name, value in (found["validation"] or {}).items()),
         "chosen": _listed(chosen),
         "settings": _listed(_unusual(found)),
@@ -176,6 +179,15 @@ def describe(found: Mapping[str, Any]) -> str:
 def _nodes(levels: Sequence[int]) -> str:
     """Say how many nodes each level of a tree has, the root's first."""
     return " > ".join(count(n, "node") for n in levels)
+
+
+def _columns(known: Mapping[str, Any] | None) -> str:
+    """Say what the columns are called that texts and labels were in, where they were called by name."""
+    if known is None:
+        return ""
+    labels = "" if known["target"] is None else f", labels in {known['target']!r}"
+    apart = "" if known["label_delimiter"] is None else f", separated by {known['label_delimiter']!r}"
+    return f"texts in {quoted_names(known['text'], 'and')}{labels}{apart}"
 
 
 def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,13 +70,13 @@ def check_apart(text: Sequence[Column], target: Column | None) -> None:
         raise ValueError(f"text and target are both {target!r}: name two columns")
 
 
-def in_words(columns: Sequence[object]) -> str:
-    """Name columns in an error about what they hold.
+def quoted_names(columns: Sequence[object], last: str = "or") -> str:
+    """Name columns in an error, by default about what one of them holds.
 
-    >>> in_words(["title", "body"])
+    >>> quoted_names(["title", "body"])
     "'title' or 'body'"
     """
-    return " or ".join(map(repr, columns))
+    return f" {last} ".join(map(repr, columns))
 
 
 def joined(columns: Sequence[Column], cells: Sequence[Any], as_text: Callable[[Sequence[Column], Any], str]) -> str:

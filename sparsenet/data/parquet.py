@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sparsenet._validation import is_missing
-from sparsenet.data.columns import Column, Columns, in_words, joined
+from sparsenet.data.columns import Column, Columns, joined, quoted_names
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.rows import Row, is_blank, is_not_finite, label_name, number
 
@@ -71,7 +71,7 @@ def _row(path: str, cells: dict[Column, Any], names: dict[Column, str], columns:
         try:
             return parse(cell)
         except ValueError as error:
-            where = in_words([names[column] for column in own])
+            where = quoted_names([names[column] for column in own])
             raise DataError(path, None, f"row {row}: column {where} {error}") from None
 
     def as_text(own: Sequence[Column], cell: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sparsenet._validation import is_unicode
-from sparsenet.data.columns import Column, Columns, in_words, joined
+from sparsenet.data.columns import Column, Columns, joined, quoted_names
 from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.formats import TableFormat
@@ -193,7 +193,7 @@ class _Cells:
 
     def _as_text(self, columns: Sequence[Column], cell: Any) -> str:
         if not isinstance(cell, str):
-            raise self._error(f"{in_words(columns)} must hold a text, found {quoted(json.dumps(cell))}")
+            raise self._error(f"{quoted_names(columns)} must hold a text, found {quoted(json.dumps(cell))}")
         return cell
 
     def _labels(self, column: Column, delimiter: str | None) -> list[str]:

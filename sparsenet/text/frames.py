@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparsenet.data.columns import Column, check_apart, in_words, joined, text_columns
+from sparsenet.data.columns import Column, check_apart, joined, quoted_names, text_columns
 from sparsenet.text.columns import Columns, named
 from sparsenet.text.inputs import lazily, listed, to_text
 
@@ -53,11 +53,15 @@ def _with_labels(X: Any, names: list[Any], texts: list[Column], target: Any) -> 
 
 
 def texts_in(X: Any, known: Columns | None) -> Any:
-    """Return the texts of a data frame by the columns that a model learnt from; X as it is if it has none of these."""
+    """Return the texts of a data frame by the columns that a model learnt from.
+
+    X is returned as it is where it is no frame, and a frame of one column where a single one was learnt from: that may
+    be called otherwise.
+    """
     names = _names(X)
-    if known is None or all(column not in names for column in known["text"]):
+    if known is None or not names or (len(names) == len(known["text"]) == 1 and names != known["text"]):
         return X
-    _check(names, "text", known["text"], "the model learnt from such, and further ones")
+    _check(names, "text", known["text"], f"the model learnt from {quoted_names(known['text'], 'and')}")
     return _texts(X, known["text"])
 
 
@@ -87,6 +91,6 @@ def _texts(X: Any, columns: Sequence[Column]) -> Any:
 
 def _joined(columns: Sequence[Column], cells: Sequence[Any], row: int) -> str:
     def as_text(own: Sequence[Column], cell: Any) -> str:
-        return cell if type(cell) is str else to_text(cell, row, f"column {in_words(own)} of X")
+        return cell if type(cell) is str else to_text(cell, row, f"column {quoted_names(own)} of X")
 
     return joined(columns, cells, as_text)

@@ -34,7 +34,8 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     if len(shape) == 2 and shape[1] == 1:  # a frame of one column
         texts = np.asarray(texts)[:, 0]
     elif len(shape) != 1:
-        raise ValueError(f"{name} must be one column of texts, got the shape {shape}: pass one, as X['text']")
+        advice = "pass one, as X['text'], or name those of a data frame in fit, text=['title', 'body']"
+        raise ValueError(f"{name} must be one column of texts, got the shape {shape}: {advice}")
     if isinstance(texts, set | frozenset | Mapping):
         problem = f"must be a sequence of texts, got a {type(texts).__name__}"
         raise ValueError(f"{name} {problem}: pass a list, whose order labels can follow")
