@@ -13,7 +13,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 from test_text import planted
 
-from sparsenet import DataError, ModelError, TextClassifier, storage
+from sparsenet import DataError, ModelError, TextClassifier, load, storage
 
 TEXTS, LABELS = planted(60)
 #: Half of the words of each text, and the others.
@@ -113,14 +113,16 @@ def test_columns_of_one_name_are_told():
             fails()
 
 
-def test_a_tuple_is_the_name_of_one_column():
+def test_a_tuple_is_the_name_of_one_column(tmp_path):
     plain = pd.DataFrame(TABLE)
     levels = plain.set_axis(pd.MultiIndex.from_tuples([("title", "body"), ("topic", ""), ("body", "")]), axis=1)
     one = fitted(levels, text=("title", "body"), target=("topic", ""))
     assert one.predict_proba(TITLES).tolist() == fitted(TITLES, LABELS).predict_proba(TITLES).tolist()
-    assert one.columns_ is None, "what JSON cannot say"
+    assert one.predict_proba(levels).tolist() == one.predict_proba(TITLES).tolist()
+    one.save(tmp_path / "m")
+    assert load(tmp_path / "m").columns_ is None, "no file can say it"
     several = fitted(levels, LABELS, text=[("title", "body"), ("body", "")])
-    assert several.predict_proba(JOINED).tolist() == EXPECTED
+    assert several.predict_proba(levels).tolist() == several.predict_proba(JOINED).tolist() == EXPECTED
     with pytest.raises(ValueError, match=r"text=\('title', 'body'\) is no column of X; .* several columns are a list$"):
         fitted(plain, text=("title", "body"), target="topic")
 
@@ -128,7 +130,8 @@ def test_a_tuple_is_the_name_of_one_column():
 def test_positions_are_names_where_a_frame_has_such():
     frame = pd.DataFrame(dict(enumerate((TITLES, BODIES, LABELS))))
     for text in ([0, 1], [np.int64(0), np.int32(1)]):
-        assert fitted(frame, text=text, target=2).predict_proba(JOINED).tolist() == EXPECTED
+        model = fitted(frame, text=text, target=2)
+        assert model.predict_proba(frame).tolist() == model.predict_proba(JOINED).tolist() == EXPECTED
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=repr)

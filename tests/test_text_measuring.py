@@ -10,7 +10,7 @@ from test_text import planted
 from sparsenet import TextClassifier, progress
 from sparsenet.batches import Rows
 from sparsenet.text import calibrating, competing, linear, measuring, settings
-from sparsenet.text.calibration import Calibration
+from sparsenet.text.calibration import CURVATURE, Calibration
 from sparsenet.text.settings import TextSettings
 
 
@@ -225,12 +225,14 @@ def test_rarity_is_never_held_against_a_label():
 
 def test_a_competition_is_searched_to_the_bottom():
     rng = np.random.default_rng(0)
-    at_the_border = 0
-    for _ in range(40):
+    steepest = []
+    rarity = []
+    for i in range(60):
         n, n_labels = int(rng.integers(1, 400)), int(rng.integers(2, 20))
         shares = rng.dirichlet(np.full(n_labels, rng.uniform(0.2, 3)))
-        by_rarity, own = rng.uniform(-0.3, 0.1), rng.normal(0, rng.uniform(0, 0.2), n_labels)
+        by_rarity, own = rng.uniform(-0.5, 0.1), rng.normal(0, rng.uniform(0, 0.2), n_labels)
         scores, labels, counts = competitors(n, shares, (by_rarity * np.log(shares) + own).tolist())
+        scores *= 1 if i < 40 else 0.05  # of these the steepest is hardly steep enough
         costs = rng.uniform(0.1, 50, n_labels).astype(np.float32) if rng.random() < 0.5 else None
         weights = np.ones(n) if costs is None else costs[labels.indices].astype(float)
         weights *= weights.sum() / np.square(weights).sum()
@@ -246,9 +248,11 @@ def test_a_competition_is_searched_to_the_bottom():
         bounds = [competing.LOGARITHMS, (None, 0)] + [(None, None)] * n_labels
         best = minimize(loss, start, bounds=bounds, method="L-BFGS-B", options={"maxfun": 100_000})
         at = competing._found(competing._Seen.of(scores.astype(float), labels.indices, counts, costs))
-        at_the_border += at.by_rarity == 0
+        rarity.append(at.by_rarity == 0)
+        steepest.append(at.steepness == competing.LOGARITHMS[1])
         assert loss(np.concatenate([[at.steepness, at.by_rarity], at.own])) <= best.fun + 1e-4 * n
-    assert 5 < at_the_border < 35
+    assert 5 < sum(rarity[:40]) < 38
+    assert 5 < sum(steepest) < 30
 
 
 def test_what_scores_say_is_bent():
@@ -267,6 +271,18 @@ def test_what_scores_say_is_bent():
     both = np.array([[-0.7, 0.7]], np.float32)
     straight = Calibration(curve.steepness).probabilities(both, exclusive=True)
     np.testing.assert_allclose(curve.probabilities(both, exclusive=True), straight, rtol=1e-5)
+
+
+def test_scores_of_three_linear_models_are_bent_and_of_two_they_are_not():
+    texts, labels = planted(200)
+    curvatures = {}
+    for n_labels in (2, 3):
+        few = [
+            (text, label) for text, label in zip(texts, labels, strict=True) if label in sorted(set(labels))[:n_labels]
+        ]
+        model = TextClassifier(random_state=0).fit(*zip(*few, strict=True))
+        curvatures[n_labels] = model._fitted.model.calibration.curvature
+    assert curvatures == {2: 0.0, 3: CURVATURE}
 
 
 def test_a_label_that_was_never_learnt_while_held_out_is_not_known_to_be_wrong():

@@ -139,7 +139,8 @@ def train(
         from sparsenet.cli import commands, text_sources, texts, trees
         from sparsenet.cli.sources import Source
 
-        columns = checks.columns(text, target, label_delimiter, header, quotes, delimiter, encoding)
+        rows = {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
+        columns = checks.columns(text, target=target, label_delimiter=label_delimiter, **rows)
         if text_sources.is_text_file(data, format, *columns.values()):
             checks.not_of_texts(labels_file=labels_file, valid_labels_file=valid_labels_file)
             checks.method_of_texts(method)
@@ -213,7 +214,8 @@ def evaluate(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        columns = checks.columns(text, target, label_delimiter, header, quotes, delimiter, encoding)
+        rows = {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
+        columns = checks.columns(text, target=target, label_delimiter=label_delimiter, **rows)
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen, labels_file=labels_file)
             table = text_sources.texts_of(data, format, "--format", **columns, batch_rows=batch_size, model=model)
@@ -259,7 +261,8 @@ def predict(
         from sparsenet.cli import commands, models, text_sources, texts
         from sparsenet.cli.sources import Source
 
-        columns = checks.columns(text, None, None, header, quotes, delimiter, encoding)
+        rows = {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
+        columns = checks.columns(text, **rows)
         if models.is_of_texts(model):
             checks.not_of_texts(exclude_seen=exclude_seen)
             about: dict[str, Any] = {"batch_rows": batch_size, "model": model}
@@ -309,7 +312,8 @@ def compress(
             raise typer.BadParameter(models.why_not_compressed(model))
         source = None
         if valid is not None:
-            columns = checks.columns(text, target, label_delimiter, header, quotes, delimiter, encoding)
+            rows = {"header": header, "quotes": quotes, "delimiter": delimiter, "encoding": encoding}
+            columns = checks.columns(text, target=target, label_delimiter=label_delimiter, **rows)
             source = text_sources.texts_of(valid, format, "--format", **columns, model=model)
         report = texts.compress(model, max_bytes, source, output or model, threads=threads)
         show(asdict(report), json, f"{report}\n{output or model}")

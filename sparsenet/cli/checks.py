@@ -30,8 +30,6 @@ SETTINGS = {
 }
 #: What learns sparse points, by --method; the first if nothing is said.
 POINT_METHODS = ("blend", "network", "tree")
-#: What is said of tables beside their texts, in the order in which `columns` takes it; the last four are of rows.
-OF_TABLES = ("target", "label_delimiter", "header", "quotes", "delimiter", "encoding")
 #: Suffixes of pictures.
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -89,12 +87,12 @@ def _of_dialect(**said: str | None) -> str | None:
     return value
 
 
-def columns(texts: list[str] | None, *others: str | bool | None) -> dict[str, Any]:
+def columns(texts: list[str] | None, **others: str | bool | None) -> dict[str, Any]:
     """Return all that is said of tables, by its names; a column of texts that is there twice is refused."""
     twins = [name for name, times in Counter(texts).items() if times > 1]
     if twins:
         raise typer.BadParameter(f"names the column {twins[0]!r} twice: name it once", param_hint="--text")
-    return {"text": texts or None, **dict(zip(OF_TABLES, others, strict=True))}
+    return {"text": texts or None, **others}
 
 
 def ranks(text: str) -> str:
@@ -316,6 +314,6 @@ def of_texts(format: str, hint: str, data: Path, *, named: str | None, **given: 
     read_as = named if format == "auto" or named == "parquet" else format  # what is called Parquet is Parquet
     if read_as in ("jsonl", "parquet"):
         why = f"is about CSV and TSV, these are texts in {read_as}: leave it out"
-        about_rows = {name: given.get(name) is not None for name in OF_TABLES[-4:]}
+        about_rows = {name: given.get(name) is not None for name in ("header", "quotes", "delimiter", "encoding")}
         _refuse(about_rows, dict.fromkeys(about_rows, why))
     return format

@@ -34,7 +34,7 @@ class Columns:
     def clash(self, place: Callable[[Column], object]) -> str | None:
         """Say which two of texts and labels are one by their `place`: asked for by its name, and by its position."""
         seen: dict[object, Column] = {}
-        for column in self.wanted()[: len(self.text) + (self.target is not None)]:
+        for column in [*self.text, *([] if self.target is None else [self.target])]:
             if seen.setdefault(place(column), column) != column:
                 return f"columns {seen[place(column)]!r} and {column!r} are the same: name two"
         return None

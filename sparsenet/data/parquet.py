@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from sparsenet._validation import is_missing
 from sparsenet.data.columns import Column, Columns, joined, quoted_names
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.rows import Row, is_blank, is_not_finite, label_name, number
 
-T = TypeVar("T")
 #: Rows that are decoded at a time.
 ROWS_AT_A_TIME = 64
 
@@ -67,23 +65,28 @@ def _names(path: str, names: list[str], columns: Columns) -> dict[Column, str]:
 
 
 def _row(path: str, cells: dict[Column, Any], names: dict[Column, str], columns: Columns, row: int) -> Row:
-    def read(own: Sequence[Column], parse: Callable[[Any], T], cell: Any) -> T:
-        try:
-            return parse(cell)
-        except ValueError as error:
-            where = quoted_names([names[column] for column in own])
-            raise DataError(path, None, f"row {row}: column {where} {error}") from None
+    reading: Sequence[Column] = ()
 
     def as_text(own: Sequence[Column], cell: Any) -> str:
-        return read(own, _text, cell)
+        nonlocal reading
+        reading = own
+        return _text(cell)
 
-    target, labels = columns.target, partial(_labels, label_delimiter=columns.label_delimiter)
-    return Row(
-        joined(columns.text, [cells[column] for column in columns.text], as_text) if columns.text else "",
-        [] if target is None else read([target], labels, cells[target]),
-        [read([column], _number, cells[column]) for column in columns.features],
-        row,
-    )
+    text, labels, numbers = "", [], []
+    try:
+        if columns.text:
+            text = joined(columns.text, [cells[column] for column in columns.text], as_text)
+        if columns.target is not None:
+            reading = [columns.target]
+            labels = _labels(cells[columns.target], columns.label_delimiter)
+        for column in columns.features:
+            reading = [column]
+            cell = cells[column]
+            numbers.append(number(float(cell) if isinstance(cell, Decimal) else cell))
+    except ValueError as error:
+        where = quoted_names([names[column] for column in reading])
+        raise DataError(path, None, f"row {row}: column {where} {error}") from None
+    return Row(text, labels, numbers, row)
 
 
 def _text(cell: Any) -> str:
@@ -92,10 +95,6 @@ def _text(cell: Any) -> str:
     if not isinstance(cell, str):
         raise ValueError(f"must hold texts, got {cell!r}; fill missing texts in with '', or leave them out")
     return cell
-
-
-def _number(cell: Any) -> float:
-    return number(float(cell) if isinstance(cell, Decimal) else cell)
 
 
 def _labels(cell: Any, label_delimiter: str | None) -> list[str]:

@@ -102,8 +102,8 @@ def bent(scores: Scores, curvature: float) -> Scores:
     """
     if curvature == 0:
         return scores
-    inside = np.minimum(scores, np.float32(1))
-    return inside - np.float32(curvature) * inside**2 + np.float32(1 - 2 * curvature) * (scores - inside)
+    inside = np.minimum(scores, 1)
+    return inside - curvature * inside**2 + (1 - 2 * curvature) * (scores - inside)
 
 
 def softmax(logits: F32) -> F32:

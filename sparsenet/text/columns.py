@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BufferedReader, BytesIO
 from typing import Any, TypedDict
 
 from sparsenet.data.codecs import find_codec
-from sparsenet.data.columns import Column, text_columns
+from sparsenet.data.columns import text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.lines import text_lines
@@ -34,12 +34,17 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | Non
     return named(rules.text, rules.target, rules.label_delimiter) if is_table else None
 
 
-def named(text: list[Column], target: Column | None, label_delimiter: str | None = None) -> Columns | None:
+def named(text: Sequence[object], target: object, label_delimiter: str | None = None) -> Columns | None:
     """Return columns that are called by name; a position says nothing of other files."""
     names = [name for name in text if isinstance(name, str)]
     if len(names) < len(text) or not isinstance(target, str | None):
         return None
     return {"text": names, "target": target, "label_delimiter": label_delimiter}
+
+
+def lasting(known: Columns | None) -> Columns | None:
+    """Return the columns to be saved with a model: those of a data frame may be called what no file can say."""
+    return None if known is None else named(known["text"], known["target"], known["label_delimiter"])
 
 
 def unpack(metadata: Mapping[str, Any]) -> Columns | None:

@@ -7,7 +7,8 @@ too seldom. How much too seldom, held-out texts tell.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ I64 = NDArray[np.int64]
 LOGARITHMS = (math.log(STEEPNESS[0]), math.log(STEEPNESS[1]))
 #: What is believed before any text is seen, as firmly as one text can tell: log steepness, give or take 1; that rarity
 #: asks for no shift, give or take 1 for each time that a label is e times rarer; and a label's own shift beyond that.
-#: Rarity is made up for, and never held against a label: texts that no label stands out for would have it so, since
-#: they may as well have a frequent one, and what does stand out would then win too seldom.
+#: What goes by rarity makes up for it, and never adds to it: texts that no label stands out for would have it so, since
+#: they may as well have a frequent one, and rare labels that do stand out would then win too seldom.
 USUAL, BY_RARITY, OWN = math.log(2.0), 1.0, 0.2
 #: A label's shift is found where so many texts have it; others have that of the rarest of these. No shift is worth more
 #: than so much of a score: the distance from where a label begins to that at which training leaves it alone.
@@ -48,24 +49,10 @@ def fit(
 
     With `costs` (n_labels,) it is as if there were so many times as many texts of a label.
     """
-    has_one = np.diff(labels.indptr) == 1
-    exact, right = scores[has_one].astype(np.float64), labels.indices[labels.indptr[:-1][has_one]]
-    # While the only text of a label is held out, no model knows the label: it is never right.
-    known = np.ones(labels.width, bool) if counts is None else counts >= FEWEST
-    shifts = np.zeros(labels.width)
-    if counts is not None and known[right].any():
-        told, number = known[right], np.cumsum(known, dtype=np.int32) - 1
-        exact, right, costs = exact[told][:, known], number[right[told]], None if costs is None else costs[known]
-        seen = _Seen.of(exact, right, counts[known], costs)
-        at = _found(seen)
-        own = (at.by_rarity * seen.commonness + at.own) / math.exp(at.steepness)
-        # Where scores say little, shifts would be all that there is, and what is learnt later could not overcome them.
-        shifts[known] = np.clip(own, -FARTHEST, FARTHEST)
-        shifts[~known] = shifts[known & (counts == counts[known].min())].mean()
-        shifts[~known & (counts == 0)] = shifts.min()  # of what no text has had yet nothing speaks for it
-        exact += shifts[known]
-    steepness = math.exp(_found(_Seen.of(bent(exact, curvature), right, None, costs)).steepness)
-    return Competition(steepness, shifts)
+    found = _shifts(scores, labels, counts, costs)
+    says = bent(found.seen.scores + found.shifts[found.known], curvature)
+    steepness = _found(replace(found.seen, scores=says, shifted=False)).steepness
+    return Competition(math.exp(steepness), found.shifts)
 
 
 def cross_fitted(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | None = None) -> I32:
@@ -75,9 +62,38 @@ def cross_fitted(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | Non
     best = np.zeros(len(scores), np.int32)
     for half in (0, 1):
         others = np.arange(1 - half, len(scores), 2)
-        shifts = fit(scores[others], labels.take(others), counts, costs).shifts
+        shifts = _shifts(scores[others], labels.take(others), counts, costs).shifts
         best[half::2] = (scores[half::2] + shifts).argmax(axis=1)
     return best
+
+
+class _Shifted(NamedTuple):
+    """Shifts of all labels, those that are `known`, and what was seen of these."""
+
+    shifts: F64
+    known: NDArray[np.bool_]
+    seen: _Seen
+
+
+def _shifts(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | None) -> _Shifted:
+    """Return what is to be added to the scores of each label."""
+    has_one = np.diff(labels.indptr) == 1
+    exact, right = scores[has_one].astype(np.float64), labels.indices[labels.indptr[:-1][has_one]]
+    # While the only text of a label is held out, no model knows the label: it is never right.
+    known = np.ones(labels.width, bool) if counts is None else counts >= FEWEST
+    shifts = np.zeros(labels.width)
+    if counts is None or not known[right].any():
+        return _Shifted(shifts, np.ones_like(known), _Seen.of(exact, right, None, costs))
+    told, number = known[right], np.cumsum(known, dtype=np.int32) - 1
+    own_costs = None if costs is None else costs[known]
+    seen = _Seen.of(exact[told][:, known], number[right[told]], counts[known], own_costs)
+    at = _found(seen)
+    own = (at.by_rarity * seen.commonness + at.own) / math.exp(at.steepness)
+    # Where scores say little, shifts would be all that there is, and what is learnt later could not overcome them.
+    shifts[known] = np.clip(own, -FARTHEST, FARTHEST)
+    shifts[~known] = shifts[known & (counts == counts[known].min())].mean()
+    shifts[~known & (counts == 0)] = shifts.min()  # of what no text has had yet nothing speaks for it
+    return _Shifted(shifts, known, seen)
 
 
 def _found(seen: _Seen) -> _Place:
@@ -122,6 +138,11 @@ class _Place:
         steepness = min(max(self.steepness + length * step.steepness, LOGARITHMS[0]), LOGARITHMS[1])
         by_rarity = min(self.by_rarity + length * step.by_rarity, 0.0)
         return _Place(steepness, by_rarity, self.own + length * step.own)
+
+    def is_at_the_border(self, step: float) -> bool:
+        """Tell whether such a step would leave what steepness may be."""
+        low, high = LOGARITHMS
+        return (self.steepness == low and step < 0) or (self.steepness == high and step > 0)
 
     def far_from(self, other: _Place) -> float:
         """Return the largest change of a number."""
@@ -183,10 +204,14 @@ class _Seen:
         # Each by itself. Labels take from each other what one is given, so that the whole may curve up to twice as
         # much: where that is felt, the loss is higher after the step, and half of it is taken.
         bound = often - np.einsum("ij,ij->j", weighed, probabilities) + 1 / OWN**2
-        by_rarity = (both * slope - curve * slope_rarity) / determinant
-        if at.by_rarity == 0 and by_rarity > 0:  # as far as it may go: steepness is alone
-            return _Place(-slope / curve, 0.0, -own / bound)
-        return _Place((both * slope_rarity - curve_rarity * slope) / determinant, by_rarity, -own / bound)
+        along, by_rarity = (both * slope_rarity - curve_rarity * slope), (both * slope - curve * slope_rarity)
+        along, by_rarity = along / determinant, by_rarity / determinant
+        # Where one of the two may go no further, the other goes by itself.
+        if at.is_at_the_border(along):
+            along, by_rarity = 0.0, -slope_rarity / curve_rarity
+        if at.by_rarity == 0 and by_rarity > 0:
+            along, by_rarity = -slope / curve, 0.0
+        return _Place(along, by_rarity, -own / bound)
 
 
 def _sum(weights: F64, values: F64) -> float:

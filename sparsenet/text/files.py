@@ -46,7 +46,7 @@ class FileRules:
     def options(self) -> dict[str, Any]:
         """Return what `iter_table` is to be told, by its names."""
         own = {rule.name: getattr(self, rule.name) for rule in fields(self) if rule.name != "dialect"}
-        own["text"] = self.text if len(self.text) > 1 else self.text[0]
+        own["text"] = self.text if len(self.text) > 1 else self.text[0]  # as it was said: an error repeats it
         return own | asdict(self.dialect)
 
 

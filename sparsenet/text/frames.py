@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparsenet.data.columns import Column, check_apart, joined, quoted_names, text_columns
-from sparsenet.text.columns import Columns, named
+from sparsenet.text.columns import Columns
 from sparsenet.text.inputs import lazily, listed, to_text
 
 #: What columns are called unless that is said.
@@ -33,7 +33,7 @@ def labelled_columns(X: Any, y: Any, text: Any, target: Any, more: dict[str, Any
     if usual and (len(names) == 1 or TEXT not in names):
         return X, y, None
     _check(names, "text", texts, "name them")
-    return _texts(X, texts), y, named(texts, None)
+    return _texts(X, texts), y, _known(texts, None)
 
 
 def _refuse_unused(given: dict[str, Any], known: str) -> None:
@@ -49,7 +49,12 @@ def _with_labels(X: Any, names: list[Any], texts: list[Column], target: Any) -> 
     check_apart(texts, target)
     _check(names, "text", texts, "name them, or pass y")
     _check(names, "target", [target], "name them, or pass y")
-    return _texts(X, texts), X[target], named(texts, target)
+    return _texts(X, texts), X[target], _known(texts, target)
+
+
+def _known(texts: list[Any], target: Any) -> Columns:
+    """Return what the columns of a frame are called, which may be no text at all."""
+    return {"text": texts, "target": target, "label_delimiter": None}
 
 
 def texts_in(X: Any, known: Columns | None) -> Any:

@@ -45,6 +45,7 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         **own,
         **labels,
     }
+    known = columns.lasting(model.columns_)
     return packing.pack(arrays), {
         "model": KIND,
         "parameters": pack_parameters(model),
@@ -55,7 +56,7 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
         "calls": fitted.calls,
         "validation_score": model.validation_score_,
         "search": model.search_,
-        **({} if model.columns_ is None else {"columns": model.columns_}),
+        **({} if known is None else {"columns": known}),
         **about,
     }
 
