@@ -339,6 +339,22 @@ def test_truncated_and_empty_tables(tmp_path: Path):
             list(iter_table(path, batch_rows=2))
 
 
+@pytest.mark.parametrize("batch_rows", [1, 2, 3, 9])
+def test_rows_before_one_that_is_wrong_come_before_the_error(batch_rows: int):
+    lines = b'{"text": "a"}\n{"text": "b"}\n{"text": "c"}\n{"text": null}\n{"text": "e"}\n'
+    batches = iter_table(io.BytesIO(lines), batch_rows=batch_rows, target=None, format="jsonl")
+    found: list[str] = []
+
+    def take() -> None:
+        for batch in batches:
+            found.extend(batch.texts or [])
+
+    with pytest.raises(DataError, match="must hold a text") as caught:
+        take()
+    assert (found, caught.value.line) == (["a", "b", "c"], 4)
+    assert list(batches) == []
+
+
 def test_a_quote_that_swallows_the_file_is_refused_early(monkeypatch):
     monkeypatch.setattr("sparsenet.data.lines.MAX_LINE_BYTES", 1000)
     taken = io.BytesIO(b'text,label\n"a,b\n' + b"c,d\n" * 1_000_000)

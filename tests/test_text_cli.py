@@ -438,6 +438,17 @@ def fails(*arguments, stdin: bytes | None = None, code: int = 1) -> str:
     return " ".join(done.stderr.decode().replace("│", " ").split())
 
 
+def test_answers_before_a_row_that_is_wrong_are_written(trained):
+    folder, _ = trained
+    rows = b'{"text": "good"}\n{"text": "bad"}\n{"text": null}\n{"text": "good"}\n'
+    done = sparsenet(
+        "predict", folder / "model", "-", "--input-format", "jsonl", "--text", "text", "--k", "1", stdin=rows
+    )
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 2
+    assert b"line 3: 'text' must hold a text, found 'null'" in done.stderr
+
+
 def test_advice_names_options(trained, tmp_path):
     folder, _ = trained
     train = ["train", "-", "--format", "csv", "--text", "0", "--target", "1", "--model", tmp_path / "m"]

@@ -6,7 +6,6 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal, get_args
 
 import numpy as np
@@ -182,7 +181,7 @@ def iter_table(
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line.
+        For whatever is wrong with the file, naming the line, after all rows before that.
 
     Examples
     --------
@@ -199,8 +198,19 @@ def iter_table(
     rows = _rows(path, found, columns, dialect, on_bytes, on_skipped)
 
     def batches() -> Iterator[TextDataset]:
+        batch: list[Row] = []
         with closing(rows):
-            while batch := list(islice(rows, batch_rows)):
+            try:
+                for row in rows:
+                    batch.append(row)
+                    if len(batch) == batch_rows:
+                        yield _dataset(batch, columns)
+                        batch = []
+            except DataError:
+                if batch:  # whoever answers rows as they come has those before the one that is wrong
+                    yield _dataset(batch, columns)
+                raise
+            if batch:
                 yield _dataset(batch, columns)
 
     return batches()
