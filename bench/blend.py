@@ -62,7 +62,7 @@ def _run(data: DataSet, options: argparse.Namespace, seed: int) -> dict[str, Any
     about["cpu_seconds"] = time.process_time() - cpu
     Y, points = data.matrix("test.Y"), model._features(data.matrix("test.X"))
     scaled = as_matrix(points)
-    of_tree = (model.tree_, points, model.candidates, threads)
+    of_tree = (model.tree_, points, model.candidates_, threads)
     both = (model.network_, *of_tree)
     all_three = {"neighbors": model.neighbors_, "k": model.n_neighbors}
     about["neighbors"] = {name: getattr(model.neighbors_, name) for name in ("rarity", "power", "trust")}

@@ -596,7 +596,7 @@ def test_probabilities_of_one_label_a_row_sum_to_one(model):
     p = model.predict_proba(NOISY[:10])
     best, own = model.topk_numbers(NOISY[:10], 3)
     np.testing.assert_allclose(np.take_along_axis(p, best.astype(int), 1), own, rtol=1e-5)
-    assert (np.count_nonzero(p, axis=1) == model.candidates).all()
+    assert (np.count_nonzero(p, axis=1) == model.candidates_).all()
 
 
 def test_probabilities_can_be_believed():

@@ -22,6 +22,7 @@ from sparsenet.batches import Rows
 from sparsenet.blend import judging, parts, persistence
 from sparsenet.blend.calibration import USUAL, Correction
 from sparsenet.blend.fitted import Fitted
+from sparsenet.blend.naming import FEW
 from sparsenet.blend.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.blend.parts import DROPPED, PARTS
 from sparsenet.blend.voting import curve_of, logits, vote
@@ -31,7 +32,7 @@ from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points
 from sparsenet.estimators.inference import check_cells
 from sparsenet.estimators.scaling import CHOICES, Scaling
 from sparsenet.estimators.seen import Seen
-from sparsenet.estimators.settings import seconds
+from sparsenet.estimators.settings import is_auto, seconds
 from sparsenet.estimators.targets import Target
 from sparsenet.training.checkpoints import check_classifier, is_there
 from sparsenet.tree import TreeClassifier
@@ -64,9 +65,10 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     tree : TreeClassifier or None
         Likewise; the copy is `tree_`. Labels are named in twice its beam, which ``model.tree_.set_params(beam=...)``
         changes.
-    candidates : int
+    candidates : int or "auto"
         How many labels the tree names for each point, and so the most that `predict` gives one and `predict_proba` more
-        than nothing: raise it where points have dozens. `topk` has as many named as it is asked for, if those are more,
+        than nothing: raise it where points have dozens. ``"auto"``: 32, or 128 where that has more labels right, of
+        points that no part has learnt. `topk` has as many named as it is asked for, if those are more,
         which may put others first. It can be set on a fitted classifier.
     n_neighbors : int
         How many of the training points that are most like a point have a vote. 0: none, and the model does not hold the
@@ -107,6 +109,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         then forgotten. Of fewer points it is 1. Those of them that the network has not learnt either tell how sure the
         blend may be, and whether frequent labels say too little or too much: a network of more than 1,024 labels and
         16,384 points or more leaves some out, unless its `hidden` was given.
+    candidates_ : int
+        As many labels as the tree names for a point, unless `candidates` says another number.
     classes_ : ndarray of shape (n_labels,)
         The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
     n_features_in_ : int
@@ -135,7 +139,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         *,
         network: ExtremeClassifier | Literal["drop"] | None = None,
         tree: TreeClassifier | None = None,
-        candidates: int = 32,
+        candidates: int | str = "auto",
         n_neighbors: int = 50,
         time_budget: float | None = None,
         normalize: str = "auto",
@@ -215,16 +219,17 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             if network is not None and self.time_budget is not None:
                 left = self.time_budget + started - time.perf_counter()
                 network = parts.in_time(network, left, a_pass, 0.0 if resumed else enough)
-            fitted = Fitted(network, tree, neighbors, target, scaling, seen)
+            candidates = self._asked()
+            fitted = Fitted(network, tree, neighbors, target, scaling, seen, FEW if candidates is None else candidates)
             try:
                 if network is not None:
                     network.fit(as_matrix(points), as_matrix(labels), checkpoint=checkpoint, resume=resume)
                     if self.time_budget is not None and not resumed and parts.kept(network, enough) is None:
                         fitted = replace(fitted, network=None)
                 if judge is not None and neighbors is not None:
-                    n, k = min(self.candidates, labels.width), min(self.n_neighbors, len(labels))
-                    asked_for: dict[str, Any] = {"n": n, "k": k, "in_haste": self.time_budget is not None}
-                    fitted = judging.weighed(fitted, judge, neighbors, points, labels, **asked_for, **how)
+                    how |= {"in_haste": self.time_budget is not None, "finds_candidates": candidates is None}
+                    k = min(self.n_neighbors, len(labels))
+                    fitted = judging.weighed(fitted, judge, neighbors, points, labels, k=k, **how)
             except KeyboardInterrupt:
                 if network is not None and hasattr(network, "network_"):
                     self._adopt(fitted if parts.has_had(network, enough) else replace(fitted, network=None))
@@ -280,7 +285,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
 
     def _check(self) -> str:
         """Check the parameters that are not a part's; return how points are scaled."""
-        integer("candidates", self.candidates, 1)
+        self._asked()
         integer("n_neighbors", self.n_neighbors, 0)
         parts.given("network", self.network, ExtremeClassifier)
         parts.given("tree", self.tree, TreeClassifier)
@@ -289,8 +294,13 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         n_jobs(self.n_jobs)
         return choice("normalize", self.normalize, CHOICES)
 
+    def _asked(self) -> int | None:
+        """Return how many labels the tree is to name; None if that is to be found."""
+        return None if is_auto(self.candidates) else integer("candidates", self.candidates, 1)
+
     def _candidates(self) -> int:
-        return min(integer("candidates", self.candidates, 1), len(self.classes_))
+        asked = self._asked()
+        return min(self._fitted.candidates if asked is None else asked, len(self.classes_))
 
     def _neighbors(self) -> tuple[Neighbors | None, int]:
         """Return the points that are looked up, and how many of them have a vote."""
@@ -335,6 +345,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted
         self.network_, self.tree_, self.neighbors_ = fitted.network, fitted.tree, fitted.neighbors
+        self.candidates_ = fitted.candidates
         self.classes_ = fitted.target.classes
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         return self

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sparsenet.batches import Rows
-from sparsenet.blend import calibration, costs, trust
+from sparsenet.blend import calibration, costs, naming, trust
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.voting import is_consistent, is_open
@@ -76,16 +76,16 @@ def weighed(
     points: Rows,
     labels: Rows,
     *,
-    n: int,
     k: int,
     seed: int,
     threads: int,
     in_haste: bool,
+    finds_candidates: bool,
 ) -> Fitted:
     """Return the blend with what its tree's vote counts beside the network's, and how sure the whole may be.
 
-    The latter by n labels named for each point, with k neighbours that have a vote. `in_haste` no tree is trained for
-    it.
+    And, if that is to be found, with how many labels are named for a point. k neighbours have a vote. `in_haste` no
+    tree is trained for it.
     """
     network = fitted.network
     if network is not None and is_consistent(fitted.tree):
@@ -93,12 +93,11 @@ def weighed(
             judge = trust.on_equal_terms(network, fitted.tree, judge, points, labels, seed)
         weight = trust.of_tree(network, judge, points, labels, seed=seed, threads=threads)
         fitted = replace(fitted, tree_weight=weight)
-    correction = calibration.measured(
-        *(network, judge, neighbors, points, labels, trust.kept_from_all(network, labels, seed)),
-        label_counts=fitted.seen.label_counts,
-        n=n,
-        k=k,
-        weight=fitted.tree_weight,
-        threads=threads,
-    )
+    kept = trust.kept_from_all(network, labels, seed)
+    how: dict[str, Any] = {"k": k, "weight": fitted.tree_weight, "threads": threads}
+    if finds_candidates:
+        candidates = naming.measured(network, judge, neighbors, points, labels, kept, **how)
+        fitted = replace(fitted, candidates=candidates)
+    how |= {"label_counts": fitted.seen.label_counts, "n": min(fitted.candidates, labels.width)}
+    correction = calibration.measured(network, judge, neighbors, points, labels, kept, **how)
     return replace(fitted, correction=correction)

@@ -11,10 +11,11 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 
 from sparsenet import frequency
-from sparsenet._validation import boolean, real
+from sparsenet._validation import boolean, integer, real
 from sparsenet.batches import Rows
 from sparsenet.blend.calibration import FURTHEST, STEEPEST, USUAL, Correction
 from sparsenet.blend.fitted import Fitted
+from sparsenet.blend.naming import FEW
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.blend.trust import LEAST, UTMOST, UTMOST_OF_TREE
@@ -84,6 +85,7 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
         "untrained": pack_parameters(untrained) if isinstance(untrained, BaseEstimator) else None,
         "dropped": isinstance(model.network, str),
         **about_seen,
+        "candidates": fitted.candidates,
         "tree_weight": fitted.tree_weight,
         "correction": fitted.correction._asdict(),
         "network": about_network,
@@ -140,7 +142,8 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     shift = real("shift", correction["shift"], -FURTHEST, FURTHEST)
     frequent = real("frequent", correction.get("frequent", 0.0), -frequency.MOST, frequency.MOST)  # likewise
     correction = Correction(slope, shift, among, frequent)
-    about = scaling, seen, weight, correction, trees.unpack_validation(metadata)
+    candidates = integer("candidates", metadata.get("candidates", FEW), 1)  # likewise
+    about = scaling, seen, candidates, weight, correction, trees.unpack_validation(metadata)
     return model._adopt(Fitted(network, tree, neighbors, target, *about))
 
 

@@ -107,7 +107,8 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
             "weights": network["weights"] + tree["weights"],
             "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
         }
-    of_whole = {"normalize": metadata["scaling"], "cost": whole.tree_.cost_, "neighbors": metadata["neighbors"]}
+    of_whole = {"normalize": metadata["scaling"], "cost": whole.tree_.cost_, "candidates": whole.candidates_}
+    of_whole["neighbors"] = metadata["neighbors"]
     chosen = found["chosen"] | of_whole
     if whole.network_ is None and whole.network is None:
         chosen["network"] = "none"  # for want of time

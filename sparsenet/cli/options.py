@@ -270,7 +270,12 @@ Beam = Annotated[
 ]
 Candidates = Annotated[
     int | None,
-    _of_blends(min=1, max=checks.MOST, help="Labels the tree names for a point.", show_default="32"),
+    _of_blends(
+        min=1,
+        max=checks.MOST,
+        help="Labels the tree names for a point.",
+        show_default="32, or 128 where better",
+    ),
 ]
 Neighbors = Annotated[
     int | None,

@@ -104,23 +104,23 @@ class Settings:
         ``wide_budget="auto"`` is so many at `most`.
         """
         wide_decay = real("wide_weight_decay", p["wide_weight_decay"], 0, 1)
-        wide_rate = None if _is_auto(p["wide_learning_rate"]) else _rate("wide_learning_rate", p)
+        wide_rate = None if is_auto(p["wide_learning_rate"]) else _rate("wide_learning_rate", p)
         settings = cls(
-            hidden=WIDTHS[:1] if _is_auto(p["hidden"]) else _widths(p["hidden"]),
+            hidden=WIDTHS[:1] if is_auto(p["hidden"]) else _widths(p["hidden"]),
             wide=boolean("wide", p["wide"]),
             activation=choice("activation", p["activation"], ACTIVATIONS),
             dropout=real("dropout", p["dropout"], 0, 1, open_high=True),
             loss=_loss(p["loss"], real("label_smoothing", p["label_smoothing"], 0, 0.5, open_high=True)),
             sampler=_sampler(p["sampler"]),
-            n_negatives=None if _is_auto(p["n_negatives"]) else integer("n_negatives", p["n_negatives"], 1, MAX_WIDTH),
+            n_negatives=None if is_auto(p["n_negatives"]) else integer("n_negatives", p["n_negatives"], 1, MAX_WIDTH),
             bf16=_bf16(p["precision"]),
             per_sample=boolean("per_sample", p["per_sample"]),
-            epochs=None if _is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1, MAX_WIDTH),
-            batch_size=BATCHES[0] if _is_auto(p["batch_size"]) else integer("batch_size", p["batch_size"], 1, 1 << 20),
+            epochs=None if is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1, MAX_WIDTH),
+            batch_size=BATCHES[0] if is_auto(p["batch_size"]) else integer("batch_size", p["batch_size"], 1, 1 << 20),
             optimizer=_optimizer(p),
             wide_rate=wide_rate,
             wide_optimizer=Adagrad(rate=WIDE_RATE if wide_rate is None else wide_rate, decay=wide_decay),
-            wide_budget=most if _is_auto(p["wide_budget"]) else integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
+            wide_budget=most if is_auto(p["wide_budget"]) else integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
             schedule=Schedule(
                 warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)
             ),
@@ -209,14 +209,15 @@ class Settings:
         return max(FEWEST_EPOCHS, min(MOST_EPOCHS, enough), least)
 
 
-def _is_auto(value: Any) -> bool:
+def is_auto(value: Any) -> bool:
+    """Tell whether it is left to the classifier what a parameter is."""
     return isinstance(value, str) and value == "auto"
 
 
 def _left_to_us(p: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of what is to be chosen; an optimizer that is an object has a rate of its own."""
     own = set() if isinstance(p["optimizer"], str) else {"learning_rate"}
-    return frozenset(name for name, value in p.items() if _is_auto(value)) - own
+    return frozenset(name for name, value in p.items() if is_auto(value)) - own
 
 
 def _widths(value: Any) -> tuple[int, ...]:
@@ -273,11 +274,11 @@ def seconds(name: str, value: Any) -> float:
 
 def _optimizer(p: Mapping[str, Any]) -> Optimizer:
     value = p["optimizer"]
-    rate = RATE if _is_auto(p["learning_rate"]) else _rate("learning_rate", p)
+    rate = RATE if is_auto(p["learning_rate"]) else _rate("learning_rate", p)
     decay = real("weight_decay", p["weight_decay"], 0, 1)
     if hasattr(instance("optimizer", value), "state_shapes"):
         optimizer: Optimizer = value
-        given = {} if _is_auto(p["learning_rate"]) else {"learning_rate": rate}
+        given = {} if is_auto(p["learning_rate"]) else {"learning_rate": rate}
         _leave_to(optimizer, "optimizer", given | ({"weight_decay": decay} if decay else {}))
         return optimizer
     match choice("optimizer", value, OPTIMIZERS, " or an Optimizer object"):
