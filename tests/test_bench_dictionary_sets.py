@@ -12,7 +12,7 @@ JAPANESE = "雨林 [うりん] /(n) rain forest/(P)/EntL1171220/\nあえか /(ad
 NAMES = "上野 [うえの] /(p,s) Ueno/\nかやな /(f) Kayana/\n"
 GERMAN = """Abschluss /apʃlʊs/ <masc, n, sg>
 [econ.] closing <n>, end
- see: {Ende}
+ see: {Schluss}
 
 Verb /vɛɾb/ <neut>
 /verb/
