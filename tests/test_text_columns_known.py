@@ -62,7 +62,7 @@ def test_a_file_without_the_column_is_told_which_was_looked_for(model, tmp_path)
     for command, column in (("evaluate", "review"), ("predict", "review")):
         code, _, said = run(command, model, path)
         assert code == 1
-        assert f"line 1: there is no column '{column}'; the first row holds 'id', 'kind', 'comment'" in said
+        assert f"there is no column '{column}', which the model learnt from; there are 'id', 'kind', 'comment'" in said
     code, _, said = run("evaluate", model, path, "--text", "comment")
     assert "there is no column 'topic'" in said
 
@@ -80,7 +80,7 @@ def test_a_file_without_them_is_read_as_ever(model, tmp_path):
     assert evaluate(model, write(tmp_path / "test.csv", "text", "label"))["accuracy"] == 1.0
     assert evaluate(model, write(tmp_path / "half.csv", "review", "label"))["accuracy"] == 1.0
     said = run("evaluate", model, write(tmp_path / "other.csv", "words", "kind"))[2]
-    assert "there is no column 'review'; the first row holds 'id', 'kind', 'words'" in said
+    assert "there is no column 'review', which the model learnt from; there are 'id', 'kind', 'words'" in said
     lines = "".join(f"__label__{label} {text}\n" for label, text in zip(LABELS, TEXTS, strict=True))
     (tmp_path / "lines.txt").write_text(lines)
     assert evaluate(model, tmp_path / "lines.txt")["accuracy"] == 1.0

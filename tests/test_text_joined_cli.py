@@ -87,7 +87,7 @@ def test_a_file_without_any_of_the_columns_is_read_as_ever(model, tmp_path):
     assert answers("predict", model, tmp_path / "t.txt") == expected
     code, _, said = run("predict", model, write(tmp_path / "t.csv", words=TEXTS, label=LABELS))
     assert code == 1
-    assert "there is no column 'title'; the first row holds 'words', 'label'" in said
+    assert "no column 'title', which the model learnt from; there are 'words', 'label': name the columns of" in said
 
 
 def test_labels_that_were_beside_the_frame_have_no_column(tmp_path):

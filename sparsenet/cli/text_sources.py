@@ -107,6 +107,12 @@ class TextSource:
         found: dict[str, Any] = {}
         if given.get("text") is None and is_known(known["text"], self.text):
             found["text"] = known["text"]
+            lacking = next((name for name in known["text"] if name not in names), None)
+            if lacking is not None:
+                there = ", ".join(map(repr, names))
+                what = "key" if table == "jsonl" else "column"
+                problem = f"there is no {what} {lacking!r}, which the model learnt from; there are {there}"
+                raise data.DataError(self._path(), None, f"{problem}: name the columns of texts (--text)")
         target = known["target"]
         if target is not None and given.get("target") is None and is_known([target], [self.target]):
             delimiter = known["label_delimiter"] if given.get("label_delimiter") is None else self.label_delimiter
