@@ -595,6 +595,8 @@ class TestErrors:
             ("no-such-command",),
         ):
             fails(*arguments, status=2)
+        said = fails("predict", tmp_path, "--format", "csv", status=2)
+        assert "answers are tsv or jsonl, got 'csv'; --input-format says what is read" in said
 
     def test_hyper_parameters_and_memory(self, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--model", tmp_path / "m")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -239,8 +239,10 @@ def predict(
     ] = Path("-"),
     k: Annotated[int, typer.Option(min=1, max=MOST, help="Most labels of a point or text.")] = 5,
     format: Annotated[
-        Literal["tsv", "jsonl"],
+        str,
         typer.Option(
+            metavar="[tsv|jsonl]",
+            callback=checks.of_answers,
             help='A line a point or text, best label first: "label:probability" by tabs, with \\t, \\n, \\r, \\\\ and '
             "\\xNN for control characters and backslashes in a label; or a JSON object."
         ),

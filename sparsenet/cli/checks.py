@@ -95,6 +95,13 @@ def columns(texts: list[str] | None, **others: str | bool | None) -> dict[str, A
     return {"text": texts or None, **others}
 
 
+def of_answers(format: str) -> str:
+    """Refuse what answers are not written as; who says csv means what is read, which `train` calls --format too."""
+    if format not in ("tsv", "jsonl"):
+        raise typer.BadParameter(f"answers are tsv or jsonl, got {format!r}; --input-format says what is read")
+    return format
+
+
 def ranks(text: str) -> str:
     """Refuse what is not a list of ranks."""
     words = text.split(",")
