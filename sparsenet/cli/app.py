@@ -244,7 +244,7 @@ def predict(
             metavar="[tsv|jsonl]",
             callback=checks.of_answers,
             help='A line a point or text, best label first: "label:probability" by tabs, with \\t, \\n, \\r, \\\\ and '
-            "\\xNN for control characters and backslashes in a label; or a JSON object."
+            "\\xNN for control characters and backslashes in a label; or a JSON object.",
         ),
     ] = "tsv",
     threshold: options.Threshold = "0",
