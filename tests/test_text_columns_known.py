@@ -158,7 +158,11 @@ def test_what_has_no_names_leaves_none(tmp_path):
     assert TextClassifier(random_state=0).partial_fit(TEXTS, LABELS).columns_ is None
     table = write(tmp_path / "train.csv")
     assert model.fit(table, text="review", target="topic").columns_ == KNOWN
-    assert model.fit(table, text=2, target=1, header=True).columns_ is None
+    assert model.fit(table, text=2, target=1, header=True).columns_ == KNOWN, "the header says what stands there"
+    assert model.fit(table, text=2, target="topic").columns_ == KNOWN
+    assert model.fit(table, text=2, target=1, header=False).columns_ is None
+    table.write_text(table.read_text().replace("id,", "review,", 1))
+    assert model.fit(table, text=2, target=1, header=True).columns_ is None, "of two columns of one name"
     (tmp_path / "lines.txt").write_text("__label__a one\n__label__b two\n")
     assert model.fit(tmp_path / "lines.txt").columns_ is None
     model.save(tmp_path / "m")

@@ -46,11 +46,11 @@ def test_columns_of_a_file_are_what_joined_texts_are(tmp_path, suffix):
     assert fitted(path, text=["title"], target="topic").columns_ == KNOWN | {"text": ["title"]}
 
 
-def test_positions_may_be_of_numpy_and_leave_no_names(tmp_path):
+def test_positions_may_be_of_numpy(tmp_path):
     FORMATS["csv"](pl.DataFrame(TABLE), tmp_path / "t.csv")
     model = fitted(tmp_path / "t.csv", text=list(np.array([0, 2])), target=1, header=True)
     assert model.predict_proba(JOINED).tolist() == EXPECTED
-    assert model.columns_ is None
+    assert model.columns_ == KNOWN
 
 
 @FRAMES

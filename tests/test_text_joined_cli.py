@@ -122,11 +122,12 @@ def test_a_pipe_is_read_by_the_names_that_were_learnt(model, tmp_path):
     assert TextClassifier.load(tmp_path / "m").columns_ == KNOWN
 
 
-def test_positions_are_joined_and_not_remembered(model, tmp_path):
+def test_positions_are_joined_and_remembered_by_their_names(model, tmp_path):
     path, columns = write(tmp_path / "t.csv", **TABLE), ("--text", "0", "--text", "2", "--header")
     succeeds("train", path, *columns, "--target", "1", "--model", tmp_path / "m")
-    assert TextClassifier.load(tmp_path / "m").columns_ is None
-    assert answers("predict", tmp_path / "m", path, *columns) == answers("predict", model, path)
+    assert TextClassifier.load(tmp_path / "m").columns_ == TextClassifier.load(model).columns_
+    by_name = answers("predict", model, path)
+    assert answers("predict", tmp_path / "m", path, *columns) == answers("predict", tmp_path / "m", path) == by_name
 
 
 def test_a_header_that_is_taken_for_a_text_is_named(model, tmp_path):

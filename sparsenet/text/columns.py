@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from io import BufferedReader, BytesIO
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from sparsenet.data.codecs import find_codec
-from sparsenet.data.columns import text_columns
+from sparsenet.data.columns import Column, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.lines import text_lines
@@ -30,8 +30,19 @@ class Columns(TypedDict):
 
 def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | None:
     """Return what the columns of a file are called, by which another one is read; None where it has no names."""
-    is_table = is_parquet(path) or (table_format(path) if rules.format == "auto" else rules.format != "lines")
-    return named(rules.text, rules.target, rules.label_delimiter) if is_table else None
+    table = table_format(path) if rules.format == "auto" else rules.format
+    if not is_parquet(path) and table in (None, "lines"):
+        return None
+    columns = [*rules.text, rules.target]
+    if rules.dialect.header or is_parquet(path) or any(isinstance(column, str) for column in columns):
+        columns = _by_name(columns, names_in(path, cast(TableFormat | None, table), rules.dialect))
+    return named(columns[:-1], columns[-1], rules.label_delimiter)
+
+
+def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | None]:
+    """Return columns as their names say, those that stand at a position too, where that has a name of its own."""
+    of_its_own = {place: name for place, name in enumerate(names) if name and names.count(name) == 1}
+    return [of_its_own.get(column, column) if isinstance(column, int) else column for column in columns]
 
 
 def named(text: Sequence[object], target: object, label_delimiter: str | None = None) -> Columns | None:
