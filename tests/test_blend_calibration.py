@@ -10,8 +10,9 @@ from scipy.special import expit
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.batches import is_hit
-from sparsenet.blend import calibration, trust, voting
+from sparsenet.blend import calibration, trust, unlearnt, voting
 from sparsenet.blend.calibration import USUAL, Correction
+from sparsenet.blend.unlearnt import Unlearnt
 from sparsenet.estimators import fitting, settings
 from sparsenet.estimators.fitting import run_seed
 from sparsenet.storage import ModelError, load, save
@@ -87,8 +88,8 @@ def test_of_labels_that_exclude_each_other_one_is_as_probable_as_it_comes_true(m
 
 def test_few_labels_are_looked_at_where_each_point_has_many(monkeypatch):
     asked = []
-    vote = calibration.vote
-    monkeypatch.setattr(calibration, "vote", lambda *args, **how: asked.append(len(args[2])) or vote(*args, **how))
+    vote = unlearnt.vote
+    monkeypatch.setattr(unlearnt, "vote", lambda *args, **how: asked.append(len(args[2])) or vote(*args, **how))
     X, Y = data(0.6)
     monkeypatch.setattr(calibration, "MOST_LABELS", 32 * 80)
     blend(network="drop").fit(X[:N], Y[:N])
@@ -98,13 +99,13 @@ def test_few_labels_are_looked_at_where_each_point_has_many(monkeypatch):
 @pytest.mark.parametrize("network", [None, "drop"])
 def test_it_is_measured_on_what_no_part_has_learnt(monkeypatch, network):
     seen = {}
-    measured = calibration.measured
+    taken = Unlearnt.of
 
     def noted(network, judge, neighbors, points, labels, kept, **how):
         seen.update(judge=judge, kept=kept, how=how, network=network)
-        return measured(network, judge, neighbors, points, labels, kept, **how)
+        return taken(network, judge, neighbors, points, labels, kept, **how)
 
-    monkeypatch.setattr(calibration, "measured", noted)
+    monkeypatch.setattr(Unlearnt, "of", noted)
     X, Y = data(0.6)
     model = blend(**({} if network is None else {"network": network})).fit(X[:N], Y[:N])
     labels, kept = Rows.of(Y[:N].astype(np.float32)), seen["kept"]

@@ -1,24 +1,22 @@
 """How many labels a blend looks at for a point: as many as are found to have more right."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from planted import planted
 from scipy import sparse
 
-from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier, storage
-from sparsenet.blend import judging, naming, persistence, trust
+from sparsenet import BlendClassifier, Rows, TreeClassifier, storage
+from sparsenet.blend import judging, naming, persistence, trust, unlearnt
 from sparsenet.blend.naming import FEW, MANY
+from sparsenet.blend.unlearnt import Unlearnt
 
 N, WIDTH = 400, 1000
 RIGHT = np.arange(N, dtype=np.int32)
 LABELS = Rows(np.arange(N + 1), RIGHT, np.ones(N, np.float32), WIDTH)
-NEIGHBORS = SimpleNamespace(voters_of_others=lambda points, kept, k, threads: None)
 
 
-def asked(network=object(), kept=RIGHT.astype(np.int64), labels=LABELS):  # noqa: B008  # none of these changes
-    return naming.measured(network, None, NEIGHBORS, labels, labels, kept, k=3, weight=1.0, threads=1)
+def asked(network="there is one", labels=LABELS):
+    return naming.measured(Unlearnt(network, None, None, labels, labels, None, k=3, weight=1.0, threads=1))
 
 
 @pytest.mark.parametrize(
@@ -32,14 +30,14 @@ def test_more_labels_are_named_where_more_are_right(monkeypatch, by_few, by_many
         named[: round(share * N), 0] = RIGHT[: round(share * N)]
         return named, np.zeros(named.shape, np.float32)
 
-    monkeypatch.setattr(naming, "vote", vote)
+    monkeypatch.setattr(unlearnt, "vote", vote)
     assert asked() == expected
 
 
 def test_where_nothing_tells_few_are_named(monkeypatch):
-    monkeypatch.setattr(naming, "vote", None)
+    monkeypatch.setattr(unlearnt, "vote", None)
     assert asked(network=None) == FEW
-    assert asked(kept=np.zeros(0, np.int64)) == FEW
+    assert asked(labels=LABELS.take(np.zeros(0, np.int64))) == FEW
     assert asked(labels=Rows(np.arange(N + 1), RIGHT % FEW, np.ones(N, np.float32), FEW)) == FEW
 
 
@@ -48,13 +46,12 @@ def fitted(monkeypatch, found, **parameters):
     monkeypatch.setattr(trust, "EVERY", 8)
     monkeypatch.setattr(trust, "FEWEST", 100)
     monkeypatch.setattr(judging.naming, "measured", found)
-    network = ExtremeClassifier(hidden=16, epochs=4, batch_size=64)
-    model = BlendClassifier(network=network, tree=TreeClassifier(cost=1), random_state=0, n_jobs=1, **parameters)
+    model = BlendClassifier(network="drop", tree=TreeClassifier(cost=1), random_state=0, n_jobs=1, **parameters)
     return model.fit(X, sparse.csr_array(Y)), X[:50]
 
 
 def test_as_many_as_were_found_are_named(monkeypatch, tmp_path):
-    model, X = fitted(monkeypatch, lambda *parts, **how: 7)
+    model, X = fitted(monkeypatch, lambda unlearnt: 7)
     assert model.candidates_ == 7
     assert (np.count_nonzero(model.predict_proba(X), axis=1) == 7).all()
     model.save(tmp_path / "m")

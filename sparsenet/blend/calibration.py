@@ -16,12 +16,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from sparsenet import frequency
-from sparsenet.batches import Rows, best_first, is_hit
-from sparsenet.blend.neighbors import Neighbors
-from sparsenet.blend.voting import curve_of, logits, vote
-from sparsenet.estimators import ExtremeClassifier
+from sparsenet.batches import best_first, is_hit
+from sparsenet.blend.unlearnt import Unlearnt
 from sparsenet.platt import STEEPNESS, most_probable
-from sparsenet.tree import TreeClassifier
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -68,35 +65,14 @@ class Correction(NamedTuple):
 USUAL = Correction()
 
 
-def measured(
-    network: ExtremeClassifier | None,
-    judge: TreeClassifier,
-    neighbors: Neighbors,
-    points: Rows,
-    labels: Rows,
-    kept: I64,
-    *,
-    label_counts: I64,
-    n: int,
-    k: int,
-    weight: float,
-    threads: int,
-) -> Correction:
-    """Return under what correction the n labels named for each of the points kept are most probable.
-
-    Neither the network nor the `judge`, which stands for the tree of the blend, has learnt these; their neighbours are
-    their k nearest others.
-    """
-    kept = kept[:: max(1, -(-len(kept) * n // MOST_LABELS))]
-    if len(kept) == 0:
-        return USUAL
-    asked, voters = points.take(kept), neighbors.voters_of_others(points, kept, k, threads)
-    parts = network, judge, asked
-    named, votes = vote(*parts, n, threads, neighbors=neighbors, k=k, voters=voters, weight=weight)
-    right = is_hit(named, labels.take(kept))
+def measured(unlearnt: Unlearnt, n: int, label_counts: I64) -> Correction:
+    """Return under what correction the n labels named for each point that no part has learnt are most probable."""
+    unlearnt = unlearnt.every(max(1, -(-len(unlearnt) * n // MOST_LABELS)))
+    named, votes = unlearnt.vote(n)
+    right = is_hit(named, unlearnt.labels)
     if np.count_nonzero(right) < FEW_TRUE:
         return USUAL
-    usual = np.clip(logits(votes, curve_of(network, judge, neighbors, weight)), -LARGEST_LOGIT, LARGEST_LOGIT)
+    usual = np.clip(unlearnt.logits(votes), -LARGEST_LOGIT, LARGEST_LOGIT)
     # Without the point itself, which counts for what is right of it, and of which a point to come has no like.
     log_counts = frequency.logarithms(label_counts[named] - right)
     frequent = frequency.worth(usual, right, log_counts)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sparsenet.batches import Rows
 from sparsenet.blend import calibration, costs, naming, trust
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.neighbors import Neighbors
+from sparsenet.blend.unlearnt import Unlearnt
 from sparsenet.blend.voting import is_consistent, is_open
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.tree import TreeClassifier
@@ -94,10 +95,11 @@ def weighed(
         weight = trust.of_tree(network, judge, points, labels, seed=seed, threads=threads)
         fitted = replace(fitted, tree_weight=weight)
     kept = trust.kept_from_all(network, labels, seed)
-    how: dict[str, Any] = {"k": k, "weight": fitted.tree_weight, "threads": threads}
+    if len(kept) == 0:
+        return fitted
+    parts = network, judge, neighbors
+    unlearnt = Unlearnt.of(*parts, points, labels, kept, k=k, weight=fitted.tree_weight, threads=threads)
     if finds_candidates:
-        candidates = naming.measured(network, judge, neighbors, points, labels, kept, **how)
-        fitted = replace(fitted, candidates=candidates)
-    how |= {"label_counts": fitted.seen.label_counts, "n": min(fitted.candidates, labels.width)}
-    correction = calibration.measured(network, judge, neighbors, points, labels, kept, **how)
-    return replace(fitted, correction=correction)
+        fitted = replace(fitted, candidates=naming.measured(unlearnt))
+    n = min(fitted.candidates, labels.width)
+    return replace(fitted, correction=calibration.measured(unlearnt, n, fitted.seen.label_counts))
