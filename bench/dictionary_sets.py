@@ -22,12 +22,11 @@ import argparse
 import gzip
 import random
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from bench.source_sets import words, write
+from bench.source_sets import with_frequent, words, write
 
 FEWEST_ENTRIES = 3
 RUN = 4
@@ -43,19 +42,24 @@ _NOTE = re.compile(r"\([^)]*\)|\[[^\]]*\]|<[^>]*>")
 
 def kanji(folder: Path) -> Iterator[Entry]:
     """Yield English explanations, and the characters that they explain."""
-    for line in (folder / EDICT).read_text(encoding="euc_jp", errors="replace").splitlines():
-        head, _, explained = line.partition("/")
+    for head, explained in _japanese(folder / EDICT):
         yield words(_NOTE.sub(" ", explained.rpartition("/EntL")[0] or explained)), set(_CHARACTER.findall(head))
 
 
 def readings(folder: Path) -> Iterator[Entry]:
     """Yield the characters, and pairs of them, of names, and how each is read in Latin letters."""
-    for line in (folder / ENAMDICT).read_text(encoding="euc_jp", errors="replace").splitlines():
-        head, _, explained = line.partition("/")
+    for head, explained in _japanese(folder / ENAMDICT):
         name = head.split(" ")[0]
         read = _NOTE.sub("", explained.split("/")[0]).strip().lower()
         if _CHARACTER.search(name) and read:
             yield [*name, *map("".join, pairwise(name))], {read}
+
+
+def _japanese(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield what entries are of, and what is said of it."""
+    for line in file.read_text(encoding="euc_jp", errors="replace").splitlines():
+        head, _, explained = line.partition("/")
+        yield head, explained
 
 
 def translations(folder: Path) -> Iterator[Entry]:
@@ -75,9 +79,8 @@ def synonyms(folder: Path) -> Iterator[Entry]:
     for line in (folder / MYTHES).read_text(encoding="utf-8", errors="replace").splitlines()[1:]:
         first, *more = line.split("|")
         if first.startswith("("):
-            meanings[
-                tuple(sorted({word for part in more if (word := _NOTE.sub("", part).strip().lower())} | {head}))
-            ] = None
+            found = {word for part in more if (word := _NOTE.sub("", part).strip().lower())}
+            meanings[tuple(sorted(found | {head}))] = None
         else:
             head = first
     for meaning in meanings:  # each once, though it stands below every word for it
@@ -96,10 +99,8 @@ SETS: dict[str, Callable[[Path], Iterator[Entry]]] = {
 
 def labelled(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
     """Return what tells the entries that have labels, each once, and the labels."""
-    found = list({(tuple(told), frozenset(labels)): None for told, labels in entries})
-    counts = Counter(label for _, labels in found for label in labels)
-    kept = [(list(told), sorted(label for label in own if counts[label] >= FEWEST_ENTRIES)) for told, own in found]
-    return [told for told, own in kept if own], [own for _, own in kept if own]
+    found = dict.fromkeys((tuple(told), frozenset(labels)) for told, labels in entries)
+    return with_frequent([list(told) for told, _ in found], (labels for _, labels in found), FEWEST_ENTRIES)
 
 
 def main() -> None:

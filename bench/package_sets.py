@@ -18,11 +18,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from bench.source_sets import words, write
+from bench.source_sets import with_frequent, words, write
 
 FEWEST_PACKAGES = 3
 Package = dict[str, str]
@@ -78,11 +77,8 @@ LABELS: dict[str, Callable[[Package], set[str]]] = {
 
 def labelled(found: list[Package], labels_of: Callable[[Package], set[str]]) -> tuple[list[list[str]], list[list[str]]]:
     """Return words and labels of the packages that have any."""
-    labels = [labels_of(package) for package in found]
-    counts = Counter(label for own in labels for label in own)
-    kept = [sorted(label for label in own if counts[label] >= FEWEST_PACKAGES) for own in labels]
     texts = [words(f"{package['Package']} {package.get('Description', '')}") for package in found]
-    return [text for text, own in zip(texts, kept, strict=True) if own], [own for own in kept if own]
+    return with_frequent(texts, map(labels_of, found), FEWEST_PACKAGES)
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ import hashlib
 import re
 import sysconfig
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,20 @@ def names_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
     """Return words and labels of all functions: their name."""
     texts = [words(f.docstring) + words(" ".join(f.variables)) + [f"{name}()" for name in f.calls] for f in found]
     return texts, [[f.name] for f in found]
+
+
+def with_frequent(
+    texts: list[list[str]], labels: Iterable[Iterable[str]], fewest: int
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Leave out labels that fewer points have, and points that have none then.
+
+    >>> with_frequent([["a"], ["b"], ["c"]], [["x", "y"], ["y"], ["x", "z"]], 2)
+    ([['a'], ['b'], ['c']], [['x', 'y'], ['y'], ['x']])
+    """
+    labels = [list(own) for own in labels]
+    counts = Counter(label for own in labels for label in own)
+    kept = [sorted(label for label in own if counts[label] >= fewest) for own in labels]
+    return [text for text, own in zip(texts, kept, strict=True) if own], [own for own in kept if own]
 
 
 def write(folder: Path, texts: list[list[str]], labels: list[list[str]], seed: int) -> None:
