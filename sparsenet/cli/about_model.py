@@ -107,9 +107,12 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
             "weights": network["weights"] + tree["weights"],
             "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
         }
-    of_whole = {"normalize": metadata["scaling"], "cost": whole.tree_.cost_, "candidates": whole.candidates_}
-    of_whole["neighbors"] = metadata["neighbors"]
-    chosen = found["chosen"] | of_whole
+    chosen = found["chosen"] | {
+        "normalize": metadata["scaling"],
+        "cost": whole.tree_.cost_,
+        "candidates": whole.candidates_,
+        "neighbors": metadata["neighbors"],
+    }
     if whole.network_ is None and whole.network is None:
         chosen["network"] = "none"  # for want of time
     about = {"label_kind": metadata["target"]["kind"], "points": whole.n_points_}

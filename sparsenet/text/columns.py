@@ -34,7 +34,8 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | Non
     if not is_parquet(path) and table in (None, "lines"):
         return None
     columns = [*rules.text, rules.target]
-    if rules.dialect.header or is_parquet(path) or any(isinstance(column, str) for column in columns):
+    kinds = {type(column) for column in columns}
+    if int in kinds and (rules.dialect.header or is_parquet(path) or str in kinds):
         columns = _by_name(columns, names_in(path, cast(TableFormat | None, table), rules.dialect))
     return named(columns[:-1], columns[-1], rules.label_delimiter)
 
