@@ -111,6 +111,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    @property
+    def dense(self) -> bool:
+        """Whether half of all values are there, or more: a matrix of them takes no more memory than these rows."""
+        return 2 * len(self.indices) >= len(self) * self.width
+
     def take(self, points: I64) -> Rows:
         """Gather the given points, numbers from 0 to n - 1, into new rows."""
         if points.dtype.kind not in "iu":

@@ -29,7 +29,7 @@ from sparsenet import (
     TreeClassifier,
     kernels,
 )
-from sparsenet.blend import neighbors, parts, voting
+from sparsenet.blend import neighbors, parts, side_by_side, voting
 from sparsenet.estimators import scouting
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.storage import load, save
@@ -394,17 +394,6 @@ def test_more_neighbours_than_there_are_points(model, k):
     assert len(blend(n_neighbors=k).fit(X, Y).topk(X[:3], 2)[0]) == 3
 
 
-def test_tables_have_no_neighbours(tmp_path):
-    """Where columns are standardised, an angle says little of what is near."""
-    table = np.random.default_rng(0).normal(size=(200, 4))
-    model = blend().fit(table, table[:, 0] > 0)
-    assert model.neighbors_ is None
-    model.save(tmp_path / "model")
-    copy = BlendClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(copy.predict_proba(table), model.predict_proba(table))
-    assert copy.n_neighbors == 50
-
-
 def test_points_that_have_no_vote_are_not_saved(tmp_path):
     model = blend().fit(X, Y).set_params(n_neighbors=0)
     model.save(tmp_path / "model")
@@ -427,6 +416,7 @@ def test_points_without_a_label_are_no_hindrance(tmp_path):
 
 def test_frequent_features_name_their_strongest_points(monkeypatch):
     monkeypatch.setattr(neighbors, "MOST_POINTS", 30)
+    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 0)
     rng = np.random.default_rng(0)
     features = rng.random((200, 5)) + 0.1
     features[np.arange(100), 4] = 0

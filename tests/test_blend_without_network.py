@@ -28,7 +28,7 @@ def model():
     return light().fit(NOISY, sparse.csr_array(NOISY_Y))
 
 
-@parametrize_with_checks([light(normalize="rows")])
+@parametrize_with_checks([light(), light(normalize="rows")])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -114,10 +114,6 @@ def test_threads_change_nothing(model):
 def test_a_tree_alone_is_no_blend(model):
     with pytest.raises(ValueError, match="network is 'drop' and n_neighbors 0: that is a TreeClassifier"):
         light(n_neighbors=0).fit(X, Y)
-    table = np.random.default_rng(0).normal(size=(200, 4))
-    with pytest.raises(ValueError, match=r"where columns are standardised, as those of X are, .* set normalize='rows'"):
-        light().fit(table, table[:, 0] > 0)
-    light(normalize="rows").fit(table, table[:, 0] > 0)
     try:
         with pytest.raises(ValueError, match="n_neighbors is 0, and this model has no network"):
             model.set_params(n_neighbors=0).topk(NOISY[:3], 3)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels, metrics
 from sparsenet.batches import POINTS_AT_A_TIME, Rows, by_row
+from sparsenet.blend import side_by_side
+from sparsenet.blend.side_by_side import SideBySide
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.wide import transpose
 
@@ -25,7 +27,8 @@ MOST_POINTS = 4096
 MOST_COMPARISONS = 1 << 16
 #: What is tried out on a sample of the training points, each answered by the others: how much more a rare feature
 #: counts than a frequent one, which tf-idf has in the data, and how much more a near point than one further off.
-RARITIES, POWERS = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0)
+#: Sparse points want powers of 6 at most, tables of a dozen columns up to 25.
+RARITIES, POWERS = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 16.0, 25.0)
 SAMPLE, RANKS = 1024, 5
 #: By so many of the sample it is chosen how much rare features count: each of these choices is a search of its own.
 FOR_RARITY = 512
@@ -96,8 +99,12 @@ class Neighbors:
         asked = points.data.copy()
         asked /= np.repeat(_largest(points), np.diff(points.indptr))  # so that no product overflows
         asked *= self.weights[points.indices]
-        question, size = (points.indptr, points.indices, asked), (self.index.width, MOST_COMPARISONS)
-        kernels.nearest_points(*question, *_arrays(self.index), *size, near, products, threads)
+        if self._side_by_side:
+            asking = Rows(points.indptr, points.indices, asked, points.width)
+            self._side_by_side.nearest(asking, near, products, threads)
+        else:
+            question, size = (points.indptr, points.indices, asked), (self.index.width, MOST_COMPARISONS)
+            kernels.nearest_points(*question, *_arrays(self.index), *size, near, products, threads)
         return near, products
 
     def voters(self, points: Rows, k: int, threads: int) -> Rows:
@@ -142,6 +149,11 @@ class Neighbors:
         """Return what labels have before anyone votes; making it anew would take longer than a point's answer."""
         return np.zeros(self.labels.width, np.float32)
 
+    @cached_property
+    def _side_by_side(self) -> SideBySide | None:
+        """Return the training points as they are compared where they are dense; None where the index is searched."""
+        return SideBySide(self.index) if side_by_side.is_for(self.index) else None
+
     def _rights(self, sample: I64, near: I32, products: F32, threads: int) -> list[float]:
         """Return how well training points are answered by those `near` them, with each of the powers."""
         truth, n_ranks = as_matrix(self.labels.take(sample)), min(RANKS, self.labels.width)
@@ -185,7 +197,7 @@ def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]
     data *= np.repeat(weights, frequency)
     data /= (_lengths(points, weights) / unit).astype(np.float32)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
-    return index.strongest(MOST_POINTS, np.abs(data)), weights
+    return index if side_by_side.is_for(index) else index.strongest(MOST_POINTS, np.abs(data)), weights
 
 
 def _lengths(points: Rows, weights: F32) -> NDArray[np.float64]:

@@ -147,7 +147,7 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
     }
     optimizer = settings.optimizer
     if settings.hidden and isinstance(optimizer, Adam | Adagrad | SGD):
-        found["learning_rate"] = (optimizer.rate, f"for batches of {settings.batch_size:,}")
+        found["learning_rate"] = (optimizer.rate, settings.because.get("learning_rate", ""))
     if wide is not None and isinstance(wide.config.optimizer, Adagrad):
         found["wide_learning_rate"] = (wide.config.optimizer.rate, "in proportion to the starting weights")
     return {name: choice for name, choice in found.items() if name in settings.auto and (wide or "wide" not in name)}

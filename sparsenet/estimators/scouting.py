@@ -96,7 +96,7 @@ class _Watch:
         Hidden units go where more labels are right without them, each at best, and passes are too many where after the
         last of them fewer are right than after the best one.
         """
-        where, answered, because = "on points kept from a first training", self.with_hidden, {}
+        where, answered, because = "on points kept from a first training", self.with_hidden, dict(settings.because)
         if self.without:
             both, alone = (max(series, key=np.sum) for series in (self.with_hidden, self.without))
             if _is_more(alone, both):

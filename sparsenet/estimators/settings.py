@@ -47,8 +47,10 @@ WIDE_RATE = 0.6
 #: 256, 512 and 1,024 points had P@1 of 40.7, 41.5 and 41.9 on 457 thousand points of reddit-l, 24.3, 25.4 and 26.1 on
 #: 189 thousand with one label each; 512 for 256 had +0.3 on 67 thousand of wordnet, -0.6 on 19 thousand of citeulike-t.
 BATCHES, STEPS_OF_A_PASS = (256, 512, 1024), 128
-#: ``learning_rate="auto"`` for the smallest of these; it grows with the root of the batch.
-RATE = 4e-3
+#: ``learning_rate="auto"`` for the smallest of these; it grows with the root of the batch. Where points are dense it is
+#: so many times as much: what a feature is to do is then the mean of what a whole batch asks for, and not what the few
+#: points want that have it, so that steps of Adam are short (bench/notes/networks.md).
+RATE, OF_DENSE = 4e-3, 3
 #: Where hidden units learn by heart what the wide path tells better, that shows after this share of the passes.
 TRIAL_AFTER = 3
 #: The share of its rates at which what `fit` has trained is trained further. At all of them a pass over a tenth of the
@@ -164,15 +166,17 @@ class Settings:
         epochs = -(-self.n_epochs(n_points) // TRIAL_AFTER)
         return Trial(epochs, kept, calibrates, may_end="epochs" in self.auto and epochs > 1)
 
-    def for_points(self, n_points: int) -> Settings:
+    def for_points(self, n_points: int, *, dense: bool = False) -> Settings:
         """Return the settings with the batch, and the rate that goes with it, for so many points, where left to us."""
         settings = self
         if "batch_size" in self.auto:
             fitting = [size for size in BATCHES if n_points >= size * STEPS_OF_A_PASS]
             settings = replace(settings, batch_size=max(fitting, default=BATCHES[0]))
         if "learning_rate" in self.auto:
-            rate = RATE * math.sqrt(max(settings.batch_size / BATCHES[0], 1.0))
+            rate = RATE * (OF_DENSE if dense else 1) * math.sqrt(max(settings.batch_size / BATCHES[0], 1.0))
             settings = replace(settings, optimizer=replace(self.optimizer, rate=rate))  # type: ignore[type-var]
+            why = f"for batches of {settings.batch_size:,}{', of dense points' if dense else ''}"
+            settings = replace(settings, because={**settings.because, "learning_rate": why})
         return settings
 
     def training(self, n_points: int, *, seed: int, threads: int) -> TrainingConfig:

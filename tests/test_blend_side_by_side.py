@@ -1,0 +1,114 @@
+"""Neighbours of dense points: all are compared, none is left out."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sparsenet import BlendClassifier, ExtremeClassifier, Rows
+from sparsenet.blend import neighbors, side_by_side
+from sparsenet.blend.neighbors import Neighbors
+from sparsenet.blend.side_by_side import SideBySide
+from sparsenet.wide import transpose
+
+SMALL_NETWORK = ExtremeClassifier(hidden=8, epochs=2)
+
+RNG = np.random.default_rng(0)
+#: Points around twelve centres, which say what their labels are; no column alone does.
+CENTRES = RNG.normal(size=(12, 24))
+OWNERS = RNG.integers(0, 12, 700)
+TABLE = (CENTRES[OWNERS] + RNG.normal(scale=0.6, size=(700, 24))).astype(np.float32)
+
+
+def rows(matrix):
+    return Rows.of(sparse.csr_array(np.asarray(matrix, np.float32)))
+
+
+def learnt(points, k=5):
+    labels = Rows.of(sparse.csr_array(np.eye(12, dtype=np.float32)[OWNERS[: len(points)]]))
+    return Neighbors.learn(points, labels, k, seed=0, threads=1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_nearest_are_those_of_all(threads):
+    points, asked = RNG.normal(size=(300, 7)), RNG.normal(size=(150, 7))
+    points[::3, 2], asked[::2, 4] = 0, 0
+    near, products = np.empty((150, 20), np.int32), np.empty((150, 20), np.float32)
+    SideBySide(transpose(rows(points))).nearest(rows(asked), near, products, threads)
+    expected = asked @ points.T
+    best = -np.sort(-expected, axis=1)[:, :20]
+    np.testing.assert_allclose(products, np.maximum(best, 0), atol=1e-4)
+    np.testing.assert_allclose(np.take_along_axis(expected, near, axis=1), best, atol=1e-4)
+
+
+def test_where_few_have_anything_in_common_the_others_have_no_vote():
+    near, products = np.empty((1, 4), np.int32), np.empty((1, 4), np.float32)
+    SideBySide(transpose(rows([[1, 0], [-1, 0], [2, 0], [0, 1]]))).nearest(rows([[3, 0]]), near, products, 1)
+    assert near[0, :2].tolist() == [2, 0]
+    assert products.tolist() == [[6, 3, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "there", "expected"),
+    [((10, 4), 20, True), ((10, 4), 19, False), ((1 << 13, 1 << 11), 1 << 24, True), ((1 << 13, 2049), 1 << 24, False)],
+)
+def test_dense_points_that_are_few_enough(shape, there, expected):
+    n, d = shape
+    indices = np.zeros(there, np.int32)  # not looked at
+    assert side_by_side.is_for(Rows(np.zeros(n + 1, np.int64), indices, indices, d)) is expected
+
+
+def test_nobody_is_left_out_of_dense_points(monkeypatch):
+    """By an index of each feature's strongest points the nearest are missed."""
+    monkeypatch.setattr(neighbors, "MOST_POINTS", 30)
+    found = learnt(rows(TABLE))
+    assert (np.diff(found.index.indptr) == 700).all()
+    unit = TABLE / np.linalg.norm(TABLE, axis=1, keepdims=True)
+    near = found.nearest(rows(TABLE[:50]), 5, 1)[0]
+    expected = np.argsort(-unit[:50] @ unit.T, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(np.sort(near, axis=1), np.sort(expected, axis=1))
+    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 0)
+    cut = learnt(rows(TABLE))
+    assert (np.diff(cut.index.indptr) == 30).all()
+    assert (np.sort(cut.nearest(rows(TABLE[:50]), 5, 1)[0], axis=1) != np.sort(expected, axis=1)).any()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_table_is_answered_by_its_neighbours(tmp_path, n_jobs):
+    model = BlendClassifier(network="drop", random_state=0, n_jobs=n_jobs).fit(TABLE[:500], OWNERS[:500])
+    assert model.score(TABLE[500:], OWNERS[500:]) > 0.9
+    assert len(model.neighbors_.labels) == 500
+    model.save(tmp_path / "model")
+    copy = BlendClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict_proba(TABLE), model.predict_proba(TABLE))
+    single = np.concatenate([model.predict_proba(row[None]) for row in TABLE[500:520]])
+    np.testing.assert_allclose(single, model.predict_proba(TABLE[500:520]), rtol=1e-4, atol=1e-6)
+
+
+def test_large_tables_have_no_neighbours(tmp_path, monkeypatch):
+    """Where columns are standardised, an index of the strongest of each says little of what is near."""
+    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", TABLE.size - 1)
+    model = BlendClassifier(network=SMALL_NETWORK, random_state=0).fit(TABLE, OWNERS)
+    assert model.neighbors_ is None
+    model.save(tmp_path / "model")
+    copy = BlendClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict_proba(TABLE), model.predict_proba(TABLE))
+    assert copy.n_neighbors == 50
+    with pytest.raises(ValueError, match=r"are standardised, .* hold more than 16,799 numbers .* no neighbours"):
+        BlendClassifier(network="drop").fit(TABLE, OWNERS)
+    assert BlendClassifier(network="drop", normalize="rows").fit(TABLE, OWNERS).neighbors_ is not None
+
+
+def test_a_table_fitted_without_neighbours_has_none_to_ask():
+    model = BlendClassifier(network=SMALL_NETWORK, n_neighbors=0, random_state=0).fit(TABLE, OWNERS)
+    model.set_params(n_neighbors=5)
+    with pytest.raises(ValueError, match="n_neighbors is 5, and this model does not hold its training points"):
+        model.predict(TABLE[:2])
+
+
+@pytest.mark.parametrize(("share", "rate"), [(1.0, 0.012), (0.4, 0.004)])
+def test_the_rate_of_dense_points_is_higher(share, rate):
+    points = np.where(RNG.random(TABLE.shape) < share, TABLE, 0)
+    model = ExtremeClassifier(hidden=8, epochs=1, random_state=0).fit(sparse.csr_array(points), OWNERS)
+    value, why = model.choices_["learning_rate"]
+    assert value == pytest.approx(rate)
+    assert ("of dense points" in why) == (share == 1)
