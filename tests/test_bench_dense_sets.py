@@ -1,0 +1,51 @@
+"""Dense sets: the points and labels of others, told by a few numbers that every point has."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from bench import cache, dense_sets
+from sparsenet.data import read_xmc
+
+RNG = np.random.default_rng(0)
+KINDS = {"train": np.arange(90) % 3, "test": np.arange(30) % 3}
+
+
+def written(folder, part):
+    """Write points of three kinds, each with its own ten of thirty features, and return their matrix."""
+    kinds = KINDS[part]
+    features = np.array([kind * 10 + RNG.permutation(10)[:4] for kind in kinds])
+    lines = [
+        f"{kind} " + " ".join(f"{j}:{2 + kind}" for j in sorted(row)) for kind, row in zip(kinds, features, strict=True)
+    ]
+    (folder / f"{part}.txt").write_text(f"{len(kinds)} 30 3\n" + "\n".join(lines) + "\n")
+
+
+def test_points_keep_their_labels_and_what_tells_them_apart(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
+    (tmp_path / "kinds").mkdir()
+    for part in KINDS:
+        written(tmp_path / "kinds", part)
+    arguments = ["dense_sets", "--data", str(tmp_path / "kinds"), "--features", "5", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr("sys.argv", arguments)
+    dense_sets.main()
+    assert "dense-kinds: 5 features" in capsys.readouterr().out
+    X, y = {}, {}
+    for part in KINDS:
+        found = read_xmc(tmp_path / "out" / "dense-kinds" / f"{part}.txt")
+        X[part], y[part] = sparse.csr_array(found.X).toarray(), found.Y.indices
+        assert X[part].shape == (len(KINDS[part]), 5)
+        np.testing.assert_array_equal(y[part], KINDS[part])
+        assert np.count_nonzero(X[part]) > 0.9 * X[part].size
+        assert np.linalg.norm(X[part], axis=1).max() <= 1.0001
+    nearest = (X["test"] @ X["train"].T).argmax(axis=1)
+    assert (y["train"][nearest] == y["test"]).mean() > 0.95
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(200, 15), (4, 4)])
+def test_no_more_than_half_of_the_features(tmp_path, monkeypatch, asked, expected):
+    monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
+    for part in KINDS:
+        written(tmp_path, part)
+    found = dense_sets.dense(cache.prepare(tmp_path), asked)
+    assert {X.shape[1] for X in found.values()} == {expected}
