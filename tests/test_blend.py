@@ -29,7 +29,7 @@ from sparsenet import (
     TreeClassifier,
     kernels,
 )
-from sparsenet.blend import neighbors, parts, side_by_side, voting
+from sparsenet.blend import neighbors, parts, voting
 from sparsenet.estimators import scouting
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.storage import load, save
@@ -416,15 +416,13 @@ def test_points_without_a_label_are_no_hindrance(tmp_path):
 
 def test_frequent_features_name_their_strongest_points(monkeypatch):
     monkeypatch.setattr(neighbors, "MOST_POINTS", 30)
-    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 0)
     rng = np.random.default_rng(0)
     features = rng.random((200, 5)) + 0.1
     features[np.arange(100), 4] = 0
-    found = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(
-        sparse.csr_array(features), rng.integers(0, 4, 200)
-    )
+    among_others = sparse.csr_array(np.hstack([features, np.zeros((200, 6))]))  # that nobody has: points are not dense
+    found = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(among_others, rng.integers(0, 4, 200))
     index = found.neighbors_.index
-    assert np.diff(index.indptr).tolist() == [30] * 5
+    assert np.diff(index.indptr).tolist() == [30] * 5 + [0] * 6
     weighed = features * np.log1p(200 / (features != 0).sum(axis=0)) ** found.neighbors_.rarity
     weighed /= np.linalg.norm(weighed, axis=1, keepdims=True)
     for feature in range(5):

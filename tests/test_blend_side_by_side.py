@@ -7,7 +7,7 @@ from scipy import sparse
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.blend import neighbors, side_by_side
 from sparsenet.blend.neighbors import Neighbors
-from sparsenet.blend.side_by_side import SideBySide
+from sparsenet.blend.side_by_side import SideBySide, compared, few_enough
 from sparsenet.wide import transpose
 
 SMALL_NETWORK = ExtremeClassifier(hidden=8, epochs=2)
@@ -23,6 +23,11 @@ def rows(matrix):
     return Rows.of(sparse.csr_array(np.asarray(matrix, np.float32)))
 
 
+def beside(points):
+    index = transpose(rows(points))
+    return SideBySide(index, compared(index))
+
+
 def learnt(points, k=5):
     labels = Rows.of(sparse.csr_array(np.eye(12, dtype=np.float32)[OWNERS[: len(points)]]))
     return Neighbors.learn(points, labels, k, seed=0, threads=1)
@@ -33,7 +38,7 @@ def test_the_nearest_are_those_of_all(threads):
     points, asked = RNG.normal(size=(300, 7)), RNG.normal(size=(150, 7))
     points[::3, 2], asked[::2, 4] = 0, 0
     near, products = np.empty((150, 20), np.int32), np.empty((150, 20), np.float32)
-    SideBySide(transpose(rows(points))).nearest(rows(asked), near, products, threads)
+    beside(points).nearest(rows(asked), near, products, threads)
     expected = asked @ points.T
     best = -np.sort(-expected, axis=1)[:, :20]
     np.testing.assert_allclose(products, np.maximum(best, 0), atol=1e-4)
@@ -42,19 +47,34 @@ def test_the_nearest_are_those_of_all(threads):
 
 def test_where_few_have_anything_in_common_the_others_have_no_vote():
     near, products = np.empty((1, 4), np.int32), np.empty((1, 4), np.float32)
-    SideBySide(transpose(rows([[1, 0], [-1, 0], [2, 0], [0, 1]]))).nearest(rows([[3, 0]]), near, products, 1)
-    assert near[0, :2].tolist() == [2, 0]
-    assert products.tolist() == [[6, 3, 0, 0]]
+    beside([[1, 1], [-1, 1], [2, -1], [1, -1]]).nearest(rows([[3, 1]]), near, products, 1)
+    assert near[0, :3].tolist() == [2, 0, 3]
+    assert products.tolist() == [[5, 4, 2, 0]]
 
 
-@pytest.mark.parametrize(
-    ("shape", "there", "expected"),
-    [((10, 4), 20, True), ((10, 4), 19, False), ((1 << 13, 1 << 11), 1 << 24, True), ((1 << 13, 2049), 1 << 24, False)],
-)
-def test_dense_points_that_are_few_enough(shape, there, expected):
-    n, d = shape
-    indices = np.zeros(there, np.int32)  # not looked at
-    assert side_by_side.is_for(Rows(np.zeros(n + 1, np.int64), indices, indices, d)) is expected
+@pytest.mark.parametrize(("there", "expected"), [(0.9, True), (0.55, True), (0.45, False), (0.0, False)])
+def test_points_are_dense_where_half_of_all_values_are_there(there, expected):
+    index = transpose(rows(RNG.random((400, 30)) < there))
+    numbers = compared(index)
+    assert (numbers is not None) == expected
+    if expected:
+        np.testing.assert_array_equal(numbers, np.arange(400))
+
+
+@pytest.mark.parametrize(("numbers", "left"), [(TABLE.size, 700), (TABLE.size - 1, 699), (100 * 24 + 5, 100), (3, 1)])
+def test_of_too_many_a_sample_is_compared(monkeypatch, numbers, left):
+    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", numbers)
+    points = rows(TABLE)
+    found = few_enough(points, seed=0)
+    lengths = np.diff(found.indptr)
+    assert (len(found), found.width, np.count_nonzero(lengths)) == (700, 24, left)
+    stay = np.flatnonzero(lengths)
+    np.testing.assert_array_equal(found.data, points.take(stay).data)
+    if numbers > 24:
+        np.testing.assert_array_equal(compared(transpose(found)), stay)
+    assert (few_enough(points, seed=0).data == found.data).all()
+    sparse_ones = rows(np.where(RNG.random((500, 40)) < 0.1, 1, 0))
+    assert few_enough(sparse_ones, seed=0) is sparse_ones
 
 
 def test_nobody_is_left_out_of_dense_points(monkeypatch):
@@ -66,10 +86,10 @@ def test_nobody_is_left_out_of_dense_points(monkeypatch):
     near = found.nearest(rows(TABLE[:50]), 5, 1)[0]
     expected = np.argsort(-unit[:50] @ unit.T, axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(np.sort(near, axis=1), np.sort(expected, axis=1))
-    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 0)
-    cut = learnt(rows(TABLE))
-    assert (np.diff(cut.index.indptr) == 30).all()
-    assert (np.sort(cut.nearest(rows(TABLE[:50]), 5, 1)[0], axis=1) != np.sort(expected, axis=1)).any()
+    padded = np.hstack([TABLE, np.zeros((700, 30))])  # most values are not there
+    cut = learnt(rows(padded))
+    assert (np.diff(cut.index.indptr)[:24] == 30).all()
+    assert (np.sort(cut.nearest(rows(padded[:50]), 5, 1)[0], axis=1) != np.sort(expected, axis=1)).any()
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -84,18 +104,23 @@ def test_a_table_is_answered_by_its_neighbours(tmp_path, n_jobs):
     np.testing.assert_allclose(single, model.predict_proba(TABLE[500:520]), rtol=1e-4, atol=1e-6)
 
 
-def test_large_tables_have_no_neighbours(tmp_path, monkeypatch):
-    """Where columns are standardised, an index of the strongest of each says little of what is near."""
-    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", TABLE.size - 1)
-    model = BlendClassifier(network=SMALL_NETWORK, random_state=0).fit(TABLE, OWNERS)
-    assert model.neighbors_ is None
+def test_a_large_table_is_answered_by_a_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 150 * 24)
+    model = BlendClassifier(network="drop", random_state=0).fit(TABLE[:500], OWNERS[:500])
+    assert len(np.unique(model.neighbors_.index.indices)) == 150
+    assert model.score(TABLE[500:], OWNERS[500:]) > 0.85
     model.save(tmp_path / "model")
     copy = BlendClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(copy.predict_proba(TABLE), model.predict_proba(TABLE))
-    assert copy.n_neighbors == 50
-    with pytest.raises(ValueError, match=r"are standardised, .* hold more than 16,799 numbers .* no neighbours"):
-        BlendClassifier(network="drop").fit(TABLE, OWNERS)
-    assert BlendClassifier(network="drop", normalize="rows").fit(TABLE, OWNERS).neighbors_ is not None
+
+
+def test_fewer_may_be_compared_than_are_to_vote(monkeypatch):
+    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 7 * 24)
+    found = learnt(rows(TABLE))
+    near, products = found.nearest(rows(TABLE[:20]), 50, 1)
+    assert (near.shape, products.shape) == ((20, 50), (20, 50))
+    assert (products[:, 7:] == 0).all()
+    assert set(near[products > 0]) <= set(found.index.indices)
 
 
 def test_a_table_fitted_without_neighbours_has_none_to_ask():

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier
-from sparsenet.blend import side_by_side, trust, voting
+from sparsenet.blend import trust, voting
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.estimators.fitting import as_matrix, run_seed
 from sparsenet.storage import load, save
@@ -108,10 +108,8 @@ def test_the_tree_alone_goes_without_the_points_that_are_measured_on(tmp_path):
 
 
 @pytest.mark.usefixtures("few_are_enough")
-@pytest.mark.parametrize("parameters", [{"n_neighbors": 0}, {"normalize": "columns"}], ids=str)
-def test_where_nothing_is_to_be_weighed_the_tree_learns_all(parameters, monkeypatch):
-    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 0)
-    model = blend(**parameters).fit(X.toarray() if "normalize" in parameters else X, Y)
+def test_where_nothing_is_to_be_weighed_the_tree_learns_all():
+    model = blend(n_neighbors=0).fit(X, Y)
     np.testing.assert_array_equal(model.tree_.label_counts_, Y.sum(axis=0))
     assert model.neighbors_ is None
 

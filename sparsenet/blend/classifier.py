@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import storage
 from sparsenet._validation import boolean, check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.batches import Rows
-from sparsenet.blend import judging, parts, persistence, side_by_side
+from sparsenet.blend import judging, parts, persistence
 from sparsenet.blend.calibration import USUAL, Correction
 from sparsenet.blend.fitted import Fitted
 from sparsenet.blend.naming import FEW
@@ -73,9 +73,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     n_neighbors : int
         How many of the training points that are most like a point have a vote. 0: none, and the model does not hold the
         training points, as it does otherwise: those who may not see the data should not be given such a model either.
-        On a fitted classifier that holds them it can be set. Where half of all values of X are there, or its columns
-        are standardised, a point is compared with all others, as long as that are 2**24 numbers at most; beyond,
-        neighbours are sought by the strongest features, and of standardised columns there are none.
+        On a fitted classifier that holds them it can be set. Where half of all values of X are there, or more, a point
+        is compared with all of them, or with a sample of 2**24 numbers.
     time_budget : float or None
         Seconds that `fit` may take. The network has what tree and neighbours leave it, and is made as large as that
         allows; where that would not be enough for a third of its passes, there is none, with a warning. A tree is not
@@ -200,14 +199,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             target, labels = Target.learn(y)
             scaling = Scaling.learn(X, normalize, getattr(self, "feature_names_in_", None))
             of_tree = bytes_a_feature(labels.width, self._threads())
-            asked = self.n_neighbors if self._may_have_neighbors(scaling, X.shape) else 0
-            check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if asked else of_tree)
-            if network is None and not asked:
-                raise ValueError(
-                    f"network is {DROPPED!r}, and where columns are standardised, as those of X are, and hold more "
-                    f"than {side_by_side.MOST_NUMBERS:,} numbers there are no neighbours: set normalize='rows' if its "
-                    "rows are counts or the like, or take a TreeClassifier"
-                )
+            asked = self.n_neighbors
+            check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if asked > 0 else of_tree)
             points, labels = check_points(scaling.apply(X), labels, some_label=True)
             if network is not None and resume:
                 parts.check_resumed(network, points, labels, checkpoint)
@@ -308,17 +301,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
         if k == 0 and self._fitted.network is None:
             raise ValueError("n_neighbors is 0, and this model has no network: set at least 1")
-        about = self._fitted.scaling, (self._fitted.seen.n_points, self.n_features_in_)
-        if k > 0 and neighbors is None and self._may_have_neighbors(*about):
+        if k > 0 and neighbors is None:
             raise ValueError(
                 f"n_neighbors is {k}, and this model does not hold its training points: fit it so, or set 0"
             )
         return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
-
-    @staticmethod
-    def _may_have_neighbors(scaling: Scaling, shape: tuple[int, int]) -> bool:
-        """Tell whether points so scaled, (n, d), have neighbours: where all have all features no index finds them."""
-        return scaling.kind != "columns" or side_by_side.are_few(*shape)
 
     def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities; up to `unwanted` are passed over later."""

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels, metrics
 from sparsenet.batches import POINTS_AT_A_TIME, Rows, by_row
-from sparsenet.blend import side_by_side
-from sparsenet.blend.side_by_side import SideBySide
+from sparsenet.blend.side_by_side import SideBySide, compared, few_enough
 from sparsenet.estimators.fitting import as_matrix
 from sparsenet.wide import transpose
 
@@ -72,12 +71,13 @@ class Neighbors:
     def learn(cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:
         """Remember points, and weigh features and nearness as answers a sample of them best by the k nearest others."""
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
-        by_feature = transpose(points)
+        held = few_enough(points, seed=seed)
+        by_feature = transpose(held)
         order = np.random.default_rng(seed).permutation(len(points))[:SAMPLE]
         few, rest = np.sort(order[:FOR_RARITY]), np.sort(order[FOR_RARITY:])
 
         def by(rarity: float) -> Neighbors:
-            index, weights = _weighted(points, by_feature, rarity)
+            index, weights = _weighted(held, by_feature, rarity)
             return cls(index, labels, weights, rarity, POWERS[0])
 
         answers, rights = {}, {}
@@ -152,7 +152,8 @@ class Neighbors:
     @cached_property
     def _side_by_side(self) -> SideBySide | None:
         """Return the training points as they are compared where they are dense; None where the index is searched."""
-        return SideBySide(self.index) if side_by_side.is_for(self.index) else None
+        numbers = compared(self.index)
+        return None if numbers is None else SideBySide(self.index, numbers)
 
     def _rights(self, sample: I64, near: I32, products: F32, threads: int) -> list[float]:
         """Return how well training points are answered by those `near` them, with each of the powers."""
@@ -197,7 +198,7 @@ def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]
     data *= np.repeat(weights, frequency)
     data /= (_lengths(points, weights) / unit).astype(np.float32)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
-    return index if side_by_side.is_for(index) else index.strongest(MOST_POINTS, np.abs(data)), weights
+    return index.strongest(MOST_POINTS, np.abs(data)) if compared(index) is None else index, weights
 
 
 def _lengths(points: Rows, weights: F32) -> NDArray[np.float64]:

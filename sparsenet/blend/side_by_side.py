@@ -2,8 +2,8 @@
 
 An index by feature is for points that have little in common. Where all have all features each of its lists names
 everyone, and to leave out the weakest of each loses those that are nearest: it cost tree and neighbours 0.4 to 1.4
-points of P@1, P@3 and P@5 (bench/notes/blends.md). A product by way of a list takes thirty times as long as one of a
-matrix, too.
+points of P@1, P@3 and P@5, and neighbours alone up to half of what they know (bench/notes/blends.md). A product by way
+of a list takes thirty times as long as one of a matrix, too.
 """
 
 from __future__ import annotations
@@ -17,18 +17,30 @@ from sparsenet.batches import Rows
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
-#: So many numbers of all points are compared with a point at most: beyond, an answer would take milliseconds.
+I64 = NDArray[np.int64]
+#: So many numbers of all points are compared with a point at most, which takes 2 to 3 ms: of more points some stand for
+#: the rest. An eighth of 75 thousand, in as little time as an index, still knew more than that.
 MOST_NUMBERS = 1 << 24
 
 
-def are_few(n_points: int, n_features: int) -> bool:
-    """Tell whether a point is compared with so many others of so many features, where these are dense."""
-    return n_points * n_features <= MOST_NUMBERS
+def few_enough(points: Rows, *, seed: int) -> Rows:
+    """Return points, of which too many dense ones have become empty: a sample is left."""
+    most = max(MOST_NUMBERS // max(points.width, 1), 1)
+    if not points.dense or len(points) <= most:
+        return points
+    stay = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
+    taken, lengths = points.take(stay), np.zeros(len(points) + 1, np.int64)
+    lengths[stay + 1] = np.diff(taken.indptr)
+    return Rows(np.cumsum(lengths), taken.indices, taken.data, points.width)
 
 
-def is_for(points: Rows) -> bool:
-    """Tell whether points are compared so, given as they are or by feature: they are dense, and few enough."""
-    return points.dense and are_few(len(points), points.width)
+def compared(index: Rows) -> I64 | None:
+    """Return the numbers of the points in an index by feature (d, n), ascending; None unless they are dense and few."""
+    longest, most = int(np.diff(index.indptr).max(initial=0)), min(2 * len(index.indices), MOST_NUMBERS)
+    if longest * len(index) > most:  # there are as many points at least: most indexes are told by that
+        return None
+    numbers = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
+    return numbers if 0 < len(numbers) * len(index) <= most else None
 
 
 class SideBySide:
@@ -38,21 +50,27 @@ class SideBySide:
     ----------
     index : Rows
         The same points by feature (d, n).
+    numbers : ndarray
+        What `compared` has of it.
     """
 
-    def __init__(self, index: Rows) -> None:
+    def __init__(self, index: Rows, numbers: I64) -> None:
         by_feature = csr_array((index.data, index.indices, index.indptr), shape=(len(index), index.width))
-        self._points: F32 = by_feature.T.toarray(order="C")
-        self._no_bias = np.zeros(index.width, np.float32)
+        self._points: F32 = by_feature.T.tocsr()[numbers].toarray(order="C")
+        self._numbers = numbers.astype(np.int32)
+        self._no_bias = np.zeros(len(numbers), np.float32)
 
     def nearest(self, asked: Rows, near: I32, products: F32, threads: int) -> None:
         """Write the points of the largest product with each that asks to `near` (m, k), best first, and the products.
 
         Where fewer than k have a product above zero the others' is 0.
         """
+        k = min(near.shape[1], len(self._numbers))
+        found, best = np.empty((len(asked), k), np.int32), np.empty((len(asked), k), np.float32)
         matrix = csr_array((asked.data, asked.indices, asked.indptr), shape=(len(asked), asked.width)).toarray()
         no_ids, no_values = np.empty(0, np.int32), np.empty(0, np.float32)
         nothing = np.zeros(len(asked) + 1, np.int64), no_ids, no_values  # no point has anything beside the matrix
         none = np.zeros(1, np.int64), no_ids, no_values
-        kernels.predict_topk(matrix, self._points, self._no_bias, *nothing, *none, near, products, threads)
-        np.maximum(products, 0, out=products)
+        kernels.predict_topk(matrix, self._points, self._no_bias, *nothing, *none, found, best, threads)
+        near[:, :k], near[:, k:] = self._numbers[found], 0
+        products[:, :k], products[:, k:] = np.maximum(best, 0), 0
