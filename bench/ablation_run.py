@@ -85,9 +85,10 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
     model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
     budget = Budget(job["seconds"], job["clock"], job["threads"])
-    settings = Settings.of(model.get_params(deep=False)).for_points(X.shape[0])
+    settings = Settings.of(model.get_params(deep=False))
     scaling = Scaling.learn(X, settings.normalize)
     points = scaling.apply(X), Rows.of(Y)
+    settings = settings.for_points(len(points[0]), dense=points[0].dense)
     network, settings = build(settings, *points, seed=job["seed"], threads=job["threads"])
     config = settings.training(X.shape[0], seed=job["seed"], threads=job["threads"])
     config = replace(config, epochs=1_000_000, schedule=BudgetSchedule(budget))  # type: ignore[arg-type]

@@ -113,8 +113,8 @@ class Rows:
 
     @property
     def dense(self) -> bool:
-        """Whether half of all values are there, or more: a matrix of them takes no more memory than these rows."""
-        return 2 * len(self.indices) >= len(self) * self.width
+        """Whether half of all values, or more, are not zero."""
+        return 2 * int(np.count_nonzero(self.data[: self.indptr[-1]])) >= len(self) * self.width
 
     def take(self, points: I64) -> Rows:
         """Gather the given points, numbers from 0 to n - 1, into new rows."""

@@ -83,6 +83,7 @@ def test_what_is_seen_decides(
     points = tuple(Rows.of(csr_array(matrix, dtype=np.float32)) for matrix in data)
     found = scouting.scouted(settings, points, held=0, seed=0, threads=1)
     assert (found.epochs, found.hidden) == expected
+    assert found.because["learning_rate"] == "for batches of 256"
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]
     """Return points of unit length by feature, once features are weighed, and the weights of features."""
     frequency = np.diff(by_feature.indptr)
     rarities = np.maximum(frequency, 1.0)  # and the rest in place: of very many features each array is long
-    np.divide(len(points), rarities, out=rarities)
+    np.divide(np.count_nonzero(np.diff(points.indptr)), rarities, out=rarities)
     np.log1p(rarities, out=rarities)
     np.power(rarities, rarity, out=rarities)
     weights = rarities.astype(np.float32)

@@ -106,7 +106,7 @@ def check_resumed(network: ExtremeClassifier, points: Rows, labels: Rows, checkp
     given = Rows.of(as_matrix(points)), Rows.of(as_matrix(labels))  # as `fit` has them, without zeros
     own, measured = held_out(settings, given, None, seed)
     own, _ = held_for_trial(settings, own, measured, seed)
-    settings = choices.as_before(settings.for_points(len(own[0]), dense=own[0].dense), checkpoint)
+    settings = choices.as_before(settings.for_points(len(own[0])), checkpoint)
     made = outline(settings, points.width, np.bincount(own[1].indices, minlength=labels.width), len(own[0]), seed, 1)
     data = data_of(*own, measured)
     now = fingerprint(made, settings.training(len(own[0]), seed=seed, threads=1), data, classifier=network._trained_for)

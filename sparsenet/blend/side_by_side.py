@@ -1,9 +1,8 @@
 """Dense points side by side: all of them are compared with a point, by the kernel that scores all labels exactly.
 
 An index by feature is for points that have little in common. Where all have all features each of its lists names
-everyone, and to leave out the weakest of each loses those that are nearest: it cost tree and neighbours 0.4 to 1.4
-points of P@1, P@3 and P@5, and neighbours alone up to half of what they know (bench/notes/blends.md). A product by way
-of a list takes thirty times as long as one of a matrix, too.
+everyone, and to leave out the weakest of each loses those that are nearest: neighbours then know a tenth to a half less
+(bench/notes/blends.md). A product by way of a list takes thirty times as long as one of a matrix, too.
 """
 
 from __future__ import annotations
@@ -19,14 +18,18 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 #: So many numbers of all points are compared with a point at most, which takes 2 to 3 ms: of more points some stand for
-#: the rest. An eighth of 75 thousand, in as little time as an index, still knew more than that.
+#: the rest. An eighth of them knew about as much as all by an index of the strongest, or more, and took no longer.
 MOST_NUMBERS = 1 << 24
+#: Numbers of points that ask, laid out at a time.
+NUMBERS_AT_A_TIME = 1 << 22
+#: The share of all values that dense points have, and that a sample of these has in any case.
+DENSE, DENSE_SAMPLE = 0.5, 0.45
 
 
 def few_enough(points: Rows, *, seed: int) -> Rows:
     """Return points, of which too many dense ones have become empty: a sample is left."""
     most = max(MOST_NUMBERS // max(points.width, 1), 1)
-    if not points.dense or len(points) <= most:
+    if len(points.indices) < DENSE * len(points) * points.width or len(points) <= most:
         return points
     stay = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
     taken, lengths = points.take(stay), np.zeros(len(points) + 1, np.int64)
@@ -36,7 +39,7 @@ def few_enough(points: Rows, *, seed: int) -> Rows:
 
 def compared(index: Rows) -> I64 | None:
     """Return the numbers of the points in an index by feature (d, n), ascending; None unless they are dense and few."""
-    longest, most = int(np.diff(index.indptr).max(initial=0)), min(2 * len(index.indices), MOST_NUMBERS)
+    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / DENSE_SAMPLE, MOST_NUMBERS)
     if longest * len(index) > most:  # there are as many points at least: most indexes are told by that
         return None
     numbers = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
@@ -65,12 +68,18 @@ class SideBySide:
 
         Where fewer than k have a product above zero the others' is 0.
         """
-        k = min(near.shape[1], len(self._numbers))
-        found, best = np.empty((len(asked), k), np.int32), np.empty((len(asked), k), np.float32)
+        k, done = min(near.shape[1], len(self._numbers)), 0
+        near[:, k:], products[:, k:] = 0, 0
+        for part in asked.blocks(max(NUMBERS_AT_A_TIME // max(asked.width, 1), 1)):
+            found, best = np.empty((len(part), k), np.int32), np.empty((len(part), k), np.float32)
+            self._compare(part, found, best, threads)
+            own = slice(done, done + len(part))
+            near[own, :k], products[own, :k] = self._numbers[found], np.maximum(best, 0)
+            done = own.stop
+
+    def _compare(self, asked: Rows, found: I32, best: F32, threads: int) -> None:
         matrix = csr_array((asked.data, asked.indices, asked.indptr), shape=(len(asked), asked.width)).toarray()
         no_ids, no_values = np.empty(0, np.int32), np.empty(0, np.float32)
         nothing = np.zeros(len(asked) + 1, np.int64), no_ids, no_values  # no point has anything beside the matrix
         none = np.zeros(1, np.int64), no_ids, no_values
         kernels.predict_topk(matrix, self._points, self._no_bias, *nothing, *none, found, best, threads)
-        near[:, :k], near[:, k:] = self._numbers[found], 0
-        products[:, :k], products[:, k:] = np.maximum(best, 0), 0

@@ -88,7 +88,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         Of the deep weights. ``"adam"`` has a `beta1` of 0.5: see `Adam`.
     learning_rate : float or "auto"
         Of the deep weights. ``"auto"``: 0.004 for batches up to 256, and in proportion to their root beyond; three
-        times as much where at least half of all values of X are there, once scaled.
+        times as much of Adam where at least half of all values of X, once scaled, are not zero.
     weight_decay : float
         Of the deep weights.
     wide_learning_rate : float or "auto"

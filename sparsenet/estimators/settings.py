@@ -173,9 +173,10 @@ class Settings:
             fitting = [size for size in BATCHES if n_points >= size * STEPS_OF_A_PASS]
             settings = replace(settings, batch_size=max(fitting, default=BATCHES[0]))
         if "learning_rate" in self.auto:
-            rate = RATE * (OF_DENSE if dense else 1) * math.sqrt(max(settings.batch_size / BATCHES[0], 1.0))
+            faster = dense and isinstance(self.optimizer, Adam)
+            rate = RATE * (OF_DENSE if faster else 1) * math.sqrt(max(settings.batch_size / BATCHES[0], 1.0))
             settings = replace(settings, optimizer=replace(self.optimizer, rate=rate))  # type: ignore[type-var]
-            why = f"for batches of {settings.batch_size:,}{', of dense points' if dense else ''}"
+            why = f"for batches of {settings.batch_size:,}{', of dense points' if faster else ''}"
             settings = replace(settings, because={**settings.because, "learning_rate": why})
         return settings
 
