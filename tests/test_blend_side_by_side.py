@@ -131,6 +131,16 @@ def test_a_table_fitted_without_neighbours_has_none_to_ask():
         model.predict(TABLE[:2])
 
 
+def test_where_all_cosines_are_near_one_the_nearest_count_for_more():
+    """Of fifty neighbours three are of a point's own kind, and the others of any, with cosines of 0.9."""
+    centres = np.hstack([np.full((100, 1), 8.0), RNG.normal(size=(100, 7))])
+    points = np.repeat(centres, 4, axis=0) + RNG.normal(scale=0.02, size=(400, 8))
+    labels = Rows.of(sparse.csr_array(np.repeat(np.eye(8, dtype=np.float32)[RNG.integers(0, 8, 100)], 4, axis=0)))
+    assert Neighbors.learn(rows(points), labels, 50, seed=0, threads=1).power > 6
+    among_others = rows(np.hstack([points, np.zeros((400, 12))]))
+    assert Neighbors.learn(among_others, labels, 50, seed=0, threads=1).power == 6
+
+
 def test_questions_are_laid_out_a_few_at_a_time(monkeypatch):
     found = learnt(rows(TABLE))
     expected = found.nearest(rows(TABLE), 5, 1)

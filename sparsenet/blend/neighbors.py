@@ -26,8 +26,8 @@ MOST_POINTS = 4096
 MOST_COMPARISONS = 1 << 16
 #: What is tried out on a sample of the training points, each answered by the others: how much more a rare feature
 #: counts than a frequent one, which tf-idf has in the data, and how much more a near point than one further off.
-#: Sparse points want powers of 6 at most, tables of a dozen columns up to 25.
-RARITIES, POWERS = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 16.0, 25.0)
+#: Of dense points, whose cosines may all be near one, higher powers are tried, too.
+RARITIES, POWERS, POWERS_OF_DENSE = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0), (10.0, 16.0, 25.0)
 SAMPLE, RANKS = 1024, 5
 #: By so many of the sample it is chosen how much rare features count: each of these choices is a search of its own.
 FOR_RARITY = 512
@@ -90,7 +90,7 @@ class Neighbors:
         others = found._others(points, rest, k, threads)
         near, products = (np.concatenate(both) for both in zip(answers[found.rarity], others, strict=True))
         right = found._rights(np.concatenate((few, rest)), near, products, threads)
-        return replace(found, power=POWERS[int(np.argmax(right))])
+        return replace(found, power=found._powers[int(np.argmax(right))])
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k training points of the largest product with each point, best first, and the products."""
@@ -155,11 +155,16 @@ class Neighbors:
         numbers = compared(self.index)
         return None if numbers is None else SideBySide(self.index, numbers)
 
+    @property
+    def _powers(self) -> tuple[float, ...]:
+        """Return the powers of nearness that are tried out."""
+        return POWERS if self._side_by_side is None else POWERS + POWERS_OF_DENSE
+
     def _rights(self, sample: I64, near: I32, products: F32, threads: int) -> list[float]:
         """Return how well training points are answered by those `near` them, with each of the powers."""
         truth, n_ranks = as_matrix(self.labels.take(sample)), min(RANKS, self.labels.width)
         rights = []
-        for power in POWERS:
+        for power in self._powers:
             named, shares = self.name(self._voters(near, products, power), n_ranks, threads)
             ranked = np.take_along_axis(named, np.argsort(-shares, axis=1, kind="stable"), axis=1)
             rights.append(metrics.ndcg_at_k(truth, ranked, n_ranks))
