@@ -15,7 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from sparsenet import kernels
-from sparsenet.lsh import LSHConfig, LSHIndex, exact_topk
+from sparsenet.exact import exact_topk
+from sparsenet.lsh import LSHConfig, LSHIndex
 
 LIMITS = (50, 200, 1000, 5000)
 N_POINTS = 256

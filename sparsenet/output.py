@@ -17,6 +17,7 @@ from sparsenet import kernels
 from sparsenet._validation import MAX_WIDTH, instance, integer
 from sparsenet.active import Sampling
 from sparsenet.batches import Batch, Postings, Rows, Slots
+from sparsenet.exact import exact_topk
 from sparsenet.layers import F32, I32, Pass, uniform
 from sparsenet.losses import Loss
 from sparsenet.optim import Adam, Optimizer, Parameter
@@ -247,16 +248,15 @@ class SampledOutput:
 
     def topk(self, features: Rows, hidden: F32, k: int, threads: int) -> tuple[I32, F32]:
         """Score every label exactly; return the k best of each point and their scores, best first."""
-        labels = np.empty((len(features), k), np.int32)
-        scores = np.empty((len(features), k), np.float32)
-        if self.wide:
-            inverted = self.wide.inverted()
-        else:
-            inverted = Rows(np.zeros(features.width + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
+        bias = self.bias.value.reshape(-1)
+        if not self.wide:
+            return exact_topk(hidden, self.weight.value, bias, k, threads)
+        labels, scores = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
+        inverted = self.wide.inverted()
         kernels.predict_topk(
             hidden,
             self.weight.value,
-            self.bias.value.reshape(-1),
+            bias,
             features.indptr,
             features.indices,
             features.data,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sparsenet import kernels
-from sparsenet.lsh import LSHConfig, LSHIndex, exact_topk
+from sparsenet.exact import exact_topk
+from sparsenet.lsh import LSHConfig, LSHIndex
 
 FAMILIES = ["simhash", "dwta", "minhash"]
 
@@ -62,7 +63,7 @@ def test_finds_planted_labels_far_more_often_than_chance(family, least):
     hidden, weight, bias = planted(10_000, 64, 100)
     index = built(family, weight, bias)
     assert index.recall(hidden, weight, bias, k=1, limit=200) > least
-    top = exact_topk(hidden, weight, bias, 1, 1)
+    top = exact_topk(hidden, weight, bias, 1, 1)[0]
     at_random = np.random.default_rng(0).random((100, 10_000)).argsort(axis=1)[:, :200]
     assert (at_random == top).any(axis=1).mean() < least / 5
 
@@ -201,7 +202,7 @@ def test_recall_counts_the_exact_top_labels():
     hidden, weight, bias = planted(200, 16, 20)
     index = built("simhash", weight, bias, n_bits=4)
     top = np.argsort(-(hidden @ weight.T + bias), axis=1, kind="stable")[:, :3]
-    np.testing.assert_array_equal(np.sort(exact_topk(hidden, weight, bias, 3, 1)), np.sort(top))
+    np.testing.assert_array_equal(np.sort(exact_topk(hidden, weight, bias, 3, 1)[0]), np.sort(top))
     ids, _ = index.query(hidden, 30)
     assert index.recall(hidden, weight, bias, k=3, limit=30, shared=True) == pytest.approx(np.isin(top, ids).mean())
     _, each, _ = index.query_each(hidden, 30)

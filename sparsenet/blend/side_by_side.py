@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from sparsenet import kernels
 from sparsenet.batches import Rows
+from sparsenet.estimators.fitting import as_matrix
+from sparsenet.exact import exact_topk
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -58,8 +58,10 @@ class SideBySide:
     """
 
     def __init__(self, index: Rows, numbers: I64) -> None:
-        by_feature = csr_array((index.data, index.indices, index.indptr), shape=(len(index), index.width))
-        self._points: F32 = by_feature.T.tocsr()[numbers].toarray(order="C")
+        places = np.zeros(index.width, np.int32)
+        places[numbers] = np.arange(len(numbers))
+        by_feature = Rows(index.indptr, places[index.indices], index.data, len(numbers))
+        self._points: F32 = np.ascontiguousarray(as_matrix(by_feature).toarray().T)
         self._numbers = numbers.astype(np.int32)
         self._no_bias = np.zeros(len(numbers), np.float32)
 
@@ -71,15 +73,7 @@ class SideBySide:
         k, done = min(near.shape[1], len(self._numbers)), 0
         near[:, k:], products[:, k:] = 0, 0
         for part in asked.blocks(max(NUMBERS_AT_A_TIME // max(asked.width, 1), 1)):
-            found, best = np.empty((len(part), k), np.int32), np.empty((len(part), k), np.float32)
-            self._compare(part, found, best, threads)
+            found, best = exact_topk(as_matrix(part).toarray(), self._points, self._no_bias, k, threads)
             own = slice(done, done + len(part))
             near[own, :k], products[own, :k] = self._numbers[found], np.maximum(best, 0)
             done = own.stop
-
-    def _compare(self, asked: Rows, found: I32, best: F32, threads: int) -> None:
-        matrix = csr_array((asked.data, asked.indices, asked.indptr), shape=(len(asked), asked.width)).toarray()
-        no_ids, no_values = np.empty(0, np.int32), np.empty(0, np.float32)
-        nothing = np.zeros(len(asked) + 1, np.int64), no_ids, no_values  # no point has anything beside the matrix
-        none = np.zeros(1, np.int64), no_ids, no_values
-        kernels.predict_topk(matrix, self._points, self._no_bias, *nothing, *none, found, best, threads)

@@ -2,7 +2,7 @@
 
 from sparsenet.lsh.choosing import TABLES, best_index, first_guess, most_memory
 from sparsenet.lsh.config import LSHConfig
-from sparsenet.lsh.index import Candidates, LSHIndex, exact_topk
+from sparsenet.lsh.index import Candidates, LSHIndex
 
 __all__ = [
     "TABLES",
@@ -10,7 +10,6 @@ __all__ = [
     "LSHConfig",
     "LSHIndex",
     "best_index",
-    "exact_topk",
     "first_guess",
     "most_memory",
 ]

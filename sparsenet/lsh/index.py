@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet.exact import exact_topk
 from sparsenet.lsh.config import MAX_WIDTH, LSHConfig
 from sparsenet.lsh.families import make_family
 from sparsenet.lsh.frame import BLOCK, Frame, measure, n_covered
@@ -141,7 +142,7 @@ class LSHIndex:
         """
         if len(hidden) == 0 or self.n_labels == 0:
             return float("nan")
-        exact = exact_topk(hidden, weight, bias, k, self.threads)
+        exact = exact_topk(hidden, weight, bias, k, self.threads)[0]
         if shared:
             return float(np.isin(exact, self.query(hidden, limit)[0]).mean())
         indptr, ids, _ = self.query_each(hidden, limit)
@@ -216,15 +217,3 @@ class LSHIndex:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         return min(limit, self.n_labels)
-
-
-def exact_topk(hidden: F32, weight: F32, bias: F32, k: int, threads: int) -> I32:
-    """Return the `k` labels of the largest scores for each point, (n, k), computed in full."""
-    k = min(k, len(weight))
-    labels, scores = np.empty((len(hidden), k), np.int32), np.empty((len(hidden), k), np.float32)
-    no_rows, no_features = np.zeros(len(hidden) + 1, np.int64), np.zeros(1, np.int64)
-    no_ids, no_values = np.empty(0, np.int32), np.empty(0, np.float32)
-    kernels.predict_topk(
-        hidden, weight, bias, no_rows, no_ids, no_values, no_features, no_ids, no_values, labels, scores, threads
-    )
-    return labels

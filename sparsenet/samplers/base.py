@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.lsh import exact_topk
+from sparsenet.exact import exact_topk
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -76,7 +76,7 @@ class Sampler(Protocol):
         """Return the share of the points' exact top `k` labels that a sample is expected to hold."""
         if len(hidden) == 0 or self.n_labels == 0:
             return float("nan")
-        top = exact_topk(hidden, weight, bias, k, threads=1)
+        top = exact_topk(hidden, weight, bias, k, threads=1)[0]
         return float(self.expected(top.ravel(), n_negatives).mean())
 
     def memory(self, n_labels: int, width: int) -> int:
