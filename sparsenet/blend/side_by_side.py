@@ -22,7 +22,8 @@ I64 = NDArray[np.int64]
 MOST_NUMBERS = 1 << 24
 #: Numbers of points that ask, laid out at a time.
 NUMBERS_AT_A_TIME = 1 << 22
-#: The share of all values that dense points have, and that a sample of these has in any case.
+#: The share of all values that dense points have, and that a sample of these has in any case. Zeros that are stored
+#: count, as those of standardised columns that never change: in an index they would take the same room.
 DENSE, DENSE_SAMPLE = 0.5, 0.45
 
 
