@@ -1,4 +1,4 @@
-"""What ``normalize="auto"`` takes for counts, and what for a table."""
+"""What ``normalize="auto"`` takes for counts, what for a table, and whether its columns have units of their own."""
 
 import warnings
 
@@ -7,9 +7,13 @@ import pandas as pd
 import pytest
 from planted import X, Y, fast
 from scipy import sparse
+from sklearn.datasets import make_classification
 
+import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.targets import Target
+from sparsenet.estimators.units import scaled
 
 
 def chosen(table):
@@ -140,3 +144,115 @@ def test_of_usual_ones_nothing_is_said(usual):
 
 def test_nothing_changes_for_what_was_counts_before():
     assert fast(epochs=1).fit(X.toarray(), Y)._fitted.scaling.kind == "rows"
+
+
+def mostly_noise(n=2000, seed=0):
+    """Points of ten classes, told apart by eight of forty columns, which vary more than the others for that reason."""
+    return make_classification(
+        n, 40, n_informative=8, n_redundant=0, n_classes=10, n_clusters_per_class=1, class_sep=2, random_state=seed
+    )
+
+
+def of_table(X, y, choice="auto", threads=1):
+    scaling, points = scaled(None, X, Target.learn(y)[1], choice, seed=0, threads=threads)
+    return scaling.kind, points
+
+
+UNITS = 10.0 ** np.linspace(-4, 4, 40)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_of_one_unit_are_scaled_together_where_that_tells_more(seed):
+    X, y = mostly_noise(seed=seed)
+    assert of_table(X, y)[0] == "together"
+    assert of_table(X + 100 * np.arange(40), y)[0] == "together"  # wherever they are centred
+    assert of_table(X * 1e-9, y)[0] == "together"  # and whatever the unit
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_in_units_of_their_own_are_standardised(seed):
+    X, y = mostly_noise(seed=seed)
+    assert of_table(X * UNITS[np.random.default_rng(seed).permutation(40)], y)[0] == "columns"
+
+
+def test_so_are_those_that_tell_nothing_either_way():
+    X, y = mostly_noise()
+    for seed in range(20):
+        shuffled = np.random.default_rng(seed).permutation(y)
+        assert of_table(X, shuffled)[0] == "columns"
+
+
+def test_so_are_those_of_too_few_points_to_tell():
+    X, y = mostly_noise()
+    for n in range(1, 10):
+        assert of_table(X[:n], y[:n])[0] == "columns"
+
+
+def test_of_several_labels_a_point_as_many_are_looked_at_as_it_has():
+    X, y = mostly_noise()
+    both = [[f"class {label}", "any"] for label in y]  # the first that all share tells nothing
+    assert of_table(X, both)[0] == "together"
+    assert of_table(X, [["any"]] * len(X))[0] == "columns"
+    assert of_table(X, [[], *both[1:]])[0] == "together"
+
+
+def test_the_choice_and_the_points_do_not_depend_on_threads():
+    X, y = mostly_noise()
+    for table in (X, X * UNITS):
+        one, two = (of_table(table, y, threads=threads) for threads in (1, 2))
+        assert one[0] == two[0]
+        np.testing.assert_array_equal(one[1].data, two[1].data)
+
+
+def test_together_keeps_what_columns_vary_beside_each_other():
+    X = np.random.default_rng(0).normal(size=(500, 6)) * [1, 2, 3, 4, 5, 0] + 7
+    points = Scaling.learn(X, "together").apply(X)
+    found = points.data.reshape(500, 6)
+    np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-6)
+    assert np.square(found).sum(axis=1).mean() == pytest.approx(1, rel=1e-5)
+    np.testing.assert_allclose(
+        found[:, :5] / found[:, :1], (X - X.mean(axis=0))[:, :5] / (X - X.mean(axis=0))[:, :1], rtol=1e-3
+    )
+    assert not found[:, 5].any()
+
+
+def test_of_constant_columns_nothing_is_left():
+    X = np.full((5, 3), 7.0)
+    assert not Scaling.learn(X, "together").apply(X).data.any()
+
+
+def test_no_sparse_points_are_scaled_together():
+    with pytest.raises(ValueError, match="normalize='together' needs a dense X, got a sparse one"):
+        TreeClassifier(normalize="together").fit(X, Y)
+
+
+@pytest.mark.parametrize("classifier", [ExtremeClassifier(epochs=8), TreeClassifier(), BlendClassifier(network="drop")])
+def test_it_is_learnt_kept_and_told(classifier, tmp_path):
+    X, y = mostly_noise()
+    known, asked = slice(0, 1500), slice(1500, None)
+    scores = {}
+    for way in ("auto", "columns", "together"):
+        model = classifier.set_params(normalize=way, random_state=0).fit(X[known], y[known])
+        scores[way] = model.score(X[asked], y[asked])
+    assert scores["auto"] == scores["together"] > scores["columns"]
+    model.save(tmp_path / "model")
+    again = sparsenet.load(tmp_path / "model")
+    for mine, theirs in zip(model.topk(X[asked], 3), again.topk(X[asked], 3), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert model.predict(X[asked][:1]) == model.predict(X[asked])[:1]
+
+
+def test_a_network_says_why():
+    X, y = mostly_noise()
+    value, because = ExtremeClassifier(epochs=1, random_state=0).fit(X, y).choices_["normalize"]
+    assert value == "together"
+    assert "share more labels" in because
+    assert ExtremeClassifier(epochs=1, random_state=0).fit(X * UNITS, y).choices_["normalize"][0] == "columns"
+
+
+def test_the_first_batch_chooses_for_the_others():
+    X, y = mostly_noise()
+    model = ExtremeClassifier(random_state=0).partial_fit(X[:1000], y[:1000], classes=np.unique(y))
+    assert model.choices_["normalize"][0] == "together"
+    model.partial_fit(X[1000:], y[1000:])
+    assert model.score(X, y) > 0.5

@@ -28,12 +28,13 @@ from sparsenet.blend.parts import DROPPED, PARTS
 from sparsenet.blend.voting import curve_of, logits, vote
 from sparsenet.estimators import ExtremeClassifier
 from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_points, check_width, run_seed
+from sparsenet.estimators.fitting import all_or_nothing, as_matrix, check_width, run_seed
 from sparsenet.estimators.inference import check_cells
-from sparsenet.estimators.scaling import CHOICES, Scaling
+from sparsenet.estimators.scaling import CHOICES
 from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.settings import is_auto, seconds
 from sparsenet.estimators.targets import Target
+from sparsenet.estimators.units import scaled
 from sparsenet.training.checkpoints import check_classifier, is_there
 from sparsenet.tree import TreeClassifier
 from sparsenet.tree.classifier import MOST_UNWANTED
@@ -80,11 +81,12 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         allows; where that would not be enough for a third of its passes, there is none, with a warning. A tree is not
         cut off. Without neighbours there is a network in any case, which has as long as the tree took at least. Where
         there is to be none, ``network="drop"``, nothing could keep a budget: None.
-    normalize : {"auto", "rows", "columns", "none"}
+    normalize : {"auto", "rows", "columns", "together", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
-        columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
-        and none negative, unless a few columns that most rows have swamp all others, as amounts do categories; else
-        columns.
+        columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
+        more count for more, as of embeddings they should. ``"auto"``: rows if X in `fit` is sparse, or dense with two
+        thirds of its entries zero and none negative, unless a few columns that most rows have swamp all others, as
+        amounts do categories; else columns, or together where points near each other then share more labels.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
         result does not depend on it.
@@ -197,15 +199,14 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            scaling = Scaling.learn(X, normalize, getattr(self, "feature_names_in_", None))
             of_tree = bytes_a_feature(labels.width, self._threads())
             asked = self.n_neighbors
             check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if asked > 0 else of_tree)
-            points, labels = check_points(scaling.apply(X), labels, some_label=True)
+            how: dict[str, Any] = {"seed": seed, "threads": self._threads()}
+            scaling, points = scaled(self, X, labels, normalize, some_label=True, **how)
             if network is not None and resume:
                 parts.check_resumed(network, points, labels, checkpoint)
             seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
-            how: dict[str, Any] = {"seed": seed, "threads": self._threads()}
             budget: dict[str, Any] = {"started": started, "time_budget": self.time_budget, "alone": network is None}
             tree, judge, neighbors, a_pass = judging.tree_and_neighbors(tree, points, labels, asked, **how, **budget)
             enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))

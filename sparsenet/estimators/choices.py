@@ -25,6 +25,12 @@ from sparsenet.training import Trainer, checkpoints
 
 #: By the name of a parameter, what it came to and why.
 Choices = dict[str, tuple[Any, str]]
+#: Why X is scaled as it is, where that was left open.
+WHY_SCALED = {
+    "rows": "X is sparse, or holds counts",
+    "columns": "X is a table, whose columns may have units of their own",
+    "together": "X is a table, and points near each other share more labels than with standardised columns",
+}
 #: What later training takes over from the first; the rest depends on nothing that could have changed.
 DECIDED = ("hidden", "wide_budget", "batch_size", "learning_rate")
 #: A pace is measured over so many steps, but for the first of them, which touch new memory and may compile kernels;
@@ -143,7 +149,7 @@ def made(settings: Settings, network: Network, scaling: str, n_points: int) -> C
         "batch_size": (settings.batch_size, f"a pass over {n_points:,} points has {steps:,} steps"),
         "precision": ("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
         "epochs": (settings.n_epochs(n_points), _why(settings, "epochs", f"for {n_points:,} points{in_batches}")),
-        "normalize": (scaling, "as the values of X suggest"),
+        "normalize": (scaling, WHY_SCALED.get(scaling, "")),
     }
     optimizer = settings.optimizer
     if settings.hidden and isinstance(optimizer, Adam | Adagrad | SGD):

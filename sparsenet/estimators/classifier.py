@@ -29,10 +29,10 @@ from sparsenet.estimators.fitting import (
 )
 from sparsenet.estimators.persistence import SavingMixin
 from sparsenet.estimators.prediction import PredictionMixin
-from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.settings import BUDGETS, Settings
 from sparsenet.estimators.targets import Target
+from sparsenet.estimators.units import scaled
 from sparsenet.losses import Loss
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import Optimizer
@@ -104,11 +104,12 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         How they fall afterwards.
     label_smoothing : float
         Targets are this far from 0 and 1.
-    normalize : {"auto", "rows", "columns", "none"}
+    normalize : {"auto", "rows", "columns", "together", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
-        columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
-        and none negative, unless a few columns that most rows have swamp all others, as amounts do categories; else
-        columns.
+        columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
+        more count for more, as of embeddings they should. ``"auto"``: rows if X in `fit` is sparse, or dense with two
+        thirds of its entries zero and none negative, unless a few columns that most rows have swamp all others, as
+        amounts do categories; else columns, or together where points near each other then share more labels.
     validation_fraction : float
         Share of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None
@@ -267,10 +268,11 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         with all_or_nothing(self):
             theirs, X = (X, y), check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            scaling = Scaling.learn(X, settings.normalize, getattr(self, "feature_names_in_", None))
-            points = check_points(scaling.apply(X), labels, some_label=True)
+            choice = settings.normalize
+            scaling, features = scaled(self, X, labels, choice, seed=seed, threads=threads, some_label=True)
+            points = features, labels
             seen = Seen.nothing(X, scaling, labels.width)
-            del X, labels  # which may be copies, and are not looked at again
+            del X, features, labels  # which may be copies, and are not looked at again
             given = given_validation(self, validation, scaling, target)
             points, measured = held_out(settings, points, given, seed)
             points, kept = held_for_trial(settings, points, measured, seed)
@@ -337,9 +339,10 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 grow(fitted.network, settings, points, threads)
             else:
                 target, labels = Target.learn(y, classes, incremental=True)
-                scaling = Scaling.learn(X, settings.normalize, getattr(self, "feature_names_in_", None))
-                points = check_points(scaling.apply(X), labels)
-                seed, settings = run_seed(self.random_state), settings.for_points(len(points[0]), dense=points[0].dense)
+                seed = run_seed(self.random_state)
+                scaling, features = scaled(self, X, labels, settings.normalize, seed=seed, threads=threads)
+                points = features, labels
+                settings = settings.for_points(len(points[0]), dense=points[0].dense)
                 held = own_bytes(points, *theirs)
                 network, settings = build(settings, *points, held=held, seed=seed, threads=threads)
                 made = choices.made(settings, network, scaling.kind, len(points[0]))

@@ -118,13 +118,18 @@ def _generator(random_state: Any) -> np.random.RandomState:
     return generator
 
 
-def check_points(features: Rows, labels: Rows, *, some_label: bool = False) -> Points:
-    """Return both if they are of one length, and, on demand, not without any label."""
-    if len(features) != len(labels):
-        raise ValueError(f"X has {len(features)} rows, y has {len(labels)}: y must have an entry for each row of X")
+def check_points(features: Rows, labels: Rows) -> Points:
+    """Return both if they are of one length."""
+    check_lengths(len(features), labels)
+    return features, labels
+
+
+def check_lengths(n_points: int, labels: Rows, *, some_label: bool = False) -> None:
+    """Raise ValueError unless there are labels of so many points and, on demand, one at least."""
+    if n_points != len(labels):
+        raise ValueError(f"X has {n_points} rows, y has {len(labels)}: y must have an entry for each row of X")
     if some_label and len(labels.indices) == 0:
         raise ValueError("y holds no label at all: at least one row must have one")
-    return features, labels
 
 
 def check_width(n_features: int, bytes_each: float) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sparsenet._validation import integer, n_jobs
-from sparsenet.estimators.scaling import Scaling
+from sparsenet.estimators.scaling import SCALINGS, Scaling
 from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.targets import KINDS, Target
 from sparsenet.losses import BinaryCrossEntropy, SampledSoftmax
@@ -64,9 +64,9 @@ def pack_scaling(scaling: Scaling) -> Arrays:
 
 def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     """Make the scaling of a saved model, of any kind of estimator."""
-    if kind not in ("rows", "columns", "none"):
-        raise ModelError(f"the scaling must be rows, columns or none, got {kind!r}")
-    if kind != "columns":
+    if kind not in SCALINGS:
+        raise ModelError(f"the scaling must be one of {', '.join(SCALINGS)}, got {kind!r}")
+    if kind in ("rows", "none"):
         return Scaling(kind)
     centre, factor = arrays["scaling.centre"], arrays["scaling.factor"]
     if centre.shape != (n_features,) or factor.shape != (n_features,):

@@ -3,7 +3,9 @@
 The layers expect points of about unit length. There are two roads there, and which is right depends on the data.
 Sparse counts or tf-idf say what a point is about by the direction of its row: rows are divided by their length. In
 a dense table a column has a unit of its own, and a row's length may be all that tells two classes apart: there the
-columns are standardised, and divided by the square root of their number.
+columns are standardised, and divided by the square root of their number. Or all columns are of one unit, as those of
+principal components and of embeddings are, and the more one varies the more it tells: standardised, it would be lost
+among those that hardly do. There all are divided by one number.
 
 What counts is what the numbers are, not how they are stored: a dense array that is mostly zeros, without negative
 numbers, holds counts or tf-idf too, and standardising it would fill it up. Unless it is a table most of whose columns
@@ -23,7 +25,8 @@ from scipy import sparse
 from sparsenet.batches import Rows, by_row
 
 F64 = NDArray[np.float64]
-CHOICES = ("auto", "rows", "columns", "none")
+SCALINGS = ("rows", "columns", "together", "none")
+CHOICES = ("auto", *SCALINGS)
 #: Far beyond any training point, and far from where float32 would overflow in a layer.
 _FARTHEST = 1e12
 _BLOCK = 1024
@@ -41,7 +44,11 @@ _NEARLY_ALL, _OTHERS = 0.99, 2
 
 @dataclass(frozen=True)
 class Scaling:
-    """The scaling in use: ``"rows"``, ``"columns"`` with the columns' centres and factors, or ``"none"``."""
+    """The scaling in use: ``"rows"``, ``"none"``, or that of a table, with its columns' centres and factors.
+
+    That is ``"columns"`` where each is divided by its own standard deviation, and ``"together"`` where all are by one
+    number. Either way points have a length of about one.
+    """
 
     kind: str
     centre: F64 | None = None
@@ -53,21 +60,33 @@ class Scaling:
 
         `names` are those of the columns, where they have any.
         """
-        kind = ("rows" if _is_like_counts(X) else "columns") if choice == "auto" else choice
+        kind = ("columns" if is_table(X) else "rows") if choice == "auto" else choice
         if choice == "auto" and sparse.issparse(X):
             _tell_of_swamping(X, names)
-        if kind != "columns":
+        if kind in ("rows", "none"):
             return cls(kind)
         if sparse.issparse(X):
-            raise ValueError("normalize='columns' needs a dense X, got a sparse one: use 'rows', or pass X.toarray()")
+            raise ValueError(f"normalize={kind!r} needs a dense X, got a sparse one: use 'rows', or pass X.toarray()")
+        return next(scaling for scaling in cls.of_table(X) if scaling.kind == kind)
+
+    @classmethod
+    def of_table(cls, X: Any) -> tuple[Scaling, Scaling]:
+        """Return both ways to scale a dense X, ``"columns"`` and ``"together"``."""
         centre, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-        deviation[_is_constant(centre, deviation, len(X))] = 1.0
-        return cls(kind, centre, 1 / (deviation * np.sqrt(X.shape[1])))
+        is_constant = _is_constant(centre, deviation, len(X))
+        own = 1 / (np.where(is_constant, 1.0, deviation) * np.sqrt(len(deviation)))
+        length = np.linalg.norm(np.where(is_constant, 0.0, deviation))
+        return cls("columns", centre, own), cls("together", centre, np.full_like(own, 1 / (length or 1.0)))
+
+    @property
+    def is_of_table(self) -> bool:
+        """Whether columns have centres, from which zero may be as far as other numbers."""
+        return self.centre is not None
 
     def apply(self, X: Any) -> Rows:
         """Scale a checked X, sparse or dense, into rows for the kernels."""
-        if self.kind == "columns":
-            return self._standardised(X.toarray() if hasattr(X, "toarray") else X)
+        if self.is_of_table:
+            return self._centred(X.toarray() if hasattr(X, "toarray") else X)
         matrix = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
         if self.kind == "none":
             return Rows.of(matrix)
@@ -77,14 +96,14 @@ class Scaling:
 
     def apply_one(self, indices: NDArray[np.int32], values: F64, width: int) -> Rows:
         """Scale a single checked sparse point, with no more work than that takes."""
-        if self.kind == "columns":
-            raise ValueError("the columns of a dense table are standardised: a point of it has no sparse form")
+        if self.is_of_table:
+            raise ValueError("the columns of a dense table are centred: a point of it has no sparse form")
         if self.kind == "rows":
             length = float(np.sqrt(np.square(values).sum()))
             values = values * (1 / (length if length > 0 else 1.0))
         return Rows(np.array([0, len(indices)]), indices, values.astype(np.float32), width)
 
-    def _standardised(self, X: NDArray[Any]) -> Rows:
+    def _centred(self, X: NDArray[Any]) -> Rows:
         assert self.centre is not None
         assert self.factor is not None
         n, d = X.shape
@@ -105,16 +124,16 @@ def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:
     return np.square(deviation) <= n * epsilon * np.square(deviation) + np.square(n * centre * epsilon)
 
 
-def _is_like_counts(X: Any) -> bool:
-    """Tell whether X is sparse, or dense and might as well be: mostly zeros, nothing negative, no column above all."""
+def is_table(X: Any) -> bool:
+    """Tell whether X is dense, and not like counts: mostly zeros, nothing negative, no column above all others."""
     if sparse.issparse(X):
-        return True
-    if SPARSE_SHARE * np.count_nonzero(X) > X.size or X.min(initial=0) < 0:
         return False
+    if SPARSE_SHARE * np.count_nonzero(X) > X.size or X.min(initial=0) < 0:
+        return True
     some = X[:: max(len(X) // _LOOKED_AT, 1)]
     is_frequent = 2 * np.count_nonzero(some, axis=0) >= len(some)
     n_frequent = np.count_nonzero(is_frequent)
-    return n_frequent == 0 or not 0 < SWAMPING * n_frequent * _left_to(some, ~is_frequent) < 1
+    return n_frequent > 0 and 0 < SWAMPING * n_frequent * _left_to(some, ~is_frequent) < 1
 
 
 def _left_to(X: NDArray[Any], columns: NDArray[np.bool_]) -> float:
@@ -146,5 +165,5 @@ def _tell_of_swamping(X: Any, names: Any) -> None:
             "sklearn.preprocessing.MaxAbsScaler, or pass a dense X, whose columns are standardised; normalize='rows' "
             "says that it is meant so",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -52,7 +52,7 @@ class Seen:
     @classmethod
     def nothing(cls, X: Any, scaling: Scaling, n_labels: int) -> Seen:
         """Return what there is before training on X, (n, d) sparse or dense."""
-        is_table = scaling.kind == "columns" or (scaling.kind == "none" and not issparse(X))
+        is_table = scaling.is_of_table or (scaling.kind == "none" and not issparse(X))
         none = np.zeros(n_labels, np.int64)
         return cls(none, 0, None if is_table else np.zeros(-(-X.shape[1] // 8), np.uint8), none, 0)
 

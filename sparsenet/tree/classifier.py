@@ -18,11 +18,12 @@ from sparsenet import storage
 from sparsenet._validation import MAX_WIDTH, boolean, check_features, choice, integer, optional, real, switch
 from sparsenet.batches import Rows
 from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.fitting import all_or_nothing, check_points, check_width, run_seed
+from sparsenet.estimators.fitting import all_or_nothing, check_width, run_seed
 from sparsenet.estimators.inference import check_cells
-from sparsenet.estimators.scaling import CHOICES, Scaling
+from sparsenet.estimators.scaling import CHOICES
 from sparsenet.estimators.seen import Seen
 from sparsenet.estimators.targets import Target
+from sparsenet.estimators.units import scaled
 from sparsenet.progress import parts_done
 from sparsenet.tree import persistence
 from sparsenet.tree.fitted import Fitted
@@ -62,11 +63,12 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         followed into more.
     epochs : int
         The most passes over the points of a node.
-    normalize : {"auto", "rows", "columns", "none"}
+    normalize : {"auto", "rows", "columns", "together", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
-        columns of a dense table. ``"auto"``: rows if X in `fit` is sparse, or dense with two thirds of its entries zero
-        and none negative, unless a few columns that most rows have swamp all others, as amounts do categories; else
-        columns.
+        columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
+        more count for more, as of embeddings they should. ``"auto"``: rows if X in `fit` is sparse, or dense with two
+        thirds of its entries zero and none negative, unless a few columns that most rows have swamp all others, as
+        amounts do categories; else columns, or together where points near each other then share more labels.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
         result does not depend on it.
@@ -143,8 +145,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             check_width(X.shape[1], bytes_a_feature(labels.width, threads))
-            scaling = Scaling.learn(X, normalize, getattr(self, "feature_names_in_", None))
-            points, labels = check_points(scaling.apply(X), labels, some_label=True)
+            scaling, points = scaled(self, X, labels, normalize, seed=seed, threads=threads, some_label=True)
             seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
             if scaling.kind == "none":
                 rules = replace(rules, smallest=rules.smallest / _typical_length(points))

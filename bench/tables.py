@@ -1,0 +1,142 @@
+"""How the columns of dense tables are best scaled: what each classifier has right by each `normalize`.
+
+    python -m bench.tables [--data DIR [DIR ...]] [--ways auto,columns,together,rows] [--repeats 3] [--threads 2]
+                           [--out bench/results/tables.json] [--show FILE]
+
+The tables are those that scikit-learn brings along, each also with columns in other units, and made ones, of whose
+columns some tell what a point is and most are noise. A DIR is in the format of the extreme classification repository,
+as `bench.dense_sets` writes it; its points are laid out as an array. What is measured is the share of points, in %,
+whose best label is right: of a DIR its test points, of other tables three tenths, drawn anew for each seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_blobs, make_classification
+from sklearn.model_selection import train_test_split
+
+from bench.cache import prepare
+from bench.machine import load_average
+from bench.runner import names
+from bench.running import head, keep, setting, shown_or_measured
+from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+
+BUNDLED = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}
+#: Points, columns, those of them that tell something, classes, clusters of each, and how far apart these lie.
+MADE = {
+    "made-20": (6000, 40, 15, 20, 2, 2.0),
+    "made-50": (6000, 40, 30, 50, 1, 2.0),
+    "made-5": (4000, 20, 10, 5, 2, 1.0),
+    "made-10": (8000, 100, 20, 10, 3, 1.5),
+}
+CLASSIFIERS: dict[str, Any] = {
+    "network": ExtremeClassifier,
+    "tree": TreeClassifier,
+    "tree and neighbours": lambda **given: BlendClassifier(network="drop", **given),
+    "blend": BlendClassifier,
+}
+#: Columns in other units are multiplied by powers of ten up to this, either way.
+DECADES = 3
+Parts = tuple[Any, Any, Any, Any]
+
+
+def main() -> None:
+    """Measure, or show what was kept, as a table."""
+    print(markdown(shown_or_measured(_options(), measure)))
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Train each classifier with each scaling on each table, for each seed."""
+    report = head(threads=options.threads)
+    for seed in range(options.repeats):
+        for name, parts in _tables(options.data, seed):
+            for way in options.ways:
+                for kind, make in CLASSIFIERS.items():
+                    model = make(normalize=way, random_state=seed, n_jobs=options.threads, verbose=False)
+                    report["runs"].append({"data": name, "seed": seed, "way": way, "kind": kind} | _run(model, *parts))
+            if options.out:
+                keep(report, options.out)
+    return report
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """Show the means over seeds, a row for each table and classifier."""
+    runs = report["runs"]
+    ways, kinds = (list(dict.fromkeys(run[of] for run in runs)) for of in ("way", "kind"))
+    lines = [setting(report), "", "| | | " + " | ".join(ways) + " |", "|---" * (2 + len(ways)) + "|"]
+    for name in dict.fromkeys(run["data"] for run in runs):
+        for kind in kinds:
+            own = [[run for run in runs if (run["data"], run["kind"], run["way"]) == (name, kind, way)] for way in ways]
+            lines.append(
+                f"| {name} | {kind} | " + " | ".join(f"{mean(run['right'] for run in of):.1f}" for of in own) + " |"
+            )
+    return "\n".join(lines)
+
+
+def _run(model: Any, X: Any, X_test: Any, y: Any, y_test: Any) -> dict[str, Any]:
+    before, cpu = load_average(), time.process_time()
+    model.fit(X, y)
+    cpu = time.process_time() - cpu
+    best, given = model.topk_numbers(X_test, 1)[0][:, 0], y_test if y.ndim == 2 else y_test[:, None] == model.classes_
+    right = np.asarray(given[np.arange(len(best)), best]) != 0
+    return {"right": 100 * float(right.mean()), "cpu_seconds": cpu, "load_average_before": before}
+
+
+def _tables(folders: list[Path], seed: int) -> Iterator[tuple[str, Parts]]:
+    """Return what is trained on and what is asked: points and labels of each table."""
+    for folder in folders:
+        data = prepare(folder)
+        X, X_test = (data.matrix(f"{part}.X").toarray() for part in ("train", "test"))
+        yield data.name, (X, X_test, data.matrix("train.Y"), data.matrix("test.Y"))
+    for name, (X, y) in _drawn():
+        yield name, tuple(train_test_split(X, y, test_size=0.3, random_state=seed))
+
+
+def _drawn() -> Iterator[tuple[str, tuple[NDArray[Any], NDArray[Any]]]]:
+    rng = np.random.default_rng(0)
+    for name, load in BUNDLED.items():
+        X, y = load(return_X_y=True)
+        yield name, (X, y)
+        yield f"{name}, units", (_in_other_units(X, rng), y)
+    for name, (n, n_columns, n_telling, n_classes, n_clusters, apart) in MADE.items():
+        X, y = make_classification(
+            n,
+            n_columns,
+            n_informative=n_telling,
+            n_redundant=0,
+            n_classes=n_classes,
+            n_clusters_per_class=n_clusters,
+            class_sep=apart,
+            random_state=0,
+        )
+        yield name, (X, y)
+    X, y = make_blobs(6000, centers=200, n_features=20, cluster_std=4, random_state=0)
+    yield "blobs", (X, y)
+    yield "blobs, units", (_in_other_units(X, rng), y)
+
+
+def _in_other_units(X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    return X * 10.0 ** rng.uniform(-DECADES, DECADES, X.shape[1])
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="DIR")
+    parser.add_argument("--ways", type=names, default=["auto", "columns", "together", "rows"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--show", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

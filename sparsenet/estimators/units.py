@@ -1,0 +1,67 @@
+"""Whether the columns of a dense table have units of their own, or share one and vary as much as they matter.
+
+Amounts, ages and flags have nothing in common: standardised, they can be compared. Of principal components, embeddings
+or pixels some vary more than others because they tell more, and to standardise them takes 1 to 15 points of accuracy
+from whatever learns from them. The numbers alone do not say which it is. The labels do: points that lie near each other
+have the same ones more often where columns are scaled as they should be (bench/notes/scaling.md).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.batches import Rows, best_first, share_right
+from sparsenet.estimators.fitting import as_matrix, check_lengths
+from sparsenet.estimators.scaling import Scaling, is_table
+from sparsenet.exact import exact_topk
+
+#: So many numbers of the points at most are looked at, and so many of these points are answered by those nearest.
+MOST_NUMBERS, ASKED, NEAREST = 1 << 22, 1024, 10
+#: As many labels of each point as it has are to be right, up to so many. Standardised columns are safe whatever their
+#: units, so that more has to be right without, by so many standard errors.
+RANKS, STANDARD_ERRORS = 5, 3.0
+
+
+def scaled(
+    model: Any, X: Any, labels: Rows, choice: str, *, seed: int, threads: int, some_label: bool = False
+) -> tuple[Scaling, Rows]:
+    """Choose how to scale a checked X, (n, d) sparse or dense, where that is left open; return it scaled, too.
+
+    `model` knows the names of the columns, if they have any.
+    """
+    check_lengths(X.shape[0], labels, some_label=some_label)
+    if choice == "auto" and is_table(X):
+        scaling = _better(X, labels, *Scaling.of_table(X), seed, threads)
+    else:
+        scaling = Scaling.learn(X, choice, getattr(model, "feature_names_in_", None))
+    return scaling, scaling.apply(X)
+
+
+def _better(X: Any, labels: Rows, columns: Scaling, together: Scaling, seed: int, threads: int) -> Scaling:
+    """Return `together` if some points' labels are found nearer to them by that, and not by chance, else `columns`."""
+    some = np.random.default_rng(seed).permutation(len(X))[: MOST_NUMBERS // max(X.shape[1], 1)]
+    known, theirs = X[some], labels.take(some)
+    gains = _right(together.apply(known), theirs, threads) - _right(columns.apply(known), theirs, threads)
+    return together if gains.sum() > STANDARD_ERRORS * math.sqrt(np.square(gains).sum()) else columns
+
+
+def _right(points: Rows, labels: Rows, threads: int) -> NDArray[np.float64]:
+    """Return which share of their labels the first of the points are given by the others that are nearest to them."""
+    matrix = as_matrix(points).toarray()
+    asked = np.arange(min(ASKED, len(matrix)))
+    # Who is nearest has the largest product less half of his own square.
+    near, _ = exact_topk(matrix[asked], matrix, np.square(matrix).sum(axis=1) / -2, NEAREST + 1, threads)
+    votes = (near != asked[:, None]) / np.arange(1, near.shape[1] + 1, dtype=np.float32)  # nobody answers for himself
+    starts = np.arange(len(near) + 1, dtype=np.int64) * near.shape[1]
+    n_named = min(RANKS, labels.width)
+    named, scores = np.empty((len(near), n_named), np.int32), np.empty((len(near), n_named), np.float32)
+    voters = starts, near.reshape(-1), votes.reshape(-1)
+    theirs = labels.indptr, labels.indices, np.ones_like(labels.data)
+    no_bias, others = np.zeros(labels.width, np.float32), np.arange(n_named, dtype=np.int32)
+    kernels.shortlist(*voters, *theirs, no_bias, others, named, scores, threads)
+    return share_right(best_first(scores, n_named, named)[0], labels.take(asked))
