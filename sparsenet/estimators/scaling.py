@@ -133,7 +133,7 @@ def is_table(X: Any) -> bool:
     some = X[:: max(len(X) // _LOOKED_AT, 1)]
     is_frequent = 2 * np.count_nonzero(some, axis=0) >= len(some)
     n_frequent = np.count_nonzero(is_frequent)
-    return n_frequent > 0 and 0 < SWAMPING * n_frequent * _left_to(some, ~is_frequent) < 1
+    return bool(n_frequent > 0 and 0 < SWAMPING * n_frequent * _left_to(some, ~is_frequent) < 1)
 
 
 def _left_to(X: NDArray[Any], columns: NDArray[np.bool_]) -> float:
