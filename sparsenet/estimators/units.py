@@ -24,7 +24,7 @@ from sparsenet.exact import exact_topk
 MOST_NUMBERS, ASKED, NEAREST = 1 << 22, 1024, 10
 #: As many labels of each point as it has are to be right, up to so many. Standardised columns are safe whatever their
 #: units, so that more has to be right without, by so many standard errors.
-RANKS, STANDARD_ERRORS = 5, 3.0
+RANKS, STANDARD_ERRORS = 5, 2.0
 
 
 def scaled(
