@@ -26,10 +26,11 @@ RANKS = 5
 
 
 def costing(tree: TreeClassifier, cost: float) -> TreeClassifier:
-    """Return a tree like this one, for the points that it was trained on, for which an error costs so much if open."""
+    """Return a tree like this one, for the points that it was trained on, if any; if open an error costs so much."""
     other: TreeClassifier = clone(tree)
     other._usual_cost = cost
-    other._grown = tree._fitted.shape  # which does not go by it, and is a quarter of the work
+    if tree.__sklearn_is_fitted__():
+        other._grown = tree._fitted.shape  # which does not go by it, and is a quarter of the work
     return other
 
 

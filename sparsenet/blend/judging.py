@@ -51,7 +51,11 @@ def tree_and_neighbors(
         tree.fit(as_matrix(points), as_matrix(labels))
         return Learnt(tree, None, None, time.perf_counter() - started)
     about = points, labels
-    trust.fit_without(tree, *about, trust.kept_from_tree(labels, seed))
+    kept = trust.kept_from_tree(labels, seed)
+    # A tree that another judges waits for what that says of its cost, unless the time might not suffice for both.
+    waits = time_budget is None and len(kept) == 0 and len(trust.kept_apart(labels, seed)) > 0
+    if not waits:
+        trust.fit_without(tree, *about, kept)
     neighbors = Neighbors.learn(*about, k, seed=seed, threads=threads)
     a_pass = time.perf_counter() - started
     passes = math.inf if time_budget is None else time_budget / max(a_pass, 1e-9)
@@ -62,10 +66,10 @@ def tree_and_neighbors(
     # Of many points each tree takes as long as the one that is kept: too long where that is nearly all there is.
     if is_open(tree) and passes > PASSES_TO_CHOOSE and len(kept) > 0 and not (alone and is_judged):
         judge = costs.best(judge, *about, kept, threads)
-        if is_judged:
-            tree = judge
-        elif judge.cost_ != tree.cost_:
-            tree = costs.costing(tree, judge.cost_).fit(as_matrix(points), as_matrix(labels))
+    if is_judged:
+        tree = judge
+    elif waits or judge.cost_ != tree.cost_:
+        tree = costs.costing(tree, judge.cost_).fit(as_matrix(points), as_matrix(labels))
     trusted = trust.measured(neighbors, judge, *about, kept, k=k, threads=threads)
     return Learnt(tree, judge, replace(neighbors, trust=trusted), a_pass)
 
