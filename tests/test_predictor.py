@@ -131,11 +131,13 @@ def test_a_network_without_a_wide_path_has_no_shortlist():
         model.predictor()
 
 
-def test_a_table_of_standardised_columns_has_no_sparse_points():
-    predictor = fast(epochs=1, normalize="columns").fit(X.toarray(), Y).predictor(k=1)
-    assert predictor(X.toarray()[:2])[0].shape == (2, 1)
-    with pytest.raises(ValueError, match="sparse form"):
-        predictor.one([1], [1.0])
+@pytest.mark.parametrize("normalize", ["columns", "together"])
+def test_what_is_not_named_of_a_point_of_a_table_is_zero(normalize):
+    predictor = fast(epochs=1, normalize=normalize).fit(X.toarray() + 1, Y).predictor(k=2)
+    point = X.toarray()[:1]
+    for named in (np.flatnonzero(point[0]), np.arange(point.shape[1])[::-1]):
+        for found, expected in zip(predictor.one(named, point[0, named]), predictor(point), strict=True):
+            np.testing.assert_array_equal(found, expected[0])
 
 
 def test_the_strongest_weights_of_a_feature_are_kept(model):

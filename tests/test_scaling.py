@@ -126,15 +126,14 @@ def test_by_its_name_where_it_has_one():
 @pytest.mark.parametrize(
     "usual",
     [
-        np.ones((50, 1)),
-        1e-200 * np.ones((50, 4)),
+        1e-200 * np.eye(50),
         np.hstack([100 * np.ones((50, 1)), np.eye(50)]),  # one other feature, of which there is nothing to lose
         np.zeros((5, 3)),
         X.toarray(),
         zipf(100, 500, 200, 1.2, 0),
         clicks(200, 10, 0),
     ],
-    ids=["one column", "next to nothing", "one beside it", "empty", "planted", "words", "clicks"],
+    ids=["next to nothing", "one beside it", "empty", "planted", "words", "clicks"],
 )
 def test_of_usual_ones_nothing_is_said(usual):
     with warnings.catch_warnings():
@@ -144,6 +143,21 @@ def test_of_usual_ones_nothing_is_said(usual):
 
 def test_nothing_changes_for_what_was_counts_before():
     assert fast(epochs=1).fit(X.toarray(), Y)._fitted.scaling.kind == "rows"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_amounts_beside_categories_are_a_table_however_they_are_stored(seed):
+    table = amounts(400, 3000, (4, 20), seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chosen(sparse.csr_array(table)) == chosen(table) == "columns"
+
+
+def test_signed_counts_are_none_unless_they_are_laid_out():
+    table = zipf(200, 100, 40, 1.0, 0) * np.random.default_rng(0).choice([-1, 1], 100)
+    assert 0.1 < np.count_nonzero(table) / table.size < 0.3
+    assert chosen(sparse.csr_array(table)) == "rows"
+    assert chosen(table) == "columns"
 
 
 def mostly_noise(n=2000, seed=0):
@@ -220,9 +234,33 @@ def test_of_constant_columns_nothing_is_left():
     assert not Scaling.learn(X, "together").apply(X).data.any()
 
 
-def test_no_sparse_points_are_scaled_together():
-    with pytest.raises(ValueError, match="normalize='together' needs a dense X, got a sparse one"):
-        TreeClassifier(normalize="together").fit(X, Y)
+@pytest.mark.parametrize("way", ["columns", "together"])
+def test_no_points_that_are_mostly_zeros_and_stored_so_are_a_table(way):
+    with pytest.raises(ValueError, match=f"normalize='{way}' needs a dense X, got a sparse one"):
+        TreeClassifier(normalize=way).fit(X, Y)
+
+
+@pytest.mark.parametrize("way", ["auto", "columns", "together"])
+@pytest.mark.parametrize("units", [1, UNITS])
+def test_a_table_is_one_however_it_is_stored(way, units):
+    X, y = mostly_noise()
+    X = X * units
+    dense, stored = (of_table(table, y, way) for table in (X, sparse.csr_array(X)))
+    assert dense[0] == stored[0] != "rows"
+    np.testing.assert_array_equal(dense[1].data, stored[1].data)
+    model = TreeClassifier(normalize=way, random_state=0).fit(sparse.csr_array(X), y)
+    for asked in (sparse.csr_matrix(X[:1500]), X[:1500]):
+        np.testing.assert_array_equal(
+            model.predict(asked), TreeClassifier(normalize=way, random_state=0).fit(X, y).predict(X[:1500])
+        )
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.45, "rows"), (0.55, "columns")])
+def test_most_of_which_is_not_zero(share, expected):
+    stored = sparse.random_array((400, 50), density=share, format="csr", rng=np.random.default_rng(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chosen(stored) == expected
 
 
 @pytest.mark.parametrize("classifier", [ExtremeClassifier(epochs=8), TreeClassifier(), BlendClassifier(network="drop")])

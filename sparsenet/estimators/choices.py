@@ -27,7 +27,7 @@ from sparsenet.training import Trainer, checkpoints
 Choices = dict[str, tuple[Any, str]]
 #: Why X is scaled as it is, where that was left open.
 WHY_SCALED = {
-    "rows": "X is sparse, or holds counts",
+    "rows": "X is mostly zeros, as counts are",
     "columns": "X is a table, whose columns may have units of their own",
     "together": "X is a table, and points near each other share more labels than with standardised columns",
 }

@@ -107,9 +107,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     normalize : {"auto", "rows", "columns", "together", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
-        more count for more, as of embeddings they should. ``"auto"``: rows if X in `fit` is sparse, or dense with two
-        thirds of its entries zero and none negative, unless a few columns that most rows have swamp all others, as
-        amounts do categories; else columns, or together where points near each other then share more labels.
+        more count for more, as of embeddings they should. ``"auto"``: rows if most of X in `fit` is zero, half if it is
+        sparse, two thirds, and none negative, if it is dense, unless a few columns that most rows have swamp all
+        others, as amounts do categories; else columns, or together where points near each other then share more labels.
     validation_fraction : float
         Share of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None

@@ -9,11 +9,13 @@ among those that hardly do. There all are divided by one number.
 
 What counts is what the numbers are, not how they are stored: a dense array that is mostly zeros, without negative
 numbers, holds counts or tf-idf too, and standardising it would fill it up. Unless it is a table most of whose columns
-stand for categories: there a column of amounts would be all that is left of rows divided by their length.
+stand for categories: there a column of amounts would be all that is left of rows divided by their length. And most of
+a table is not zero, though it may be stored as a sparse matrix, as readers of files of indices and values return it.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +38,11 @@ SPARSE_SHARE = 3
 #: together. Words as frequent as Zipf has it leave about 0.6 / D to all but the D most frequent, however long texts are
 #: (0.3 / D and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
 SWAMPING = 50
-#: Rows that are looked at for it, or up to twice as many.
-_LOOKED_AT = 1 << 12
+#: A sparse X of which more than one in so many is not zero is a table all the same. So may one be, by the rule of a dense
+#: X, that has so many numbers at most, laid out, for each of its own.
+TABLE_SHARE, LAID_OUT = 2, 10
+#: Rows that are looked at for it, and their numbers, or up to twice as many.
+_LOOKED_AT, _NUMBERS_LOOKED_AT = 1 << 12, 1 << 22
 #: The share of a row's squares that leaves hardly anything to other features, and of how many of these it is said.
 _NEARLY_ALL, _OTHERS = 0.99, 2
 
@@ -60,18 +65,20 @@ class Scaling:
 
         `names` are those of the columns, where they have any.
         """
-        kind = ("columns" if is_table(X) else "rows") if choice == "auto" else choice
-        if choice == "auto" and sparse.issparse(X):
+        in_table = is_table(X)
+        kind = ("columns" if in_table else "rows") if choice == "auto" else choice
+        if choice == "auto" and not in_table and sparse.issparse(X):
             _tell_of_swamping(X, names)
         if kind in ("rows", "none"):
             return cls(kind)
-        if sparse.issparse(X):
+        if not in_table and sparse.issparse(X):
             raise ValueError(f"normalize={kind!r} needs a dense X, got a sparse one: use 'rows', or pass X.toarray()")
         return next(scaling for scaling in cls.of_table(X) if scaling.kind == kind)
 
     @classmethod
     def of_table(cls, X: Any) -> tuple[Scaling, Scaling]:
-        """Return both ways to scale a dense X, ``"columns"`` and ``"together"``."""
+        """Return both ways to scale a table, ``"columns"`` and ``"together"``."""
+        X = X.toarray() if hasattr(X, "toarray") else X
         centre, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
         is_constant = _is_constant(centre, deviation, len(X))
         own = 1 / (np.where(is_constant, 1.0, deviation) * np.sqrt(len(deviation)))
@@ -86,7 +93,7 @@ class Scaling:
     def apply(self, X: Any) -> Rows:
         """Scale a checked X, sparse or dense, into rows for the kernels."""
         if self.is_of_table:
-            return self._centred(X.toarray() if hasattr(X, "toarray") else X)
+            return self._centred(X)
         matrix = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
         if self.kind == "none":
             return Rows.of(matrix)
@@ -97,20 +104,21 @@ class Scaling:
     def apply_one(self, indices: NDArray[np.int32], values: F64, width: int) -> Rows:
         """Scale a single checked sparse point, with no more work than that takes."""
         if self.is_of_table:
-            raise ValueError("the columns of a dense table are centred: a point of it has no sparse form")
+            return self._centred(sparse.csr_array((values, indices, [0, len(indices)]), shape=(1, width)))
         if self.kind == "rows":
             length = float(np.sqrt(np.square(values).sum()))
             values = values * (1 / (length if length > 0 else 1.0))
         return Rows(np.array([0, len(indices)]), indices, values.astype(np.float32), width)
 
-    def _centred(self, X: NDArray[Any]) -> Rows:
+    def _centred(self, X: Any) -> Rows:
         assert self.centre is not None
         assert self.factor is not None
         n, d = X.shape
         scaled = np.empty((n, d), np.float32)
         for begin in range(0, n, _BLOCK):  # in float64, which is not to take several times the memory of X
             block = slice(begin, begin + _BLOCK)
-            scaled[block] = np.clip((X[block] - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
+            part = X[block].toarray() if hasattr(X, "toarray") else X[block]
+            scaled[block] = np.clip((part - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
 
@@ -125,12 +133,20 @@ def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:
 
 
 def is_table(X: Any) -> bool:
-    """Tell whether X is dense, and not like counts: mostly zeros, nothing negative, no column above all others."""
-    if sparse.issparse(X):
+    """Tell whether X holds a table, and not what is like counts.
+
+    That is mostly zeros: of a sparse X more than half, of a dense one without anything negative two thirds, unless a
+    few columns are above all others. What would take too much room if it were laid out is none.
+    """
+    is_stored, size = sparse.issparse(X), math.prod(X.shape)
+    n_others = int(X.count_nonzero()) if is_stored else np.count_nonzero(X)
+    if is_stored and LAID_OUT * n_others < size:
         return False
-    if SPARSE_SHARE * np.count_nonzero(X) > X.size or X.min(initial=0) < 0:
+    if (TABLE_SHARE if is_stored else SPARSE_SHARE) * n_others > size or (not is_stored and X.min(initial=0) < 0):
         return True
-    some = X[:: max(len(X) // _LOOKED_AT, 1)]
+    n_looked_at = max(min(_LOOKED_AT, _NUMBERS_LOOKED_AT // max(X.shape[1], 1)), 1)
+    some = X[:: max(X.shape[0] // n_looked_at, 1)]
+    some = some.toarray() if is_stored else some
     is_frequent = 2 * np.count_nonzero(some, axis=0) >= len(some)
     n_frequent = np.count_nonzero(is_frequent)
     return bool(n_frequent > 0 and 0 < SWAMPING * n_frequent * _left_to(some, ~is_frequent) < 1)
@@ -142,7 +158,7 @@ def _left_to(X: NDArray[Any], columns: NDArray[np.bool_]) -> float:
     for begin in range(0, len(X), _BLOCK):
         block = X[begin : begin + _BLOCK]
         block = block[block.any(axis=1)].astype(np.float64)
-        squares = np.square(block / block.max(axis=1, keepdims=True, initial=0))
+        squares = np.square(block / np.abs(block).max(axis=1, keepdims=True, initial=0))
         own = squares[:, columns].sum(axis=1)
         shares.append(own[own > 0] / squares[own > 0].sum(axis=1))
     found = np.concatenate(shares)

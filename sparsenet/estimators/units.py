@@ -44,7 +44,7 @@ def scaled(
 
 def _better(X: Any, labels: Rows, columns: Scaling, together: Scaling, seed: int, threads: int) -> Scaling:
     """Return `together` if some points' labels are found nearer to them by that, and not by chance, else `columns`."""
-    some = np.random.default_rng(seed).permutation(len(X))[: MOST_NUMBERS // max(X.shape[1], 1)]
+    some = np.random.default_rng(seed).permutation(X.shape[0])[: MOST_NUMBERS // max(X.shape[1], 1)]
     known, theirs = X[some], labels.take(some)
     gains = _right(together.apply(known), theirs, threads) - _right(columns.apply(known), theirs, threads)
     return together if gains.sum() > STANDARD_ERRORS * math.sqrt(np.square(gains).sum()) else columns
