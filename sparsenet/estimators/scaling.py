@@ -38,8 +38,8 @@ SPARSE_SHARE = 3
 #: together. Words as frequent as Zipf has it leave about 0.6 / D to all but the D most frequent, however long texts are
 #: (0.3 / D and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
 SWAMPING = 50
-#: A sparse X of which more than one in so many is not zero is a table all the same. So may one be, by the rule of a dense
-#: X, that has so many numbers at most, laid out, for each of its own.
+#: A sparse X of which more than one in so many is not zero is a table all the same. One that, laid out, has so many
+#: numbers at most for each of its own is a table by the rule of a dense X.
 TABLE_SHARE, LAID_OUT = 2, 10
 #: Rows that are looked at for it, and their numbers, or up to twice as many.
 _LOOKED_AT, _NUMBERS_LOOKED_AT = 1 << 12, 1 << 22
