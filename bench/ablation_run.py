@@ -16,8 +16,8 @@ from bench.scale_run import load
 from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import build
-from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.settings import Settings
+from sparsenet.estimators.units import scaled
 from sparsenet.lsh import LSHConfig
 from sparsenet.optim import Schedule
 from sparsenet.training import Trainer
@@ -86,19 +86,20 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
     budget = Budget(job["seconds"], job["clock"], job["threads"])
     settings = Settings.of(model.get_params(deep=False))
-    scaling = Scaling.learn(X, settings.normalize)
-    points = scaling.apply(X), Rows.of(Y)
+    labels, how = Rows.of(Y), {"seed": job["seed"], "threads": job["threads"]}
+    scaling, features = scaled(model, X, labels, settings.normalize, **how)
+    points = features, labels
     settings = settings.for_points(len(points[0]), dense=points[0].dense)
-    network, settings = build(settings, *points, seed=job["seed"], threads=job["threads"])
-    config = settings.training(X.shape[0], seed=job["seed"], threads=job["threads"])
+    network, settings = build(settings, *points, **how)
+    config = settings.training(X.shape[0], **how)
     config = replace(config, epochs=1_000_000, schedule=BudgetSchedule(budget))  # type: ignore[arg-type]
     trainer = Trainer(network, *points, config, callbacks=[budget])
     budget.start = budget.spent
     with suppress(TimeIsUp):
         trainer.run()
     spent = budget.spent
-    labels, _ = network.topk(scaling.apply(X_test), TOP, job["threads"])
-    scores = metrics.evaluate(Y_test, labels, (1, 3, 5), metrics.propensities(Y))
+    ranked, _ = network.topk(scaling.apply(X_test), TOP, job["threads"])
+    scores = metrics.evaluate(Y_test, ranked, (1, 3, 5), metrics.propensities(Y))
     return {
         "isa": kernels.isa_used(),
         "epochs": budget.epochs,

@@ -75,6 +75,17 @@ def test_of_many_points_the_tree_that_was_judged_is_kept(monkeypatch):
     assert light().fit(*CONSISTENT).tree_.cost_ == 0.5, "a second tree takes as long as all there is"
 
 
+@pytest.mark.parametrize(("budget", "expected"), [(None, 1), (1000, 2)])
+def test_of_few_points_the_tree_that_learns_all_waits_for_its_cost(monkeypatch, budget, expected):
+    """Not where time is short: it might not suffice for another tree then."""
+    fit, fitted = TreeClassifier.fit, []
+    monkeypatch.setattr(TreeClassifier, "fit", lambda tree, X, y: fitted.append(X.shape[0]) or fit(tree, X, y))
+    network = ExtremeClassifier(hidden=0, epochs=1)
+    found = BlendClassifier(network=network, time_budget=budget, random_state=0, n_jobs=1).fit(*CONSISTENT)
+    assert found.tree_.cost_ in costs.DEARER
+    assert fitted.count(6000) == expected
+
+
 def test_a_time_budget_has_to_have_room_for_the_choice(monkeypatch):
     network = ExtremeClassifier(hidden=0, epochs=1)
     monkeypatch.setattr("sparsenet.blend.judging.PASSES_TO_CHOOSE", math.inf)

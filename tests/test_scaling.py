@@ -13,11 +13,13 @@ import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.estimators.scaling import Scaling
 from sparsenet.estimators.targets import Target
-from sparsenet.estimators.units import scaled
+from sparsenet.estimators.units import _right, scaled
 
 
 def chosen(table):
-    return Scaling.learn(table, "auto").kind
+    """Return how a table is scaled of which labels say nothing, in the depth of a classifier's `fit`."""
+    labels = Target.learn(np.zeros(table.shape[0], int))[1]
+    return scaled(None, table, labels, "auto", seed=0, threads=1)[0].kind
 
 
 def zipf(n, n_words, length, exponent, seed):
@@ -230,8 +232,59 @@ def test_together_keeps_what_columns_vary_beside_each_other():
 
 
 def test_of_constant_columns_nothing_is_left():
-    X = np.full((5, 3), 7.0)
-    assert not Scaling.learn(X, "together").apply(X).data.any()
+    for constant in (7.0, 0.1, 1e12 / 3):
+        X = np.full((5, 3), constant)
+        assert np.abs(Scaling.learn(X, "together").apply(X).data).max() < 1e-3
+
+
+def test_what_rounding_leaves_of_a_constant_column_is_not_magnified():
+    X = 1e-6 * np.random.default_rng(0).normal(size=(3000, 6))
+    X[:, 5] = 1e12 / 3
+    points = Scaling.learn(X, "together").apply(X)
+    lengths = np.linalg.norm(points.data.reshape(3000, 6), axis=1)
+    assert 0.5 < lengths.mean() < 1.5
+
+
+def test_statistics_of_many_rows_are_those_of_all_of_them():
+    X = np.random.default_rng(0).normal(5, 3, (5000, 4)).astype(np.float32)
+    for stored in (X, sparse.csr_array(X)):
+        columns, together = Scaling.of_table(stored)
+        np.testing.assert_allclose(columns.centre, X.mean(axis=0, dtype=float), rtol=1e-12)
+        np.testing.assert_allclose(1 / columns.factor, X.std(axis=0, dtype=float) * 2, rtol=1e-12)
+        np.testing.assert_allclose(1 / together.factor, np.linalg.norm(X.std(axis=0, dtype=float)), rtol=1e-12)
+
+
+def test_what_does_not_fit_into_memory_is_not_laid_out(monkeypatch):
+    X, y = mostly_noise()
+    stored = sparse.csr_array(X)
+    monkeypatch.setattr("sparsenet.estimators.scaling.available_memory", lambda: 8 * X.size - 1)
+    assert of_table(stored, y)[0] == "rows"
+    with pytest.raises(ValueError, match="would not fit into memory"):
+        of_table(stored, y, "together")
+    monkeypatch.setattr("sparsenet.estimators.scaling.available_memory", lambda: 8 * X.size)
+    assert of_table(stored, y)[0] == "together"
+
+
+def test_few_rows_of_a_stream_of_counts_are_no_table():
+    counts = np.random.default_rng(0).poisson(2, (100, 10)).astype(float)
+    assert chosen(sparse.csr_array(counts[:63])) == "rows"
+    assert chosen(sparse.csr_array(counts[:64])) == "columns"
+
+
+def test_what_is_asked_for_by_name_does_not_hang_on_a_few_zeros():
+    stored = sparse.random_array((300, 20), density=0.4, format="csr", rng=np.random.default_rng(0))
+    assert chosen(stored) == "rows"
+    assert TreeClassifier(normalize="columns").fit(stored, np.arange(300) % 3)._fitted.scaling.kind == "columns"
+
+
+def test_labels_weigh_the_same_whatever_an_indicator_holds():
+    X, y = mostly_noise()
+    ones = sparse.csr_array(np.eye(10)[y] + np.eye(10)[(y + 1) % 10])
+    many = ones.copy()
+    many.data = 1 + 9.0 * (np.arange(many.nnz) % 2)
+    (_, one), (_, other) = (Target.learn(indicator) for indicator in (ones, many))
+    points = Scaling.learn(X, "together").apply(X)
+    np.testing.assert_array_equal(_right(points, one, 1), _right(points, other, 1))
 
 
 @pytest.mark.parametrize("way", ["columns", "together"])
@@ -293,3 +346,41 @@ def test_the_first_batch_chooses_for_the_others():
     assert model.choices_["normalize"][0] == "together"
     model.partial_fit(X[1000:], y[1000:])
     assert model.score(X, y) > 0.5
+
+
+def right(points, labels):
+    """Return whether each point's label is that which those nearest to it vote for."""
+    points = np.asarray(points, float).reshape(len(labels), -1)
+    return _right(Scaling.learn(points, "together").apply(points), Target.learn(labels)[1], 1).tolist()
+
+
+def test_who_is_nearest_is_asked_not_who_lies_in_that_direction():
+    assert right([1, 1.1, 1.2, 10, 10.1, 10.2, 100, 100.1, 100.2], [*"aaabbbccc"]) == [1] * 9
+
+
+def test_who_is_nearer_counts_more_but_several_have_a_vote():
+    others = [*"wxyz"]
+    assert right([0, 1, 2, 3, 4, 5, 6, 7], ["a", "a", *others, "b", "b"])[0] == 1
+    assert right([0, 1, 2, 3, 4, 5, 6, 7], ["a", "a", "b", "b", *others])[0] == 0
+
+
+def test_zeros_that_are_stored_make_no_table():
+    stored = sparse.csr_array(np.ones((50, 8)))
+    stored.data[np.arange(stored.nnz) % 8 > 1] = 0
+    assert chosen(stored) == "rows"
+
+
+def test_nor_do_amounts_below_zero_hide_one():
+    table = amounts(400, 3000, (4, 20), 0)
+    table[:, 0] *= -1
+    assert chosen(sparse.csr_array(table)) == "columns"
+
+
+@pytest.mark.parametrize("way", ["columns", "together"])
+def test_a_point_of_zeros_is_one_like_others_in_a_table(way):
+    X, y = mostly_noise()
+    X = X - X[y == 3].mean(axis=0)  # where the fourth class is
+    model = TreeClassifier(normalize=way, random_state=0).fit(X, y)
+    assert model.predict(np.zeros((1, 40)))[0] == 3
+    y[:300] = 0  # nor is it answered by what is most frequent
+    assert TreeClassifier(normalize=way, random_state=0).fit(X, y).predict(np.zeros((1, 40)))[0] == 3

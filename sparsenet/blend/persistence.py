@@ -129,7 +129,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     shape = (seen.n_points, n_features, len(target.classes))
     neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
     model = cls(**unpack_parameters(metadata["parameters"]), **given)
-    if scaling.kind == "columns" and neighbors is None:
+    if scaling.is_of_table and neighbors is None:
         model.n_neighbors = 0  # older models of tables had none, whatever that said
     model._check()
     run_seed(model.random_state)

@@ -98,7 +98,7 @@ class Predictor:
         return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
 
     def one(self, indices: ArrayLike, values: ArrayLike, *, exclude: Iterable[Any] = ()) -> tuple[NDArray[Any], F32]:
-        """Answer for a single point with these features and values, on the calling thread: (k,) each.
+        """Answer for a single point with these features and values, others zero, on the calling thread: (k,) each.
 
         `exclude` are labels that it must not get, of which the model may know some.
         """

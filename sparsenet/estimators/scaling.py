@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sparsenet._machine import available_memory
 from sparsenet.batches import Rows, by_row
 
 F64 = NDArray[np.float64]
@@ -39,8 +41,11 @@ SPARSE_SHARE = 3
 #: (0.3 / D and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
 SWAMPING = 50
 #: A sparse X of which more than one in so many is not zero is a table all the same. One that, laid out, has so many
-#: numbers at most for each of its own is a table by the rule of a dense X.
-TABLE_SHARE, LAID_OUT = 2, 10
+#: numbers at most for each of its own is a table by the rule of a dense X. Fewer rows tell of neither: they may be the
+#: first of a stream of counts.
+TABLE_SHARE, LAID_OUT, FEWEST_STORED = 2, 10, 64
+#: What a number takes in rows that are laid out: itself and its column.
+BYTES_LAID_OUT = 8
 #: Rows that are looked at for it, and their numbers, or up to twice as many.
 _LOOKED_AT, _NUMBERS_LOOKED_AT = 1 << 12, 1 << 22
 #: The share of a row's squares that leaves hardly anything to other features, and of how many of these it is said.
@@ -60,30 +65,29 @@ class Scaling:
     factor: F64 | None = None
 
     @classmethod
-    def learn(cls, X: Any, choice: str, names: Any = None) -> Scaling:
-        """Measure a checked X, (n, d) sparse or dense; ``"auto"``: rows if it is like counts, else columns.
-
-        `names` are those of the columns, where they have any.
-        """
-        in_table = is_table(X)
-        kind = ("columns" if in_table else "rows") if choice == "auto" else choice
-        if choice == "auto" and not in_table and sparse.issparse(X):
-            _tell_of_swamping(X, names)
+    def learn(cls, X: Any, kind: str) -> Scaling:
+        """Measure a checked X, (n, d) sparse or dense, for one of `SCALINGS`."""
         if kind in ("rows", "none"):
             return cls(kind)
-        if not in_table and sparse.issparse(X):
-            raise ValueError(f"normalize={kind!r} needs a dense X, got a sparse one: use 'rows', or pass X.toarray()")
+        if sparse.issparse(X) and not _can_be_laid_out(X):
+            raise ValueError(
+                f"normalize={kind!r} needs a dense X, got a sparse one, which is mostly zeros or would not fit into "
+                "memory if it were laid out: use 'rows', or pass X.toarray()"
+            )
         return next(scaling for scaling in cls.of_table(X) if scaling.kind == kind)
 
     @classmethod
     def of_table(cls, X: Any) -> tuple[Scaling, Scaling]:
         """Return both ways to scale a table, ``"columns"`` and ``"together"``."""
-        X = X.toarray() if hasattr(X, "toarray") else X
-        centre, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-        is_constant = _is_constant(centre, deviation, len(X))
-        own = 1 / (np.where(is_constant, 1.0, deviation) * np.sqrt(len(deviation)))
-        length = np.linalg.norm(np.where(is_constant, 0.0, deviation))
-        return cls("columns", centre, own), cls("together", centre, np.full_like(own, 1 / (length or 1.0)))
+        n, d = X.shape
+        centre = sum(part.sum(axis=0) for part in _blocks(X)) / n
+        deviation = np.sqrt(sum(np.square(part - centre).sum(axis=0) for part in _blocks(X)) / n)
+        is_constant = _is_constant(centre, deviation, n)
+        own = 1 / (np.where(is_constant, 1.0, deviation) * np.sqrt(d))
+        common = 1 / (np.linalg.norm(np.where(is_constant, 0.0, deviation)) or 1.0)
+        # A constant column's deviation is what rounding leaves: it is not to be multiplied by more than others' are.
+        together = np.where(is_constant, np.minimum(own, common), common)
+        return cls("columns", centre, own), cls("together", centre, together)
 
     @property
     def is_of_table(self) -> bool:
@@ -102,7 +106,7 @@ class Scaling:
         return Rows.of(matrix, matrix.data * np.repeat(inverse, np.diff(matrix.indptr)))
 
     def apply_one(self, indices: NDArray[np.int32], values: F64, width: int) -> Rows:
-        """Scale a single checked sparse point, with no more work than that takes."""
+        """Scale a single checked sparse point; what it does not name is zero."""
         if self.is_of_table:
             return self._centred(sparse.csr_array((values, indices, [0, len(indices)]), shape=(1, width)))
         if self.kind == "rows":
@@ -114,13 +118,20 @@ class Scaling:
         assert self.centre is not None
         assert self.factor is not None
         n, d = X.shape
-        scaled = np.empty((n, d), np.float32)
-        for begin in range(0, n, _BLOCK):  # in float64, which is not to take several times the memory of X
-            block = slice(begin, begin + _BLOCK)
-            part = X[block].toarray() if hasattr(X, "toarray") else X[block]
-            scaled[block] = np.clip((part - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
+        scaled, done = np.empty((n, d), np.float32), 0
+        for part in _blocks(X):
+            end = done + len(part)
+            scaled[done:end] = np.clip((part - self.centre) * self.factor, -_FARTHEST, _FARTHEST)
+            done = end
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
+
+
+def _blocks(X: Any) -> Iterator[F64]:
+    """Lay out some rows at a time: all of them in float64 would take several times the memory of X."""
+    for begin in range(0, X.shape[0], _BLOCK):
+        block = X[begin : begin + _BLOCK]
+        yield (block.toarray() if hasattr(block, "toarray") else block).astype(np.float64, copy=False)
 
 
 def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:
@@ -136,12 +147,13 @@ def is_table(X: Any) -> bool:
     """Tell whether X holds a table, and not what is like counts.
 
     That is mostly zeros: of a sparse X more than half, of a dense one without anything negative two thirds, unless a
-    few columns are above all others. What would take too much room if it were laid out is none.
+    few columns are above all others. A few rows that are stored as sparse are no table, and nor is what laying it out
+    would make several times as large, or too large.
     """
     is_stored, size = sparse.issparse(X), math.prod(X.shape)
-    n_others = int(X.count_nonzero()) if is_stored else np.count_nonzero(X)
-    if is_stored and LAID_OUT * n_others < size:
+    if is_stored and (X.shape[0] < FEWEST_STORED or not _can_be_laid_out(X)):
         return False
+    n_others = int(X.count_nonzero()) if is_stored else np.count_nonzero(X)
     if (TABLE_SHARE if is_stored else SPARSE_SHARE) * n_others > size or (not is_stored and X.min(initial=0) < 0):
         return True
     n_looked_at = max(min(_LOOKED_AT, _NUMBERS_LOOKED_AT // max(X.shape[1], 1)), 1)
@@ -150,6 +162,12 @@ def is_table(X: Any) -> bool:
     is_frequent = 2 * np.count_nonzero(some, axis=0) >= len(some)
     n_frequent = np.count_nonzero(is_frequent)
     return bool(n_frequent > 0 and 0 < SWAMPING * n_frequent * _left_to(some, ~is_frequent) < 1)
+
+
+def _can_be_laid_out(X: Any) -> bool:
+    """Tell whether the rows of a sparse X are not much larger, and fit into memory, with all their zeros."""
+    size = math.prod(X.shape)
+    return bool(size <= LAID_OUT * X.count_nonzero()) and BYTES_LAID_OUT * size <= available_memory()
 
 
 def _left_to(X: NDArray[Any], columns: NDArray[np.bool_]) -> float:
@@ -165,7 +183,7 @@ def _left_to(X: NDArray[Any], columns: NDArray[np.bool_]) -> float:
     return float(np.median(found)) if len(found) else 0.0
 
 
-def _tell_of_swamping(X: Any, names: Any) -> None:
+def tell_of_swamping(X: Any, names: Any) -> None:
     """Warn of a column of a sparse X that is nearly all that is left of rows divided by their length."""
     squares = np.square(X.data, dtype=np.float64)
     totals, n_own = (by_row(np.add, values, X.indptr) for values in (squares, (X.data != 0).astype(np.int64)))
@@ -181,5 +199,5 @@ def _tell_of_swamping(X: Any, names: Any) -> None:
             "sklearn.preprocessing.MaxAbsScaler, or pass a dense X, whose columns are standardised; normalize='rows' "
             "says that it is meant so",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
