@@ -107,7 +107,7 @@ def test_their_categories_are_learnt():
 
 @pytest.mark.parametrize("classifier", [TreeClassifier, ExtremeClassifier, BlendClassifier])
 def test_of_a_sparse_table_the_column_is_named(classifier):
-    table = sparse.csr_array(amounts(300, 3000, (30, 20), 0))
+    table = sparse.csr_array(amounts(300, 3000, (60, 50), 0))
     labels = np.arange(300) % 3
     with pytest.warns(UserWarning, match="column 0 of X holds 99% or more of the squared length") as told:
         classifier(random_state=0, n_jobs=1).fit(table, labels)
@@ -119,7 +119,7 @@ def test_of_a_sparse_table_the_column_is_named(classifier):
 
 
 def test_by_its_name_where_it_has_one():
-    table = amounts(300, 3000, (30, 20), 0)
+    table = amounts(300, 3000, (60, 50), 0)
     frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_array(table), columns=[f"c{i}" for i in range(table.shape[1])])
     with pytest.warns(UserWarning, match="column 'c0' of X holds"):
         TreeClassifier(random_state=0).fit(frame, np.arange(300) % 3)
@@ -186,6 +186,14 @@ def test_columns_of_one_unit_are_scaled_together_where_that_tells_more(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("n_far", "far"), [(5, 1e6), (50, 1e4), (50, 1e3), (500, -9999)])
+def test_columns_of_one_unit_are_standardised_where_a_few_values_lie_far_out(seed, n_far, far):
+    X, y = mostly_noise(seed=seed)
+    X.flat[np.random.default_rng(seed).permutation(X.size)[:n_far]] = far
+    assert of_table(X, y)[0] == "columns"
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_columns_in_units_of_their_own_are_standardised(seed):
     X, y = mostly_noise(seed=seed)
     assert of_table(X * UNITS[np.random.default_rng(seed).permutation(40)], y)[0] == "columns"
@@ -245,6 +253,13 @@ def test_what_rounding_leaves_of_a_constant_column_is_not_magnified():
     assert 0.5 < lengths.mean() < 1.5
 
 
+def test_how_an_array_lies_in_memory_changes_nothing():
+    X, y = mostly_noise()
+    found = [of_table(table, y)[1].data for table in (X, np.asfortranarray(X), X[::-1].copy()[::-1])]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 def test_statistics_of_many_rows_are_those_of_all_of_them():
     X = np.random.default_rng(0).normal(5, 3, (5000, 4)).astype(np.float32)
     for stored in (X, sparse.csr_array(X)):
@@ -290,7 +305,7 @@ def test_labels_weigh_the_same_whatever_an_indicator_holds():
 @pytest.mark.parametrize("way", ["columns", "together"])
 def test_no_points_that_are_mostly_zeros_and_stored_so_are_a_table(way):
     with pytest.raises(ValueError, match=f"normalize='{way}' needs a dense X, got a sparse one"):
-        TreeClassifier(normalize=way).fit(X, Y)
+        TreeClassifier(normalize=way).fit(sparse.csr_array(np.eye(100)), np.arange(100) % 3)
 
 
 @pytest.mark.parametrize("way", ["auto", "columns", "together"])

@@ -322,9 +322,10 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
 
         Where `fit` has been, that is a quarter of the usual rate: so old points are not forgotten for a few new ones,
         and labels that are new take several calls. `fit` on old and new points together is more accurate.
-        The first call names all `classes`, unless y is an indicator, and fixes how features are scaled. The wide path
-        gets room for features that are new to a label. The optimizer's state lives on from call to call; what `fit`
-        and `load` leave are the weights alone. A pass that diverges leaves the classifier unfitted.
+        The first call names all `classes`, unless y is an indicator, and fixes how features are scaled: of a table by
+        the rows that it has, which should be hundreds. The wide path gets room for features that are new to a label.
+        The optimizer's state lives on from call to call; what `fit` and `load` leave are the weights alone. A pass that
+        diverges leaves the classifier unfitted.
         """
         settings, threads = self._settings(), self._threads()
         with all_or_nothing(self):

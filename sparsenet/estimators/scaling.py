@@ -43,7 +43,7 @@ SWAMPING = 50
 #: A sparse X of which more than one in so many is not zero is a table all the same. One that, laid out, has so many
 #: numbers at most for each of its own is a table by the rule of a dense X. Fewer rows tell of neither: they may be the
 #: first of a stream of counts.
-TABLE_SHARE, LAID_OUT, FEWEST_STORED = 2, 10, 64
+TABLE_SHARE, LAID_OUT, FEWEST_STORED = 2, 20, 64
 #: What a number takes in rows that are laid out: itself and its column.
 BYTES_LAID_OUT = 8
 #: Rows that are looked at for it, and their numbers, or up to twice as many.
@@ -131,7 +131,7 @@ def _blocks(X: Any) -> Iterator[F64]:
     """Lay out some rows at a time: all of them in float64 would take several times the memory of X."""
     for begin in range(0, X.shape[0], _BLOCK):
         block = X[begin : begin + _BLOCK]
-        yield (block.toarray() if hasattr(block, "toarray") else block).astype(np.float64, copy=False)
+        yield (block.toarray() if hasattr(block, "toarray") else block).astype(np.float64, order="C", copy=False)
 
 
 def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:

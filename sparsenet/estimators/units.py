@@ -26,6 +26,8 @@ MOST_POINTS, MOST_NUMBERS, ASKED, NEAREST = 1 << 15, 1 << 22, 1024, 10
 #: As many labels of each point as it has are to be right, up to so many. Standardised columns are safe whatever their
 #: units, so that more has to be right without, by so many standard errors.
 RANKS, STANDARD_ERRORS = 5, 2.0
+#: The square of the length that half of the points have at least where one number makes it one in the mean.
+LEAST_TYPICAL = 0.25
 
 
 def scaled(
@@ -52,7 +54,12 @@ def _better(X: Any, labels: Rows, columns: Scaling, together: Scaling, seed: int
     n_looked_at = min(MOST_POINTS, MOST_NUMBERS // max(X.shape[1], 1))
     some = np.random.default_rng(seed).permutation(X.shape[0])[:n_looked_at]
     known, theirs = X[some], labels.take(some)
-    gains = _right(together.apply(known), theirs, threads) - _right(columns.apply(known), theirs, threads)
+    by_one = together.apply(known)
+    # Where few points, or few of their values, lie far out, one number for all would leave next to nothing of the rest:
+    # whose neighbours stay the same, but nothing else can learn from them.
+    if np.median(np.square(by_one.data.reshape(len(some), -1)).sum(axis=1)) < LEAST_TYPICAL:
+        return columns
+    gains = _right(by_one, theirs, threads) - _right(columns.apply(known), theirs, threads)
     return together if gains.sum() > STANDARD_ERRORS * math.sqrt(np.square(gains).sum()) else columns
 
 
