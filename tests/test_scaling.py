@@ -211,6 +211,11 @@ def test_so_are_those_of_too_few_points_to_tell():
         assert of_table(X[:n], y[:n])[0] == "columns"
 
 
+def test_so_are_those_of_points_too_wide_to_look_at_several(monkeypatch):
+    monkeypatch.setattr("sparsenet.estimators.units.MOST_NUMBERS", 39)
+    assert of_table(*mostly_noise())[0] == "columns"
+
+
 def test_of_several_labels_a_point_as_many_are_looked_at_as_it_has():
     X, y = mostly_noise()
     both = [[f"class {label}", "any"] for label in y]  # the first that all share tells nothing

@@ -51,13 +51,13 @@ def scaled(
 
 def _better(X: Any, labels: Rows, columns: Scaling, together: Scaling, seed: int, threads: int) -> Scaling:
     """Return `together` if some points' labels are found nearer to them by that, and not by chance, else `columns`."""
-    n_looked_at = min(MOST_POINTS, MOST_NUMBERS // max(X.shape[1], 1))
+    n_looked_at = max(min(MOST_POINTS, MOST_NUMBERS // max(X.shape[1], 1)), 1)
     some = np.random.default_rng(seed).permutation(X.shape[0])[:n_looked_at]
     known, theirs = X[some], labels.take(some)
     by_one = together.apply(known)
     # Where few points, or few of their values, lie far out, one number for all would leave next to nothing of the rest:
     # whose neighbours stay the same, but nothing else can learn from them.
-    if np.median(np.square(by_one.data.reshape(len(some), -1)).sum(axis=1)) < LEAST_TYPICAL:
+    if np.median(np.square(by_one.data.reshape(known.shape)).sum(axis=1)) < LEAST_TYPICAL:
         return columns
     gains = _right(by_one, theirs, threads) - _right(columns.apply(known), theirs, threads)
     return together if gains.sum() > STANDARD_ERRORS * math.sqrt(np.square(gains).sum()) else columns
