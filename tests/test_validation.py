@@ -64,7 +64,7 @@ def small(**parameters):
         ("warmup", 1.0, r"warmup must be a number in \[0, 1\), got 1.0"),
         ("decay", "step", "decay must be one of 'constant', 'linear', 'cosine', got 'step'"),
         ("label_smoothing", 0.5, r"label_smoothing must be a number in \[0, 0.5\), got 0.5"),
-        ("normalize", True, "normalize must be one of 'auto', 'rows', 'columns', 'none', got True"),
+        ("normalize", True, "normalize must be one of 'auto', 'rows', 'columns', 'together', 'none', got True"),
         ("validation_fraction", 1.0, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
         ("validation_fraction", 0.9, "validation_fraction=0.9 of 4 rows leaves none to train on"),
         ("patience", 0, "patience must be an integer from 1 to 2147483647, got 0"),
@@ -356,7 +356,7 @@ def test_an_absurd_k(k):
 
 def test_sparse_data_are_not_centred():
     with pytest.raises(ValueError, match="normalize='columns' needs a dense X"):
-        small(normalize="columns").fit(sparse.csr_array(X), Y)
+        small(normalize="columns").fit(sparse.eye_array(40, format="csr"), np.arange(40) % 2)
 
 
 def test_a_dense_answer_beyond_all_bounds():
