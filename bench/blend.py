@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
-from bench.running import head, keep, setting, shown_or_measured
+from bench.running import add_result_options, head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, Rows, metrics
 from sparsenet.batches import is_hit
 from sparsenet.blend.voting import curve_of, logits, vote
@@ -144,10 +144,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--weights", type=_numbers(float), default=[0.25, 0.5, 1, 2])
     parser.add_argument("--beams", type=_numbers(int), default=[10, 20])
     parser.add_argument("--neighbors", type=_numbers(int), default=[0, 20, 50, 100])
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--show", type=Path)
+    add_result_options(parser)
     return parser.parse_args()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
-from bench.running import head, keep, setting, shown_or_measured
+from bench.running import add_result_options, head, keep, setting, shown_or_measured
 from sparsenet import ExtremeClassifier, metrics
 
 KS = (1, 3, 5)
@@ -89,10 +89,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, nargs="+", default=[])
     parser.add_argument("--seconds", type=lambda text: [json.loads(part) for part in text.split(",")], default=[10])
     parser.add_argument("--hidden", type=_widths, default=["auto", 0, 128, 256])
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--show", type=Path)
+    add_result_options(parser)
     return parser.parse_args()
 
 

@@ -63,6 +63,14 @@ def in_child(
         return {**about, "status": "measured", **json.loads(files[1].read_text())}
 
 
+def add_result_options(parser: argparse.ArgumentParser, *, repeats: int = 1) -> None:
+    """Add what `shown_or_measured` goes by, and how often to measure."""
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--show", type=Path)
+
+
 def shown_or_measured(
     options: argparse.Namespace, measure: Callable[[argparse.Namespace], dict[str, Any]]
 ) -> dict[str, Any]:

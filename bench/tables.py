@@ -26,7 +26,7 @@ from sklearn.model_selection import train_test_split
 from bench.cache import prepare
 from bench.machine import load_average
 from bench.runner import names
-from bench.running import head, keep, setting, shown_or_measured
+from bench.running import add_result_options, head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 
 BUNDLED = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}
@@ -131,10 +131,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="DIR")
     parser.add_argument("--ways", type=names, default=["auto", "columns", "together", "rows"])
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--show", type=Path)
+    add_result_options(parser, repeats=3)
     return parser.parse_args()
 
 

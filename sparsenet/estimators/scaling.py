@@ -69,7 +69,7 @@ class Scaling:
         """Measure a checked X, (n, d) sparse or dense, for one of `SCALINGS`."""
         if kind in ("rows", "none"):
             return cls(kind)
-        if sparse.issparse(X) and not _can_be_laid_out(X):
+        if sparse.issparse(X) and not _can_be_laid_out(X, _n_others(X)):
             raise ValueError(
                 f"normalize={kind!r} needs a dense X, got a sparse one, which is mostly zeros or would not fit into "
                 "memory if it were laid out: use 'rows', or pass X.toarray()"
@@ -151,9 +151,9 @@ def is_table(X: Any) -> bool:
     would make several times as large, or too large.
     """
     is_stored, size = sparse.issparse(X), math.prod(X.shape)
-    if is_stored and (X.shape[0] < FEWEST_STORED or not _can_be_laid_out(X)):
+    n_others = _n_others(X)
+    if is_stored and (X.shape[0] < FEWEST_STORED or not _can_be_laid_out(X, n_others)):
         return False
-    n_others = int(X.count_nonzero()) if is_stored else np.count_nonzero(X)
     if (TABLE_SHARE if is_stored else SPARSE_SHARE) * n_others > size or (not is_stored and X.min(initial=0) < 0):
         return True
     n_looked_at = max(min(_LOOKED_AT, _NUMBERS_LOOKED_AT // max(X.shape[1], 1)), 1)
@@ -164,10 +164,15 @@ def is_table(X: Any) -> bool:
     return bool(n_frequent > 0 and 0 < SWAMPING * n_frequent * _left_to(some, ~is_frequent) < 1)
 
 
-def _can_be_laid_out(X: Any) -> bool:
-    """Tell whether the rows of a sparse X are not much larger, and fit into memory, with all their zeros."""
-    size = math.prod(X.shape)
-    return bool(size <= LAID_OUT * X.count_nonzero()) and BYTES_LAID_OUT * size <= available_memory()
+def _n_others(X: Any) -> int:
+    """Return how many numbers of X, sparse or dense, are not zero."""
+    return int(X.count_nonzero() if hasattr(X, "count_nonzero") else np.count_nonzero(X))
+
+
+def _can_be_laid_out(X: Any, n_others: int) -> bool:
+    """Tell whether a sparse X of so many numbers but zeros is not much larger, and fits into memory, with all zeros."""
+    size: int = math.prod(X.shape)
+    return size <= LAID_OUT * n_others and BYTES_LAID_OUT * size <= available_memory()
 
 
 def _left_to(X: NDArray[Any], columns: NDArray[np.bool_]) -> float:
