@@ -1,12 +1,13 @@
-"""How the columns of dense tables are best scaled: what each classifier has right by each `normalize`.
+"""How the columns of tables are best scaled: what each classifier has right by each `normalize`.
 
-    python -m bench.tables [--data DIR [DIR ...]] [--ways auto,columns,together,rows] [--repeats 3] [--threads 2]
-                           [--out bench/results/tables.json] [--show FILE]
+    python -m bench.tables [--data DIR [DIR ...]] [--ways auto,columns,together,mixed,rows] [--repeats 3]
+                           [--threads 2] [--out bench/results/tables.json] [--show FILE]
 
 The tables are those that scikit-learn brings along, each also with columns in other units, and made ones, of whose
-columns some tell what a point is and most are noise. A DIR is in the format of the extreme classification repository,
-as `bench.dense_sets` writes it; its points are laid out as an array. What is measured is the share of points, in %,
-whose best label is right: of a DIR its test points, of other tables three tenths, drawn anew for each seed.
+columns some tell what a point is and most are noise, or which stand beside categories. A DIR is in the format of the
+extreme classification repository, as `bench.dense_sets` writes it; its points are laid out as an array. What is measured
+is the share of points, in %, whose best label is right: of a DIR its test points, of other tables three tenths, drawn
+anew for each seed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_blobs, make_classification
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import minmax_scale
 
 from bench.cache import prepare
 from bench.machine import load_average
@@ -37,6 +39,14 @@ MADE = {
     "made-5": (4000, 20, 10, 5, 2, 1.0),
     "made-10": (8000, 100, 20, 10, 3, 1.5),
 }
+#: Points, classes, amounts, categories, the values of each, and whether amounts go from 0 to 1 and not as they like.
+MIXED = {
+    "mixed-30": (8000, 20, 6, 4, 30, False),
+    "mixed-300": (8000, 50, 8, 3, 300, False),
+    "mixed-300, 0 to 1": (8000, 50, 8, 3, 300, True),
+}
+#: The share of the points that have a value their class likes, and how many it likes.
+LIKING, LIKED = 0.35, 20
 CLASSIFIERS: dict[str, Any] = {
     "network": ExtremeClassifier,
     "tree": TreeClassifier,
@@ -118,9 +128,26 @@ def _drawn() -> Iterator[tuple[str, tuple[NDArray[Any], NDArray[Any]]]]:
             random_state=0,
         )
         yield name, (X, y)
+    for name, made in MIXED.items():
+        yield name, _mixed(*made, np.random.default_rng(0))
     X, y = make_blobs(6000, centers=200, n_features=20, cluster_std=4, random_state=0)
     yield "blobs", (X, y)
     yield "blobs, units", (_in_other_units(X, rng), y)
+
+
+def _mixed(
+    n: int, n_classes: int, n_amounts: int, n_categories: int, n_values: int, is_share: bool, rng: np.random.Generator
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return amounts around those of a point's class, and categories, whose values are as many columns of flags."""
+    y = rng.integers(0, n_classes, n)
+    amounts = rng.normal(size=(n_classes, n_amounts))[y] + 1.5 * rng.normal(size=(n, n_amounts))
+    amounts += 5 * rng.normal(size=n_amounts)
+    columns = [minmax_scale(amounts) if is_share else _in_other_units(amounts, rng)]
+    for _ in range(n_categories):
+        liked = rng.integers(0, n_values, (n_classes, LIKED))[y, rng.integers(0, LIKED, n)]
+        others = (n_values * rng.random(n) ** 2).astype(int)
+        columns.append(np.eye(n_values)[np.where(rng.random(n) < LIKING, liked, others)])
+    return np.hstack(columns), y
 
 
 def _in_other_units(X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -130,7 +157,7 @@ def _in_other_units(X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="DIR")
-    parser.add_argument("--ways", type=names, default=["auto", "columns", "together", "rows"])
+    parser.add_argument("--ways", type=names, default=["auto", "columns", "together", "mixed", "rows"])
     add_result_options(parser, repeats=3)
     return parser.parse_args()
 

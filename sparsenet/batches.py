@@ -111,11 +111,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    @property
-    def dense(self) -> bool:
-        """Whether half of all values, or more, are not zero."""
-        return 2 * int(np.count_nonzero(self.data[: self.indptr[-1]])) >= len(self) * self.width
-
     def take(self, points: I64) -> Rows:
         """Gather the given points, numbers from 0 to n - 1, into new rows."""
         if points.dtype.kind not in "iu":

@@ -8,6 +8,7 @@ from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.blend import neighbors, side_by_side
 from sparsenet.blend.neighbors import Neighbors
 from sparsenet.blend.side_by_side import SideBySide, compared, few_enough
+from sparsenet.estimators.contents import are_dense
 from sparsenet.storage import load, save
 from sparsenet.wide import transpose
 
@@ -157,7 +158,7 @@ def test_questions_are_laid_out_a_few_at_a_time(monkeypatch):
 def test_a_sample_of_dense_points_is_dense(monkeypatch):
     """Though it may have somewhat less than half of its values."""
     points = rows(np.maximum(RNG.normal(0.01, 1, size=(4000, 16)), 0))
-    assert points.dense
+    assert are_dense(points)
     monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 300 * 16)
     shares = [few_enough(points, seed=seed) for seed in range(20)]
     assert min(len(sample.indices) for sample in shares) < 300 * 8
@@ -201,10 +202,21 @@ def test_the_rate_of_dense_points_is_higher(share, rate):
         assert why == f"for batches of 256{', of dense points' if share == 1 else ''}"
 
 
-def test_what_is_always_the_same_is_no_value():
-    """A column that never changes is zero once it is standardised; here most are such."""
-    table = np.hstack([TABLE[:, :6], np.ones((700, 9))])
+@pytest.mark.parametrize("beside", [np.ones((700, 9)), np.eye(40)[np.arange(700) % 40]], ids=["constants", "flags"])
+def test_so_it_is_where_most_numbers_are_of_what_all_points_have(beside):
+    """A column that never changes is zero once it is standardised; of flags beside amounts a point has one."""
+    table = np.hstack([TABLE[:, :6], beside])
     model = ExtremeClassifier(hidden=8, epochs=1, random_state=0).fit(table, OWNERS)
+    assert model.choices_["learning_rate"][0] == pytest.approx(0.012)
+
+
+def test_where_most_are_of_flags_it_is_not():
+    table = np.hstack([TABLE[:, :2], *(np.eye(40)[(np.arange(700) + 7 * i) % 40] for i in range(4))])
+    model = ExtremeClassifier(hidden=8, epochs=1, random_state=0).fit(table, OWNERS)
+    assert model.choices_["normalize"][0] == "mixed"
     assert model.choices_["learning_rate"][0] == pytest.approx(0.004)
+
+
+def test_that_of_others_than_adam_is_not():
     sgd = ExtremeClassifier(hidden=8, epochs=1, random_state=0, optimizer="sgd").fit(TABLE, OWNERS)
     assert sgd.choices_["learning_rate"] == (pytest.approx(0.004), "for batches of 256")

@@ -131,7 +131,7 @@ def test_a_network_without_a_wide_path_has_no_shortlist():
         model.predictor()
 
 
-@pytest.mark.parametrize("normalize", ["columns", "together"])
+@pytest.mark.parametrize("normalize", ["columns", "together", "mixed"])
 def test_what_is_not_named_of_a_point_of_a_table_is_zero(normalize):
     predictor = fast(epochs=1, normalize=normalize).fit(X.toarray() + 1, Y).predictor(k=2)
     point = X.toarray()[:1]

@@ -79,22 +79,22 @@ def test_so_is_what_has_nothing_beside_what_most_rows_have(table):
 @pytest.mark.parametrize("hours", [True, False])
 @pytest.mark.parametrize("amount", [30, 100, 3000])
 @pytest.mark.parametrize("widths", [(30, 20), (5, 4, 12), (200,)], ids=str)
-def test_amounts_beside_categories_are_a_table(widths, amount, hours, seed):
+def test_amounts_beside_categories_are_mixed(widths, amount, hours, seed):
     table = amounts(600, amount, widths, seed, hours)
     assert np.count_nonzero(table) < table.size / 3
-    assert chosen(table) == "columns"
-    assert chosen(1e-30 * table.astype(np.float32)) == "columns"
+    assert chosen(table) == chosen(sparse.csr_array(table)) == "mixed"
+    assert chosen(1e-30 * table.astype(np.float32)) == "mixed"
     # What one row in ten has, such as gains of capital, changes nothing, and however large it is.
     rng = np.random.default_rng(seed)
     gains = np.where(rng.random(600) < 0.1, 1e6 * rng.random(600), 0)
-    assert chosen(np.column_stack([table, gains])) == "columns"
+    assert chosen(np.column_stack([table, gains])) == "mixed"
 
 
 @pytest.mark.parametrize("share", [0.02, 0.04, 0.08, 0.2])
-def test_amounts_beside_flags_that_few_rows_have_are_a_table_too(share):
+def test_amounts_beside_flags_that_few_rows_have_are_mixed_too(share):
     rng = np.random.default_rng(0)
     table = np.column_stack([rng.lognormal(np.log(100), 1, 900), rng.random((900, 12)) < share])
-    assert chosen(table) == "columns"
+    assert chosen(table) == "mixed"
 
 
 def test_their_categories_are_learnt():
@@ -107,8 +107,8 @@ def test_their_categories_are_learnt():
 
 @pytest.mark.parametrize("classifier", [TreeClassifier, ExtremeClassifier, BlendClassifier])
 def test_of_a_sparse_table_the_column_is_named(classifier):
-    table = sparse.csr_array(amounts(300, 3000, (60, 50), 0))
-    labels = np.arange(300) % 3
+    table = sparse.csr_array(amounts(60, 3000, (60, 50), 0))  # which may be the first of many counts
+    labels = np.arange(60) % 3
     with pytest.warns(UserWarning, match="column 0 of X holds 99% or more of the squared length") as told:
         classifier(random_state=0, n_jobs=1).fit(table, labels)
     assert len(told) == 1
@@ -119,10 +119,10 @@ def test_of_a_sparse_table_the_column_is_named(classifier):
 
 
 def test_by_its_name_where_it_has_one():
-    table = amounts(300, 3000, (60, 50), 0)
+    table = amounts(60, 3000, (60, 50), 0)
     frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_array(table), columns=[f"c{i}" for i in range(table.shape[1])])
     with pytest.warns(UserWarning, match="column 'c0' of X holds"):
-        TreeClassifier(random_state=0).fit(frame, np.arange(300) % 3)
+        TreeClassifier(random_state=0).fit(frame, np.arange(60) % 3)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,29 @@ def test_nothing_changes_for_what_was_counts_before():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_amounts_beside_categories_are_a_table_however_they_are_stored(seed):
-    table = amounts(400, 3000, (4, 20), seed)
+def test_amounts_beside_categories_are_mixed_however_they_are_stored_and_whatever_their_units(seed):
+    table = amounts(400, 3000, (4, 20, 900), seed)
+    rng = np.random.default_rng(seed)
+    from_0_to_1 = np.hstack([rng.random((400, 6)), table[:, 2:]])
+    around_0 = np.hstack([rng.normal(size=(400, 6)), table[:, 2:]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert chosen(sparse.csr_array(table)) == chosen(table) == "columns"
+        for given in (table, -table, from_0_to_1, around_0):
+            assert chosen(sparse.csr_array(given)) == chosen(given) == "mixed"
+            wide = sparse.csr_array((400, 300_000))
+            assert chosen(sparse.csr_array(sparse.hstack([given, wide]))) == "mixed"
+
+
+@pytest.mark.parametrize("longer", [1, 30])
+def test_no_text_is_however_long_and_however_few_its_words(longer):
+    for n_words in (60, 200, 2000):
+        counts = sparse.csr_array(zipf(300, n_words, 12 * longer, 1.0, 0))
+        assert chosen(counts) == ("columns" if counts.nnz > 0.5 * np.prod(counts.shape) else "rows")
+
+
+def test_nor_are_flags_alone_one_of_which_all_have():
+    flags = sparse.csr_array(np.hstack([np.ones((300, 5)), categories(300, (200, 90), np.random.default_rng(0))]))
+    assert chosen(flags) == "rows"
 
 
 def test_signed_counts_are_none_unless_they_are_laid_out():
@@ -393,7 +411,7 @@ def test_zeros_that_are_stored_make_no_table():
 def test_nor_do_amounts_below_zero_hide_one():
     table = amounts(400, 3000, (4, 20), 0)
     table[:, 0] *= -1
-    assert chosen(sparse.csr_array(table)) == "columns"
+    assert chosen(sparse.csr_array(table)) == "mixed"
 
 
 @pytest.mark.parametrize("way", ["columns", "together"])
@@ -404,3 +422,71 @@ def test_a_point_of_zeros_is_one_like_others_in_a_table(way):
     assert model.predict(np.zeros((1, 40)))[0] == 3
     y[:300] = 0  # nor is it answered by what is most frequent
     assert TreeClassifier(normalize=way, random_state=0).fit(X, y).predict(np.zeros((1, 40)))[0] == 3
+
+
+def beside(n=900, seed=0):
+    """Return an amount in thousands, one around zero that some rows lack, a rare amount, and categories."""
+    rng = np.random.default_rng(seed)
+    some = np.where(rng.random(n) < 0.7, rng.normal(2, 3, n), 0)
+    rare = np.where(rng.random(n) < 0.1, rng.lognormal(8, 1, n), 0)
+    return np.column_stack([rng.normal(5000, 300, n), some, rare, categories(n, (7, 400), rng)])
+
+
+def test_mixed_standardises_amounts_and_leaves_the_zeros_of_others():
+    table = beside()
+    _, points = of_table(table, np.zeros(900, int), "mixed")
+    laid_out = sparse.csr_array((points.data, points.indices, points.indptr), (900, table.shape[1])).toarray()
+    n_numbers = 2 + np.count_nonzero(table[:, 2:]) / 900
+    amounts_only = (table[:, :2] - table[:, :2].mean(axis=0)) / table[:, :2].std(axis=0)
+    np.testing.assert_allclose(laid_out[:, :2], amounts_only / np.sqrt(n_numbers), rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(laid_out[:, 2:] != 0, table[:, 2:] != 0)
+    np.testing.assert_allclose(laid_out[:, 3:].max(axis=1), 1 / np.sqrt(n_numbers), rtol=1e-6)
+    own = laid_out[:, 2][laid_out[:, 2] != 0]
+    np.testing.assert_allclose(np.sqrt(np.square(own).mean()), 1 / np.sqrt(n_numbers), rtol=1e-6)
+    np.testing.assert_allclose(np.square(laid_out).sum(axis=1).mean(), 1, rtol=1e-6)
+    assert len(points.indices) == np.count_nonzero(table[:, 2:]) + 2 * 900
+    assert (np.diff(points.indices)[np.diff(np.repeat(np.arange(900), np.diff(points.indptr))) == 0] > 0).all()
+
+
+def test_what_is_stored_or_said_in_parts_makes_no_difference_to_mixed(monkeypatch):
+    table = beside()
+    _, whole = of_table(table, np.zeros(900, int), "mixed")
+    monkeypatch.setattr("sparsenet.estimators.scaling._BLOCK_OF_MIXED", 70)
+    with_zeros = sparse.csr_array(table + 1)
+    with_zeros.data -= 1  # where zeros are stored, too
+    for stored in (table, sparse.csr_array(table), with_zeros):
+        _, points = of_table(stored, np.zeros(900, int), "mixed")
+        for ours, theirs in ((points.indptr, whole.indptr), (points.indices, whole.indices), (points.data, whole.data)):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_time_stamps_lose_nothing_beside_categories():
+    rng = np.random.default_rng(0)
+    table = np.column_stack([1.7e9 + rng.integers(0, 1000, 900), categories(900, (300,), rng)])
+    _, points = of_table(sparse.csr_array(table), np.zeros(900, int))
+    first = points.data[points.indices == 0]
+    expected = (table[:, 0] - table[:, 0].mean()) / table[:, 0].std() / np.sqrt(2)
+    np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_constant_beside_categories_is_one_of_them():
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.normal(500, 9, 900), np.full(900, 0.1), np.zeros(900), categories(900, (300,), rng)])
+    scaling, points = of_table(sparse.csr_array(table), np.zeros(900, int))
+    assert scaling == "mixed"
+    np.testing.assert_allclose(points.data[points.indices == 1], 1 / np.sqrt(3), rtol=1e-6)
+    assert 2 not in points.indices
+
+
+@pytest.mark.parametrize("classifier", [ExtremeClassifier(epochs=8), TreeClassifier(), BlendClassifier(network="drop")])
+def test_both_amounts_and_categories_are_learnt_and_kept(classifier, tmp_path):
+    rng = np.random.default_rng(0)
+    kinds, levels = rng.integers(0, 300, 3000), rng.integers(0, 2, 3000)
+    telling = 4000 + 500 * levels + rng.normal(0, 100, 3000)
+    table = np.column_stack([telling, rng.normal(3, 1, 3000), np.eye(300)[kinds]])
+    X, y = sparse.csr_array(table), 2 * (kinds % 3) + levels
+    model = classifier.set_params(random_state=0).fit(X[:2000], y[:2000])
+    assert model.score(X[2000:], y[2000:]) > 0.9
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(sparsenet.load(tmp_path / "m").predict(X[2000:]), model.predict(table[2000:]))
+    assert model.set_params(normalize="rows").fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) < 0.6

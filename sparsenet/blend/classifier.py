@@ -81,12 +81,13 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         allows; where that would not be enough for a third of its passes, there is none, with a warning. A tree is not
         cut off. Without neighbours there is a network in any case, which has as long as the tree took at least. Where
         there is to be none, ``network="drop"``, nothing could keep a budget: None.
-    normalize : {"auto", "rows", "columns", "together", "none"}
+    normalize : {"auto", "rows", "columns", "together", "mixed", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
-        more count for more, as of embeddings they should. ``"auto"``: rows if most of X in `fit` is zero, half if it is
-        sparse, two thirds, and none negative, if it is dense, unless a few columns that most rows have swamp all
-        others, as amounts do categories; else columns, or together where points near each other then share more labels.
+        more count for more, as of embeddings they should; ``"mixed"`` standardises amounts, columns that most rows
+        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` most of X is not zero, more than
+        half if it is sparse, a third, or some is negative, if it is dense, or together where points near each other
+        then share more labels; mixed where amounts stand beside what is mostly zeros; else rows.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
         result does not depend on it.

@@ -29,6 +29,7 @@ Choices = dict[str, tuple[Any, str]]
 WHY_SCALED = {
     "rows": "X is mostly zeros, as counts are",
     "columns": "X is a table, whose columns may have units of their own",
+    "mixed": "X holds amounts beside what is mostly zeros",
     "together": "X is a table, and points near each other share more labels than with standardised columns",
 }
 #: What later training takes over from the first; the rest depends on nothing that could have changed.

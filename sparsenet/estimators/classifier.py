@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sparsenet._validation import check_features
 from sparsenet.estimators import choices, scouting
 from sparsenet.estimators.building import build, outline, reconfigure
+from sparsenet.estimators.contents import are_dense
 from sparsenet.estimators.fitting import (
     Fitted,
     all_or_nothing,
@@ -104,12 +105,13 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         How they fall afterwards.
     label_smoothing : float
         Targets are this far from 0 and 1.
-    normalize : {"auto", "rows", "columns", "together", "none"}
+    normalize : {"auto", "rows", "columns", "together", "mixed", "none"}
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
-        more count for more, as of embeddings they should. ``"auto"``: rows if most of X in `fit` is zero, half if it is
-        sparse, two thirds, and none negative, if it is dense, unless a few columns that most rows have swamp all
-        others, as amounts do categories; else columns, or together where points near each other then share more labels.
+        more count for more, as of embeddings they should; ``"mixed"`` standardises amounts, columns that most rows
+        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` most of X is not zero, more than
+        half if it is sparse, a third, or some is negative, if it is dense, or together where points near each other
+        then share more labels; mixed where amounts stand beside what is mostly zeros; else rows.
     validation_fraction : float
         Share of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None
@@ -276,7 +278,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             given = given_validation(self, validation, scaling, target)
             points, measured = held_out(settings, points, given, seed)
             points, kept = held_for_trial(settings, points, measured, seed)
-            settings = settings.for_points(len(points[0]), dense=points[0].dense)
+            settings = settings.for_points(len(points[0]), dense=are_dense(points[0]))
             looked_at = [part.features for part in (measured, kept) if part]
             held = own_bytes([*points, *looked_at], *theirs, *(validation or ()))
             if resume and checkpoint is not None:
@@ -343,7 +345,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 seed = run_seed(self.random_state)
                 scaling, features = scaled(self, X, labels, settings.normalize, seed=seed, threads=threads)
                 points = features, labels
-                settings = settings.for_points(len(points[0]), dense=points[0].dense)
+                settings = settings.for_points(len(points[0]), dense=are_dense(points[0]))
                 held = own_bytes(points, *theirs)
                 network, settings = build(settings, *points, held=held, seed=seed, threads=threads)
                 made = choices.made(settings, network, scaling.kind, len(points[0]))

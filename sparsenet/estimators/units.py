@@ -17,8 +17,9 @@ from scipy.sparse import issparse
 
 from sparsenet import kernels
 from sparsenet.batches import Rows, best_first, share_right
+from sparsenet.estimators.contents import contents, tell_of_swamping
 from sparsenet.estimators.fitting import check_lengths
-from sparsenet.estimators.scaling import Scaling, is_table, tell_of_swamping
+from sparsenet.estimators.scaling import Scaling
 from sparsenet.exact import exact_topk
 
 #: So many points at most, and numbers of theirs, are looked at, and so many are answered by so many that are nearest.
@@ -38,14 +39,16 @@ def scaled(
     `model` knows the names of the columns, if they have any.
     """
     check_lengths(X.shape[0], labels, some_label=some_label)
-    if choice == "auto" and is_table(X):
+    if choice != "auto":
+        scaling = Scaling.learn(X, choice)
+    elif (held := contents(X)) == "table":
         scaling = _better(X, labels, *Scaling.of_table(X), seed, threads)
-    elif choice == "auto":
+    elif held == "mixed":
+        scaling = Scaling.of_mixed(X)
+    else:
         if issparse(X):
             tell_of_swamping(X, getattr(model, "feature_names_in_", None))
         scaling = Scaling("rows")
-    else:
-        scaling = Scaling.learn(X, choice)
     return scaling, scaling.apply(X)
 
 

@@ -1,0 +1,107 @@
+"""What an X holds: counts, a table, or amounts beside categories. By that it is scaled where nobody says how.
+
+What counts is what the numbers are, not how they are stored: a dense array that is mostly zeros, without negative
+numbers, holds counts or tf-idf too, and standardising it would fill it up. And most of a table is not zero, though it
+may be stored as a sparse matrix, as readers of files of indices and values return it. Mostly zeros, too, are amounts
+beside categories: rows divided by their length would leave the categories nothing, or the amounts.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet.batches import Rows, by_row
+from sparsenet.estimators.scaling import COMMON, Columns, fits_laid_out, n_others
+
+Contents = Literal["counts", "table", "mixed"]
+#: Of what is dense, more than one number in so many of a table is not zero; of what is sparse.
+SPARSE_SHARE, TABLE_SHARE = 3, 2
+#: Fewer rows tell of no more than that: they may be the first of a stream of counts.
+FEWEST_ROWS = 64
+#: Amounts stand beside categories if each holds, on average, so many times the squares that all other columns hold
+#: together. Words as frequent as Zipf has it leave about 0.6 / D to all but the D most frequent, however long texts are
+#: (0.3 / D and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
+SWAMPING = 50
+#: Or if so large a share of the numbers is of amounts that nearly all rows have. Of words it is a fifth at most where
+#: texts are of whatever length, and a quarter where there are so few words that it is nearly a table.
+NEARLY_ALL, MANY = 0.9, 1 / 3
+#: So many rows are looked at for it, of so many numbers, or up to twice as many.
+_LOOKED_AT, _NUMBERS_LOOKED_AT = 1 << 12, 1 << 22
+#: The share of a row's squares that leaves hardly anything to other features, and of how many of these it is said.
+_ALL_BUT, _OTHERS = 0.99, 2
+
+
+def contents(X: Any) -> Contents:
+    """Tell what a checked X, (n, d) sparse or dense, holds."""
+    is_stored, size, n_held = sparse.issparse(X), math.prod(X.shape), n_others(X)
+    if is_stored and X.shape[0] < FEWEST_ROWS:
+        return "counts"
+    if (TABLE_SHARE if is_stored else SPARSE_SHARE) * n_held > size and (not is_stored or fits_laid_out(X)):
+        return "table"
+    if _has_amounts(sparse.csr_array(X[:: _step(X.shape[0], n_held)])):
+        return "mixed"
+    return "table" if not is_stored and X.min(initial=0) < 0 else "counts"
+
+
+def _step(n: int, n_held: int) -> int:
+    """Return that one row in so many is looked at, of n that hold so many numbers."""
+    return max(n // _LOOKED_AT, n_held // _NUMBERS_LOOKED_AT, 1)
+
+
+def _has_amounts(some: Any) -> bool:
+    """Tell whether some rows hold amounts beside what else they have."""
+    columns = Columns.of(some)
+    if len(columns.values) == 0:
+        return False
+    if columns.n >= FEWEST_ROWS:
+        n_of_amounts = columns.lengths[columns.are_amounts(NEARLY_ALL)].sum()
+        if MANY * len(columns.values) <= n_of_amounts < len(columns.values):
+            return True
+    is_common = columns.lengths >= COMMON * columns.n
+    n_common = np.count_nonzero(is_common)
+    return bool(n_common > 0 and 0 < SWAMPING * n_common * _left_to(some, ~is_common) < 1)
+
+
+def _left_to(X: Any, columns: NDArray[np.bool_]) -> float:
+    """Return the share of a row's squares that these columns hold, in the median of the rows that have any of them."""
+    n_own = np.diff(X.indptr)
+    most = by_row(np.maximum, np.abs(X.data), X.indptr)  # squares of what is next to nothing would be nothing
+    squares = np.square(X.data.astype(np.float64) / np.repeat(np.where(most > 0, most, 1), n_own))
+    theirs = by_row(np.add, squares * columns[X.indices], X.indptr)
+    have_any = theirs > 0
+    return float(np.median(theirs[have_any] / by_row(np.add, squares, X.indptr)[have_any])) if have_any.any() else 0.0
+
+
+def are_dense(points: Rows) -> bool:
+    """Tell whether half of all values are not zero, or half of what points hold is of what nearly all have."""
+    some = points.take(np.arange(0, len(points), _step(len(points), len(points.indices))))
+    present = some.indices[some.data != 0]
+    if 2 * len(present) >= len(some) * some.width:
+        return True
+    counts = np.bincount(present, minlength=some.width)
+    return bool(2 * counts[counts >= NEARLY_ALL * len(some)].sum() >= len(present))
+
+
+def tell_of_swamping(X: Any, names: Any) -> None:
+    """Warn of a column of a sparse X that is nearly all that is left of rows divided by their length."""
+    squares = np.square(X.data, dtype=np.float64)
+    totals, n_own = (by_row(np.add, values, X.indptr) for values in (squares, (X.data != 0).astype(np.int64)))
+    is_swamped = (n_own > _OTHERS) & (totals > 0)
+    is_heavy = squares >= np.repeat(np.where(is_swamped, _ALL_BUT * totals, np.inf), np.diff(X.indptr))
+    heavy, counts = np.unique(X.indices[is_heavy], return_counts=True)
+    if 2 * counts.max(initial=0) > np.count_nonzero(n_own):
+        number = int(heavy[counts.argmax()])
+        column = number if names is None else repr(names[number])
+        warnings.warn(
+            f"column {column} of X holds {_ALL_BUT:.0%} or more of the squared length of most rows, so that "
+            "little is left of their other features when rows are divided by their length: scale it, for example by "
+            "sklearn.preprocessing.MaxAbsScaler, or set normalize='mixed'; 'rows' says that it is meant so",
+            UserWarning,
+            stacklevel=4,
+        )
