@@ -1,13 +1,13 @@
 """How the columns of tables are best scaled: what each classifier has right by each `normalize`.
 
-    python -m bench.tables [--data DIR [DIR ...]] [--ways auto,columns,together,mixed,rows] [--repeats 3]
-                           [--threads 2] [--out bench/results/tables.json] [--show FILE]
+    python -m bench.tables [--data DIR [DIR ...]] [--tables NAMES] [--ways auto,columns,together,mixed,rows]
+                           [--repeats 3] [--threads 2] [--out bench/results/tables.json] [--show FILE]
 
 The tables are those that scikit-learn brings along, each also with columns in other units, and made ones, of whose
-columns some tell what a point is and most are noise, or which stand beside categories. A DIR is in the format of the
-extreme classification repository, as `bench.dense_sets` writes it; its points are laid out as an array. What is measured
-is the share of points, in %, whose best label is right: of a DIR its test points, of other tables three tenths, drawn
-anew for each seed.
+columns some tell what a point is and most are noise, or which stand beside categories. NAMES are what those that are
+wanted begin with. A DIR is in the format of the extreme classification repository, as `bench.dense_sets` writes it;
+its points are laid out as an array. What is measured is the share of points, in %, whose best label is right: of a DIR
+its test points, of other tables three tenths, drawn anew for each seed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Train each classifier with each scaling on each table, for each seed."""
     report = head(threads=options.threads)
     for seed in range(options.repeats):
-        for name, parts in _tables(options.data, seed):
+        for name, parts in _tables(options.data, options.tables, seed):
             for way in options.ways:
                 for kind, make in CLASSIFIERS.items():
                     model = make(normalize=way, random_state=seed, n_jobs=options.threads, verbose=False)
@@ -100,13 +100,15 @@ def _run(model: Any, X: Any, X_test: Any, y: Any, y_test: Any) -> dict[str, Any]
     return {"right": 100 * float(right.mean()), "cpu_seconds": cpu, "load_average_before": before}
 
 
-def _tables(folders: list[Path], seed: int) -> Iterator[tuple[str, Parts]]:
+def _tables(folders: list[Path], wanted: list[str], seed: int) -> Iterator[tuple[str, Parts]]:
     """Return what is trained on and what is asked: points and labels of each table."""
     for folder in folders:
         data = prepare(folder)
         X, X_test = (data.matrix(f"{part}.X").toarray() for part in ("train", "test"))
         yield data.name, (X, X_test, data.matrix("train.Y"), data.matrix("test.Y"))
     for name, (X, y) in _drawn():
+        if not name.startswith(tuple(wanted)):
+            continue
         yield name, tuple(train_test_split(X, y, test_size=0.3, random_state=seed))
 
 
@@ -157,6 +159,7 @@ def _in_other_units(X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="DIR")
+    parser.add_argument("--tables", type=names, default=[""])
     parser.add_argument("--ways", type=names, default=["auto", "columns", "together", "mixed", "rows"])
     add_result_options(parser, repeats=3)
     return parser.parse_args()

@@ -39,10 +39,10 @@ _ALL_BUT, _OTHERS = 0.99, 2
 
 def contents(X: Any) -> Contents:
     """Tell what a checked X, (n, d) sparse or dense, holds."""
-    is_stored, size, n_held = sparse.issparse(X), math.prod(X.shape), n_others(X)
+    is_stored, n_held = sparse.issparse(X), n_others(X)
     if is_stored and X.shape[0] < FEWEST_ROWS:
         return "counts"
-    if (TABLE_SHARE if is_stored else SPARSE_SHARE) * n_held > size and (not is_stored or fits_laid_out(X)):
+    if fits_laid_out(X, zeros=TABLE_SHARE) if is_stored else SPARSE_SHARE * n_held > math.prod(X.shape):
         return "table"
     if _has_amounts(sparse.csr_array(X[:: _step(X.shape[0], n_held)])):
         return "mixed"

@@ -59,7 +59,7 @@ class Scaling:
             return cls(kind)
         if kind == "mixed":
             return cls.of_mixed(X)
-        if sparse.issparse(X) and not (math.prod(X.shape) <= LAID_OUT * n_others(X) and fits_laid_out(X)):
+        if sparse.issparse(X) and not fits_laid_out(X, zeros=LAID_OUT):
             raise ValueError(
                 f"normalize={kind!r} needs a dense X, got a sparse one, which is mostly zeros or would not fit into "
                 "memory if it were laid out: use 'mixed' or 'rows', or pass X.toarray()"
@@ -215,7 +215,7 @@ def n_others(X: Any) -> int:
     return int(X.count_nonzero() if hasattr(X, "count_nonzero") else np.count_nonzero(X))
 
 
-def fits_laid_out(X: Any) -> bool:
-    """Tell whether memory holds the rows of an X with all of their zeros."""
+def fits_laid_out(X: Any, *, zeros: int) -> bool:
+    """Tell whether an X is, with all zeros, so many times as large at most, and fits into memory."""
     size: int = math.prod(X.shape)
-    return BYTES_LAID_OUT * size <= available_memory()
+    return size <= zeros * n_others(X) and BYTES_LAID_OUT * size <= available_memory()
