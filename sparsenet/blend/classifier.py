@@ -85,8 +85,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
         more count for more, as of embeddings they should; ``"mixed"`` standardises amounts, columns that most rows
-        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` much of X is not zero, half if it
-        is sparse, a third, or some of it is negative, if it is dense, or together where points near each other then
+        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` much of X is not zero, half if
+        it is sparse, a third, or some of it is negative, if it is dense, or together where points near each other then
         share more labels; mixed where amounts stand beside what is mostly zeros; else rows.
     n_jobs : int or None
         Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The

@@ -109,8 +109,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
         columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
         more count for more, as of embeddings they should; ``"mixed"`` standardises amounts, columns that most rows
-        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` much of X is not zero, half if it
-        is sparse, a third, or some of it is negative, if it is dense, or together where points near each other then
+        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` much of X is not zero, half if
+        it is sparse, a third, or some of it is negative, if it is dense, or together where points near each other then
         share more labels; mixed where amounts stand beside what is mostly zeros; else rows.
     validation_fraction : float
         Share of the points held out to choose the best epoch by P@1; see also `fit`.
