@@ -11,6 +11,7 @@ import pytest
 from interrupting import interrupted_in
 from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
+import sparsenet
 from sparsenet import BlendClassifier, kernels, metrics
 from sparsenet.data import read_xmc
 
@@ -56,6 +57,19 @@ def test_without_settings_both_are_by_their_defaults(folder: Path, tmp_path: Pat
     found = BlendClassifier.load(tmp_path / "m")
     assert (found.network, found.tree, found.random_state) == (None, None, 0)
     assert run("info", tmp_path / "m").stdout.splitlines()[-1].split(maxsplit=1)[1] == "random_state=0"
+
+
+@pytest.mark.parametrize("method", [["--method", "tree"], ["--method", "network"], ["--no-network"]], ids=" ".join)
+def test_how_points_are_scaled_is_found_and_told_unless_it_is_said(tmp_path: Path, method: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    kinds, amounts = rng.integers(0, 40, 300), rng.normal(5000, 400, 300)
+    rows = [f"{kind % 4} 0:{amount:.1f} {kind + 1}:1" for kind, amount in zip(kinds, amounts, strict=True)]
+    (tmp_path / "train.svm").write_text("\n".join(rows) + "\n")
+    for said, expected in (([], "mixed"), (["--normalize", "auto"], "mixed"), (["--normalize", "rows"], "rows")):
+        arguments = ("train", tmp_path / "train.svm", "--model", tmp_path / "m", "--epochs", 9, *method, *said)
+        assert run(*arguments).stdout.splitlines()[0] == f"300 points, 41 features, 4 labels; normalize={expected}"
+        about = json.loads(run("info", tmp_path / "m", "--json").stdout)
+        assert about["chosen"]["normalize"] == sparsenet.load(tmp_path / "m").normalize_ == expected
 
 
 def test_without_a_network(folder: Path, tmp_path: Path) -> None:

@@ -377,7 +377,7 @@ class TestEvaluate:
         (tmp_path / "one.txt").write_text("1 1 1\n0 0:1\n")
         one = ("--hidden", 0, "--epochs", 1, "--threads", 1)
         said = run("train", tmp_path / "one.txt", "--model", tmp_path / "m", *one).stdout
-        assert "1 point, 1 feature, 1 label\n1 epoch in " in said
+        assert "1 point, 1 feature, 1 label; normalize=rows\n1 epoch in " in said
         assert "1 thread, " in said
         assert "1 point in " in run("evaluate", tmp_path / "m", tmp_path / "one.txt").stdout
 

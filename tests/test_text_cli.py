@@ -270,6 +270,7 @@ def test_fasttext_lines_with_several_labels(tmp_path):
     [
         (["--target", "nothing"], 1, "there is no column 'nothing'"),
         (["--hidden", "8"], 2, "--hidden: a model of texts has none: leave it out"),
+        (["--normalize", "rows"], 2, "--normalize: a model of texts has none: leave it out"),
         (["--patience", "8"], 2, "--patience: a model of texts has none: leave it out"),
         (["--batch-size", "8"], 2, "--batch-size: a model of texts has none: leave it out"),
         (["--features", "8"], 2, "--features: the features of texts are not counted by hand"),

@@ -61,7 +61,7 @@ class TestTrain:
         valid = ("--valid", folder / "test.txt")
         said = run("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *valid).stdout
         lines = said.splitlines()
-        assert lines[0] == "600 points, 60 features, 20 labels"
+        assert lines[0] == "600 points, 60 features, 20 labels; normalize=rows"
         assert " CPU s, " in lines[1]
         assert "epoch" not in said
         assert [word for word in lines[2].split() if word.startswith("P@")] == ["P@1", "P@3", "P@5"]

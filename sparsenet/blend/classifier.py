@@ -122,6 +122,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         How many of the training points had each label.
     n_points_ : int
         How many training points there were.
+    normalize_ : str
+        How points are scaled, in the words of `normalize`.
 
     Examples
     --------
@@ -342,6 +344,6 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self._fitted = fitted
         self.network_, self.tree_, self.neighbors_ = fitted.network, fitted.tree, fitted.neighbors
         self.candidates_ = fitted.candidates
-        self.classes_ = fitted.target.classes
+        self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         return self

@@ -72,7 +72,7 @@ def _about_network(model: ExtremeClassifier, metadata: dict[str, Any]) -> dict[s
         "chosen": {
             **{name: value for name, (value, _) in model.choices_.items()},
             "epochs": model.n_iter_,
-            "normalize": metadata["scaling"],
+            "normalize": model.normalize_,
             "wide_learning_rate": (metadata.get("wide") or {}).get("learning_rate"),
         },
     }
@@ -93,7 +93,7 @@ def _about_tree(model: TreeClassifier, metadata: dict[str, Any]) -> dict[str, An
         "precision": "8 bits",
         "points": model.n_points_,
         "validation": model._fitted.validation,
-        "chosen": {"normalize": metadata["scaling"]},
+        "chosen": {"normalize": model.normalize_},
     }
 
 
@@ -108,7 +108,7 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
             "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
         }
     chosen = found["chosen"] | {
-        "normalize": metadata["scaling"],
+        "normalize": whole.normalize_,
         "cost": whole.tree_.cost_,
         "candidates": whole.candidates_,
         "neighbors": metadata["neighbors"],

@@ -17,12 +17,12 @@ MOST = 2**31 - 1
 #: Settings of training that not all kinds of models have, as classifiers call them.
 NETWORK = {
     *("epochs", "hidden", "batch_size", "learning_rate", "n_negatives", "time_budget", "wide_budget"),
-    *("sampler", "loss", "patience", "memory_limit", "n_jobs"),
+    *("sampler", "loss", "patience", "memory_limit", "n_jobs", "normalize"),
 }
 SETTINGS = {
     "network": NETWORK,
     "blend": {*(NETWORK - {"patience"}), "cost", "beam", "candidates", "n_neighbors", "network"},
-    "tree": {"epochs", "cost", "beam", "n_jobs"},
+    "tree": {"epochs", "cost", "beam", "n_jobs", "normalize"},
     "texts": {
         *("epochs", "cost", "time_budget", "memory_limit", "n_jobs"),
         *("word_ngrams", "char_ngrams", "class_weight", "method", "validation_fraction"),

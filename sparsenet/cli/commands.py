@@ -74,6 +74,7 @@ def about_training(points: data.Dataset, model: PointClassifier, model_path: Pat
         "points": points.n_points,
         "features": points.n_features,
         "labels": points.n_labels,
+        "normalize": model.normalize_,
         **clock.seconds(),
         "model": str(model_path),
         "model_bytes": sum(file.stat().st_size for file in model_path.iterdir()),
@@ -89,7 +90,8 @@ def describe_training(summary: Mapping[str, Any]) -> str:
     if "epochs" in summary:
         epochs = count(summary["epochs"], "epoch") + (", interrupted in " if summary["interrupted"] else " in ")
     lines = [
-        ", ".join(count(summary[f"{kind}s"], kind) for kind in ("point", "feature", "label")),
+        ", ".join(count(summary[f"{kind}s"], kind) for kind in ("point", "feature", "label"))
+        + f"; normalize={summary['normalize']}",
         f"{epochs}{summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, "
         f"{count(summary['threads'], 'thread')}, {summary['backend']} kernels, {summary['isa']})",
     ]

@@ -286,6 +286,14 @@ Neighbors = Annotated[
         show_default="50",
     ),
 ]
+Normalize = Annotated[
+    Literal["auto", "rows", "columns", "together", "mixed", "none"] | None,
+    _of_data(
+        help="How points are scaled: rows, as of counts; columns of a table, one by one or all together; mixed, "
+        "amounts beside categories.",
+        show_default="auto: by what they hold",
+    ),
+]
 Network = Annotated[
     bool | None,
     _of_blends(

@@ -149,6 +149,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         How many of the training points had each label.
     n_points_ : int
         How many training points there were.
+    normalize_ : str
+        How points are scaled, in the words of `normalize`.
     n_threads_ : int
         Threads in use.
 
@@ -373,7 +375,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
 
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted
-        self.network_, self.classes_ = fitted.network, fitted.target.classes
+        self.network_, self.classes_, self.normalize_ = fitted.network, fitted.target.classes, fitted.scaling.kind
         self.choices_ = dict(fitted.choices)
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points

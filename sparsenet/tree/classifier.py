@@ -88,6 +88,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         How many of the training points had each label.
     n_points_ : int
         How many training points there were.
+    normalize_ : str
+        How points are scaled, in the words of `normalize`.
     cost_ : float
         What an error cost.
 
@@ -227,7 +229,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _adopt(self, fitted: Fitted) -> Self:
         self._fitted = fitted
-        self.classes_ = fitted.target.classes
+        self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
         self.label_counts_, self.n_points_, self.cost_ = fitted.seen.label_counts, fitted.seen.n_points, fitted.cost
         return self
 
