@@ -16,6 +16,7 @@ from bench.scale_run import load
 from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
 from sparsenet.batches import Rows
 from sparsenet.estimators.building import build
+from sparsenet.estimators.contents import are_dense
 from sparsenet.estimators.settings import Settings
 from sparsenet.estimators.units import scaled
 from sparsenet.lsh import LSHConfig
@@ -89,7 +90,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     labels, how = Rows.of(Y), {"seed": job["seed"], "threads": job["threads"]}
     scaling, features = scaled(model, X, labels, settings.normalize, **how)
     points = features, labels
-    settings = settings.for_points(len(points[0]), dense=points[0].dense)
+    settings = settings.for_points(len(points[0]), dense=are_dense(points[0]))
     network, settings = build(settings, *points, **how)
     config = settings.training(X.shape[0], **how)
     config = replace(config, epochs=1_000_000, schedule=BudgetSchedule(budget))  # type: ignore[arg-type]

@@ -30,18 +30,19 @@ def few(monkeypatch, tmp_path):
 
 def test_each_way_is_tried_of_each_table_and_kept(few, monkeypatch, capsys):
     out = few / "tables.json"
-    arguments = ["--data", str(few / "kinds"), "--ways", "columns,mixed", "--repeats", "2"]
+    arguments = ["--data", str(few / "kinds"), "--ways", "columns,mixed,rows", "--repeats", "2"]
     arguments += ["--tables", "mixed,bl", "--out", str(out)]
     monkeypatch.setattr("sys.argv", ["tables", *arguments])
     tables.main()
     shown = capsys.readouterr().out
     runs = json.loads(out.read_text())["runs"]
-    assert len(runs) == len({(run["data"], run["seed"], run["way"]) for run in runs}) == 4 * 2 * 2
+    assert len(runs) == len({(run["data"], run["seed"], run["way"]) for run in runs}) == 4 * 3 * 2
     right = {(run["data"], run["way"], run["seed"]): run["right"] for run in runs}
     assert right["kinds", "columns", 0] > 60
-    assert right["blobs, units", "columns", 0] > 40
-    expected = [np.mean([right["kinds", way, seed] for seed in range(2)]) for way in ("columns", "mixed")]
-    assert f"| kinds | tree | {expected[0]:.1f} | {expected[1]:.1f} |" in shown
+    assert right["blobs, units", "columns", 0] > right["blobs, units", "rows", 0] + 30
+    assert right["mixed", "mixed", 0] > right["mixed", "rows", 0] + 5
+    expected = [np.mean([right["kinds", way, seed] for seed in range(2)]) for way in ("columns", "mixed", "rows")]
+    assert f"| kinds | tree | {expected[0]:.1f} | {expected[1]:.1f} | {expected[2]:.1f} |" in shown
     monkeypatch.setattr("sys.argv", ["tables", "--show", str(out)])
     tables.main()
     assert capsys.readouterr().out == shown

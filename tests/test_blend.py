@@ -420,7 +420,8 @@ def test_frequent_features_name_their_strongest_points(monkeypatch):
     features = rng.random((200, 5)) + 0.1
     features[np.arange(100), 4] = 0
     among_others = sparse.csr_array(np.hstack([features, np.zeros((200, 6))]))  # that nobody has: points are not dense
-    found = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(among_others, rng.integers(0, 4, 200))
+    learner = blend(network=ExtremeClassifier(hidden=8, epochs=1), normalize="rows")
+    found = learner.fit(among_others, rng.integers(0, 4, 200))
     index = found.neighbors_.index
     assert np.diff(index.indptr).tolist() == [30] * 5 + [0] * 6
     weighed = features * np.log1p(200 / (features != 0).sum(axis=0)) ** found.neighbors_.rarity

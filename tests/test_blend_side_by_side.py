@@ -220,3 +220,13 @@ def test_where_most_are_of_flags_it_is_not():
 def test_that_of_others_than_adam_is_not():
     sgd = ExtremeClassifier(hidden=8, epochs=1, random_state=0, optimizer="sgd").fit(TABLE, OWNERS)
     assert sgd.choices_["learning_rate"] == (pytest.approx(0.004), "for batches of 256")
+
+
+def test_counts_are_not_dense_nor_is_one_point_whatever_all_of_them_have():
+    counts = np.hstack([RNG.poisson(9, (300, 4)) + 1, np.eye(300)])
+    assert not are_dense(rows(counts))
+    around_zero = counts * np.where(RNG.random(counts.shape) < 0.5, -1, 1)
+    assert are_dense(rows(around_zero))
+    assert not are_dense(rows(around_zero[:63]))
+    apart = np.vstack([np.eye(100, 304), around_zero])  # of the first points it does not hold
+    assert not are_dense(rows(apart))

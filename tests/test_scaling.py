@@ -427,8 +427,8 @@ def test_a_point_of_zeros_is_one_like_others_in_a_table(way):
 def beside(n=900, seed=0):
     """Return an amount in thousands, one around zero that some rows lack, a rare amount, and categories."""
     rng = np.random.default_rng(seed)
-    some = np.where(rng.random(n) < 0.7, rng.normal(2, 3, n), 0)
-    rare = np.where(rng.random(n) < 0.1, rng.lognormal(8, 1, n), 0)
+    some = np.where(rng.random(n) < 0.55, rng.normal(2, 3, n), 0)
+    rare = np.where(rng.random(n) < 0.4, rng.lognormal(8, 1, n), 0)
     return np.column_stack([rng.normal(5000, 300, n), some, rare, categories(n, (7, 400), rng)])
 
 
@@ -451,7 +451,7 @@ def test_mixed_standardises_amounts_and_leaves_the_zeros_of_others():
 def test_what_is_stored_or_said_in_parts_makes_no_difference_to_mixed(monkeypatch):
     table = beside()
     _, whole = of_table(table, np.zeros(900, int), "mixed")
-    monkeypatch.setattr("sparsenet.estimators.scaling._BLOCK_OF_MIXED", 70)
+    monkeypatch.setattr("sparsenet.estimators.scaling._NUMBERS_OF_MIXED", 400)
     with_zeros = sparse.csr_array(table + 1)
     with_zeros.data -= 1  # where zeros are stored, too
     for stored in (table, sparse.csr_array(table), with_zeros):
@@ -490,3 +490,106 @@ def test_both_amounts_and_categories_are_learnt_and_kept(classifier, tmp_path):
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(sparsenet.load(tmp_path / "m").predict(X[2000:]), model.predict(table[2000:]))
     assert model.set_params(normalize="rows").fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) < 0.6
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("share", [0.35, 0.6, 1.0])
+def test_categories_of_which_each_row_has_one_tell_whatever_the_amounts(share, unit):
+    rng = np.random.default_rng(0)
+    some = np.where(rng.random((800, 2)) < share, unit * rng.lognormal(0, 1, (800, 2)), 0)
+    table = np.hstack([some, categories(800, (12, 12, 12, 12, 30), rng)])
+    assert chosen(sparse.csr_array(table)) == chosen(table) == "mixed"
+
+
+def test_a_category_beside_words_does_not_make_them_amounts():
+    words = zipf(600, 800, 30, 1.0, 0)
+    words = words[:, np.count_nonzero(words, axis=0) > 1]
+    weighed = words * np.log(600 / np.count_nonzero(words, axis=0))
+    table = np.hstack([weighed, categories(600, (9,), np.random.default_rng(0))])
+    assert chosen(sparse.csr_array(table)) == "rows"
+
+
+def test_counts_of_events_are_no_amounts_however_common():
+    rng = np.random.default_rng(0)
+    table = np.hstack([rng.poisson(4, (600, 12)), rng.random((600, 200)) < 0.05]).astype(float)
+    assert chosen(sparse.csr_array(table)) == "rows"
+    assert chosen(sparse.csr_array(np.hstack([table[:, :12] / 7, table[:, 12:]]))) == "mixed"
+
+
+def test_what_eight_of_ten_rows_have_is_not_nearly_all():
+    rng = np.random.default_rng(0)
+    some = np.where(rng.random((600, 8)) < 0.8, rng.random((600, 8)), 0)
+    assert chosen(sparse.csr_array(np.hstack([some, rng.random((600, 200)) < 0.04]))) == "rows"
+
+
+def test_rows_from_all_of_it_are_looked_at():
+    """Of the first hundred nothing but one flag is known."""
+    rng = np.random.default_rng(0)
+    table = np.hstack([rng.lognormal(8, 1, (600, 1)), categories(600, (40, 40), rng)])
+    table[:100, :41] = 0
+    assert chosen(sparse.csr_array(table)) == "mixed"
+
+
+def test_few_rows_tell_no_more_than_that_few_columns_are_above_all_others():
+    rng = np.random.default_rng(0)
+    table = np.hstack([rng.random((20, 6)), categories(20, (8, 9, 9), rng)])
+    assert chosen(table) == "rows"
+    assert chosen(table * ([1000.0] * 6 + [1.0] * 26)) == "mixed"
+
+
+def test_words_beside_amounts_keep_what_they_are_to_each_other():
+    rng = np.random.default_rng(0)
+    words = zipf(600, 300, 12, 1.0, 0)
+    weighed = words * np.log1p(600 / np.maximum(np.count_nonzero(words, axis=0), 1))
+    _, points = of_table(sparse.csr_array(np.hstack([rng.normal(900, 9, (600, 2)), weighed])), np.zeros(600, int))
+    laid_out = sparse.csr_array((points.data, points.indices, points.indptr), (600, 302)).toarray()[:, 2:]
+    rare = (np.count_nonzero(words, axis=0) < 300) & (words.max(axis=0) > 1)
+    ratio = laid_out[:, rare][words[:, rare] > 0] / weighed[:, rare][words[:, rare] > 0]
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-5)
+
+
+def test_rare_amounts_in_units_of_their_own_do_not():
+    rng = np.random.default_rng(0)
+    rare = np.where(rng.random((600, 3)) < 0.2, rng.lognormal(0, 0.3, (600, 3)), 0) * [1, 1e3, 1e6]
+    _, points = of_table(np.hstack([rare, categories(600, (30,), rng)]), np.zeros(600, int), "mixed")
+    sizes = [np.median(points.data[points.indices == column]) for column in range(3)]
+    np.testing.assert_allclose(sizes, sizes[0], rtol=0.2)
+
+
+def test_what_rounding_leaves_of_a_constant_beside_categories_is_not_magnified():
+    rng = np.random.default_rng(0)
+    third = np.where(rng.random(900) < 0.5, 0.3, 0.1 + 0.2)
+    table = np.column_stack([third, rng.normal(500, 9, 900), categories(900, (300,), rng)])
+    _, points = of_table(table, np.zeros(900, int), "mixed")
+    np.testing.assert_allclose(points.data[points.indices == 0], 1 / np.sqrt(3), rtol=1e-6)
+
+
+@pytest.mark.parametrize("way", ["rows", "columns", "together", "mixed", "none"])
+def test_nothing_to_scale_and_nothing_but_zeros(way):
+    X, y = mostly_noise()
+    model = TreeClassifier(normalize=way, random_state=0).fit(X, y)
+    assert model.predict(X[:0]).shape == (0,)
+    assert model.predict(sparse.csr_array(X)[:0]).shape == (0,)
+    assert TreeClassifier(normalize=way, random_state=0).fit(np.zeros((4, 3)), [1, 1, 1, 0]).predict([[0, 0, 0]]) == [1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_far_beyond_training_answers_are_numbers_still():
+    model = ExtremeClassifier(epochs=2, random_state=0).fit(beside(), np.arange(900) % 3)
+    assert model.normalize_ == "mixed"
+    assert np.isfinite(model.predict_proba(np.array([[1e38, -1e38, *[0] * 408]]))).all()
+
+
+def test_the_zeros_of_whoever_gave_them_stay_where_they_are():
+    stored = sparse.csr_array(beside())
+    stored.data[::7] = 0
+    before = stored.copy()
+    for way in ("auto", "mixed"):
+        TreeClassifier(normalize=way, random_state=0).fit(stored, np.arange(900) % 3)
+    for ours, theirs in ((stored.data, before.data), (stored.indices, before.indices), (stored.indptr, before.indptr)):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_network_says_that_it_found_amounts():
+    model = ExtremeClassifier(epochs=1, random_state=0).fit(beside(), np.arange(900) % 3)
+    assert model.choices_["normalize"] == ("mixed", "X holds amounts beside what is mostly zeros")

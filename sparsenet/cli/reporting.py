@@ -37,6 +37,7 @@ _OPTIONS = {
     r"\b(batch|wide)_(size|budget)=": r"--\1-\2 ",
     r"name the columns, or give positions": "name the columns (--text, --target), or give positions",
     r"if it is no header$": "if it is no header; tables are read for texts, and numbers as svmlight (or in Python)",
+    r"\bnormalize='(\w+)'": r"--normalize \1",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }
 

@@ -20,16 +20,21 @@ from sparsenet.batches import Rows, by_row
 from sparsenet.estimators.scaling import COMMON, Columns, fits_laid_out, n_others
 
 Contents = Literal["counts", "table", "mixed"]
-#: Of what is dense, more than one number in so many of a table is not zero; of what is sparse.
+#: Of a table that is dense more than one number in so many is not zero; of one that is stored as sparse one or more.
 SPARSE_SHARE, TABLE_SHARE = 3, 2
-#: Fewer rows tell of no more than that: they may be the first of a stream of counts.
+#: Fewer rows that are sparse are taken for counts, of a stream of which they may be the first.
 FEWEST_ROWS = 64
-#: Amounts stand beside categories if each holds, on average, so many times the squares that all other columns hold
+#: Amounts stand beside categories if so large a share of the rows has the same number of flags, as rows do that name
+#: one value of each category, half of the rows have an amount, and two thirds of the amounts are in columns that a
+#: tenth of the rows has, which of words by tf-idf they are not.
+SAME_FLAGS, WITH_AMOUNTS, IN_COLUMNS, OF_ROWS = 3 / 4, 1 / 2, 2 / 3, 1 / 10
+#: Or if each holds, on average, so many times the squares that all other columns hold
 #: together. Words as frequent as Zipf has it leave about 0.6 / D to all but the D most frequent, however long texts are
 #: (0.3 / D and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
 SWAMPING = 50
-#: Or if so large a share of the numbers is of amounts that nearly all rows have. Of words it is a fifth at most where
-#: texts are of whatever length, and a quarter where there are so few words that it is nearly a table.
+#: Or if so large a share of the numbers is of amounts that nearly all rows have, unless these are counted: whole, and
+#: none negative. Of words the share is 0.29 at most (bench/notes/scaling.md); of pairs of letters by tf-idf it may be
+#: more, for which either way is as good.
 NEARLY_ALL, MANY = 0.9, 1 / 3
 #: So many rows are looked at for it, of so many numbers, or up to twice as many.
 _LOOKED_AT, _NUMBERS_LOOKED_AT = 1 << 12, 1 << 22
@@ -44,7 +49,9 @@ def contents(X: Any) -> Contents:
         return "counts"
     if fits_laid_out(X, zeros=TABLE_SHARE) if is_stored else SPARSE_SHARE * n_held > math.prod(X.shape):
         return "table"
-    if _has_amounts(sparse.csr_array(X[:: _step(X.shape[0], n_held)])):
+    some = sparse.csr_array(X[:: _step(X.shape[0], n_held)]).copy()
+    some.eliminate_zeros()
+    if _has_amounts(some, Columns.of(some)):
         return "mixed"
     return "table" if not is_stored and X.min(initial=0) < 0 else "counts"
 
@@ -54,38 +61,53 @@ def _step(n: int, n_held: int) -> int:
     return max(n // _LOOKED_AT, n_held // _NUMBERS_LOOKED_AT, 1)
 
 
-def _has_amounts(some: Any) -> bool:
-    """Tell whether some rows hold amounts beside what else they have."""
-    columns = Columns.of(some)
-    if len(columns.values) == 0:
-        return False
-    if columns.n >= FEWEST_ROWS:
-        n_of_amounts = columns.lengths[columns.are_amounts(NEARLY_ALL)].sum()
-        if MANY * len(columns.values) <= n_of_amounts < len(columns.values):
-            return True
-    is_common = columns.lengths >= COMMON * columns.n
+def _has_amounts(some: Any, columns: Columns) -> bool:
+    """Tell whether some rows, without zeros, hold amounts beside what else they have."""
+    if columns.n >= FEWEST_ROWS and (_beside_categories(some, columns) or _are_many(columns)):
+        return True
+    is_common = columns.held_by(COMMON)
     n_common = np.count_nonzero(is_common)
     return bool(n_common > 0 and 0 < SWAMPING * n_common * _left_to(some, ~is_common) < 1)
 
 
+def _beside_categories(some: Any, columns: Columns) -> bool:
+    are_amounts, of_flags = columns.are_amounts, ~columns.are_amounts[some.indices]
+    in_columns = columns.lengths[are_amounts & columns.held_by(OF_ROWS)].sum()
+    if in_columns < IN_COLUMNS * columns.lengths[are_amounts].sum():
+        return False
+    n_flags = by_row(np.add, of_flags.astype(np.int64), some.indptr)
+    counts = np.bincount(n_flags)
+    with_amounts = np.count_nonzero(n_flags < np.diff(some.indptr))
+    is_same = counts.argmax() > 0 and counts.max() >= SAME_FLAGS * columns.n
+    return bool(is_same and with_amounts >= WITH_AMOUNTS * columns.n)
+
+
+def _are_many(columns: Columns) -> bool:
+    are_many = np.repeat(columns.are_amounts & columns.held_by(NEARLY_ALL), columns.lengths)
+    many, n_held = columns.values[are_many], len(columns.values)
+    return MANY * n_held <= len(many) < n_held and bool(((many < 0) | (many != np.floor(many))).any())
+
+
 def _left_to(X: Any, columns: NDArray[np.bool_]) -> float:
     """Return the share of a row's squares that these columns hold, in the median of the rows that have any of them."""
-    n_own = np.diff(X.indptr)
-    most = by_row(np.maximum, np.abs(X.data), X.indptr)  # squares of what is next to nothing would be nothing
-    squares = np.square(X.data.astype(np.float64) / np.repeat(np.where(most > 0, most, 1), n_own))
+    squares = np.square(X.data, dtype=np.float64)
     theirs = by_row(np.add, squares * columns[X.indices], X.indptr)
     have_any = theirs > 0
     return float(np.median(theirs[have_any] / by_row(np.add, squares, X.indptr)[have_any])) if have_any.any() else 0.0
 
 
 def are_dense(points: Rows) -> bool:
-    """Tell whether half of all values are not zero, or half of what points hold is of what nearly all have."""
+    """Tell whether half of all values are not zero, or half of what points hold are amounts around zero.
+
+    That is what scaling makes of amounts that nearly all of them have; of few points it can't be told.
+    """
     some = points.take(np.arange(0, len(points), _step(len(points), len(points.indices))))
     present = some.indices[some.data != 0]
     if 2 * len(present) >= len(some) * some.width:
         return True
-    counts = np.bincount(present, minlength=some.width)
-    return bool(2 * counts[counts >= NEARLY_ALL * len(some)].sum() >= len(present))
+    counts, n_below = (np.bincount(ids, minlength=some.width) for ids in (present, some.indices[some.data < 0]))
+    n_of_amounts = counts[(counts >= NEARLY_ALL * len(some)) & (n_below > 0)].sum()
+    return len(some) >= FEWEST_ROWS and bool(2 * n_of_amounts >= len(present))
 
 
 def tell_of_swamping(X: Any, names: Any) -> None:

@@ -30,13 +30,16 @@ SCALINGS = ("rows", "columns", "together", "mixed", "none")
 CHOICES = ("auto", *SCALINGS)
 #: Far beyond any training point, and far from where float32 would overflow in a layer.
 _FARTHEST = 1e12
-_BLOCK, _BLOCK_OF_MIXED = 1024, 1 << 15
+_BLOCK, _NUMBERS_OF_MIXED = 1024, 1 << 21
 #: `normalize` lays a sparse X out if it is asked to, unless for each of its numbers there would be more than so many.
 LAID_OUT = 20
 #: What a number takes in rows that are laid out: itself and its column.
 BYTES_LAID_OUT = 8
-#: An amount is a column that so large a share of the rows has, and in which not all have the same.
+#: Of what stands beside categories, amounts that so large a share of the rows has are centred.
 COMMON = 0.5
+#: Others that are typically so many times as large as others, at most, but for a tenth either way, are of one unit, as
+#: words by tf-idf are: divided by one number they keep what they are to each other.
+ONE_UNIT = 10
 
 
 @dataclass(frozen=True)
@@ -83,13 +86,17 @@ class Scaling:
     def of_mixed(cls, X: Any) -> Scaling:
         """Return how to scale amounts beside what is mostly zeros."""
         columns = Columns.of(X)
-        means = np.where(columns.are_amounts(COMMON), columns.sums() / columns.n, 0.0)
+        means = np.where(columns.are_amounts & columns.held_by(COMMON), columns.sums() / columns.n, 0.0)
         deviation = np.sqrt(columns.squares(means) / columns.n)
-        is_amount = (means != 0) & ~_is_constant(means, deviation, columns.n)
-        centre = np.where(is_amount, means, 0.0)
-        typical = np.sqrt(columns.squares(np.zeros_like(centre)) / np.maximum(columns.lengths, 1))
-        spread = np.where(is_amount, deviation, np.where(typical > 0, typical, 1.0))
-        n_numbers = np.count_nonzero(is_amount) + columns.lengths[~is_amount].sum() / columns.n
+        is_centred = (means != 0) & ~_is_constant(means, deviation, columns.n)
+        centre = np.where(is_centred, means, 0.0)
+        squares = columns.squares(np.zeros_like(centre))
+        typical = np.sqrt(squares / np.maximum(columns.lengths, 1))
+        rare = columns.are_amounts & ~is_centred
+        if rare.any() and np.divide(*np.quantile(typical[rare], (0.9, 0.1))) < ONE_UNIT:
+            typical[rare] = np.sqrt(squares[rare].sum() / columns.lengths[rare].sum())
+        spread = np.where(is_centred, deviation, np.where(typical > 0, typical, 1.0))
+        n_numbers = np.count_nonzero(is_centred) + columns.lengths[~is_centred].sum() / columns.n
         return cls("mixed", centre, 1 / (spread * np.sqrt(n_numbers or 1.0)))
 
     @property
@@ -134,19 +141,28 @@ class Scaling:
     def _mixed(self, X: Any) -> Rows:
         assert self.centre is not None
         assert self.factor is not None
-        centred = np.flatnonzero(self.centre).astype(np.int32)
-        of_zeros = -self.centre[centred] * self.factor[centred]
-        indptr, indices, values = [np.zeros(1, np.int64)], [], []
-        for begin in range(0, X.shape[0], _BLOCK_OF_MIXED):
-            part = sparse.csr_array(X[begin : begin + _BLOCK_OF_MIXED], dtype=np.float64)
+        amounts, of_zeros = self._zeros_of_amounts
+        indptr, indices, values = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+        n_held = getattr(X, "nnz", math.prod(X.shape)) + X.shape[0] * len(amounts)
+        n_rows = max(_NUMBERS_OF_MIXED * X.shape[0] // max(n_held, 1), 1)
+        for begin in range(0, X.shape[0], n_rows):
+            part = sparse.csr_array(X[begin : begin + n_rows], dtype=np.float64)
             part = sparse.csr_array((part.data * self.factor[part.indices], part.indices, part.indptr), part.shape)
             n = part.shape[0]
-            starts = np.arange(n + 1) * len(centred)
-            part = part + sparse.csr_array((np.tile(of_zeros, n), np.tile(centred, n), starts), part.shape)
+            starts = np.arange(n + 1) * len(amounts)
+            part = part + sparse.csr_array((np.tile(of_zeros, n), np.tile(amounts, n), starts), part.shape)
             indptr.append(indptr[-1][-1] + part.indptr[1:].astype(np.int64))
             indices.append(part.indices.astype(np.int32, copy=False))
             values.append(np.clip(part.data, -_FARTHEST, _FARTHEST).astype(np.float32))
         return Rows(np.concatenate(indptr), np.concatenate(indices), np.concatenate(values), X.shape[1])
+
+    @cached_property
+    def _zeros_of_amounts(self) -> tuple[NDArray[np.int32], F64]:
+        """Which columns have a centre other than zero, and what their zeros become."""
+        assert self.centre is not None
+        assert self.factor is not None
+        amounts = np.flatnonzero(self.centre).astype(np.int32)
+        return amounts, -self.centre[amounts] * self.factor[amounts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +185,10 @@ class Columns:
     @classmethod
     def of(cls, X: Any) -> Columns:
         """Sort the numbers of a checked X, sparse or dense, by column."""
-        held = sparse.csr_array(X, dtype=np.float64, copy=True)
-        held.eliminate_zeros()
+        held = sparse.csr_array(X, dtype=np.float64)
+        if not held.data.all():
+            held = held.copy()  # X is the caller's
+            held.eliminate_zeros()
         by_column = held.tocsc()
         return cls(X.shape[0], by_column.data, by_column.indptr)
 
@@ -188,10 +206,15 @@ class Columns:
         own = by_row(np.add, np.square(self.values - np.repeat(centre, self.lengths)), self.starts)
         return own + (self.n - self.lengths) * np.square(centre)
 
-    def are_amounts(self, share: float) -> NDArray[np.bool_]:
-        """Tell which columns that share of the rows has at least, not all of them the same number."""
+    @cached_property
+    def are_amounts(self) -> NDArray[np.bool_]:
+        """Which columns are no flags: not all rows that have them have the same number."""
         least, most = (by_row(reduce, self.values, self.starts) for reduce in (np.minimum, np.maximum))
-        return (self.lengths >= share * self.n) & (least < most)
+        return np.asarray(least < most)
+
+    def held_by(self, share: float) -> NDArray[np.bool_]:
+        """Tell which columns that share of the rows has at least."""
+        return self.lengths >= share * self.n
 
 
 def _blocks(X: Any) -> Iterator[F64]:
