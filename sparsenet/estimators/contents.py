@@ -28,9 +28,9 @@ FEWEST_ROWS = 64
 #: one value of each category, half of the rows have an amount, and two thirds of the amounts are in columns that a
 #: tenth of the rows has, which of words by tf-idf they are not.
 SAME_FLAGS, WITH_AMOUNTS, IN_COLUMNS, OF_ROWS = 3 / 4, 1 / 2, 2 / 3, 1 / 10
-#: Or if each holds, on average, so many times the squares that all other columns hold
-#: together. Words as frequent as Zipf has it leave about 0.6 / D to all but the D most frequent, however long texts are
-#: (0.3 / D and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
+#: Or if columns that most rows have hold, each on average, so many times the squares that all others hold together.
+#: Words as frequent as Zipf has it leave about 0.6 / D to all but the D most frequent, however long texts are (0.3 / D
+#: and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
 SWAMPING = 50
 #: Or if so large a share of the numbers is of amounts that nearly all rows have, unless these are counted: whole, and
 #: none negative. Of words the share is 0.29 at most (bench/notes/scaling.md); of pairs of letters by tf-idf it may be
@@ -71,6 +71,7 @@ def _has_amounts(some: Any, columns: Columns) -> bool:
 
 
 def _beside_categories(some: Any, columns: Columns) -> bool:
+    """Tell whether most rows have one value of each category, and amounts that are no words."""
     are_amounts, of_flags = columns.are_amounts, ~columns.are_amounts[some.indices]
     in_columns = columns.lengths[are_amounts & columns.held_by(OF_ROWS)].sum()
     if in_columns < IN_COLUMNS * columns.lengths[are_amounts].sum():
@@ -83,6 +84,7 @@ def _beside_categories(some: Any, columns: Columns) -> bool:
 
 
 def _are_many(columns: Columns) -> bool:
+    """Tell whether many of all numbers, but not all, are of amounts that nearly all rows have, and not counted."""
     are_many = np.repeat(columns.are_amounts & columns.held_by(NEARLY_ALL), columns.lengths)
     many, n_held = columns.values[are_many], len(columns.values)
     return MANY * n_held <= len(many) < n_held and bool(((many < 0) | (many != np.floor(many))).any())
