@@ -509,6 +509,13 @@ def test_a_category_beside_words_does_not_make_them_amounts():
     assert chosen(sparse.csr_array(table)) == "rows"
 
 
+def test_a_constant_beside_numbers_is_no_category():
+    rng = np.random.default_rng(0)
+    table = np.hstack([np.ones((600, 1)), rng.random((600, 30)) * (rng.random((600, 30)) < 0.2)])
+    assert chosen(sparse.csr_array(table)) == "rows"
+    assert chosen(sparse.csr_array(np.hstack([table, categories(600, (20, 20), rng)]))) == "mixed"
+
+
 def test_counts_of_events_are_no_amounts_however_common():
     rng = np.random.default_rng(0)
     table = np.hstack([rng.poisson(4, (600, 12)), rng.random((600, 200)) < 0.05]).astype(float)

@@ -72,15 +72,16 @@ def _has_amounts(some: Any, columns: Columns) -> bool:
 
 def _beside_categories(some: Any, columns: Columns) -> bool:
     """Tell whether most rows have one value of each category, and amounts that are no words."""
-    are_amounts, of_flags = columns.are_amounts, ~columns.are_amounts[some.indices]
+    are_amounts = columns.are_amounts
+    are_flags = ~are_amounts & ~columns.held_by(NEARLY_ALL)  # what all have, such as a constant, is no choice of one
     in_columns = columns.lengths[are_amounts & columns.held_by(OF_ROWS)].sum()
     if in_columns < IN_COLUMNS * columns.lengths[are_amounts].sum():
         return False
-    n_flags = by_row(np.add, of_flags.astype(np.int64), some.indptr)
-    counts = np.bincount(n_flags)
-    with_amounts = np.count_nonzero(n_flags < np.diff(some.indptr))
-    is_same = counts.argmax() > 0 and counts.max() >= SAME_FLAGS * columns.n
-    return bool(is_same and with_amounts >= WITH_AMOUNTS * columns.n)
+    with_amounts = by_row(np.logical_or, are_amounts[some.indices], some.indptr)
+    if np.count_nonzero(with_amounts) < WITH_AMOUNTS * columns.n:
+        return False
+    n_with_flags = np.bincount(by_row(np.add, are_flags[some.indices].astype(np.int64), some.indptr))
+    return bool(n_with_flags.argmax() > 0 and n_with_flags.max() >= SAME_FLAGS * columns.n)
 
 
 def _are_many(columns: Columns) -> bool:
