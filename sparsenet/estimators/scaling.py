@@ -93,7 +93,8 @@ class Scaling:
         squares = columns.squares(np.zeros_like(centre))
         typical = np.sqrt(squares / np.maximum(columns.lengths, 1))
         rare = columns.are_amounts & ~is_centred
-        if rare.any() and np.divide(*np.quantile(typical[rare], (0.9, 0.1))) < ONE_UNIT:
+        small, large = np.quantile(typical[rare], (0.1, 0.9)) if rare.any() else (0.0, 0.0)
+        if large < ONE_UNIT * small:
             typical[rare] = np.sqrt(squares[rare].sum() / columns.lengths[rare].sum())
         spread = np.where(is_centred, deviation, np.where(typical > 0, typical, 1.0))
         n_numbers = np.count_nonzero(is_centred) + columns.lengths[~is_centred].sum() / columns.n
