@@ -59,3 +59,11 @@ def canonical(matrix: Any) -> Any:
         csr.sum_duplicates()
     csr.has_canonical_format = True
     return csr
+
+
+def without_zeros(csr: Any) -> Any:
+    """Return a CSR array without zeros that are stored; a copy where there were some."""
+    if not np.all(csr.data):
+        csr = csr.copy()
+        csr.eliminate_zeros()
+    return csr

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from sparsenet._machine import default_threads
-from sparsenet._matrices import canonical, check_structure
+from sparsenet._matrices import canonical, check_structure, without_zeros
 
 T = TypeVar("T")
 MAX_WIDTH = 2**31 - 1
@@ -252,10 +252,7 @@ def check_indicator(name: str, matrix: Any) -> Any:
     if matrix.dtype.kind in "if" and matrix.data.min(initial=0) < 0:
         lowest = matrix.data.min()
         raise ValueError(f"{name} must be non-zero where a row has a label and zero elsewhere, not {lowest:g} for a no")
-    if not np.all(matrix.data):
-        matrix = matrix.copy()
-        matrix.eliminate_zeros()
-    return matrix
+    return without_zeros(matrix)
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

@@ -71,7 +71,10 @@ def test_a_model_with_code_of_its_own_is_not_saved(tmp_path):
         (lambda arrays, data: arrays["wide.indptr"].__setitem__(1, 10**9), "decrease"),
         (lambda arrays, data: arrays.update(counts=np.zeros(3, np.int64)), "counts|list of features"),
         (lambda arrays, data: data.update(scaling="columns"), "scaling.centre"),
-        (lambda arrays, data: data.update(scaling="sideways"), "one of rows, .*, mixed, none, got .sideways"),
+        (
+            lambda arrays, data: data.update(scaling="sideways"),
+            "one of rows, columns, together, mixed, none, got .sideways",
+        ),
         (lambda arrays, data: standardised(arrays, data, np.full(60, np.nan)), "scaling must be of finite numbers"),
         (lambda arrays, data: standardised(arrays, data, np.full(60, np.inf)), "scaling must be of finite numbers"),
         (lambda arrays, data: standardised(arrays, data, np.ones(60, np.int8)), "float64, got float64 and int8"),

@@ -64,7 +64,11 @@ def small(**parameters):
         ("warmup", 1.0, r"warmup must be a number in \[0, 1\), got 1.0"),
         ("decay", "step", "decay must be one of 'constant', 'linear', 'cosine', got 'step'"),
         ("label_smoothing", 0.5, r"label_smoothing must be a number in \[0, 0.5\), got 0.5"),
-        ("normalize", True, "normalize must be one of 'auto', 'rows', .*, 'mixed', 'none', got True"),
+        (
+            "normalize",
+            True,
+            "normalize must be one of 'auto', 'rows', 'columns', 'together', 'mixed', 'none', got True",
+        ),
         ("validation_fraction", 1.0, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
         ("validation_fraction", 0.9, "validation_fraction=0.9 of 4 rows leaves none to train on"),
         ("patience", 0, "patience must be an integer from 1 to 2147483647, got 0"),

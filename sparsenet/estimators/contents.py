@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sparsenet._matrices import without_zeros
 from sparsenet.batches import Rows, by_row
 from sparsenet.estimators.scaling import COMMON, Columns, fits_laid_out, n_others
 
@@ -47,10 +48,9 @@ def contents(X: Any) -> Contents:
     is_stored, n_held = sparse.issparse(X), n_others(X)
     if is_stored and X.shape[0] < FEWEST_ROWS:
         return "counts"
-    if fits_laid_out(X, zeros=TABLE_SHARE) if is_stored else SPARSE_SHARE * n_held > math.prod(X.shape):
+    if fits_laid_out(X, TABLE_SHARE * n_held) if is_stored else SPARSE_SHARE * n_held > math.prod(X.shape):
         return "table"
-    some = sparse.csr_array(X[:: _step(X.shape[0], n_held)]).copy()
-    some.eliminate_zeros()
+    some = without_zeros(sparse.csr_array(X[:: _step(X.shape[0], n_held)]))
     if _has_amounts(some, Columns.of(some)):
         return "mixed"
     return "table" if not is_stored and X.min(initial=0) < 0 else "counts"

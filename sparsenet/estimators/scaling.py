@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet._machine import available_memory
+from sparsenet._matrices import without_zeros
 from sparsenet.batches import Rows, by_row
 
 F64 = NDArray[np.float64]
@@ -62,7 +63,7 @@ class Scaling:
             return cls(kind)
         if kind == "mixed":
             return cls.of_mixed(X)
-        if sparse.issparse(X) and not fits_laid_out(X, zeros=LAID_OUT):
+        if sparse.issparse(X) and not fits_laid_out(X, LAID_OUT * n_others(X)):
             raise ValueError(
                 f"normalize={kind!r} needs a dense X, got a sparse one, which is mostly zeros or would not fit into "
                 "memory if it were laid out: use 'mixed' or 'rows', or pass X.toarray()"
@@ -186,11 +187,7 @@ class Columns:
     @classmethod
     def of(cls, X: Any) -> Columns:
         """Sort the numbers of a checked X, sparse or dense, by column."""
-        held = sparse.csr_array(X, dtype=np.float64)
-        if not held.data.all():
-            held = held.copy()  # X is the caller's
-            held.eliminate_zeros()
-        by_column = held.tocsc()
+        by_column = without_zeros(sparse.csr_array(X, dtype=np.float64)).tocsc()
         return cls(X.shape[0], by_column.data, by_column.indptr)
 
     @cached_property
@@ -239,7 +236,7 @@ def n_others(X: Any) -> int:
     return int(X.count_nonzero() if hasattr(X, "count_nonzero") else np.count_nonzero(X))
 
 
-def fits_laid_out(X: Any, *, zeros: int) -> bool:
-    """Tell whether an X is, with all zeros, so many times as large at most, and fits into memory."""
+def fits_laid_out(X: Any, most: int) -> bool:
+    """Tell whether the numbers of X, with all zeros, are so many at most and fit into memory."""
     size: int = math.prod(X.shape)
-    return size <= zeros * n_others(X) and BYTES_LAID_OUT * size <= available_memory()
+    return size <= most and BYTES_LAID_OUT * size <= available_memory()
