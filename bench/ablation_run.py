@@ -14,14 +14,14 @@ from typing import Any
 from bench.clock import TimeIsUp
 from bench.scale_run import load
 from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
-from sparsenet.batches import Rows
-from sparsenet.estimators.building import build
-from sparsenet.estimators.contents import are_dense
-from sparsenet.estimators.settings import Settings
-from sparsenet.estimators.units import scaled
-from sparsenet.lsh import LSHConfig
-from sparsenet.optim import Schedule
-from sparsenet.training import Trainer
+from sparsenet.core.rows import Rows
+from sparsenet.engines.network.building import build
+from sparsenet.engines.network.optim import Schedule
+from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.training import Trainer
+from sparsenet.features.kinds import are_dense
+from sparsenet.features.units import scaled
+from sparsenet.index.hashing import LSHConfig
 
 #: Where the learning rate ends, as a share of where it starts: that of `Schedule`.
 FINAL = Schedule().final

@@ -6,7 +6,7 @@
 A DIR is in the format of the extreme classification repository; its test set is not looked at: a tenth of the training
 points is held out. One blend is trained on the others for each data set and seed, and asked with each weight of the
 tree's vote, which is 1 in `BlendClassifier`, with each beam, with so many neighbours, and without its network. The last
-tables have the curves that fit the votes best, of the form of which sparsenet/blend/voting.py has one for each company
+tables have the curves that fit the votes best, of the form of which engines/blend/voting.py has one for each company
 of voters and all data.
 """
 
@@ -26,9 +26,9 @@ from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
 from bench.running import add_result_options, head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, Rows, metrics
-from sparsenet.batches import is_hit
-from sparsenet.blend.voting import curve_of, logits, vote
-from sparsenet.estimators.fitting import as_matrix
+from sparsenet.core.ranked import is_hit
+from sparsenet.core.rows import as_matrix
+from sparsenet.engines.blend.voting import curve_of, logits, vote
 
 KS = (1, 3, 5)
 #: Mean probability, and share that is right, of each point's best label, and of all labels that are likelier than not.

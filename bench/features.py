@@ -22,7 +22,7 @@ from bench.runner import names, use_cpus
 from bench.running import head, keep, setting
 from bench.text import read
 from sparsenet import kernels
-from sparsenet.text.featuriser import FeatureRules, Joined, extract, unicode_table
+from sparsenet.features.text.featuriser import FeatureRules, Joined, extract, unicode_table
 
 KINDS = {
     "words and pairs": FeatureRules(char_low=1, char_high=0),

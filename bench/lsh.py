@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from sparsenet import kernels
-from sparsenet.exact import exact_topk
-from sparsenet.lsh import LSHConfig, LSHIndex
+from sparsenet.index.exact import exact_topk
+from sparsenet.index.hashing import LSHConfig, LSHIndex
 
 LIMITS = (50, 200, 1000, 5000)
 N_POINTS = 256

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from sparsenet import kernels
-from sparsenet._machine import default_threads
+from sparsenet.core.machine import default_threads
 from sparsenet.data import read_svmlight, read_xmc
 
 

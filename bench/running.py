@@ -14,7 +14,7 @@ from typing import Any
 
 from bench import machine
 from bench.runner import call, use_cpus
-from sparsenet.estimators import building
+from sparsenet.engines.network import building
 
 
 @contextmanager

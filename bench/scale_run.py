@@ -21,9 +21,9 @@ from bench.clock import WARM_UP, Clock, TimeIsUp
 from bench.peers.measure import forget_peak, peak_mb
 from bench.running import announced
 from sparsenet import ExtremeClassifier, kernels, metrics
-from sparsenet.estimators.settings import Settings
-from sparsenet.output import SampledOutput
-from sparsenet.wide import WidePath
+from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.output import SampledOutput
+from sparsenet.engines.network.wide import WidePath
 
 #: P@1 after the steps measured is looked at on so many test points.
 TEST_POINTS = 2000

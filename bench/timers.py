@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from sparsenet import kernels
-from sparsenet.active import Sampling
-from sparsenet.batches import Rows, Slots
-from sparsenet.layers import Activation
-from sparsenet.model import Network
-from sparsenet.output import SampledOutput
-from sparsenet.wide import WidePath
+from sparsenet.core.batches import Slots
+from sparsenet.core.rows import Rows
+from sparsenet.engines.network.active import Sampling
+from sparsenet.engines.network.layers import Activation
+from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.output import SampledOutput
+from sparsenet.engines.network.wide import WidePath
 
 #: Kernels of a training step and of prediction; a name that the kernels no longer have is an error.
 KERNELS = (

@@ -1,7 +1,7 @@
 // Locality-sensitive hashing: packing hashes into codes, tables of codes, and counted retrieval from them.
 //
 // Everything here is integer arithmetic or a comparison of floats, and counts are summed as integers: results are
-// bit-identical on every CPU and at any number of threads. How vectors are prepared is in sparsenet/lsh/families.py.
+// bit-identical on every CPU and at any number of threads. How vectors are prepared is in sparsenet/index/hashing/families.py.
 #pragma once
 
 #include <cstdint>

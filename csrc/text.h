@@ -1,7 +1,7 @@
 // Texts to features: Unicode case folding and word boundaries, n-grams of words, n-grams of characters inside words,
 // hashed into a fixed number of slots without a dictionary.
 //
-// Integers only: features are bit-identical on every CPU, and equal to those of the twin in kernels/_numba_text.py.
+// Integers only: features are bit-identical on every CPU, and equal to those of the twin in kernels/numba/numba_text.py.
 #pragma once
 
 #include <cstdint>

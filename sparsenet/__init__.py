@@ -5,100 +5,110 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sparsenet.core import old_paths
+
 if TYPE_CHECKING:  # `as` makes them public to type checkers
-    from sparsenet.batches import Rows as Rows
-    from sparsenet.blend import BlendClassifier as BlendClassifier
+    from sparsenet.core.rows import Rows as Rows
     from sparsenet.data import DataError as DataError
     from sparsenet.data import read as read
-    from sparsenet.estimators import ExtremeClassifier as ExtremeClassifier
-    from sparsenet.estimators import Predictor as Predictor
+    from sparsenet.engines.network.layers import Dense as Dense
+    from sparsenet.engines.network.layers import SparseInput as SparseInput
+    from sparsenet.engines.network.losses import BinaryCrossEntropy as BinaryCrossEntropy
+    from sparsenet.engines.network.losses import SampledSoftmax as SampledSoftmax
+    from sparsenet.engines.network.model import Network as Network
+    from sparsenet.engines.network.optim import SGD as SGD
+    from sparsenet.engines.network.optim import Adagrad as Adagrad
+    from sparsenet.engines.network.optim import Adam as Adam
+    from sparsenet.engines.network.optim import Schedule as Schedule
+    from sparsenet.engines.network.output import SampledOutput as SampledOutput
+    from sparsenet.engines.network.samplers import AllSampler as AllSampler
+    from sparsenet.engines.network.samplers import FrequencySampler as FrequencySampler
+    from sparsenet.engines.network.samplers import LSHSampler as LSHSampler
+    from sparsenet.engines.network.samplers import RandomSampler as RandomSampler
+    from sparsenet.engines.network.training import Callback as Callback
+    from sparsenet.engines.network.training import CheckpointError as CheckpointError
+    from sparsenet.engines.network.training import DivergenceError as DivergenceError
+    from sparsenet.engines.network.training import Progress as Progress
+    from sparsenet.engines.network.training import StopTraining as StopTraining
+    from sparsenet.engines.network.training import Trainer as Trainer
+    from sparsenet.engines.network.training import TrainingConfig as TrainingConfig
+    from sparsenet.engines.network.training import Trial as Trial
+    from sparsenet.engines.network.training import Validation as Validation
+    from sparsenet.engines.network.training.progress_bar import ProgressBar as ProgressBar
+    from sparsenet.engines.network.wide import WideConfig as WideConfig
+    from sparsenet.engines.network.wide import WidePath as WidePath
+    from sparsenet.estimators.blend import BlendClassifier as BlendClassifier
+    from sparsenet.estimators.extreme import ExtremeClassifier as ExtremeClassifier
+    from sparsenet.estimators.loading import load as load
+    from sparsenet.estimators.predictor import Predictor as Predictor
+    from sparsenet.estimators.text import TextClassifier as TextClassifier
+    from sparsenet.estimators.tree import TreeClassifier as TreeClassifier
+    from sparsenet.index.hashing import LSHConfig as LSHConfig
     from sparsenet.kernels import KernelWarning as KernelWarning
-    from sparsenet.layers import Dense as Dense
-    from sparsenet.layers import SparseInput as SparseInput
-    from sparsenet.loading import load as load
-    from sparsenet.losses import BinaryCrossEntropy as BinaryCrossEntropy
-    from sparsenet.losses import SampledSoftmax as SampledSoftmax
-    from sparsenet.lsh import LSHConfig as LSHConfig
-    from sparsenet.model import Network as Network
-    from sparsenet.optim import SGD as SGD
-    from sparsenet.optim import Adagrad as Adagrad
-    from sparsenet.optim import Adam as Adam
-    from sparsenet.optim import Schedule as Schedule
-    from sparsenet.output import SampledOutput as SampledOutput
-    from sparsenet.progress import ProgressBar as ProgressBar
-    from sparsenet.samplers import AllSampler as AllSampler
-    from sparsenet.samplers import FrequencySampler as FrequencySampler
-    from sparsenet.samplers import LSHSampler as LSHSampler
-    from sparsenet.samplers import RandomSampler as RandomSampler
     from sparsenet.storage import ModelError as ModelError
-    from sparsenet.text import TextClassifier as TextClassifier
-    from sparsenet.training import Callback as Callback
-    from sparsenet.training import CheckpointError as CheckpointError
-    from sparsenet.training import DivergenceError as DivergenceError
-    from sparsenet.training import Progress as Progress
-    from sparsenet.training import StopTraining as StopTraining
-    from sparsenet.training import Trainer as Trainer
-    from sparsenet.training import TrainingConfig as TrainingConfig
-    from sparsenet.training import Trial as Trial
-    from sparsenet.training import Validation as Validation
-    from sparsenet.tree import TreeClassifier as TreeClassifier
-    from sparsenet.wide import WideConfig as WideConfig
-    from sparsenet.wide import WidePath as WidePath
 
     __version__: str
 
 #: Where each public name lives. It is imported at first use: `import sparsenet` itself costs next to nothing.
 _HOMES = {
-    "Adagrad": "optim",
-    "Adam": "optim",
-    "AllSampler": "samplers",
-    "BinaryCrossEntropy": "losses",
-    "BlendClassifier": "blend",
-    "Callback": "training",
-    "CheckpointError": "training",
+    "Adagrad": "engines.network.optim",
+    "Adam": "engines.network.optim",
+    "AllSampler": "engines.network.samplers",
+    "BinaryCrossEntropy": "engines.network.losses",
+    "BlendClassifier": "estimators.blend",
+    "Callback": "engines.network.training",
+    "CheckpointError": "engines.network.training",
     "DataError": "data",
-    "Dense": "layers",
-    "DivergenceError": "training",
-    "ExtremeClassifier": "estimators",
-    "FrequencySampler": "samplers",
+    "Dense": "engines.network.layers",
+    "DivergenceError": "engines.network.training",
+    "ExtremeClassifier": "estimators.extreme",
+    "FrequencySampler": "engines.network.samplers",
     "KernelWarning": "kernels",
-    "LSHConfig": "lsh",
-    "LSHSampler": "samplers",
+    "LSHConfig": "index.hashing",
+    "LSHSampler": "engines.network.samplers",
     "ModelError": "storage",
-    "Network": "model",
-    "Predictor": "estimators",
-    "Progress": "training",
-    "ProgressBar": "progress",
-    "RandomSampler": "samplers",
-    "Rows": "batches",
-    "SGD": "optim",
-    "SampledOutput": "output",
-    "SampledSoftmax": "losses",
-    "Schedule": "optim",
-    "SparseInput": "layers",
-    "StopTraining": "training",
-    "TextClassifier": "text",
-    "Trainer": "training",
-    "TrainingConfig": "training",
-    "TreeClassifier": "tree",
-    "Trial": "training",
-    "Validation": "training",
-    "WideConfig": "wide",
-    "WidePath": "wide",
-    "load": "loading",
+    "Network": "engines.network.model",
+    "Predictor": "estimators.predictor",
+    "Progress": "engines.network.training",
+    "ProgressBar": "engines.network.training.progress_bar",
+    "RandomSampler": "engines.network.samplers",
+    "Rows": "core.rows",
+    "SGD": "engines.network.optim",
+    "SampledOutput": "engines.network.output",
+    "SampledSoftmax": "engines.network.losses",
+    "Schedule": "engines.network.optim",
+    "SparseInput": "engines.network.layers",
+    "StopTraining": "engines.network.training",
+    "TextClassifier": "estimators.text",
+    "Trainer": "engines.network.training",
+    "TrainingConfig": "engines.network.training",
+    "TreeClassifier": "estimators.tree",
+    "Trial": "engines.network.training",
+    "Validation": "engines.network.training",
+    "WideConfig": "engines.network.wide",
+    "WidePath": "engines.network.wide",
+    "load": "estimators.loading",
     "read": "data",
 }
 
 #: Modules that documents name.
-_PARTS = ("data", "metrics", "plots", "samplers", "storage")
+_PARTS = {
+    "data": "data",
+    "metrics": "metrics",
+    "plots": "plots",
+    "samplers": "engines.network.samplers",
+    "storage": "storage",
+}
 __all__ = sorted(_HOMES)
+
+old_paths.install()
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
     if name in _PARTS:
-        return importlib.import_module(f"{__name__}.{name}")
+        return importlib.import_module(f"{__name__}.{_PARTS[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

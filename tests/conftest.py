@@ -18,7 +18,7 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MODULES = {"native": "sparsenet._core", "numba": "sparsenet.kernels._numba"}
+MODULES = {"native": "sparsenet._core", "numba": "sparsenet.kernels.numba"}
 
 
 def has_extension() -> bool:
@@ -75,5 +75,5 @@ def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 def narrow_network() -> Iterator[None]:
     """Networks over texts of few hidden units: under emulation those of full width take a third of the whole suite."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparsenet.text.network.HIDDEN", 16)
+        patch.setattr("sparsenet.engines.text.text_network.HIDDEN", 16)
         yield

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import ExtremeClassifier, LSHConfig, TextClassifier, kernels, read
-from sparsenet.batches import Rows
+from sparsenet.core.rows import Rows
 from sparsenet.demo.corpus import name_words, sentences
-from sparsenet.estimators.scaling import Scaling
-from sparsenet.lsh.families import _words, make_family
-from sparsenet.lsh.frame import measure
-from sparsenet.lsh.index import LSHIndex
-from sparsenet.text.featuriser import FeatureRules, extract
-from sparsenet.text.vocabulary import Vocabulary
+from sparsenet.features.scaling import Scaling
+from sparsenet.features.text.featuriser import FeatureRules, extract
+from sparsenet.features.text.vocabulary import Vocabulary
+from sparsenet.index.hashing.families import _words, make_family
+from sparsenet.index.hashing.frame import measure
+from sparsenet.index.hashing.hash_index import LSHIndex
 
 FOLDER = Path(__file__).parent / "golden"
 VALUES = FOLDER / "values.json"

@@ -21,7 +21,7 @@ from sparsenet import (
     WideConfig,
     WidePath,
 )
-from sparsenet.wide import transpose
+from sparsenet.core.rows import transpose
 
 D, L, N = 60, 40, 400
 FEATURES = Rows.of(sparse.csr_array(POINTS, dtype=np.float32))

@@ -1,82 +1,131 @@
-"""Imports run one way, and only `kernels` knows what the kernels are made of."""
+"""Imports run one way: each file is checked against the order that docs/architecture.md gives, annotations included."""
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from graphlib import TopologicalSorter
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sparsenet"
-CHAIN = ["cli", "blend", "tree", "text", "estimators", "training", "model", "output", "layers", "optim", "kernels"]
-LEAVES = ["data", "metrics", "storage", "_validation", "_matrices", "_memory", "_machine"]
-
-
-def imports(nodes: list[ast.stmt]) -> Iterator[str]:
-    """Yield the modules imported, also inside of functions, but not for annotations alone."""
-    for node in nodes:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        if isinstance(node, ast.Import):
-            yield from (item.name for item in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{item.name}" for item in node.names)
-        for field in ("body", "orelse", "finalbody", "handlers"):
-            yield from imports(getattr(node, field, []))
-
-
-def part(path: Path) -> str:
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
-
-
+#: From the lowest layer to the highest. A file imports from lower layers and from its own package only.
+LAYERS = [
+    ["kernels"],
+    ["core"],
+    ["data", "storage", "metrics", "index", "selection"],
+    ["features"],
+    ["engines"],
+    ["estimators"],
+    ["plots"],
+    ["demo"],
+    ["cli"],
+]
+#: Below `engines`, likewise: the last two combine the others.
+ENGINES = [["network", "tree", "linear", "neighbors"], ["text", "blend"]]
+#: Lazy imports of public names, and the old paths of pickles: everything, at first use.
+ENTRY_POINTS = {"__init__.py", "__main__.py"}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-IMPORTS = {path: set(imports(ast.parse(path.read_text()).body)) for path in SOURCES}
-GRAPH: dict[str, set[str]] = {part(path): set() for path in SOURCES}
-for path, names in IMPORTS.items():
-    inner = {name.split(".")[1] for name in names if name.startswith("sparsenet.")}
-    GRAPH[part(path)] |= {name for name in inner if name in GRAPH} - {part(path)}
 
 
-def below(name: str) -> set[str]:
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        new = GRAPH[waiting.pop()] - found
-        found |= new
-        waiting += new
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in SOURCES}
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules of the package that a file imports, inside functions and for annotations too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [item.name for item in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [f"{node.module}.{item.name}" for item in node.names]
+        for name in names:
+            while name and name not in MODULES:
+                name = name.rpartition(".")[0]
+            if name and name != module_of(path):
+                found.add(name)
     return found
 
 
-def test_no_import_runs_in_a_circle() -> None:
-    order = [*TopologicalSorter(GRAPH).static_order()]
-    assert set(order) == set(GRAPH)
+IMPORTS = {module: imported(path) for module, path in MODULES.items()}
 
 
-@pytest.mark.parametrize("position", range(1, len(CHAIN)))
-def test_imports_run_down_the_chain(position: int) -> None:
-    lower = CHAIN[position]
-    assert below(lower).isdisjoint(CHAIN[:position]), f"{lower} must not know what is built on it"
-    assert lower in below(CHAIN[0])
+def rank(layers: list[list[str]], name: str) -> int:
+    return next(i for i, layer in enumerate(layers) if name in layer)
 
 
-@pytest.mark.parametrize("leaf", LEAVES)
-def test_leaves_know_the_kernels_at_most(leaf: str) -> None:
-    assert below(leaf) & set(CHAIN) <= {"kernels"}
+def is_allowed(module: str, other: str) -> bool:
+    """Tell whether `module` may import `other`."""
+    own, its = module.split(".")[1:], other.split(".")[1:]
+    if not its:
+        return True  # `from sparsenet import kernels`, or the version
+    if own[0] != its[0]:
+        return rank(LAYERS, own[0]) > rank(LAYERS, its[0])
+    if own[0] != "engines" or len(its) == 1 or own[1] == its[1]:
+        return True
+    return rank(ENGINES, own[1]) > rank(ENGINES, its[1])
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_only_kernels_import_what_they_are_made_of(path: Path) -> None:
-    roots = {name.partition(".")[0] for name in IMPORTS[path]}
-    assert "torch" not in roots
-    if part(path) != "kernels":
-        assert "numba" not in roots
-        assert not any(name.startswith("sparsenet._core") for name in IMPORTS[path])
+@pytest.mark.parametrize("module", [m for m, p in MODULES.items() if p.parent != PACKAGE])
+def test_imports_only_lower_layers(module: str) -> None:
+    assert [other for other in sorted(IMPORTS[module]) if not is_allowed(module, other)] == []
 
 
-def test_importing_sparsenet_imports_no_more_than_it_needs() -> None:
+def test_no_circular_imports() -> None:
+    # A package's __init__ names what its modules export; an import of the package alone is one of these modules.
+    graph = {
+        module: {other for other in others if MODULES[other].name != "__init__.py"}
+        for module, others in IMPORTS.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"circle: {' -> '.join(error.args[1])}")
+
+
+def test_every_package_has_its_place() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages == {name for layer in LAYERS for name in layer}
+    assert {path.name for path in PACKAGE.glob("*.py")} == ENTRY_POINTS
+
+
+def test_file_names_are_unique() -> None:
+    names = Counter(path.name for path in SOURCES if path.name not in ENTRY_POINTS)
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_class_names_are_unique() -> None:
+    classes = Counter(
+        node.name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in classes.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_only_kernels_import_their_backends(module: str) -> None:
+    roots = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.Import):
+            roots |= {item.name for item in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            roots.add(node.module)
+    assert not any(name.split(".")[0] == "torch" for name in roots)
+    if module.split(".")[1:2] != ["kernels"]:
+        assert not any(name.split(".")[0] == "numba" or name.startswith("sparsenet._core") for name in roots)
+
+
+def test_import_sparsenet_loads_little() -> None:
     unwanted = ["numba", "matplotlib", "typer", "sparsenet.cli", "torch", "pandas"]
     code = f"import sys, sparsenet; print(*(name for name in {unwanted} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

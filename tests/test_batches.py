@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from sparsenet.batches import Rows, Slots, by_row, squares
-from sparsenet.wide import lengths
+from sparsenet.core.batches import Slots
+from sparsenet.core.centroids import lengths
+from sparsenet.core.rows import Rows, by_row, squares
 
 
 @pytest.mark.parametrize("empty", [(), (0,), (3, 4, 5), (0, 1, 5), (0, 1, 2, 3, 4, 5)])

@@ -9,7 +9,7 @@ from bench import ablation, ablation_run, published
 from bench.cache import DataSet, plant
 from bench.planted import Shape, generate, write_xmc
 from sparsenet import ExtremeClassifier, SampledSoftmax
-from sparsenet.lsh import LSHConfig
+from sparsenet.index.hashing import LSHConfig
 
 TASK = published.TASKS["amazon670k"]
 MACHINE = {"cpu": "a CPU", "isa_used": "avx2", "commit": "0" * 40, "uncommitted_changes": False}

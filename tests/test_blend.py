@@ -29,12 +29,13 @@ from sparsenet import (
     TreeClassifier,
     kernels,
 )
-from sparsenet.blend import neighbors, parts, voting
-from sparsenet.estimators import scouting
-from sparsenet.estimators.fitting import as_matrix
+from sparsenet.core.rows import as_matrix
+from sparsenet.engines.blend import parts, voting
+from sparsenet.engines.neighbors import neighbors
+from sparsenet.engines.network import scouting
+from sparsenet.engines.network.training import checkpoints
+from sparsenet.estimators.tree import SHIFT, SLOPE
 from sparsenet.storage import load, save
-from sparsenet.training import checkpoints
-from sparsenet.tree.classifier import SHIFT, SLOPE
 
 ONE_EACH = NAMES[Y.argmax(axis=1)]
 SMALL = {name: value for name, value in FAST.items() if name not in ("n_jobs", "random_state")}
@@ -515,7 +516,7 @@ def test_points_alone_are_answered_as_points_together(model):
 
 def test_blocks_of_points_change_nothing(model, monkeypatch):
     expected = model.topk_numbers(NOISY, 3)
-    monkeypatch.setattr("sparsenet.blend.classifier.VOTES_AT_A_TIME", 700)
+    monkeypatch.setattr("sparsenet.estimators.blend.VOTES_AT_A_TIME", 700)
     for found, before in zip(model.topk_numbers(NOISY, 3), expected, strict=True):
         np.testing.assert_allclose(found, before, rtol=1e-5)
 

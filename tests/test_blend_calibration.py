@@ -9,12 +9,14 @@ from scipy import sparse
 from scipy.special import expit
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
-from sparsenet.batches import is_hit
-from sparsenet.blend import calibration, trust, unlearnt, voting
-from sparsenet.blend.calibration import USUAL, Correction
-from sparsenet.blend.unlearnt import Unlearnt
-from sparsenet.estimators import fitting, settings
-from sparsenet.estimators.fitting import run_seed
+from sparsenet.core.ranked import is_hit
+from sparsenet.core.seeds import run_seed
+from sparsenet.engines.blend import correction, trust, unlearnt, voting
+from sparsenet.engines.blend.correction import USUAL, Correction
+from sparsenet.engines.blend.unlearnt import Unlearnt
+from sparsenet.engines.network import network_holdout, options
+from sparsenet.estimators import fitting
+from sparsenet.selection.holdout import split
 from sparsenet.storage import ModelError, load, save
 
 N = 1600
@@ -37,7 +39,7 @@ def blend(**parameters):
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch):
     """Have points kept from all parts where there are a thousand, and forty labels."""
-    monkeypatch.setattr(settings, "ALL_LABELS", 10)
+    monkeypatch.setattr(options, "ALL_LABELS", 10)
     for name, value in {"ENOUGH": 1000, "FEWEST": 300}.items():
         monkeypatch.setattr(fitting, name, value)
     monkeypatch.setattr(trust, "FEWEST_APART", 100)
@@ -91,7 +93,7 @@ def test_few_labels_are_looked_at_where_each_point_has_many(monkeypatch):
     vote = unlearnt.vote
     monkeypatch.setattr(unlearnt, "vote", lambda *args, **how: asked.append(len(args[2])) or vote(*args, **how))
     X, Y = data(0.6)
-    monkeypatch.setattr(calibration, "MOST_LABELS", 32 * 80)
+    monkeypatch.setattr(correction, "MOST_LABELS", 32 * 80)
     blend(network="drop").fit(X[:N], Y[:N])
     assert asked == [80]
 
@@ -115,7 +117,7 @@ def test_it_is_measured_on_what_no_part_has_learnt(monkeypatch, network):
     assert (seen["judge"].label_counts_ <= unknown).all()
     if network is None:
         own = model.network_._settings()
-        held = fitting.split(N, fitting.n_for_trial(own, N, 40), run_seed(run_seed(0)))[1]
+        held = split(N, network_holdout.n_for_trial(own, N, 40), run_seed(run_seed(0)))[1]
         np.testing.assert_array_equal(kept, held)
     # Nor do the points themselves have a vote: of a neighbour that is nothing but itself there is none.
     voters = model.neighbors_.voters_of_others(model._features(X[:N]), kept, 50, 1)
@@ -128,7 +130,7 @@ def test_where_no_points_are_left_the_usual_curve_stays(monkeypatch):
     whole = blend(network=ExtremeClassifier(epochs=4, batch_size=64, hidden=16)).fit(X[:N], Y[:N])  # which keeps none
     assert whole._fitted.correction == USUAL
     assert blend(n_neighbors=0).fit(X[:N], Y[:N])._fitted.correction == USUAL
-    monkeypatch.setattr(calibration, "FEW_TRUE", 10_000)
+    monkeypatch.setattr(correction, "FEW_TRUE", 10_000)
     assert blend().fit(X[:N], Y[:N])._fitted.correction == USUAL
 
 
@@ -176,7 +178,7 @@ def test_logits_of_what_nobody_has_heard_of_stay_finite():
 def test_a_point_does_not_count_for_its_own_labels(monkeypatch, network):
     """Of labels that are all as frequent, those that are right would be found to be more frequent than others."""
     asked = []
-    monkeypatch.setattr(calibration.frequency, "worth", lambda _, right, counts: asked.append((right, counts)) or 0.0)
+    monkeypatch.setattr(correction.frequency, "worth", lambda _, right, counts: asked.append((right, counts)) or 0.0)
     X, y = data(0.6)[0], np.arange(N) % 40
     blend(**({} if network is None else {"network": network})).fit(X[:N], y)
     (right, log_counts) = asked[-1]
@@ -211,7 +213,7 @@ def test_what_frequent_labels_gain_is_in_every_answer(monkeypatch, tmp_path, kin
     y = np.asarray(Y.argmax(axis=1)).ravel() if kind == "single" else Y
     gained, models = 0.9, []
     for worth in (0.0, gained):
-        monkeypatch.setattr(calibration.frequency, "worth", lambda *_, worth=worth: worth)
+        monkeypatch.setattr(correction.frequency, "worth", lambda *_, worth=worth: worth)
         models.append(blend(network="drop").fit(X[:N], y[:N]))
     model = models[1]
     assert model._fitted.correction.frequent == gained

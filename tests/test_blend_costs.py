@@ -10,8 +10,9 @@ from scipy import sparse
 from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier
-from sparsenet.blend import costs, trust, voting
-from sparsenet.estimators.fitting import held_for_trial, n_for_trial, run_seed
+from sparsenet.core.seeds import run_seed
+from sparsenet.engines.blend import costs, trust, voting
+from sparsenet.engines.network.network_holdout import held_for_trial, n_for_trial
 from sparsenet.storage import load, save
 
 
@@ -88,7 +89,7 @@ def test_of_few_points_the_tree_that_learns_all_waits_for_its_cost(monkeypatch, 
 
 def test_a_time_budget_has_to_have_room_for_the_choice(monkeypatch):
     network = ExtremeClassifier(hidden=0, epochs=1)
-    monkeypatch.setattr("sparsenet.blend.judging.PASSES_TO_CHOOSE", math.inf)
+    monkeypatch.setattr("sparsenet.engines.blend.judging.PASSES_TO_CHOOSE", math.inf)
     found = BlendClassifier(network=network, time_budget=1000, random_state=0, n_jobs=1).fit(*CONSISTENT)
     assert found.tree_.cost_ == 0.5
     assert found.neighbors_.trust != 1, "they are judged all the same"
@@ -129,7 +130,7 @@ def test_a_dearer_tree_has_the_shape_of_the_one_before_and_forgets_it(monkeypatc
     alone = TreeClassifier(random_state=0, verbose=0)
     alone._usual_cost = 2.0
     with monkeypatch.context() as patch:
-        patch.setattr("sparsenet.tree.classifier.grow", None)  # once is enough
+        patch.setattr("sparsenet.estimators.tree.grow", None)  # once is enough
         dearer = costs.costing(usual, 2.0).fit(X, Y)
     np.testing.assert_array_equal(dearer.predict_proba(X), alone.fit(X, Y).predict_proba(X))
     assert dearer._grown is None

@@ -6,9 +6,10 @@ from planted import planted
 from scipy import sparse
 
 from sparsenet import BlendClassifier, Rows, TreeClassifier, storage
-from sparsenet.blend import judging, naming, persistence, trust, unlearnt
-from sparsenet.blend.naming import FEW, MANY
-from sparsenet.blend.unlearnt import Unlearnt
+from sparsenet.engines.blend import judging, naming, trust, unlearnt
+from sparsenet.engines.blend.naming import FEW, MANY
+from sparsenet.engines.blend.unlearnt import Unlearnt
+from sparsenet.estimators import blend_saving
 
 N, WIDTH = 400, 1000
 RIGHT = np.arange(N, dtype=np.int32)
@@ -61,7 +62,7 @@ def test_as_many_as_were_found_are_named(monkeypatch, tmp_path):
     assert (np.count_nonzero(again.set_params(candidates=5).predict_proba(X), axis=1) == 5).all()
     arrays, metadata = storage.load(tmp_path / "m")
     del metadata["candidates"]
-    assert persistence.unpack(BlendClassifier, arrays, metadata).candidates_ == FEW, "a model of an older version"
+    assert blend_saving.unpack(BlendClassifier, arrays, metadata).candidates_ == FEW, "a model of an older version"
 
 
 def test_a_number_that_is_given_is_not_looked_for(monkeypatch):

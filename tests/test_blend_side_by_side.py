@@ -5,12 +5,12 @@ import pytest
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
-from sparsenet.blend import neighbors, side_by_side
-from sparsenet.blend.neighbors import Neighbors
-from sparsenet.blend.side_by_side import SideBySide, compared, few_enough
-from sparsenet.estimators.contents import are_dense
+from sparsenet.core.rows import transpose
+from sparsenet.engines.neighbors import neighbors, side_by_side
+from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.engines.neighbors.side_by_side import SideBySide, compared, few_enough
+from sparsenet.features.kinds import are_dense
 from sparsenet.storage import load, save
-from sparsenet.wide import transpose
 
 SMALL_NETWORK = ExtremeClassifier(hidden=8, epochs=2)
 

@@ -10,9 +10,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows, TreeClassifier
-from sparsenet.blend import trust, voting
-from sparsenet.blend.neighbors import Neighbors
-from sparsenet.estimators.fitting import as_matrix, run_seed
+from sparsenet.core.rows import as_matrix
+from sparsenet.core.seeds import run_seed
+from sparsenet.engines.blend import trust, voting
+from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.storage import load, save
 
 X, Y = planted(n=1200, n_features=200, n_labels=40, seed=1)

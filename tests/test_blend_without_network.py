@@ -10,8 +10,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TreeClassifier
-from sparsenet.blend import voting
 from sparsenet.cli.about_model import collect
+from sparsenet.engines.blend import voting
 from sparsenet.storage import load, save
 
 NOISY, NOISY_Y = planted(n=3000, n_features=601, n_labels=600, seed=1)

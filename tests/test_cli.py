@@ -21,7 +21,7 @@ from sparsenet import cli, load, metrics
 from sparsenet.cli import checks, commands
 from sparsenet.cli.sources import Source
 from sparsenet.data import read_xmc
-from sparsenet.model import Network
+from sparsenet.engines.network.model import Network
 
 N_FEATURES, N_LABELS = 60, 20
 
@@ -82,7 +82,7 @@ def test_how_far_training_is_can_be_asked_for(folder: Path, tmp_path: Path) -> N
 def test_each_line_of_progress_is_further_than_the_one_before(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparsenet.progress.BETWEEN_LINES", 1e-6)
+    monkeypatch.setattr("sparsenet.core.progress.BETWEEN_LINES", 1e-6)
     train = ["train", folder / "train.txt", "--model", tmp_path / "model", "--method", "network", "--batch-size", 32]
     told = run(*train, "--epochs", 2, "--progress").stderr
     steps = re.findall(r"^epoch (\d)/2 +(\d+)%.* left(?:, loss ([\d.]+))?", told, re.MULTILINE)

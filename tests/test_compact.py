@@ -5,7 +5,7 @@ import pytest
 from planted import X, Y, fast
 
 from sparsenet import ExtremeClassifier, ModelError, storage
-from sparsenet.estimators import compact
+from sparsenet.engines.network import compact
 
 
 @pytest.mark.parametrize("parameters", [{}, {"hidden": 0}, {"hidden": (64, 32)}, {"wide": False}], ids=str)

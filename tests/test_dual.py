@@ -71,7 +71,7 @@ def test_labels_can_be_trained_in_parts(backend):
 
 @pytest.mark.skipif(not has_extension(), reason="needs both backends")
 def test_native_agrees_with_numba():
-    native, numba = (importlib.import_module(n) for n in ("sparsenet._core", "sparsenet.kernels._numba"))
+    native, numba = (importlib.import_module(n) for n in ("sparsenet._core", "sparsenet.kernels.numba"))
     X, Y, *slacks = problem(100, 20, 9)
     for epochs in (1, 4):
         a, b = (train(m, X, Y, *slacks, width=16, epochs=epochs)[0] for m in (native, numba))
@@ -91,7 +91,7 @@ def test_padding_takes_no_passes(backend):
 @pytest.mark.skipif(not has_extension(), reason="needs both backends")
 def test_native_agrees_with_numba_on_what_rests():
     """Of rare labels beside padding points rest from the first pass on, and the same ones."""
-    native, numba = (importlib.import_module(n) for n in ("sparsenet._core", "sparsenet.kernels._numba"))
+    native, numba = (importlib.import_module(n) for n in ("sparsenet._core", "sparsenet.kernels.numba"))
     X, Y, *slacks = problem(400, 30, 3)
     keep = np.random.default_rng(1).random(Y.nnz) < 0.05
     Y = sparse.csr_array((Y.data * keep, Y.indices, Y.indptr), shape=Y.shape)

@@ -19,9 +19,9 @@ from sparsenet import (
     RandomSampler,
     metrics,
 )
-from sparsenet.estimators import fitting
-from sparsenet.estimators.settings import AFTER_FIT, LEAST_STEPS, Settings
-from sparsenet.estimators.targets import Target
+from sparsenet.engines.network import fit_network
+from sparsenet.engines.network.options import AFTER_FIT, LEAST_STEPS, Settings
+from sparsenet.features.targets import Target
 
 # --- learning ---
 
@@ -292,7 +292,7 @@ def test_partial_fit_learns_in_parts():
 def test_what_fit_has_trained_is_moved_gently(monkeypatch, tmp_path, first, saved):
     moved = {}
     for share in (AFTER_FIT, 1.0):
-        monkeypatch.setattr(fitting, "AFTER_FIT", share)
+        monkeypatch.setattr(fit_network, "AFTER_FIT", share)
         model = getattr(fast(wide=False, optimizer="sgd", learning_rate=0.1), first)(X, Y)
         if saved:
             model.save(tmp_path / "model")

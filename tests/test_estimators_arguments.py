@@ -6,7 +6,7 @@ from planted import X, Y, fast
 from scipy import sparse
 from test_estimators_failing import Failing
 
-from sparsenet.estimators.targets import Target
+from sparsenet.features.targets import Target
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from planted import X, Y, fast
 from scipy import sparse
 
 from sparsenet import ExtremeClassifier, LSHConfig
-from sparsenet.batches import Batcher, Rows
-from sparsenet.estimators import building, choices, settings
-from sparsenet.estimators.settings import Settings
-from sparsenet.optim import SGD
-from sparsenet.samplers import RandomSampler
+from sparsenet.core.batches import Batcher
+from sparsenet.core.rows import Rows
+from sparsenet.engines.network import building, options, sizing
+from sparsenet.engines.network.optim import SGD
+from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.samplers import RandomSampler
 
 
 def auto(**parameters):
@@ -26,7 +27,7 @@ def width(model):
 @pytest.fixture
 def pace(monkeypatch):
     """Say that a step takes ten seconds, and two without the deep path."""
-    monkeypatch.setattr(choices, "_seconds_a_step", lambda network, *a, **k: 2.0 + network.output.n_inputs / 32)
+    monkeypatch.setattr(sizing, "_seconds_a_step", lambda network, *a, **k: 2.0 + network.output.n_inputs / 32)
 
 
 def test_there_is_room_for_all(capsys):
@@ -60,8 +61,8 @@ def test_batches_grow_with_the_data_and_the_rate_with_batches(n_points, batch, r
 
 
 def test_many_points_come_in_larger_batches(monkeypatch):
-    monkeypatch.setattr(settings, "STEPS_OF_A_PASS", 1)
-    monkeypatch.setattr(settings, "BATCHES", (10, 20, 1000))
+    monkeypatch.setattr(options, "STEPS_OF_A_PASS", 1)
+    monkeypatch.setattr(options, "BATCHES", (10, 20, 1000))
     model = fast(batch_size="auto", epochs=1).fit(X, Y)
     assert model.choices_["batch_size"] == (20, f"a pass over {len(Y)} points has {-(-len(Y) // 20)} steps")
     assert model.choices_["learning_rate"] == (pytest.approx(4e-3 * 2**0.5), "for batches of 20")
@@ -87,8 +88,8 @@ def test_it_says_how_labels_were_hashed_in_the_end(capsys, tmp_path):
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
 def test_learning_on_takes_the_same_steps_before_and_after_saving(monkeypatch, tmp_path, first):
-    monkeypatch.setattr(settings, "STEPS_OF_A_PASS", 1)
-    monkeypatch.setattr(settings, "BATCHES", (10, 20, 1000))
+    monkeypatch.setattr(options, "STEPS_OF_A_PASS", 1)
+    monkeypatch.setattr(options, "BATCHES", (10, 20, 1000))
     model = fast(batch_size="auto", epochs=1)
     if first == "fit":
         model.fit(X, Y)
@@ -108,7 +109,7 @@ def test_learning_on_takes_the_same_steps_before_and_after_saving(monkeypatch, t
         sizes.append(batch_size)
         return Batcher(*points, batch_size=batch_size, **more)
 
-    monkeypatch.setattr("sparsenet.training.trainer.Batcher", noted)
+    monkeypatch.setattr("sparsenet.engines.network.training.trainer.Batcher", noted)
     weights = [each.partial_fit(X[:50], Y[:50]).network_.weights() for each in (model, copy)]
     assert sizes == [20, 20]
     for name, array in weights[0].items():
@@ -138,7 +139,7 @@ def test_it_is_as_wide_as_memory_allows(hidden):
 
 
 def test_labels_hold_fewer_features_where_memory_asks_for_it(monkeypatch):
-    monkeypatch.setattr(choices, "BUDGETS", (1024, 8, 4))
+    monkeypatch.setattr(sizing, "BUDGETS", (1024, 8, 4))
     assert needs(0, 8) < needs(0)
     model = auto(memory_limit=needs(0, 8)).fit(X, Y)
     assert (width(model), model.choices_["wide_budget"][0]) == (0, 8)
@@ -171,7 +172,7 @@ def chosen(seconds, **parameters):
     def make(settings):
         return building.outline(settings, X.shape[1], Y.sum(axis=0), X.shape[0], 0, 1)
 
-    return choices.in_time(settings, points, make, lambda: float(seconds), seed=0, threads=1)
+    return sizing.in_time(settings, points, make, lambda: float(seconds), seed=0, threads=1)
 
 
 @pytest.mark.usefixtures("pace")
@@ -225,7 +226,7 @@ def test_a_resumed_run_has_the_width_that_it_began_with(tmp_path, monkeypatch, h
     limit = needs(hidden)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
 
-    monkeypatch.setattr("sparsenet.training.keeping.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     begun = auto(memory_limit=limit, epochs=4)
     with pytest.raises(StoppedError):
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
@@ -238,8 +239,8 @@ def test_a_resumed_run_has_the_width_that_it_began_with(tmp_path, monkeypatch, h
 
 
 def test_a_resumed_run_has_the_wide_path_that_it_began_with(tmp_path, monkeypatch):
-    monkeypatch.setattr(choices, "BUDGETS", (1024, 8, 4))
-    monkeypatch.setattr("sparsenet.training.keeping.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(sizing, "BUDGETS", (1024, 8, 4))
+    monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     limit = needs(0, 8)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
     begun = auto(memory_limit=limit, epochs=4)
@@ -251,8 +252,8 @@ def test_a_resumed_run_has_the_wide_path_that_it_began_with(tmp_path, monkeypatc
 
 
 def test_with_few_wide_weights_there_may_be_room_for_hidden_units(monkeypatch):
-    monkeypatch.setattr(choices, "BUDGETS", (1024, 1))
-    monkeypatch.setattr(choices, "WIDTHS", (256, 1))
+    monkeypatch.setattr(sizing, "BUDGETS", (1024, 1))
+    monkeypatch.setattr(sizing, "WIDTHS", (256, 1))
     limit = needs(1, 1)
     assert limit < needs(0)
     model = auto(memory_limit=limit).fit(X, Y)

@@ -6,9 +6,11 @@ from planted import NAMES, X, Y, fast
 from scipy import sparse
 
 from sparsenet import DivergenceError, ExtremeClassifier, ModelError, storage
-from sparsenet._machine import available_memory
-from sparsenet.estimators.fitting import EVERY, FEWEST, run_seed, split
-from sparsenet.training.checkpoints import Spare
+from sparsenet.core.machine import available_memory
+from sparsenet.core.seeds import run_seed
+from sparsenet.engines.network.network_holdout import EVERY, FEWEST
+from sparsenet.engines.network.training.checkpoints import Spare
+from sparsenet.selection.holdout import split
 
 
 class Failing:

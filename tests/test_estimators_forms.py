@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
-from sparsenet.estimators import building
+from sparsenet.engines.network import building
 
 DENSE = X.toarray()
 

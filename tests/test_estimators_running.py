@@ -17,12 +17,12 @@ from planted import X, Y, fast
 from scipy import sparse
 
 from sparsenet import CheckpointError
-from sparsenet.batches import Rows
-from sparsenet.estimators import building, fitting, settings
-from sparsenet.estimators.building import memory_needed, outline
-from sparsenet.estimators.scaling import Scaling
-from sparsenet.estimators.settings import Settings
-from sparsenet.wide import support_bound, transpose
+from sparsenet.core.centroids import support_bound
+from sparsenet.core.rows import Rows, transpose
+from sparsenet.engines.network import building, network_holdout, options
+from sparsenet.engines.network.building import memory_needed, outline
+from sparsenet.engines.network.options import Settings
+from sparsenet.features.scaling import Scaling
 
 
 @pytest.mark.parametrize("batch", [1, 6, 10, 17])
@@ -187,8 +187,8 @@ def test_what_features_take_before_training_is_foretold():
 
 def test_memory_of_a_trial_is_foretold(monkeypatch):
     _, _, points, y = sparse_points(6000, 5000, 1500, 0.04)  # most weights are in the wide path
-    monkeypatch.setattr(settings, "ALL_LABELS", 10)
-    monkeypatch.setattr(fitting, "ENOUGH", 100)
+    monkeypatch.setattr(options, "ALL_LABELS", 10)
+    monkeypatch.setattr(network_holdout, "ENOUGH", 100)
     foretold = []
     monkeypatch.setattr(building, "check_memory", lambda needed, *rest: foretold.append(sum(needed.values())))
     model = fast(hidden="auto", n_negatives=500, epochs=3)
@@ -237,8 +237,8 @@ def test_recall_is_that_of_an_index(sampler, is_told):
 
 
 def test_the_bar_shows_recall():
-    from sparsenet.progress import ProgressBar
-    from sparsenet.training import Progress
+    from sparsenet.engines.network.training import Progress
+    from sparsenet.engines.network.training.progress_bar import ProgressBar
 
     file = io.StringIO()
     with ProgressBar(file) as bar:
@@ -248,8 +248,8 @@ def test_the_bar_shows_recall():
 
 
 def test_the_bar_counts_to_where_a_time_budget_ends():
-    from sparsenet.progress import ProgressBar
-    from sparsenet.training import Progress
+    from sparsenet.engines.network.training import Progress
+    from sparsenet.engines.network.training.progress_bar import ProgressBar
 
     seen, file = [], io.StringIO()
 

@@ -6,15 +6,7 @@ import pytest
 from planted import NAMES, X, Y, fast, lists
 from scipy import sparse
 
-from sparsenet import (
-    SGD,
-    BinaryCrossEntropy,
-    ExtremeClassifier,
-    LSHConfig,
-    ModelError,
-    RandomSampler,
-    storage,
-)
+from sparsenet import SGD, BinaryCrossEntropy, ExtremeClassifier, LSHConfig, ModelError, RandomSampler, storage
 
 
 @pytest.mark.parametrize(

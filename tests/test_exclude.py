@@ -6,9 +6,9 @@ from planted import X, Y, fast
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+from sparsenet.engines.tree import machines
 from sparsenet.estimators.excluding import Excluded
-from sparsenet.tree import machines
-from sparsenet.tree.classifier import MOST_UNWANTED
+from sparsenet.estimators.tree import MOST_UNWANTED
 
 N, N_LABELS = Y.shape
 SOME = sparse.random_array(Y.shape, density=0.2, rng=np.random.default_rng(0), format="csr")
@@ -178,6 +178,6 @@ def test_a_beam_grows_no_further_than_a_limit(monkeypatch, narrow):
         beams.append(beam)
         return searched(levels, points, beam, *rest)
 
-    monkeypatch.setattr("sparsenet.tree.classifier.search", watched)
+    monkeypatch.setattr("sparsenet.estimators.tree.search", watched)
     narrow.topk_numbers(SPEAKING[:5], 3, exclude=np.arange(WIDE) < 300)
     assert min(beams) == MOST_UNWANTED + (1 if isinstance(narrow, TreeClassifier) else 2)

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from sparsenet import frequency
-from sparsenet.frequency import FEW_TRUE, MOST, logarithms, worth
+from sparsenet.selection import frequency
+from sparsenet.selection.frequency import FEW_TRUE, MOST, logarithms, worth
 
 
 def labels(frequent, *, n=3000, k=32, steepness=1.0, seed=0):

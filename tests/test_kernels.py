@@ -59,7 +59,7 @@ def test_result_repeats_in_every_bit_wherever_arrays_lie(backend: ModuleType, fu
 @functions
 def test_native_agrees_with_numba(function: str) -> None:
     native = importlib.import_module("sparsenet._core")
-    numba = importlib.import_module("sparsenet.kernels._numba")
+    numba = importlib.import_module("sparsenet.kernels.numba")
     for name, call in calls(function, Shape(64, 33, 100), *LARGE):
         assert_close(call.run(native, threads=2), call.run(numba, threads=2), call.tolerance, name)
 

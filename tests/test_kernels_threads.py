@@ -19,7 +19,7 @@ import pytest
 from kernel_calls import LARGE, Call
 from kernel_cases import calls
 
-from sparsenet.kernels import _numba_common as common
+from sparsenet.kernels.numba import numba_common as common
 
 
 def sample(function: str) -> Call:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sparsenet import kernels
-from sparsenet.exact import exact_topk
-from sparsenet.lsh import LSHConfig, LSHIndex
+from sparsenet.index.exact import exact_topk
+from sparsenet.index.hashing import LSHConfig, LSHIndex
 
 FAMILIES = ["simhash", "dwta", "minhash"]
 

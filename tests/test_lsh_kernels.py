@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsenet.lsh.families import _permuted
+from sparsenet.index.hashing.families import _permuted
 
 SIZES = [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 100]
 

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from sparsenet import kernels
-from sparsenet.lsh import LSHConfig, LSHIndex
-from sparsenet.lsh.families import DWTA, SimHash, _permuted, make_family
-from sparsenet.lsh.frame import Frame
+from sparsenet.index.hashing import LSHConfig, LSHIndex
+from sparsenet.index.hashing.families import DWTA, SimHash, _permuted, make_family
+from sparsenet.index.hashing.frame import Frame
 
 N_HASHES = 4000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparsenet import _machine
+from sparsenet.core import machine as limits
 
 GIB = 2**30
 
@@ -10,8 +10,8 @@ GIB = 2**30
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """Write files of a made-up machine, by their path below /."""
-    monkeypatch.setattr(_machine, "CGROUP_ROOT", tmp_path / "sys/fs/cgroup")
-    monkeypatch.setattr(_machine, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(limits, "CGROUP_ROOT", tmp_path / "sys/fs/cgroup")
+    monkeypatch.setattr(limits, "PROC", tmp_path / "proc")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
     def write(**files):
@@ -34,7 +34,7 @@ def version_1(**files):
 
 def test_memory_without_groups_is_what_the_system_says(machine):
     machine()
-    assert _machine.available_memory() == 8 * GIB
+    assert limits.available_memory() == 8 * GIB
 
 
 def test_memory_of_a_group_counts_the_cache_it_would_give_back(machine):
@@ -44,19 +44,19 @@ def test_memory_of_a_group_counts_the_cache_it_would_give_back(machine):
             **{"a/b/memory.stat": "inactive_file 4096\n"},
         )
     )
-    assert _machine.available_memory() == 2 * GIB + 4096
+    assert limits.available_memory() == 2 * GIB + 4096
 
 
 def test_memory_is_bounded_by_every_group_above(machine):
     groups = {"a/b/memory.max": "max", "a/b/memory.current": "0", "a/memory.max": str(GIB), "a/memory.current": "0"}
     machine(**version_2(**groups))
-    assert _machine.available_memory() == GIB
+    assert limits.available_memory() == GIB
 
 
 def test_memory_of_the_first_version(machine):
     limit, used = {"memory/a/memory.limit_in_bytes": str(2 * GIB)}, {"memory/a/memory.usage_in_bytes": str(GIB)}
     machine(**version_1(**limit, **used, **{"memory/a/memory.stat": "total_inactive_file 8192\n"}))
-    assert _machine.available_memory() == GIB + 8192
+    assert limits.available_memory() == GIB + 8192
 
 
 @pytest.mark.parametrize(("limit", "available"), [("unlimited", 8 * GIB), (str(3 * GIB), 2 * GIB)])
@@ -64,12 +64,12 @@ def test_memory_is_bounded_by_the_addresses_of_the_process(machine, limit, avail
     limits = f"Limit           Soft Limit  Hard Limit  Units\nMax address space         {limit}  unlimited  bytes\n"
     status = f"Name:\tpython\nVmPeak:\t  1 kB\nVmSize:\t {GIB // 1024} kB\n"
     machine(**{"proc/self/limits": limits, "proc/self/status": status})
-    assert _machine.available_memory() == available
+    assert limits.available_memory() == available
 
 
 def test_memory_that_is_overdrawn_is_none(machine):
     machine(**version_2(**{"a/b/memory.max": "100", "a/b/memory.current": "200"}))
-    assert _machine.available_memory() == 0
+    assert limits.available_memory() == 0
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_memory_that_is_overdrawn_is_none(machine):
 def test_cpus_by_affinity_and_quota(machine, monkeypatch, files, cpus):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)), raising=False)
     machine(**files)
-    assert _machine.usable_cpus() == cpus
+    assert limits.usable_cpus() == cpus
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_default_threads_heed_what_joblib_sets(machine, monkeypatch, value, thre
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)), raising=False)
     machine()
     monkeypatch.setenv("OMP_NUM_THREADS", value)
-    assert _machine.default_threads() == threads
+    assert limits.default_threads() == threads
 
 
 def test_this_machine_has_something():
-    assert _machine.usable_cpus() >= 1
-    assert _machine.available_memory() > 0
+    assert limits.usable_cpus() >= 1
+    assert limits.available_memory() > 0

@@ -30,12 +30,13 @@ from sparsenet import (
     WideConfig,
     WidePath,
 )
-from sparsenet import output as output_module
-from sparsenet import wide as wide_module
-from sparsenet.batches import Batcher, Workspace
-from sparsenet.estimators import inference
-from sparsenet.layers import Activation, Pass
-from sparsenet.wide import transpose
+from sparsenet.core import centroids as centroids_module
+from sparsenet.core.batches import Batcher, Workspace
+from sparsenet.core.rows import transpose
+from sparsenet.engines.network import inference
+from sparsenet.engines.network import output as output_module
+from sparsenet.engines.network import wide as wide_module
+from sparsenet.engines.network.layers import Activation, Pass
 
 # --- equal to a dense reference ---
 
@@ -261,7 +262,7 @@ def test_the_wide_path_starts_from_centroids_within_its_budget():
 @pytest.mark.parametrize("entries", [1, 40, 10**9])
 def test_centroids_do_not_depend_on_how_labels_are_cut_into_blocks(monkeypatch, entries):
     whole = WidePath.from_centroids(FEATURES, transpose(TRUTH), WideConfig(budget=4), 1)
-    monkeypatch.setattr(wide_module, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(centroids_module, "BLOCK_ENTRIES", entries)
     calls = []
     centroids = wide_module._start
     monkeypatch.setattr(wide_module, "_start", lambda *a: calls.append(len(a[1])) or centroids(*a))

@@ -23,7 +23,7 @@ from sparsenet import (
     TrainingConfig,
     WideConfig,
 )
-from sparsenet.samplers import Sampler
+from sparsenet.engines.network.samplers import Sampler
 
 CSR = sparse.csr_array(np.eye(3, dtype=np.float32))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparsenet import SGD, Adagrad, Adam, BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
-from sparsenet.optim import Optimizer, Parameter, Product
+from sparsenet.engines.network.optim import Optimizer, Parameter, Product
 
 ROWS = np.array([4, 0, 2])
 #: Rows of three, none and one entry.

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from sparsenet.platt import STEEPNESS, most_probable
+from sparsenet.selection.platt import STEEPNESS, most_probable
 
 
 def drawn(steepness, shift, n=20_000):

@@ -5,7 +5,7 @@ import pytest
 from planted import NAMES, X, Y, fast
 from scipy import sparse
 
-from sparsenet.shortlist import Shortlist
+from sparsenet.engines.network.shortlist import Shortlist
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def muddled():
 
 
 def test_the_index_is_as_small_as_the_recall_allows(muddled, monkeypatch):
-    monkeypatch.setattr("sparsenet.shortlist.FEWEST_POSTINGS", 1)
+    monkeypatch.setattr("sparsenet.engines.network.shortlist.FEWEST_POSTINGS", 1)
     model, points = muddled
     recalls = {n: model.predictor(k=5, candidates=10, postings=n).recall(points) for n in (1, 2, 4, 8)}
     assert recalls[1] < recalls[2] < recalls[4] < recalls[8]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sparsenet.lsh import LSHConfig, LSHIndex, best_index
-from sparsenet.lsh.choosing import FEWER_TABLES, MORE_TABLES, TABLES
-from sparsenet.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
+from sparsenet.engines.network.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
+from sparsenet.index.hashing import LSHConfig, LSHIndex, best_index
+from sparsenet.index.hashing.choosing import FEWER_TABLES, MORE_TABLES, TABLES
 
 N_LABELS, WIDTH = 120, 16
 
@@ -185,7 +185,7 @@ def test_the_family_that_finds_the_most_is_taken_at_ever_rarer_rehashes(monkeypa
         tried.append(sampler.n_rehashes)
         return best_index(weight, bias, queries, recall, seed=seed, threads=threads)
 
-    monkeypatch.setattr("sparsenet.samplers.hashed.best_index", best)
+    monkeypatch.setattr("sparsenet.engines.network.samplers.hashed.best_index", best)
     sampler = choosing()
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     assert sampler.in_use is None

@@ -11,9 +11,9 @@ from sklearn.datasets import make_classification
 
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
-from sparsenet.estimators.scaling import Scaling
-from sparsenet.estimators.targets import Target
-from sparsenet.estimators.units import _right, scaled
+from sparsenet.features.scaling import Scaling
+from sparsenet.features.targets import Target
+from sparsenet.features.units import _right, scaled
 
 
 def chosen(table):
@@ -230,7 +230,7 @@ def test_so_are_those_of_too_few_points_to_tell():
 
 
 def test_so_are_those_of_points_too_wide_to_look_at_several(monkeypatch):
-    monkeypatch.setattr("sparsenet.estimators.units.MOST_NUMBERS", 39)
+    monkeypatch.setattr("sparsenet.features.units.MOST_NUMBERS", 39)
     assert of_table(*mostly_noise())[0] == "columns"
 
 
@@ -295,11 +295,11 @@ def test_statistics_of_many_rows_are_those_of_all_of_them():
 def test_what_does_not_fit_into_memory_is_not_laid_out(monkeypatch):
     X, y = mostly_noise()
     stored = sparse.csr_array(X)
-    monkeypatch.setattr("sparsenet.estimators.scaling.available_memory", lambda: 8 * X.size - 1)
+    monkeypatch.setattr("sparsenet.features.scaling.available_memory", lambda: 8 * X.size - 1)
     assert of_table(stored, y)[0] == "rows"
     with pytest.raises(ValueError, match="would not fit into memory"):
         of_table(stored, y, "together")
-    monkeypatch.setattr("sparsenet.estimators.scaling.available_memory", lambda: 8 * X.size)
+    monkeypatch.setattr("sparsenet.features.scaling.available_memory", lambda: 8 * X.size)
     assert of_table(stored, y)[0] == "together"
 
 
@@ -451,7 +451,7 @@ def test_mixed_standardises_amounts_and_leaves_the_zeros_of_others():
 def test_what_is_stored_or_said_in_parts_makes_no_difference_to_mixed(monkeypatch):
     table = beside()
     _, whole = of_table(table, np.zeros(900, int), "mixed")
-    monkeypatch.setattr("sparsenet.estimators.scaling._NUMBERS_OF_MIXED", 400)
+    monkeypatch.setattr("sparsenet.features.scaling._NUMBERS_OF_MIXED", 400)
     with_zeros = sparse.csr_array(table + 1)
     with_zeros.data -= 1  # where zeros are stored, too
     for stored in (table, sparse.csr_array(table), with_zeros):

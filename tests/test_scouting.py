@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
-from sparsenet.batches import share_right
-from sparsenet.estimators import scouting
-from sparsenet.estimators.settings import Settings
+from sparsenet.core.ranked import share_right
+from sparsenet.engines.network import scouting
+from sparsenet.engines.network.options import Settings
 
 N, WIDTH, N_LABELS = 4000, 4000, 4000
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, vstack
 
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, Rows, TextClassifier, TreeClassifier
-from sparsenet.estimators.packing import unpack_seen
+from sparsenet.features.feature_arrays import unpack_seen
 
 N, WIDTH, N_LABELS = 300, 40, 12
 MODELS = [

@@ -7,10 +7,10 @@ from scipy import sparse
 
 from bench.planted import Shape, generate
 from sparsenet import SGD, Adagrad, ExtremeClassifier, WideConfig
-from sparsenet.batches import Rows
-from sparsenet.estimators import start
+from sparsenet.core.rows import Rows, transpose
+from sparsenet.engines.network import wide_init
+from sparsenet.engines.network.wide import WidePath
 from sparsenet.metrics import precision_at_k
-from sparsenet.wide import WidePath, transpose
 
 LABELS = Rows.of(sparse.csr_array(Y, dtype=np.float32))
 CONFIG = WideConfig()
@@ -18,7 +18,7 @@ CONFIG = WideConfig()
 
 def norm(points, labels=LABELS, config=CONFIG, seed=0, threads=1):
     features = Rows.of(sparse.csr_array(points, dtype=np.float32))
-    return start.fitted_norm(features, labels, transpose(labels), config, seed, threads)
+    return wide_init.fitted_norm(features, labels, transpose(labels), config, seed, threads)
 
 
 def wide(**parameters):
@@ -30,26 +30,28 @@ def test_a_factor_is_found_again():
     scores = rng.normal(size=20_000)
     yes = rng.random(len(scores)) < 1 / (1 + np.exp(-(2.5 * scores - 3)))
     ordered = np.concatenate((scores[yes], scores[~yes]))
-    answers = start._Answers(ordered, np.ones(len(ordered)), int(yes.sum()))
-    assert start._factor(answers) == pytest.approx(2.5, rel=0.05)
+    answers = wide_init._Answers(ordered, np.ones(len(ordered)), int(yes.sum()))
+    assert wide_init._factor(answers) == pytest.approx(2.5, rel=0.05)
 
 
 def test_weights_stand_for_repetition():
     rng = np.random.default_rng(1)
     scores, counts = rng.normal(size=300), np.append(np.ones(100), rng.integers(1, 9, 200))
-    repeated = start._Answers(np.repeat(scores, counts.astype(int)), np.ones(int(counts.sum())), 100)
-    assert start._factor(start._Answers(scores, counts, 100)) == pytest.approx(start._factor(repeated), rel=1e-9)
+    repeated = wide_init._Answers(np.repeat(scores, counts.astype(int)), np.ones(int(counts.sum())), 100)
+    assert wide_init._factor(wide_init._Answers(scores, counts, 100)) == pytest.approx(
+        wide_init._factor(repeated), rel=1e-9
+    )
 
 
 def test_answers_that_no_factor_can_improve_give_none():
     """Wrong labels score higher than right ones: the best factor would be negative."""
     scores = np.concatenate((np.linspace(-1, 0, 100), np.linspace(0, 1, 100)))
-    assert start._factor(start._Answers(scores, np.ones(200), 100)) == 0
+    assert wide_init._factor(wide_init._Answers(scores, np.ones(200), 100)) == 0
 
 
 def test_separable_answers_end_in_a_number():
     scores = np.concatenate((np.linspace(1, 2, 100), np.linspace(-2, -1, 100)))
-    assert 1 < start._factor(start._Answers(scores, np.ones(200), 100)) < np.inf
+    assert 1 < wide_init._factor(wide_init._Answers(scores, np.ones(200), 100)) < np.inf
 
 
 def test_a_left_out_point_is_scored_as_if_its_label_had_never_seen_it():
@@ -58,7 +60,7 @@ def test_a_left_out_point_is_scored_as_if_its_label_had_never_seen_it():
     truth = sparse.csr_array(np.eye(4)[np.arange(40) % 4], dtype=np.float32)
     features, labels = Rows.of(points), Rows.of(truth)
     unit = WideConfig(norm=1.0)
-    answers = start._answers(features, labels, features, transpose(labels), unit, np.random.default_rng(0), 1)
+    answers = wide_init._answers(features, labels, features, transpose(labels), unit, np.random.default_rng(0), 1)
     dense = points.toarray().astype(np.float64)
     for i in range(40):
         others = [j for j in range(40) if j % 4 == i % 4 and j != i]
@@ -110,16 +112,16 @@ def test_the_first_rate_is_in_proportion_to_the_weights(every, caution):
     path = WidePath.from_centroids(features, labels, CONFIG, 1)
     counts = np.diff(labels.indptr)
     typical = np.sqrt(np.square(path.weight.value, dtype=np.float64).mean())
-    wanted = start.FIRST_STEP * np.sqrt(min(1, counts[counts > 0].mean() / start.ENOUGH_POINTS)) * typical
-    assert start.first_rate(CONFIG, path, counts) == pytest.approx(wanted, rel=0.01)
-    assert wanted == pytest.approx(start.FIRST_STEP * caution * typical, rel=0.5)
+    wanted = wide_init.FIRST_STEP * np.sqrt(min(1, counts[counts > 0].mean() / wide_init.ENOUGH_POINTS)) * typical
+    assert wide_init.first_rate(CONFIG, path, counts) == pytest.approx(wanted, rel=0.01)
+    assert wanted == pytest.approx(wide_init.FIRST_STEP * caution * typical, rel=0.5)
 
 
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_a_wrong_answer_makes_nearly_a_whole_first_step(batch_size):
     """And one that is nearly right hardly any; whatever the batch and the values of features are."""
     features = Rows.of(sparse.csr_array(X, dtype=np.float32))
-    adagrad = Adagrad(rate=1.0, epsilon=start.damping(features, batch_size))
+    adagrad = Adagrad(rate=1.0, epsilon=wide_init.damping(features, batch_size))
     size = np.sqrt(np.square(features.data).mean())
     for wrong, step in ((1.0, 1 / 3), (0.01, 0.005)):  # of a damping of 2
         value = np.zeros((1, 1), np.float32)
@@ -138,7 +140,7 @@ def test_labels_of_few_points_do_not_learn_these_by_heart(monkeypatch):
         return precision_at_k(data.Y_test, model.topk(data.X_test, 5)[0], 5)
 
     damped = right()
-    monkeypatch.setattr(start, "DAMPING", 0.0)
+    monkeypatch.setattr(wide_init, "DAMPING", 0.0)
     assert damped > right() + 0.02
 
 
@@ -146,14 +148,16 @@ def test_damping_goes_by_the_points_that_there_are():
     """Fewer than a batch are a batch of their own, whose gradients are so much larger."""
     points = sparse.csr_array(np.random.default_rng(0).random((40, 6)))
     model = ExtremeClassifier(hidden=0, epochs=1, normalize="none", n_jobs=1).fit(points, np.arange(40) % 2)
-    assert model.network_.output.wide.config.optimizer.epsilon == start.damping(Rows.of(points.astype(np.float32)), 40)
+    assert model.network_.output.wide.config.optimizer.epsilon == wide_init.damping(
+        Rows.of(points.astype(np.float32)), 40
+    )
 
 
 def test_without_weights_there_is_a_rate():
     nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 5)
-    assert start.damping(nothing, 8) == Adagrad.epsilon
+    assert wide_init.damping(nothing, 8) == Adagrad.epsilon
     path = WidePath.from_centroids(nothing, transpose(nothing), CONFIG, 1)
-    assert start.first_rate(CONFIG, path, np.zeros(5, np.int64)) > 0
+    assert wide_init.first_rate(CONFIG, path, np.zeros(5, np.int64)) > 0
 
 
 def test_a_rate_that_is_given_is_kept():
@@ -166,7 +170,7 @@ def test_another_optimizer_is_left_alone():
     features = Rows.of(sparse.csr_array(X, dtype=np.float32))
     config = WideConfig(optimizer=SGD(rate=0.1))
     how = {"own_rate": True, "batch_size": 64, "seed": 0, "threads": 1}
-    path = start.fitted_path(features, LABELS, transpose(LABELS), config, **how)
+    path = wide_init.fitted_path(features, LABELS, transpose(LABELS), config, **how)
     assert path.weight.optimizer is config.optimizer
 
 

@@ -13,10 +13,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from sparsenet import ModelError, TextClassifier, kernels
-from sparsenet.text import fitting, linear, measuring, persistence
-from sparsenet.text.featuriser import FeatureRules, extract
-from sparsenet.text.linear_model import LinearModel
-from sparsenet.text.vocabulary import _own_share
+from sparsenet.engines.linear import linear, measuring
+from sparsenet.engines.linear.linear_model import LinearModel
+from sparsenet.engines.text import fit_text
+from sparsenet.estimators import text_saving
+from sparsenet.features.text.featuriser import FeatureRules, extract
+from sparsenet.features.text.vocabulary import _own_share
 
 TOPICS = {
     "sport": ["match", "goal", "team", "score", "player", "league", "win", "coach", "referee", "stadium"],
@@ -302,13 +304,13 @@ def test_only_labels_that_are_rarer_than_others_go_without_a_share_of_their_text
 def test_a_search_leaves_time_for_the_training_that_follows(monkeypatch):
     """Each measurement takes ten seconds, and so twice that is left for what is kept: 31 seconds are for one."""
     clock = [0.0]
-    measure = fitting.measure
+    measure = fit_text.measure
 
     def slow(*arguments):
         clock[0] += 10.0
         return measure(*arguments)
 
-    monkeypatch.setattr(fitting, "measure", slow)
+    monkeypatch.setattr(fit_text, "measure", slow)
     monkeypatch.setattr(measuring, "measure", slow)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     for seconds, trials in ((0, 1), (31, 1), (41, 2), (51, 3), (1000, 5)):
@@ -388,7 +390,7 @@ def test_parameters_are_saved_or_refused_never_lost(tmp_path):
 
 def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
     from sparsenet import storage
-    from sparsenet.text.packing import unpack
+    from sparsenet.engines.text.compact_arrays import unpack
 
     fitted().save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
@@ -419,7 +421,7 @@ def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
     }.items():
         for value in values:
             with pytest.raises(ModelError):
-                persistence.unpack(TextClassifier, arrays, {**metadata, name: value})
+                text_saving.unpack(TextClassifier, arrays, {**metadata, name: value})
     storage.save(tmp_path / "right", arrays, {**metadata, "validation_score": None, "search": [{"score": 1.0}]})
     assert TextClassifier.load(tmp_path / "right").search_ == [{"score": 1.0}]
     storage.save(tmp_path / "wrong", arrays, {**metadata, "model": "ExtremeClassifier"})

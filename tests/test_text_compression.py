@@ -11,9 +11,9 @@ from test_text_cli import sparsenet
 from test_text_files import write
 
 from sparsenet import ModelError, TextClassifier
-from sparsenet.text import packing
-from sparsenet.text.compression import coarse
-from sparsenet.text.persistence import saved_size
+from sparsenet.engines.text import compact_arrays
+from sparsenet.engines.text.compression import coarse
+from sparsenet.estimators.text_saving import saved_size
 
 
 def fitted(topics: int = 3, **parameters) -> TextClassifier:
@@ -152,8 +152,8 @@ def test_the_command_says_what_is_lost(tmp_path):
 def test_ascending_numbers_come_back(size, bits):
     rng = np.random.default_rng(size + bits)
     slots = np.unique(rng.integers(0, 1 << bits, size)).astype(np.int32)
-    packed = packing.pack({"slots": slots})
-    back = packing.unpack(packed)["slots"]
+    packed = compact_arrays.pack({"slots": slots})
+    back = compact_arrays.unpack(packed)["slots"]
     assert back.dtype == np.int32
     np.testing.assert_array_equal(back, slots)
     assert packed["slots.gaps"].nbytes <= slots.nbytes
@@ -165,8 +165,8 @@ def test_values_come_back_in_fewer_bits(levels, dtype):
     rng = np.random.default_rng(levels)
     values = (np.arange(levels) - levels // 2).astype(dtype)
     array = rng.choice(values, (411, 3))
-    packed = packing.pack({"matrix": array})
-    back = packing.unpack(packed)["matrix"]
+    packed = compact_arrays.pack({"matrix": array})
+    back = compact_arrays.unpack(packed)["matrix"]
     assert back.dtype == array.dtype
     np.testing.assert_array_equal(back, array)
     distinct = len(np.unique(array))
@@ -182,14 +182,14 @@ def test_pointers_and_numbers_come_back():
         "counts": np.array([70_000, 2], np.int64),
         "bias": np.array([0.5, 0.25], np.float32),
     }
-    packed = packing.pack(arrays)
+    packed = compact_arrays.pack(arrays)
     assert {name: array.dtype for name, array in packed.items()} == {
         "indptr.lengths": np.uint16,
         "columns": np.uint8,
         "counts": np.uint32,
         "bias": np.float32,
     }
-    back = packing.unpack(packed)
+    back = compact_arrays.unpack(packed)
     for name, array in arrays.items():
         assert back[name].dtype == array.dtype
         np.testing.assert_array_equal(back[name], array)
@@ -216,7 +216,7 @@ def test_damaged_packing_is_refused(change, message):
         "matrix": np.tile(np.array([[-1, 0, 1]], np.int8), (4, 1)),
     }
     with pytest.raises(ModelError, match=message):
-        packing.unpack(packing.pack(arrays) | change)
+        compact_arrays.unpack(compact_arrays.pack(arrays) | change)
 
 
 @pytest.mark.parametrize("n", [1, 256, 5000])

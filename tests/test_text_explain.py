@@ -12,8 +12,8 @@ from test_text_kernels import TEXTS
 from text_reference import features
 
 from sparsenet import TextClassifier
-from sparsenet.text.explain import pieces
-from sparsenet.text.featuriser import FeatureRules
+from sparsenet.engines.text.word_effects import pieces
+from sparsenet.features.text.featuriser import FeatureRules
 
 
 @pytest.mark.parametrize("rules", [(2, 3, 5, 22), (3, 1, 2, 22), (1, 3, 0, 22)], ids=str)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from text_reference import TOOL, features
 
 from sparsenet import kernels
-from sparsenet.text.featuriser import FeatureRules, unicode_table
+from sparsenet.features.text.featuriser import FeatureRules, unicode_table
 
 RULES = [(1, 3, 0, 22), (2, 3, 5, 22), (3, 1, 2, 30), (8, 2, 64, 20), (2, 3, 5, 2)]
 TEXTS = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsenet import TextClassifier
-from sparsenet.text.settings import TextSettings
+from sparsenet.engines.text.text_options import TextSettings
 
 KIB, MIB = 1 << 10, 1 << 20
 

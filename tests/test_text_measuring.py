@@ -7,11 +7,13 @@ import pytest
 from scipy.optimize import minimize
 from test_text import planted
 
-from sparsenet import TextClassifier, progress
-from sparsenet.batches import Rows
-from sparsenet.text import calibrating, competing, linear, measuring, settings
-from sparsenet.text.calibration import CURVATURE, Calibration
-from sparsenet.text.settings import TextSettings
+from sparsenet import TextClassifier
+from sparsenet.core import progress
+from sparsenet.core.rows import Rows
+from sparsenet.engines.linear import calibrating, competing, linear, measuring
+from sparsenet.engines.linear.calibration import CURVATURE, Calibration
+from sparsenet.engines.text import text_options
+from sparsenet.engines.text.text_options import TextSettings
 
 
 def many_topics(n_labels: int, each: int, seed: int, clues: int = 1) -> tuple[list[str], list[str]]:
@@ -53,8 +55,8 @@ def test_probabilities_can_be_believed_after_few_texts_a_label(each):
 
 @pytest.mark.parametrize(("n_labels", "each", "off"), [(60, 30, 0.1), (200, 3, 0.15)], ids=["frequent", "all rare"])
 def test_probabilities_can_be_believed_where_a_second_training_would_take_too_long(monkeypatch, n_labels, each, off):
-    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
-    monkeypatch.setattr(settings, "MOST_PAIRS", 100)
+    monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
+    monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
     model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(n_labels, each, seed=1))
     said, right = confidence_and_accuracy(model, *many_topics(n_labels, 5, seed=2))
     assert model.validation_score_ is not None
@@ -90,8 +92,8 @@ def test_few_texts_are_held_out_in_turns():
 
 
 def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
-    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
-    monkeypatch.setattr(settings, "MOST_PAIRS", 100)
+    monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
+    monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
     lists = [[i % 20] for i in range(400)] + [[20 + i] for i in range(50)] + [[0, 20]] * 3 + [[]] * 2
     held = measuring.held_out(rows(lists, 70), rules(), seed=0)
     assert held is not None
@@ -108,8 +110,8 @@ def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
 
 
 def test_where_all_labels_are_rare_no_two_texts_of_one_are_left_out(monkeypatch):
-    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
-    monkeypatch.setattr(settings, "MOST_PAIRS", 100)
+    monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
+    monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
     # The labels of a pair have two texts or three, those from 400 on one, and some texts have none.
     pairs, singles = [[i, i + 1] for i in range(400)], [[i] for i in range(0, 400, 2)]
     lists = pairs + singles + [[400 + i] for i in range(50)] + [[]] * 9
@@ -480,8 +482,8 @@ def rare_and_frequent(seed: int, each: int, each_rare: int) -> tuple[list[str], 
 
 
 def test_rare_labels_that_are_never_held_out_do_not_look_wrong(monkeypatch):
-    monkeypatch.setattr(settings, "MOST_MEASURED", 10)
-    monkeypatch.setattr(settings, "MOST_PAIRS", 1000)
+    monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
+    monkeypatch.setattr(text_options, "MOST_PAIRS", 1000)
     train, (texts, labels) = rare_and_frequent(1, 60, 4), rare_and_frequent(2, 10, 2)
     measured = TextClassifier(random_state=0, n_jobs=1).fit(*train)
     unmeasured = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(*train)

@@ -11,14 +11,16 @@ import pytest
 from test_text import planted
 
 from sparsenet import TextClassifier, kernels
-from sparsenet.batches import Rows
-from sparsenet.estimators import inference
-from sparsenet.text import featuriser, fitting, linear, measuring, vocabulary
-from sparsenet.text.answers import _largest
-from sparsenet.text.featuriser import FeatureRules, extract
-from sparsenet.text.network import NetworkModel
-from sparsenet.text.spilling import Spill
-from sparsenet.text.vocabulary import PRIOR_TEXTS, Vocabulary
+from sparsenet.core import memory
+from sparsenet.core.rows import Rows
+from sparsenet.engines.linear import linear, measuring
+from sparsenet.engines.text import fit_text
+from sparsenet.engines.text.text_answers import _largest
+from sparsenet.engines.text.text_network import NetworkModel
+from sparsenet.features.text import featuriser, vocabulary
+from sparsenet.features.text.featuriser import FeatureRules, extract
+from sparsenet.features.text.spilling import Spill
+from sparsenet.features.text.vocabulary import PRIOR_TEXTS, Vocabulary
 
 
 def labelled(kind: str) -> tuple[list[str], Rows]:
@@ -110,13 +112,13 @@ def test_a_single_block_leaves_threads_to_the_measurement(monkeypatch, n_labels,
     texts, _ = planted(300)
     labels = [i % n_labels for i in range(300)]
     given = []
-    train = fitting.Problem.train
+    train = fit_text.Problem.train
 
     def noted(problem, rows, *others):
         given.append((len(rows), problem.threads))
         return train(problem, rows, *others)
 
-    monkeypatch.setattr(fitting.Problem, "train", noted)
+    monkeypatch.setattr(fit_text.Problem, "train", noted)
     together = TextClassifier(random_state=0, n_jobs=5, validation_fraction=0.1).fit(texts, labels)
     assert sorted(given, reverse=True) == [(300, threads[0]), (270, threads[1])]
     alone = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0.1).fit(texts, labels)
@@ -167,7 +169,7 @@ def test_points_of_a_network_lie_in_files_where_they_are_many(monkeypatch, narro
 def test_a_matrix_of_no_sensible_size_is_refused(monkeypatch, method):
     texts, labels = planted(60)
     model = TextClassifier(random_state=0).fit(texts, labels)
-    monkeypatch.setattr(inference, "MAX_CELLS", 100)
+    monkeypatch.setattr(memory, "MAX_CELLS", 100)
     with pytest.raises(ValueError, match=r"scores of 3 labels for 60 rows .* predict_topk"):
         getattr(model, method)(texts)
     assert model.predict_topk(texts, k=2).shape == (60, 3)

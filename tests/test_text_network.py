@@ -12,10 +12,10 @@ from test_text_bad_input import run
 from test_text_cli import sparsenet
 
 from sparsenet import ModelError, TextClassifier, storage
-from sparsenet.text import network, settings
-from sparsenet.text.corpus import Corpus
-from sparsenet.text.network import NetworkModel
-from sparsenet.text.vocabulary import Vocabulary
+from sparsenet.engines.text import text_network, text_options
+from sparsenet.engines.text.text_network import NetworkModel
+from sparsenet.features.text.corpus import Corpus
+from sparsenet.features.text.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("narrow_network")
 FILLER = [f"filler{i}" for i in range(40)]
@@ -59,7 +59,7 @@ def test_all_passes_are_taken_and_the_last_is_kept():
 def test_many_labels_take_this_road_by_themselves(monkeypatch):
     texts, labels = planted(600)
     assert not isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
-    monkeypatch.setattr(settings, "MOST_PRODUCTS", 1e5)
+    monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e5)
     assert isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
     linear = TextClassifier(random_state=0, method="linear").fit(texts, labels)
     assert not isinstance(linear._fitted.model, NetworkModel)
@@ -121,8 +121,8 @@ def test_several_labels_a_text(monkeypatch):
     network_ = model._fitted.answers
     for threshold in (0.0, 0.001, 0.3):
         expected = [np.flatnonzero(row > threshold).tolist() for row in model.predict_proba(both[:50])]
-        monkeypatch.setattr(network, "COMPETING", 4)
-        monkeypatch.setattr(network, "CELLS_AT_A_TIME", 70)
+        monkeypatch.setattr(text_network, "COMPETING", 4)
+        monkeypatch.setattr(text_network, "CELLS_AT_A_TIME", 70)
         labels, ends = network_.above(both[:50], threshold, 1)
         assert [sorted(own.tolist()) for own in np.split(labels, ends[1:-1])] == expected
         monkeypatch.undo()
@@ -184,7 +184,7 @@ def test_compress_keeps_the_deep_path_and_what_matters_of_the_wide(model, tmp_pa
 
 def test_the_most_frequent_features_are_kept_and_exactly_so_many():
     texts, labels = planted(60)
-    settings_ = settings.TextSettings.of(TextClassifier().get_params())
+    settings_ = text_options.TextSettings.of(TextClassifier().get_params())
     known = Corpus.of_texts(texts, labels, settings_, 1)
     every = Vocabulary.learn(known.rules, known.rows, known.labels)
     counts = dict(zip(*np.unique(known.rows.slots, return_counts=True), strict=True))
@@ -204,7 +204,7 @@ def test_weights_of_classes_are_refused():
 @pytest.mark.parametrize("method", ["network", "auto"])
 def test_a_cost_is_refused(monkeypatch, method):
     """It would change nothing; also where nobody asked for a network."""
-    monkeypatch.setattr(settings, "MOST_PRODUCTS", 1e4)
+    monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e4)
     texts, labels = planted(300)
     why = "method is 'network'" if method == "network" else "of so many labels and texts"
     message = rf"cost=0\.5 is for linear models, and a network is trained \({why}\), which knows none: leave it out"
@@ -217,7 +217,7 @@ def test_a_cost_is_refused(monkeypatch, method):
 
 @pytest.mark.parametrize("epochs", [1, 3, 10])
 def test_as_many_passes_as_were_asked_for(monkeypatch, tmp_path, epochs):
-    monkeypatch.setattr(settings, "MOST_PRODUCTS", 1e4)
+    monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e4)
     texts, labels = planted(300)
     given = TextClassifier(epochs=epochs, random_state=0, n_jobs=1).fit(texts, labels)
     assert given._fitted.model.network.n_iter_ == epochs

@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 from test_text_network import planted
 
 from sparsenet import ModelError, TextClassifier, storage
-from sparsenet.batches import Rows
-from sparsenet.text import memory
-from sparsenet.text.memory import Memory, n_passes
+from sparsenet.core.rows import Rows
+from sparsenet.engines.text import replay
+from sparsenet.engines.text.replay import Memory, n_passes
 
 pytestmark = pytest.mark.usefixtures("narrow_network")
 TEST = planted(300, seed=1)
@@ -111,11 +111,11 @@ def test_damaged_memories_are_no_model(model, tmp_path, name, change):
 def test_all_of_few_texts_are_remembered_and_a_share_of_many(monkeypatch):
     points, labels = numbered(100)
     assert identities(Memory.of(points, labels, 0).points(2)) == list(range(1, 101))
-    monkeypatch.setattr(memory, "MOST_TEXTS", 30)
+    monkeypatch.setattr(replay, "MOST_TEXTS", 30)
     kept = identities(Memory.of(points, labels, 0).points(2))
     assert len(set(kept)) == 30
     assert max(kept) > 70, "the last have their share"
-    monkeypatch.setattr(memory, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(replay, "MOST_ENTRIES", 20)
     assert len(Memory.of(points, labels, 0)) == 10
 
 
@@ -133,7 +133,7 @@ def test_each_remembered_text_is_gone_over_once_and_each_new_one_in_each_pass():
 
 @pytest.mark.parametrize(("name", "most"), [("MOST_TEXTS", 200), ("MOST_ENTRIES", 400)])
 def test_memories_stay_an_even_sample_of_all_texts(monkeypatch, name, most):
-    monkeypatch.setattr(memory, name, most)
+    monkeypatch.setattr(replay, name, most)
     first, later, n_kept = 0, 0, 0
     for seed in range(40):
         kept = Memory.of(*numbered(600), seed)

@@ -7,8 +7,8 @@ import pytest
 from test_text import planted
 
 from sparsenet import kernels
-from sparsenet.text.featuriser import FeatureRules, extract, unicode_table
-from sparsenet.text.vocabulary import Vocabulary, log_counts
+from sparsenet.features.text.featuriser import FeatureRules, extract, unicode_table
+from sparsenet.features.text.vocabulary import Vocabulary, log_counts
 
 TEXTS = [*planted(40)[0], "", "unheard-of", "one " * 300, "x" * 5000]
 
@@ -41,7 +41,7 @@ def expected_points(words: Vocabulary) -> np.ndarray:
 @pytest.mark.parametrize("char_high", [0, 5])
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
 def test_points(backend, monkeypatch, bits, char_high, share):
-    monkeypatch.setattr("sparsenet.text.vocabulary.kernels.text_points", backend.text_points)
+    monkeypatch.setattr("sparsenet.features.text.vocabulary.kernels.text_points", backend.text_points)
     words = vocabulary(FeatureRules(char_high=char_high, bits=bits), share, np.random.default_rng(bits))
     points = words.points(extract(*kernels.join_texts(TEXTS), words.rules, 1), threads=2)
     found = np.zeros((len(TEXTS), len(words)))

@@ -15,8 +15,9 @@ from test_text import planted
 from test_text_files import write
 
 from sparsenet import DataError, TextClassifier
-from sparsenet.text import corpus, featuriser, files, settings, spilling
-from sparsenet.text.spilling import Spill
+from sparsenet.engines.text import text_options
+from sparsenet.features.text import corpus, featuriser, spilling, text_files
+from sparsenet.features.text.spilling import Spill
 
 COLUMNS = {"text": "review", "target": "topic"}
 
@@ -33,7 +34,7 @@ def test_batches_and_temporary_files_change_nothing(tmp_path, monkeypatch, name)
     texts, labels = planted(700)
     write(tmp_path / name, texts, labels)
     expected = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
-    monkeypatch.setattr(files, "BATCH_CHARACTERS", 3000)
+    monkeypatch.setattr(text_files, "BATCH_CHARACTERS", 3000)
     monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
     columns = COLUMNS if name != "t.txt" else {}
     assert_equal(TextClassifier(random_state=0, n_jobs=1).fit(tmp_path / name, **columns), expected)
@@ -44,9 +45,9 @@ def test_batches_and_temporary_files_change_nothing(tmp_path, monkeypatch, name)
 def test_more_text_than_characters_are_taken_from(tmp_path, monkeypatch):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
-    monkeypatch.setattr(files, "BATCH_CHARACTERS", 3000)
-    monkeypatch.setattr(settings, "CHARACTERS_UP_TO", 5000)
-    monkeypatch.setattr(settings, "TELLING", 4000)
+    monkeypatch.setattr(text_files, "BATCH_CHARACTERS", 3000)
+    monkeypatch.setattr(text_options, "CHARACTERS_UP_TO", 5000)
+    monkeypatch.setattr(text_options, "TELLING", 4000)
     expected = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
     assert expected._fitted.vocabulary.rules.char_high == 0
     assert {trial["word_ngrams"] for trial in expected.search_} == {1, 2, 3}
@@ -74,8 +75,8 @@ def test_a_pipe_is_read_once_and_searched_by_cost_alone(tmp_path):
 def test_a_file_that_changes_while_it_is_read_is_named(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("__label__a one\n__label__b two\n" * 20)
-    chosen = settings.TextSettings.of(TextClassifier().get_params())
-    read = corpus.Corpus.of_file(str(path), lambda: files.iter_texts(path, files.FileRules()), chosen, 1)
+    chosen = text_options.TextSettings.of(TextClassifier().get_params())
+    read = corpus.Corpus.of_file(str(path), lambda: text_files.iter_texts(path, text_files.FileRules()), chosen, 1)
     assert len(read.features(read.rules)) == 40
     path.write_text("__label__a one\n")
     with pytest.raises(DataError, match=r"t\.txt: held 40 texts when it was read first, and 1 later: it must stay"):

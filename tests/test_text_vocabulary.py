@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsenet.text.featuriser import FeatureRules, TextRows
-from sparsenet.text.vocabulary import Vocabulary
+from sparsenet.features.text.featuriser import FeatureRules, TextRows
+from sparsenet.features.text.vocabulary import Vocabulary
 
 BITS, N_TEXTS, N_LABELS = 9, 60, 5
 RNG = np.random.default_rng(0)

@@ -7,9 +7,9 @@ import pytest
 from patience import PATIENCE
 from planted import X, Y, fast
 
-from sparsenet.optim import Schedule
-from sparsenet.training.budget import TimeBudget
-from sparsenet.training.reports import Validation
+from sparsenet.engines.network.optim import Schedule
+from sparsenet.engines.network.training.budget import TimeBudget
+from sparsenet.engines.network.training.reports import Validation
 
 
 def test_a_fit_ends_in_the_time_it_is_given():

@@ -14,11 +14,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsenet import BlendClassifier, ModelError, Rows, TreeClassifier
+from sparsenet.engines.tree import machines
+from sparsenet.engines.tree.tree_shape import CHILDREN, MOST_ROOTS, check, grow
+from sparsenet.estimators.tree import CELLS_AT_A_TIME
 from sparsenet.metrics import top_labels
 from sparsenet.storage import load, save
-from sparsenet.tree import machines
-from sparsenet.tree.classifier import CELLS_AT_A_TIME
-from sparsenet.tree.growing import CHILDREN, MOST_ROOTS, check, grow
 
 ONE_EACH = NAMES[Y.argmax(axis=1)]
 MANY, MANY_Y = planted(n=6000, n_features=1501, n_labels=1500, seed=1)
@@ -204,7 +204,7 @@ def test_progress_goes_from_nothing_to_all_by_what_there_is_to_train(deep, monke
     def listening(*arguments):
         return train(*arguments[:-1], told.append)
 
-    monkeypatch.setattr("sparsenet.tree.classifier.train", listening)
+    monkeypatch.setattr("sparsenet.estimators.tree.train", listening)
     tree().fit(MANY, sparse.csr_array(MANY_Y))
     assert len(told) > 10
     assert min(told) > 0
@@ -260,7 +260,7 @@ def test_a_huge_beam_takes_no_more_memory_than_the_tree(deep):
 @pytest.mark.parametrize("model", [tree(n_jobs=2), BlendClassifier(network="drop", n_jobs=2)], ids=["tree", "blend"])
 def test_features_by_the_billion_are_refused_in_words(model, monkeypatch):
     points = sparse.csr_array((np.ones(40, np.float32), (np.arange(40), np.arange(40))), shape=(40, 2**31 - 1))
-    monkeypatch.setattr("sparsenet.estimators.fitting.available_memory", lambda: 10**9)
+    monkeypatch.setattr("sparsenet.core.memory.available_memory", lambda: 10**9)
     with pytest.raises(MemoryError, match=r"points of 2,147,483,647 features needs .*, there are 1.0 GB: number the"):
         model.fit(points, np.arange(40))
     assert not hasattr(model, "classes_")

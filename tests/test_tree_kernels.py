@@ -44,7 +44,7 @@ def mixed(seed):
 
 
 def both_backends():
-    return [importlib.import_module(name) for name in ("sparsenet._core", "sparsenet.kernels._numba")]
+    return [importlib.import_module(name) for name in ("sparsenet._core", "sparsenet.kernels.numba")]
 
 
 needs_both = pytest.mark.skipif(not has_extension(), reason="needs both backends")

@@ -28,16 +28,18 @@ from sparsenet import (
     TrainingConfig,
     Trial,
     Validation,
-    frequency,
     metrics,
     storage,
 )
-from sparsenet.batches import is_hit
-from sparsenet.estimators import fitting, settings
-from sparsenet.estimators.fitting import as_matrix
-from sparsenet.training import Verdict, Weighing, trainer, trial
-from sparsenet.training.budget import TimeBudget
-from sparsenet.training.trial import WEIGHTS, Look
+from sparsenet.core.ranked import is_hit
+from sparsenet.core.rows import as_matrix
+from sparsenet.core.seeds import run_seed
+from sparsenet.engines.network import network_holdout, options
+from sparsenet.engines.network.training import Verdict, Weighing, trainer, trial
+from sparsenet.engines.network.training.budget import TimeBudget
+from sparsenet.engines.network.training.trial import WEIGHTS, Look
+from sparsenet.selection import frequency
+from sparsenet.selection.holdout import split
 
 N, FAST = 1600, {"random_state": 0, "n_jobs": 1, "batch_size": 32, "epochs": 6, "verbose": 0}
 NOISY = planted.generate(planted.Shape.with_labels(2500, features=10_000, points=N, test_points=600))
@@ -63,9 +65,9 @@ def precision(model, data, k=1):
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch):
     """Have trials where there are ten labels and a thousand points."""
-    monkeypatch.setattr(settings, "ALL_LABELS", 10)
+    monkeypatch.setattr(options, "ALL_LABELS", 10)
     for name, value in {"ENOUGH": 1000, "FEWEST": 200}.items():
-        monkeypatch.setattr(fitting, name, value)
+        monkeypatch.setattr(network_holdout, name, value)
 
 
 def fitted(data, *, checkpoint=None, resume=False, callbacks=(), **parameters):
@@ -96,7 +98,7 @@ def test_they_go_where_the_network_is_better_without_them(capsys):
     assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4, 5, 6]
     assert model.n_points_ == N - 200
     assert model.label_counts_.sum() < DATA["noisy"][1].nnz
-    rest = fitting.split(N, 200, fitting.run_seed(0))[0]
+    rest = split(N, 200, run_seed(0))[0]
     X, Y = (matrix[rest] for matrix in DATA["noisy"])
     both, alone = (precision(ExtremeClassifier(**FAST, hidden=hidden).fit(X, Y), "noisy", 3) for hidden in (256, 0))
     assert both + 0.02 < precision(model, "noisy", 3) > alone - 0.02
@@ -126,8 +128,8 @@ def test_they_stay_where_it_is_better_with_them(capsys):
 )
 def test_nothing_is_tried_where_it_is_not_ours_to_choose_or_there_is_too_little(monkeypatch, parameters):
     parameters = dict(parameters)
-    monkeypatch.setattr(settings, "ALL_LABELS", parameters.pop("labels", 10))
-    monkeypatch.setattr(fitting, "ENOUGH", parameters.pop("points", 1000))
+    monkeypatch.setattr(options, "ALL_LABELS", parameters.pop("labels", 10))
+    monkeypatch.setattr(network_holdout, "ENOUGH", parameters.pop("points", 1000))
     model = fitted("noisy", **{"epochs": 2, **parameters})
     assert model.n_points_ == N
     assert "kept" not in model.choices_.get("hidden", ("", ""))[1]
@@ -144,7 +146,7 @@ def test_validation_data_serve_where_there_are_some(data):
     assert model.n_points_ == 1360
     best = max(record["P@1"] for record in model.history_)  # of what remains, too
     assert model.choices_["hidden"][0] == (0 if data == "noisy" else 256)
-    held = fitting.split(N, 240, fitting.run_seed(0))[1]
+    held = split(N, 240, run_seed(0))[1]
     X, Y = DATA[data]
     assert metrics.precision_at_k(Y[held], model.topk(X[held], 1)[0], 1) == pytest.approx(best)
     few = fitted(data, validation_fraction=0.1)  # 160, too few to tell
@@ -231,8 +233,8 @@ def nothing_to_gain(monkeypatch):
         return judge(self, look, None if first is None else look.worth)
 
     monkeypatch.setattr(Trial, "judge", judged)
-    monkeypatch.setattr(settings, "MOST_EPOCHS", 6)
-    monkeypatch.setattr(settings, "LEAST_STEPS", 1)
+    monkeypatch.setattr(options, "MOST_EPOCHS", 6)
+    monkeypatch.setattr(options, "LEAST_STEPS", 1)
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -318,8 +320,8 @@ def test_what_is_learnt_at_once_takes_no_further_epochs():
     """A label a feature, of which each point has one: there is nothing else to find."""
     X = sparse.csr_array(np.tile(np.eye(40), (N // 40, 1)))
     model = ExtremeClassifier(**{**FAST, "epochs": "auto"}).fit(X, X)
-    planned = -(-settings.LEAST_STEPS // -(-(N - 200) // FAST["batch_size"]))
-    assert model.n_iter_ == -(-planned // settings.TRIAL_AFTER) + 1 < planned
+    planned = -(-options.LEAST_STEPS // -(-(N - 200) // FAST["batch_size"]))
+    assert model.n_iter_ == -(-planned // options.TRIAL_AFTER) + 1 < planned
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -439,8 +441,8 @@ def test_all_labels_count_and_each_once():
     scores, right = exact[1].astype(np.float64), is_hit(exact[0], TRUTH)
     for others in (2, 64):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sparsenet.training.trial.CANDIDATES", 5)
-            patch.setattr("sparsenet.training.trial.OTHERS", others)
+            patch.setattr("sparsenet.engines.network.training.trial.CANDIDATES", 5)
+            patch.setattr("sparsenet.engines.network.training.trial.OTHERS", others)
             seen = trial._scored(made, 1, lambda: None)
         assert seen.counts.sum() == pytest.approx(scores.size, rel=0.02)
         assert (seen.counts * seen.right).sum() == pytest.approx(right.sum())
@@ -454,7 +456,7 @@ def test_all_labels_count_and_each_once():
 
 def test_what_is_looked_at_in_the_end_is_bounded(monkeypatch):
     made, trial = network(16), held_out()
-    monkeypatch.setattr("sparsenet.training.trial.MOST_LOOKED_AT", 50)
+    monkeypatch.setattr("sparsenet.engines.network.training.trial.MOST_LOOKED_AT", 50)
     seen = trial._scored(made, 1, lambda: None)
     assert len(seen.right) == 50
     one = trial.held_out.features.take(np.array([0, len(FEATURES) - 1]))
@@ -538,7 +540,7 @@ def test_what_is_reported_is_of_the_model_that_remains(monkeypatch, data, weigh)
     before = fitted(data, validation_fraction=0.15).history_
     monkeypatch.setattr(Trial, "weigh", lambda self, network, *_: weigh(network))
     model = fitted(data, validation_fraction=0.15)
-    held = fitting.split(N, 240, fitting.run_seed(0))[1]
+    held = split(N, 240, run_seed(0))[1]
     X, Y = DATA[data]
     found = metrics.precision_at_k(Y[held], model.topk(X[held], 1)[0], 1)
     at = int(np.argmax([record["P@1"] for record in before]))

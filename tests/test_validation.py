@@ -21,7 +21,7 @@ from sparsenet import (
     TextClassifier,
     TreeClassifier,
 )
-from sparsenet._validation import number_of_bytes
+from sparsenet.core.validation import number_of_bytes
 
 X = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.2, 0.9]])
 Y = [0, 1, 0, 1]
@@ -199,7 +199,7 @@ def test_broken_csc():
 
 @pytest.mark.parametrize(("n_jobs", "threads"), [(None, 4), (-1, 4), (-2, 3), (-4, 1), (-9, 1), (7, 7)])
 def test_threads_are_counted_as_by_joblib(monkeypatch, n_jobs, threads):
-    monkeypatch.setattr("sparsenet._machine.usable_cpus", lambda: 4)
+    monkeypatch.setattr("sparsenet.core.machine.usable_cpus", lambda: 4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     for model in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier):
         assert model(n_jobs=n_jobs)._threads() == threads
@@ -366,7 +366,7 @@ def test_sparse_data_are_not_centred():
 def test_a_dense_answer_beyond_all_bounds():
     model = small().fit(X, Y)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparsenet.estimators.inference.MAX_CELLS", 7)
+        patch.setattr("sparsenet.core.memory.MAX_CELLS", 7)
         with pytest.raises(ValueError, match="the scores of 2 labels for 4 rows would fill 32 B: use predict_topk"):
             model.predict_proba(X)
         assert model.predict_proba(X[:3]).shape == (3, 2)

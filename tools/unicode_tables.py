@@ -1,4 +1,4 @@
-"""Makes sparsenet/text/unicode.npz: the class and the simple case folding of each code point.
+"""Makes sparsenet/features/text/unicode.npz: the class and the simple case folding of each code point.
 
 Run ``python tools/unicode_tables.py`` with a newer Python for a newer Unicode. Models depend on this table: a change
 of it is a new version of the features.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-TARGET = Path(__file__).parents[1] / "sparsenet" / "text" / "unicode.npz"
+TARGET = Path(__file__).parents[1] / "sparsenet" / "features" / "text" / "unicode.npz"
 PAGE = 128
 SEPARATOR, WORD, MARK, SYMBOL, SINGLE, IGNORED, INNER = range(7)
 CLASSES = {"L": WORD, "N": WORD, "M": MARK, "P": SYMBOL, "S": SYMBOL, "Z": SEPARATOR, "C": SEPARATOR}

@@ -7,21 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
-from sparsenet.blend import BlendClassifier
-from sparsenet.blend import persistence as blends
-from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.cli.commands import best_epoch, count
 from sparsenet.cli.runs import place_of_state
+from sparsenet.core.memory import in_words
 from sparsenet.data.columns import quoted_names
-from sparsenet.estimators import ExtremeClassifier, packing
-from sparsenet.estimators import persistence as points
-from sparsenet.estimators.building import in_words
-from sparsenet.text import TextClassifier
-from sparsenet.text import persistence as texts
-from sparsenet.text.network import NetworkModel
-from sparsenet.training import checkpoints
-from sparsenet.tree import TreeClassifier
-from sparsenet.tree import persistence as trees
+from sparsenet.engines.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
+from sparsenet.engines.network.training import checkpoints
+from sparsenet.engines.text.text_network import NetworkModel
+from sparsenet.estimators import blend_saving as blends
+from sparsenet.estimators import network_saving as points
+from sparsenet.estimators import parameters
+from sparsenet.estimators import text_saving as texts
+from sparsenet.estimators import tree_saving as trees
+from sparsenet.estimators.blend import BlendClassifier
+from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.text import TextClassifier
+from sparsenet.estimators.tree import TreeClassifier
+from sparsenet.storage.parts import nothing_believed
 
 #: How labels came, in the words of `Target.kind`.
 LABELS = {"single": "one a point", "lists": "several a point", "dense": "columns", "sparse": "columns"}
@@ -30,7 +32,7 @@ LABELS = {"single": "one a point", "lists": "several a point", "dense": "columns
 def collect(path: Path) -> dict[str, Any]:
     """Return all that `sparsenet info MODEL` shows, ready for JSON; the model is loaded, and checked by that."""
     arrays, metadata = storage.load(path)
-    with packing.nothing_believed():
+    with nothing_believed():
         _, collected = _kind(metadata.get("model"))
         found = collected(arrays, metadata)
         settings = metadata["parameters"] | dict(_of_parts(metadata))
@@ -52,7 +54,7 @@ def _of_parts(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for part in metadata.get("given", []):
         usual = PARTS[part]().get_params()
         for name, value in metadata[part]["parameters"].items():
-            if name not in OF_THE_WHOLE and packing.from_json(value) != usual[name]:
+            if name not in OF_THE_WHOLE and parameters.from_json(value) != usual[name]:
                 yield f"{part}__{name}", value
 
 
@@ -198,7 +200,7 @@ def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that are not what they are by default."""
     classifier, _ = _kind(found["kind"])
     usual = classifier().get_params()
-    settings = {name: packing.from_json(value) for name, value in found["settings"].items()}
+    settings = {name: parameters.from_json(value) for name, value in found["settings"].items()}
     # Of a classifier within a blend they stand there since they are not.
     return {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
 

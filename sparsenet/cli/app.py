@@ -39,7 +39,7 @@ def _show_version(wanted: bool) -> None:
 @contextmanager
 def _showing(progress: bool | None) -> Iterator[None]:
     """Show how far training is, if that is asked for; what is imported for it takes a second."""
-    from sparsenet.progress import shown_by_default
+    from sparsenet.core.progress import shown_by_default
 
     with shown_by_default(progress):
         yield

@@ -9,22 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import data, kernels, metrics
-from sparsenet._machine import default_threads
-from sparsenet._printing import CONTROLS
 from sparsenet.cli import runs
 from sparsenet.cli.models import PointClassifier, load_of_points
 from sparsenet.cli.reporting import SkippedLines, memory_for, say
 from sparsenet.cli.sources import Source, UnknownFeatures, labels_of
-from sparsenet.estimators import ExtremeClassifier
-from sparsenet.estimators.building import in_words
+from sparsenet.core.machine import default_threads
+from sparsenet.core.memory import in_words
+from sparsenet.core.printing import CONTROLS
+from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.kernels.types import F32, I32, I64
 
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-F32 = NDArray[np.float32]
 #: Where recall is measured beside the ranks asked for.
 RECALL_AT = 100
 #: The constants A and B of the propensities behind PSP@k, unless others are asked for.

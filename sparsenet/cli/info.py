@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 import sparsenet
-from sparsenet import _machine
+from sparsenet.core import machine
 
 #: Packages that sparsenet can do without, and what they are for.
 OPTIONAL = {
@@ -38,7 +38,7 @@ def collect() -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         **_kernels(),
         "threads": _threads(),
-        "memory_available": _machine.available_memory(),
+        "memory_available": machine.available_memory(),
         "optional": {name: _optional_version(name) for name in OPTIONAL},
     }
     report["advice"] = _advice(report)
@@ -89,10 +89,10 @@ def _extension(found: dict[str, Any]) -> str:
 
 
 def _threads() -> dict[str, Any]:
-    quota = _machine.cpu_quota()
+    quota = machine.cpu_quota()
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "usable": _machine.usable_cpus(),
+        "usable": machine.usable_cpus(),
         "affinity": affinity,
         "quota": quota if quota != float("inf") else None,
     }

@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from sparsenet import storage
-from sparsenet.blend import BlendClassifier
-from sparsenet.estimators import ExtremeClassifier
-from sparsenet.estimators.packing import nothing_believed
-from sparsenet.loading import load
-from sparsenet.text import TextClassifier, columns
-from sparsenet.text import persistence as texts
-from sparsenet.tree import TreeClassifier
-from sparsenet.tree import persistence as trees
+from sparsenet.estimators import text_saving as texts
+from sparsenet.estimators import tree_saving as trees
+from sparsenet.estimators.blend import BlendClassifier
+from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.loading import load
+from sparsenet.estimators.text import TextClassifier
+from sparsenet.estimators.tree import TreeClassifier
+from sparsenet.features.text import table_columns
+from sparsenet.storage.parts import nothing_believed
 
 PointClassifier = ExtremeClassifier | TreeClassifier | BlendClassifier
 
@@ -46,10 +47,10 @@ def why_not_compressed(path: Path) -> str:
     return f"{path} is no model of texts: train --compact saves others in less room"
 
 
-def columns_of(path: Path) -> columns.Columns | None:
+def columns_of(path: Path) -> table_columns.Columns | None:
     """Return the columns that a model of texts learnt from, if it knows some; a ModelError where it is none."""
     with nothing_believed():
-        return columns.unpack(storage.metadata(path))
+        return table_columns.unpack(storage.metadata(path))
 
 
 def load_of_points(path: Path) -> PointClassifier:

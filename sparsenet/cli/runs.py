@@ -13,12 +13,12 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from sparsenet import data, storage
-from sparsenet.blend import BlendClassifier
 from sparsenet.cli.reporting import memory_for, say
 from sparsenet.cli.sources import Source, check_validation, read_validation
-from sparsenet.estimators import ExtremeClassifier
-from sparsenet.estimators.building import TooLargeError
-from sparsenet.training import checkpoints
+from sparsenet.engines.network.building import TooLargeError
+from sparsenet.engines.network.training import checkpoints
+from sparsenet.estimators.blend import BlendClassifier
+from sparsenet.estimators.extreme import ExtremeClassifier
 
 
 @dataclass(frozen=True)

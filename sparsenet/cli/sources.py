@@ -14,12 +14,12 @@ import numpy as np
 from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
 from sparsenet.cli.reporting import memory_for, say
+from sparsenet.core.progress import bar, is_wanted
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import is_npz, table_format
 from sparsenet.data.options import Options
 from sparsenet.data.pairs import read_points
 from sparsenet.data.sources import OnSkipped, name_of, refuse_stdin_twice
-from sparsenet.progress import bar, is_wanted
 
 #: What is wrong with a file of labels where these have names.
 BY_COLUMN = "holds labels that are numbers of columns"

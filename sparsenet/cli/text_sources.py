@@ -21,17 +21,10 @@ from sparsenet.data.formats import TableFormat, is_npz, is_parquet, table_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
-from sparsenet.text import TextClassifier
-from sparsenet.text.columns import Columns, learnt_from, names_in
-from sparsenet.text.files import (
-    FileRules,
-    TextFile,
-    is_json,
-    iter_texts,
-    read_texts,
-    warn_of_header,
-)
-from sparsenet.text.inputs import no_label, nothing_to_learn
+from sparsenet.estimators.text import TextClassifier
+from sparsenet.features.text.inputs import no_label, nothing_to_learn
+from sparsenet.features.text.table_columns import Columns, learnt_from, names_in
+from sparsenet.features.text.text_files import FileRules, TextFile, is_json, iter_texts, read_texts, warn_of_header
 
 TABLES = ("csv", "tsv", "jsonl")
 

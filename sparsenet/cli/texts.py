@@ -16,12 +16,13 @@ from sparsenet import kernels, metrics, storage
 from sparsenet.cli import commands, runs
 from sparsenet.cli.reporting import SkippedLines, memory_for, say
 from sparsenet.cli.text_sources import TextSource, in_batches, validation
+from sparsenet.core.memory import in_words
 from sparsenet.data.errors import quoted
 from sparsenet.data.sources import name_of
-from sparsenet.estimators.building import in_words
-from sparsenet.text import TextClassifier, columns
-from sparsenet.text.compression import Compression
-from sparsenet.text.files import TextFile
+from sparsenet.engines.text.compression import Compression
+from sparsenet.estimators.text import TextClassifier
+from sparsenet.features.text import table_columns
+from sparsenet.features.text.text_files import TextFile
 
 #: Where a label has a larger share of the texts, that of right answers is to be read beside it.
 MUCH = 0.5
@@ -276,7 +277,7 @@ def predict(
     skipped = SkippedLines()
     for number, texts in enumerate(source.batches(skipped.add)):
         known = model.columns_ if number == 0 and source.is_of_lines else None
-        if texts and known is not None and columns.is_row_of(texts[0], known):
+        if texts and known is not None and table_columns.is_row_of(texts[0], known):
             say(
                 f"warning: line 1 of the texts, {quoted(texts[0])}, names a column that the model learnt from: if "
                 "this is a table, say so by --input-format csv, tsv or jsonl"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import metrics
-from sparsenet.blend import BlendClassifier
-from sparsenet.blend.parts import DROPPED, OF_THE_WHOLE
 from sparsenet.cli import commands, runs
 from sparsenet.cli.sources import Source, labels_of
-from sparsenet.estimators import ExtremeClassifier
-from sparsenet.estimators.fitting import as_matrix
-from sparsenet.tree import TreeClassifier
+from sparsenet.core.rows import as_matrix
+from sparsenet.engines.blend.parts import DROPPED, OF_THE_WHOLE
+from sparsenet.estimators.blend import BlendClassifier
+from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.tree import TreeClassifier
 
 #: Where P@k is measured on --valid, as after each epoch of a network.
 RANKS = (1, 3, 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from sparsenet._validation import choice
+from sparsenet.core.validation import choice
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.formats import TextFormat, is_npz, text_format
 from sparsenet.data.options import Options

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sparsenet._validation import is_missing
+from sparsenet.core.validation import is_missing
 
 Column: TypeAlias = str | int
 #: A column of texts, or several in a list. A tuple is not several: pandas has those as names of columns.

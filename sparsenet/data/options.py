@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 
-from sparsenet._machine import default_threads
+from sparsenet.core.machine import default_threads
 from sparsenet.data.arrays import RowArrays, RowCollector
 from sparsenet.data.blocks import Block
 from sparsenet.data.dataset import Dataset

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
-from sparsenet._validation import is_missing
+from sparsenet.core.validation import is_missing
 from sparsenet.data.columns import Column, Columns, joined, quoted_names
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.rows import Row, is_blank, is_not_finite, label_name, number

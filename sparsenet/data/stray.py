@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet._machine import available_memory
+from sparsenet.core.machine import available_memory
 from sparsenet.data.blocks import Block
 from sparsenet.data.errors import DataError
 

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet._validation import choice
+from sparsenet.core.validation import choice
 from sparsenet.data.columns import Column, Columns, TextColumns, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.errors import DataError

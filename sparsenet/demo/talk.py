@@ -20,8 +20,8 @@ from tqdm import tqdm
 from sparsenet import metrics, plots
 from sparsenet.demo import docstrings
 from sparsenet.demo.corpus import Corpus, build
-from sparsenet.estimators import ExtremeClassifier
-from sparsenet.training import Progress
+from sparsenet.engines.network.training import Progress
+from sparsenet.estimators.extreme import ExtremeClassifier
 
 QUESTIONS = (
     "sort an array in place",

@@ -10,11 +10,12 @@ from scipy.sparse import csr_array
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet._machine import default_threads
-from sparsenet._validation import check_features, check_weights, integer, n_jobs, real
-from sparsenet.batches import POINTS_AT_A_TIME, Rows, is_hit
+from sparsenet.core.machine import default_threads
+from sparsenet.core.ranked import is_hit
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix
+from sparsenet.core.validation import check_features, check_weights, integer, n_jobs, real
 from sparsenet.estimators.excluding import Excluded, without
-from sparsenet.estimators.fitting import as_matrix, check_points
+from sparsenet.features.targets import check_points
 
 #: Labels that are looked at first for those that are probable enough; more where a point has them all.
 FIRST_LOOK = 16

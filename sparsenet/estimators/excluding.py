@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-F32 = NDArray[np.float32]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from sparsenet.kernels.types import F32, I32, I64, Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +16,7 @@ class Excluded:
     """What rows must not get: entries of a matrix (n, n_labels), or a mask that holds for all of them, (n_labels,)."""
 
     own: csr_array | None
-    common: Mask | None
+    common: Bools | None
 
     @classmethod
     def of(cls, exclude: Any, n: int, n_labels: int) -> Excluded:
@@ -46,7 +42,7 @@ class Excluded:
         assert self.own is not None
         return np.diff(self.own.indptr).astype(np.int64)
 
-    def among(self, labels: I32, points: I64) -> Mask:
+    def among(self, labels: I32, points: I64) -> Bools:
         """Tell which of the labels of some rows, (n_points, any), these must not get."""
         if self.common is not None:
             return self.common[labels]
@@ -58,7 +54,7 @@ class Excluded:
         return self if self.own is None else Excluded(self.own[points], None)
 
 
-def without(labels: I32, p: F32, dropped: Mask, k: int) -> tuple[I32, F32]:
+def without(labels: I32, p: F32, dropped: Bools, k: int) -> tuple[I32, F32]:
     """Return the first k labels of each row, and their p, that are not dropped; where there are fewer, -1 and 0."""
     order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
     gone = np.take_along_axis(dropped, order, axis=1)

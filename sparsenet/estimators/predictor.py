@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenet._validation import first_unusable, integer, real, unusable
-from sparsenet.batches import Rows
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import first_unusable, integer, real, unusable
+from sparsenet.engines.network.shortlist import Shortlist
 from sparsenet.estimators.excluding import Excluded, without
-from sparsenet.shortlist import Shortlist
+from sparsenet.kernels.types import F32, I32
 
 if TYPE_CHECKING:
-    from sparsenet.estimators.prediction import PredictionMixin
-
-F32 = NDArray[np.float32]
-I32 = NDArray[np.int32]
+    from sparsenet.estimators.network_answers import PredictionMixin
 
 
 class Predictor:

@@ -36,7 +36,7 @@ def _choose() -> ModuleType:
     if choice not in CHOICES:
         raise ImportError(f"SPARSENET_KERNELS must be one of {', '.join(CHOICES)}, got {choice!r}")
     if choice == "numba":
-        return importlib.import_module("sparsenet.kernels._numba")
+        return importlib.import_module("sparsenet.kernels.numba")
     # Only absence is forgiven: an extension that is there and does not load must be heard of.
     if importlib.util.find_spec("sparsenet._core") is not None:
         return importlib.import_module("sparsenet._core")
@@ -51,7 +51,7 @@ def _choose() -> ModuleType:
         KernelWarning,
         stacklevel=3,
     )
-    return importlib.import_module("sparsenet.kernels._numba")
+    return importlib.import_module("sparsenet.kernels.numba")
 
 
 def backend() -> str:

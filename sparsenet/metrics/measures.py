@@ -9,16 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sparsenet.metrics.ranking import (
-    F64,
-    Hits,
-    Predictions,
-    Sparse,
-    agreement,
-    find_hits,
-    inverse_propensity,
-    label_keys,
-)
+from sparsenet.kernels.types import F64
+from sparsenet.metrics.ranking import Hits, Predictions, Sparse, agreement, find_hits, inverse_propensity, label_keys
 
 
 def precision_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:

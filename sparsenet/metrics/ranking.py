@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from sparsenet.kernels.types import F64, I32, I64
+
 Sparse: TypeAlias = sparse.csr_array | sparse.csr_matrix
 Predictions: TypeAlias = Sparse | ArrayLike
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 _NO_LABEL = np.iinfo(np.int32).max
 _BLOCK = 1 << 20  # entries that one step works on: bounds the memory, and stays near the cache

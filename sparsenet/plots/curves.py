@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from sparsenet.kernels.types import F64
 from sparsenet.plots.style import FAINT, RIGHT, titled
 from sparsenet.plots.style import figure as new_figure
-
-F64 = NDArray[np.float64]
 
 
 def learning_curve(

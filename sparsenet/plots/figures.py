@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsenet._validation import integer
+from sparsenet.core.validation import integer
 from sparsenet.plots.answers import Answers
 from sparsenet.plots.matrix import draw_confusion
 from sparsenet.plots.reliability import draw_calibration

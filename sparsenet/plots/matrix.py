@@ -10,10 +10,10 @@ from scipy import sparse
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from sparsenet.kernels.types import F64
 from sparsenet.plots.answers import Answers
 from sparsenet.plots.style import INK, RIGHT, WRONG, titled
 
-F64 = NDArray[np.float64]
 #: Of a label's name, what is shown.
 LONGEST_NAME = 28
 #: Errors have the strongest colour from this share of a row on: a few should not look like many.

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.kernels.types import F64
 from sparsenet.plots.answers import Answers
 from sparsenet.plots.style import FAINT, RIGHT, titled
-
-F64 = NDArray[np.float64]
 
 
 def draw_calibration(panels: Any, answers: Answers, bins: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet import _memory
+from sparsenet.core import aligned
 from sparsenet.storage.folder import Folder, made_folder, missing_folders, remove_empty
 from sparsenet.storage.format import (
     DAMAGED,
@@ -192,7 +192,7 @@ def _read_arrays(file: FileIO, manifest: Manifest, path: Path) -> dict[str, NDAr
     _fill(file, found, digest, path)
     if found.tobytes() != header:
         raise ModelError(f"{path}: its header does not describe the arrays that {MANIFEST} lists; {DAMAGED}")
-    arrays = {name: _memory.empty(spec.shape, spec.dtype) for name, spec in manifest.arrays.items()}
+    arrays = {name: aligned.empty(spec.shape, spec.dtype) for name, spec in manifest.arrays.items()}
     for name in in_file_order(manifest.arrays):
         _fill(file, arrays[name].reshape(-1).view(np.uint8), digest, path)
     if digest.hexdigest() != manifest.sha256:

@@ -1,0 +1,57 @@
+"""How much memory a step needs, in words, and errors before it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, csr_matrix
+
+from sparsenet.core.machine import available_memory
+from sparsenet.core.rows import Rows
+
+
+def check_width(n_features: int, bytes_each: float) -> None:
+    """Raise MemoryError where what training takes for each feature there is, present or not, does not fit."""
+    needed, available = int(n_features * bytes_each), available_memory()
+    if needed > available:
+        raise MemoryError(
+            f"training on points of {n_features:,} features needs {in_words(needed)} for these alone, there are "
+            f"{in_words(available)}: number the features without gaps, or train on one thread, since most of it is for "
+            "each"
+        )
+
+
+def own_bytes(rows: Iterable[Rows], *theirs: Any) -> int:
+    """Return what the arrays of `rows` take, but for such as are those of X and y as they were passed."""
+    sparse = [matrix for matrix in theirs if isinstance(matrix, csr_array | csr_matrix)]
+    known = [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
+    held = {id(array): array for part in rows for array in (part.indptr, part.indices, part.data)}
+    return sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in known))
+
+
+def in_words(size: float) -> str:
+    """Write a number of bytes for people.
+
+    >>> in_words(1_234_567)
+    '1.2 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+MAX_CELLS = 10**9
+
+
+def check_cells(n_points: int, n_labels: int) -> None:
+    """Refuse in words a matrix of all scores that is of no sensible size."""
+    cells = n_points * n_labels
+    if cells > MAX_CELLS or 16 * cells > available_memory():
+        raise ValueError(
+            f"the scores of {n_labels} labels for {n_points} rows would fill {in_words(4 * cells)}: use "
+            "predict_topk, which returns the best k of each row, or fewer rows at a time"
+        )

@@ -1,0 +1,1 @@
+"""A network, a tree and neighbors combined: propose candidates, score them, combine."""

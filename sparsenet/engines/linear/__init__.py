@@ -1,0 +1,1 @@
+"""One-vs-rest linear models of texts, trained by dual coordinate descent."""

@@ -1,0 +1,155 @@
+"""A linear model of texts: one-vs-rest weights, 8 bits each, and what turns scores into probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet import kernels
+from sparsenet.core.rows import Rows
+from sparsenet.engines.linear.calibration import Calibration
+from sparsenet.kernels.types import F32, F64, I8, I32, I64, Arrays
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Weights of 8 bits with a factor for each feature, biases, and what its scores say.
+
+    Attributes
+    ----------
+    matrix : shape (n_features, n_columns), or (n_weights,) with `indptr`; int8
+    factors : shape (n_features,)
+    bias : shape (n_columns,)
+    calibration : Calibration
+    offset : shape (n_columns,), or None
+        What held-out texts, not training, added to `bias`.
+    unknown : shape (n_columns,), or None
+        The scores of a text of which nothing is known.
+    indptr, columns : shape (n_features + 1,) and (n_weights,), or None
+        With many labels, only the weights that matter are kept: those of feature f are
+        ``matrix[indptr[f] : indptr[f + 1]]``, and `columns` says of which labels.
+    """
+
+    matrix: I8
+    factors: F32
+    bias: F32
+    calibration: Calibration = field(default_factory=Calibration)
+    indptr: I64 | None = None
+    columns: I32 | None = None
+    offset: F32 | None = None
+    unknown: F32 | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are: one for two exclusive classes, else one a label."""
+        return len(self.bias)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return what `of_arrays` needs."""
+        bias = self.bias if self.unknown is None else np.stack([self.bias, self.unknown])  # an array more takes room
+        arrays: Arrays = {"matrix": self.matrix, "factors": self.factors, "bias": bias}
+        if self.indptr is not None and self.columns is not None:
+            arrays |= {"indptr": self.indptr, "columns": self.columns}
+        if self.offset is not None:
+            arrays["offset"] = self.offset
+        return arrays, {}
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> LinearModel:
+        """Make the model that `to_arrays` took apart."""
+        bias, *unknown = arrays["bias"] if arrays["bias"].ndim == 2 else [arrays["bias"]]
+        optional = {name: arrays.get(name) for name in ("indptr", "columns", "offset")}
+        calibration, (usual,) = Calibration.checked(metadata), unknown or [None]
+        return cls(arrays["matrix"], arrays["factors"], bias, calibration, **optional, unknown=usual)
+
+    @classmethod
+    def rounded(cls, weight: F32) -> LinearModel:
+        """Round weights with biases in the last row to 8 bits."""
+        largest = np.abs(weight[:-1]).max(axis=1, initial=0)
+        factors = (largest / 127).astype(np.float32)
+        inverse = np.divide(1, factors, out=np.zeros_like(factors), where=factors > 0)
+        matrix = np.rint(weight[:-1] * inverse[:, None]).astype(np.int8)
+        return cls(matrix, factors, weight[-1].copy())
+
+    @classmethod
+    def of_sparse(cls, weight: Any, bias: F32) -> LinearModel:
+        """Round the entries of a CSR matrix (n_features, n_columns) to 8 bits."""
+        d = weight.shape[0]
+        feature = np.repeat(np.arange(d), np.diff(weight.indptr))
+        largest = np.zeros(d, np.float32)
+        np.maximum.at(largest, feature, np.abs(weight.data))
+        factors = np.asarray(largest / 127, np.float32)
+        matrix = np.rint(weight.data / factors[feature]).astype(np.int8)
+        indptr, columns = weight.indptr.astype(np.int64), weight.indices.astype(np.int32)
+        return cls(matrix, factors, bias, indptr=indptr, columns=columns)
+
+    def weights(self) -> F32:
+        """Return the weights as they were trained, before they were rounded, nearly, with the biases in the last row.
+
+        Those that were too small to be kept are 0.
+        """
+        found = np.empty((len(self.factors) + 1, len(self.bias)), np.float32)
+        found[-1] = self.bias if self.offset is None else self.bias - self.offset
+        if self.indptr is not None:
+            data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
+            kept: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=found[:-1].shape)
+            kept.toarray(out=found[:-1])
+        else:
+            np.multiply(self.matrix, self.factors[:, None], out=found[:-1])
+        return found
+
+    def column(self, number: int) -> NDArray[np.float64]:
+        """Return the weights of one column, (n_features,)."""
+        if self.indptr is None:
+            return self.matrix[:, number].astype(np.float64) * self.factors
+        assert self.columns is not None
+        own = np.flatnonzero(self.columns == number)
+        feature = np.searchsorted(self.indptr, own, side="right") - 1
+        found = np.zeros(len(self.factors))
+        found[feature] = self.matrix[own] * self.factors[feature].astype(np.float64)
+        return found
+
+    def knows(self, features: I32) -> bool:
+        """Tell whether any of these has a weight."""
+        if self.indptr is None:
+            return bool(self.matrix[features].any())
+        return bool(np.any(self.indptr[features + 1] > self.indptr[features]))
+
+    def calibrated(self, calibration: Calibration, shifts: F64 | None = None) -> LinearModel:
+        """Return the same model with other probabilities; `shifts` (n_labels,) of scores move biases."""
+        if shifts is None:
+            return replace(self, calibration=calibration)
+        own = np.diff(shifts) / 2 if self.n_columns == 1 and len(shifts) == 2 else shifts
+        return replace(self, calibration=calibration).moved(np.asarray(own, np.float32))
+
+    def moved(self, offset: F32 | None) -> LinearModel:
+        """Return the model as it was trained with so much added to its biases."""
+        return self if offset is None else replace(self, bias=self.bias + offset, offset=offset)
+
+    def knowing(self, unknown: F32) -> LinearModel:
+        """Return the same model with such scores of a text of which nothing is known."""
+        return replace(self, unknown=unknown)
+
+    def scores(self, points: Rows, threads: int) -> F32:
+        """Score points: (n, n_columns)."""
+        shape = (len(self.factors), len(self.bias))
+        if self.indptr is not None:
+            data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
+            X: Any = sparse.csr_array((points.data, points.indices, points.indptr), shape=(len(points), shape[0]))
+            W: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=shape)
+            found = (X @ W).toarray()
+            return np.asarray(found + self.bias, np.float32)
+        out = np.empty((len(points), shape[1]), np.float32)
+        dense = np.ascontiguousarray(self.matrix * self.factors[:, None])
+        kernels.csr_matmul(points.indptr, points.indices, points.data, dense, out, threads)
+        out += self.bias
+        return out
+
+
+def both_classes(scores: F32, n_labels: int) -> F32:
+    """Return a score for each label where a single column stands for two of them."""
+    return np.hstack([-scores, scores]) if scores.shape[1] == 1 and n_labels == 2 else scores

@@ -1,0 +1,67 @@
+"""What a linear model of texts is to be trained on, whole or in part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sparsenet.core.progress import parts_done
+from sparsenet.core.rows import Rows
+from sparsenet.engines.linear import linear
+from sparsenet.engines.linear.linear import LinearRules
+from sparsenet.engines.linear.linear_model import LinearModel
+from sparsenet.features.text.featuriser import FeatureRules, TextRows
+from sparsenet.features.text.spilling import Spill
+from sparsenet.features.text.vocabulary import Vocabulary
+from sparsenet.kernels.types import F32
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Texts as counted features, and their labels as columns of a model."""
+
+    rows: TextRows
+    labels: Rows
+    exclusive: bool
+    costs: F32 | None
+    seed: int
+    threads: int
+    memory_limit: int | None
+    verbose: bool | None = None
+
+    @cached_property
+    def spill(self) -> Spill:
+        """Where large arrays go."""
+        return Spill.within(self.memory_limit)
+
+    def columns(self, labels: Rows) -> Rows:
+        """Return what is learnt: for two exclusive classes, whether it is the second."""
+        if not self.exclusive or labels.width != 2:
+            return labels
+        second = labels.indices == 1
+        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(second)))
+        n = int(indptr[-1])
+        return Rows(indptr, np.zeros(n, np.int32), np.ones(n, np.float32), 1)
+
+    def weighed(self, rules: LinearRules, n_columns: int) -> tuple[LinearRules, F32 | None]:
+        """Return the rules and the costs of so many columns."""
+        costs = self.costs
+        if costs is None or n_columns == len(costs):
+            return rules, costs
+        # One column for two classes: its negative texts are the positive ones of the other.
+        return replace(rules, cost=rules.cost * float(costs[0])), costs[1:] / costs[0]
+
+    def learn(self, features: FeatureRules, rules: LinearRules) -> tuple[Vocabulary, LinearModel]:
+        """Train a model on all texts."""
+        vocabulary = Vocabulary.learn(features, self.rows, self.labels)
+        return vocabulary, self.train(self.rows, self.labels, vocabulary, rules)
+
+    def train(self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules) -> LinearModel:
+        """Train a model on some of the texts."""
+        points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
+        rules, costs = self.weighed(rules, columns.width)
+        about = (rules, self.seed, self.threads, costs, self.memory_limit)
+        with parts_done(columns.width, f"{len(rows):,} texts", self.verbose) as told:
+            return linear.train_model(points, columns, *about, told)

@@ -1,0 +1,1 @@
+"""The training points as a model: the nearest of them vote."""

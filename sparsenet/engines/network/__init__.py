@@ -1,0 +1,1 @@
+"""Layers, output, losses, optimizers, samplers and the training loop of a network."""

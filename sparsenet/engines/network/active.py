@@ -1,0 +1,105 @@
+"""Which labels a batch computes: those of its points, and the negatives that a sampler chose.
+
+They are shared by all points of the batch, or each point has its own. What a sampler returns is checked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sparsenet.core.batches import Batch
+from sparsenet.engines.network.losses import Positives
+from sparsenet.engines.network.samplers import Sampler
+from sparsenet.kernels.types import F32, I32
+
+#: A probability of one as float32 may round it.
+MOST_PROBABLE = 1 + 1e-6
+
+
+@dataclass(frozen=True)
+class ActiveSet:
+    """The labels computed for a batch: first those of its points, then negatives that are not among them.
+
+    Shapes: labels (a,), expected (a,): the probability that the sampler alone would have chosen each.
+    """
+
+    labels: I32
+    positives: Positives
+    expected: F32
+
+
+class ActivePairs(NamedTuple):
+    """The labels computed for each point: row pointers, labels, which of them are true, and how likely each was."""
+
+    indptr: NDArray[np.int64]
+    labels: I32
+    is_true: NDArray[np.bool_]
+    expected: F32
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A sampler that is asked for so many of so many labels."""
+
+    sampler: Sampler
+    n_labels: int
+    n_negatives: int
+
+    def choose(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActiveSet:
+        """Merge the batch's own labels with the sampler's choice."""
+        own = batch.label_postings
+        negatives = self._valid(self.sampler.sample(hidden, self.n_negatives, rng))
+        if (negatives[1:] <= negatives[:-1]).any():
+            raise ValueError(f"{self.sampler!r} must sample distinct labels, ascending")
+        negatives = negatives[own.slots[negatives] < 0]
+        labels = np.concatenate((own.ids, negatives))
+        indptr = np.full(len(labels) + 1, own.starts[-1], np.int64)
+        indptr[: len(own.starts)] = own.starts
+        return ActiveSet(labels, Positives(indptr, own.points), self._expected(labels))
+
+    def choose_pairs(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActivePairs:
+        """Give each point its own labels and negatives of its own."""
+        own, shape = batch.label_postings, (len(batch), self.n_labels)
+        sampled = self.sampler.sample_each(hidden, self.n_negatives, rng)
+        ids = self._valid(sampled.ids)
+        drawn = csr_array((self._probable(ids, sampled.expected), ids, sampled.indptr), shape=shape)
+        owners = np.repeat(own.ids, np.diff(own.starts))
+        true = csr_array((np.full(len(own.points), 2, np.float32), (own.points, owners)), shape=shape)
+        # A probability says that a label was drawn, 2 that it is true, their sum that it is both.
+        merged = (drawn + true).tocsr()
+        labels, is_true = merged.indices.astype(np.int32), merged.data >= 2
+        expected = np.where(is_true, self._expected(labels), merged.data)
+        return ActivePairs(merged.indptr.astype(np.int64), labels, is_true, expected.astype(np.float32))
+
+    def _valid(self, ids: I32) -> I32:
+        """Refuse ids of a sampler that are no labels: a kernel would read and write what lies elsewhere."""
+        if not isinstance(ids, np.ndarray) or ids.dtype != np.int32 or ids.ndim != 1:
+            is_array = isinstance(ids, np.ndarray)
+            found = f"{ids.dtype} of shape {ids.shape}" if is_array else type(ids).__name__
+            raise TypeError(f"{self.sampler!r} must sample a one-dimensional array of int32, got {found}")
+        if len(ids) and not 0 <= ids.min() <= ids.max() < self.n_labels:
+            found = f"{ids.min()} to {ids.max()}"
+            raise ValueError(f"{self.sampler!r} must sample labels from 0 to {self.n_labels - 1}, got {found}")
+        return ids
+
+    def _expected(self, labels: I32) -> F32:
+        """Ask the sampler with what probability it would have chosen each of some labels."""
+        return self._probable(labels, self.sampler.expected(labels, self.n_negatives))
+
+    def _probable(self, labels: I32, expected: object) -> F32:
+        """Refuse what a sampler expects if that is no probability of each label: a loss would show it much later."""
+        found = np.asarray(expected)
+        if found.shape != labels.shape or found.dtype.kind not in "fiu":
+            got = f"{found.dtype} of shape {found.shape}"
+            raise ValueError(f"{self.sampler!r} must expect a number for each of {len(labels)} labels, got {got}")
+        found = found.astype(np.float32, copy=False)
+        if len(found) and not (found.min() >= 0 and found.max() <= MOST_PROBABLE):
+            label = int(np.flatnonzero(~((found >= 0) & (found <= MOST_PROBABLE)))[0])
+            got = f"{found[label]:g} of label {labels[label]}"
+            raise ValueError(f"{self.sampler!r} must expect probabilities, from 0 to 1, got {got}")
+        return found

@@ -1,0 +1,73 @@
+"""From a network's scores to probabilities, with no n x L matrix where none was asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.memory import check_cells
+from sparsenet.core.rows import Rows
+from sparsenet.engines.network.losses import SampledSoftmax, gives_log_odds
+from sparsenet.engines.network.model import Network
+from sparsenet.kernels.types import F32, I32
+
+#: So many take less time to score by feature and to sort than to look for in the wide weights of all labels.
+FEW_POINTS = 2
+
+
+def topk(network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
+    """Return the k best labels of each point and their probabilities, (n, k) each, best first."""
+    labels, scores = network.topk(features, k, threads)
+    if isinstance(network.output.loss, SampledSoftmax):
+        scores -= network.log_totals(features, threads)[:, None]
+        return labels, np.exp(scores)
+    return labels, network.output.loss.probabilities(scores)
+
+
+def log_probabilities(network: Network, features: Rows, labels: I32, threads: int) -> F32:
+    """Return logarithms of the probabilities of the labels that are named for each point, (n, c) as `labels` are."""
+    scores, loss = network.scores_of(features, labels, threads), network.output.loss
+    if isinstance(loss, SampledSoftmax):
+        return scores - network.log_totals(features, threads)[:, None]
+    return np.log(np.maximum(loss.probabilities(scores), np.finfo(np.float32).tiny))
+
+
+def dense_scores(network: Network, features: Rows, threads: int) -> F32:
+    """Return the score of every label, (n, n_labels); refuse in words where that is no sensible size."""
+    n_labels = network.output.n_labels
+    check_cells(len(features), n_labels)
+    if len(features) > FEW_POINTS:
+        return network.all_scores(features, threads)
+    labels, ordered = network.topk(features, n_labels, threads)
+    scores = np.empty_like(ordered)
+    np.put_along_axis(scores, labels.astype(np.int64), ordered, axis=1)
+    return scores
+
+
+def dense_probabilities(network: Network, scores: F32, *, exclusive: bool) -> F32:
+    """Turn the scores of all labels into probabilities; where labels are `exclusive`, those of a row sum to one."""
+    loss = network.output.loss
+    if not gives_log_odds(loss) or not exclusive:
+        p = loss.probabilities(scores)
+        return np.asarray(p / p.sum(axis=1, keepdims=True)) if exclusive else p
+    # In logarithms, so that a row of improbable labels neither divides by zero nor loses its order.
+    logs = _log_sigmoid(scores)
+    p64 = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(p64 / p64.sum(axis=1, keepdims=True), np.float32)
+
+
+def scores_of(network: Network, p: F32) -> F32:
+    """Return the scores that would stand for these probabilities."""
+    p64 = np.clip(p, np.finfo(np.float32).tiny, 1 - np.finfo(np.float32).epsneg).astype(np.float64)
+    logs = np.log(p64)
+    return np.asarray(logs - np.log1p(-p64) if gives_log_odds(network.output.loss) else logs, np.float32)
+
+
+def log_odds(network: Network, scores: F32) -> F32:
+    """Return by how much the second of two classes is more probable than the first, (n,)."""
+    logs = _log_sigmoid(scores) if gives_log_odds(network.output.loss) else scores
+    return np.asarray(logs[:, 1] - logs[:, 0], np.float32)
+
+
+def _log_sigmoid(scores: F32) -> NDArray[np.float64]:
+    return np.asarray(-np.logaddexp(0.0, -scores.astype(np.float64)))

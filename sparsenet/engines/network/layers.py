@@ -1,0 +1,248 @@
+"""Layers below the output: ``forward(batch) -> (output, backward)``, and ``backward(grad) -> grad``.
+
+A backward function records the gradients of the rows it touched with their parameters and returns the gradient of
+the layer's input. Nothing else: no registry, no autograd.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.core import aligned
+from sparsenet.core.batches import Postings, Workspace
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import MAX_WIDTH, integer
+from sparsenet.engines.network.optim import Adam, Optimizer, Parameter, Product
+from sparsenet.kernels.types import F32
+
+Backward = Callable[[F32], "F32 | None"]
+
+ACTIVATIONS = ("relu", "linear", "tanh")
+
+
+@dataclass
+class Pass:
+    """What one pass through the layers needs beside its data; without a generator it is inference.
+
+    An inference pass has no way back: its backward functions are not to be called.
+
+    Everything random comes from `rng`, which is made anew for each batch from the seed and the batch's number: so a
+    resumed run draws what an uninterrupted one would have drawn.
+    """
+
+    threads: int
+    workspace: Workspace = field(default_factory=Workspace)
+    rng: np.random.Generator | None = None
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A non-linearity followed by dropout, both in place."""
+
+    name: str = "relu"
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {self.name!r}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
+
+    def forward(self, x: F32, context: Pass, layer: str) -> Callable[[F32], F32]:
+        """Replace `x` by the activation; return the function that turns its gradient into that of the input.
+
+        No two layers of a network may have the same name: by that they have room for their slopes.
+        """
+        if context.rng is None:
+            return self._infer(x)
+        slope = np.asarray(context.workspace.take(f"{layer}.slope", x.shape, np.float32))
+        kept = self._kept(x.shape, context.rng)
+        scale = np.float32(1 / (1 - self.dropout))
+        if self.name == "tanh":
+            np.tanh(x, out=x)
+            np.multiply(1 - x * x, kept * scale, out=slope)
+            x *= kept * scale
+        else:
+            # Units that are silent for either reason have a slope of zero, and nothing comes back to them.
+            np.multiply(kept & (x > 0) if self.name == "relu" else kept, scale, out=slope)
+            x *= slope
+
+        def backward(grad: F32) -> F32:
+            grad *= slope
+            return grad
+
+        return backward
+
+    def _infer(self, x: F32) -> Callable[[F32], F32]:
+        if self.name == "relu":
+            np.maximum(x, 0, out=x)
+        elif self.name == "tanh":
+            np.tanh(x, out=x)
+
+        def backward(grad: F32) -> F32:
+            raise AssertionError("an inference pass has no way back")
+
+        return backward
+
+    def _kept(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Draw which units dropout leaves."""
+        if not self.dropout:
+            return np.ones(shape, np.bool_)
+        # 16 random bits decide as well as a float of 24 would; four times as many are cut from numbers of 64.
+        size = math.prod(shape)
+        numbers = rng.integers(0, (1 << 64) - 1, -(-size // 4), np.uint64, endpoint=True)
+        bits = numbers.view(np.uint16)[:size]
+        # With a whole number: a fraction would have all bits made floats first.
+        return np.asarray(bits >= math.ceil(self.dropout * (1 << 16))).reshape(shape)
+
+
+def uniform(rng: np.random.Generator, shape: tuple[int, int], fan_in: float) -> F32:
+    """Draw the start of a weight matrix so that its outputs have a variance near that of its inputs."""
+    weights: F32 = rng.random(out=aligned.empty(shape, np.float32), dtype=np.float32)
+    weights -= 0.5
+    weights *= np.float32(2 * np.sqrt(3 / max(fan_in, 1.0)))
+    return weights
+
+
+class SparseInput:
+    """The first layer: sparse points times a dense row for each feature, of which only those present are touched.
+
+    Parameters
+    ----------
+    n_features, n_units : int
+        The shape of the weights; one row a feature.
+    activation : {"relu", "linear", "tanh"}
+        The non-linearity.
+    dropout : float
+        The share of units silenced in training.
+    optimizer : Optimizer, optional
+        How the weights move; Adam at 1e-3 by default.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> layer = SparseInput(n_features=4, n_units=2)
+    >>> layer.initialise(np.random.default_rng(0))
+    >>> points = Rows.of(csr_array([[0.0, 1.0, 0.0, 2.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
+    >>> units, backward = layer.forward(points, None, Pass(threads=1))
+    >>> units.shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_units: int,
+        *,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        optimizer: Optimizer | None = None,
+    ) -> None:
+        n_features, n_units = integer("n_features", n_features, 1, MAX_WIDTH), integer("n_units", n_units, 1, MAX_WIDTH)
+        optimizer = optimizer or Adam()
+        self.n_outputs = n_units
+        self.activation = Activation(activation, dropout)
+        self.weight = Parameter("input.weight", (n_features, n_units), optimizer)
+        self.bias = Parameter("input.bias", (1, n_units), optimizer)
+
+    def parameters(self) -> list[Parameter]:
+        """Return what is learnt."""
+        return [self.weight, self.bias]
+
+    def initialise(self, rng: np.random.Generator) -> None:
+        """Draw the weights: small, since a feature that is rare moves its row seldom and never outgrows a large start.
+
+        Measured with points of length one: starts of a standard deviation of 1 cost ten points of P@1 against 0.1,
+        where the hidden layer alone is trained for a few epochs.
+        """
+        self.weight.allocate(uniform(rng, self.weight.shape, 100.0))
+        self.bias.allocate()
+
+    def forward(self, features: Rows, postings: Postings | None, context: Pass) -> tuple[F32, Backward]:
+        """Map points (n, d) to units (n, h); `postings`, the same points by feature, are needed to go back."""
+        out = np.asarray(context.workspace.take(self.weight.name, (len(features), self.n_outputs), np.float32))
+        kernels.csr_matmul(features.indptr, features.indices, features.data, self.weight.value, out, context.threads)
+        out += self.bias.value
+        activation = self.activation.forward(out, context, self.weight.name)
+
+        def backward(grad: F32) -> None:
+            assert postings is not None, "an inference pass has no way back"
+            grad = activation(grad)
+            self.bias.record(np.zeros(1, np.int64), grad.sum(axis=0, keepdims=True))
+            product = Product(postings.starts, postings.points, postings.values, grad)
+            self.weight.record(postings.ids.astype(np.int64), product)
+
+        return out, backward
+
+
+class Dense:
+    """A fully connected layer between the input and the output.
+
+    Parameters
+    ----------
+    n_inputs, n_units : int
+        The shape; the weights are (n_units, n_inputs).
+    name : str
+        Begins the names of its arrays; no two layers of a network may share it.
+    activation, dropout, optimizer
+        As for `SparseInput`.
+
+    Examples
+    --------
+    >>> layer = Dense(n_inputs=2, n_units=5, activation="tanh")
+    >>> layer.initialise(np.random.default_rng(0))
+    >>> units, backward = layer.forward(np.ones((3, 2), np.float32), Pass(threads=1))
+    >>> units.shape
+    (3, 5)
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_units: int,
+        *,
+        name: str = "dense",
+        activation: str = "relu",
+        dropout: float = 0.0,
+        optimizer: Optimizer | None = None,
+    ) -> None:
+        n_inputs, n_units = integer("n_inputs", n_inputs, 1, MAX_WIDTH), integer("n_units", n_units, 1, MAX_WIDTH)
+        optimizer = optimizer or Adam()
+        self.n_inputs, self.n_outputs = n_inputs, n_units
+        self.activation = Activation(activation, dropout)
+        self.weight = Parameter(f"{name}.weight", (n_units, n_inputs), optimizer)
+        self.bias = Parameter(f"{name}.bias", (1, n_units), optimizer)
+
+    def parameters(self) -> list[Parameter]:
+        """Return what is learnt."""
+        return [self.weight, self.bias]
+
+    def initialise(self, rng: np.random.Generator) -> None:
+        """Draw the weights."""
+        self.weight.allocate(uniform(rng, self.weight.shape, self.n_inputs / 2))
+        self.bias.allocate()
+
+    def forward(self, x: F32, context: Pass) -> tuple[F32, Backward]:
+        """Map units (n, n_inputs) to units (n, n_units)."""
+        out = np.empty((len(x), self.n_outputs), np.float32)
+        kernels.matmul(x, self.weight.value, out, None, None, None, False, True, False, context.threads)
+        out += self.bias.value
+        activation = self.activation.forward(out, context, self.weight.name)
+
+        def backward(grad: F32) -> F32:
+            grad = activation(grad)
+            self.bias.record(np.zeros(1, np.int64), grad.sum(axis=0, keepdims=True))
+            rows = np.empty(self.weight.shape, np.float32)
+            kernels.matmul(grad, x, rows, None, None, None, True, False, False, context.threads)
+            self.weight.record(np.arange(self.n_outputs), rows)
+            below = np.empty_like(x)
+            kernels.matmul(grad, self.weight.value, below, None, None, None, False, False, False, context.threads)
+            return below
+
+        return out, backward

@@ -1,0 +1,228 @@
+"""A network: ordered layers, the passes through them, and their weights as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.batches import Batch, Postings, Workspace
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import integer
+from sparsenet.engines.network.layers import Backward, Dense, Pass, SparseInput
+from sparsenet.engines.network.optim import Parameter
+from sparsenet.engines.network.output import SampledOutput
+from sparsenet.kernels.types import F32, I32
+
+#: Points that are scored between two looks at whether to go on, and the multiplications this may cost: Ctrl-C is
+#: answered within a second, at millions of labels as well.
+MOST_POINTS, FEWEST_POINTS = 1024, 128
+MOST_MULTIPLICATIONS = 5e10
+
+
+@dataclass
+class Network:
+    """Layers from sparse points to sampled labels.
+
+    Parameters
+    ----------
+    output : SampledOutput
+        The last layer.
+    input : SparseInput, optional
+        The first layer; None for a wide path alone.
+    hidden : sequence of Dense
+        Fully connected layers between them.
+
+    Examples
+    --------
+    >>> from sparsenet import BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
+    >>> network = Network(
+    ...     input=SparseInput(n_features=100, n_units=16),
+    ...     output=SampledOutput(16, 1000, sampler=RandomSampler(), loss=BinaryCrossEntropy(), n_negatives=50),
+    ... )
+    >>> network.initialise(seed=0)
+    >>> network.memory(batch_size=32)["weights"]
+    74464
+    """
+
+    output: SampledOutput
+    input: SparseInput | None = None
+    hidden: Sequence[Dense] = ()
+
+    def __post_init__(self) -> None:
+        widths = [self.input.n_outputs if self.input else 0, *(layer.n_outputs for layer in self.hidden)]
+        expected = [*(layer.n_inputs for layer in self.hidden), self.output.n_inputs]
+        for position, (width, wanted) in enumerate(zip(widths, expected, strict=True)):
+            if width != wanted:
+                raise ValueError(f"layer {position + 2} takes {wanted} inputs, the one below has {width} outputs")
+        names = [parameter.name for parameter in self.parameters()]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"two layers have weights called {twice!r}: give each Dense layer a name of its own")
+
+    def parameters(self) -> list[Parameter]:
+        """Return all that is learnt, from input to output."""
+        return [p for layer in self.below() for p in layer.parameters()] + self.output.parameters()
+
+    def initialise(self, seed: int) -> None:
+        """Draw the starting weights."""
+        rng = np.random.default_rng(integer("seed", seed, 0))
+        for layer in self.below():
+            layer.initialise(rng)
+        self.output.initialise(rng)
+
+    def below(self) -> list[SparseInput | Dense]:
+        """Return the layers below the output, from the input on."""
+        return [*([self.input] if self.input else []), *self.hidden]
+
+    def memory(self, *, batch_size: int, n_active: int | None = None) -> dict[str, int]:
+        """Return the bytes that training needs, by purpose, before anything is allocated.
+
+        `n_active` is the expected size of a batch's active set, by default the sampler's share alone.
+        """
+        a = self.output.n_negatives if n_active is None else n_active
+        weights = sum(p.nbytes(training=False) for p in self.parameters())
+        training = sum(p.nbytes(training=True) for p in self.parameters())
+        tile = 4 * a * (batch_size + 2 * self.output.n_inputs)
+        return {
+            "weights": weights,
+            "optimizer": training - weights,
+            "index": self.output.sampler.memory(self.output.n_labels, self.output.n_inputs),
+            "batch": tile,
+        }
+
+    def train_step(self, batch: Batch, context: Pass, *, step: int, factor: float) -> float:
+        """Learn from one batch; return its loss. `step` counts from 1, `factor` scales the learning rates."""
+        hidden, backwards = self._forward(batch.features, batch.feature_postings, context)
+        loss, output_backward = self.output.forward(batch, hidden, context)
+        grad: F32 | None = output_backward()
+        for backward in reversed(backwards):
+            assert grad is not None
+            grad = backward(grad)
+        for parameter in self.parameters():
+            parameter.apply(step=step, factor=factor, threads=context.threads)
+        self.output.after_step()
+        return loss
+
+    def blocks(self, features: Rows) -> Iterator[Rows]:
+        """Cut points into blocks that are scored in a fraction of a second each."""
+        cost = self.output.n_labels * max(self.output.n_inputs, 16)
+        n = int(MOST_MULTIPLICATIONS / max(cost, 1)) // FEWEST_POINTS * FEWEST_POINTS
+        return features.blocks(min(max(n, FEWEST_POINTS), MOST_POINTS))
+
+    def hidden_units(self, features: Rows, threads: int) -> F32:
+        """Return the last hidden layer's units (n, h) of some points; h is 0 for a wide path alone."""
+        self.check_ready(features)
+        features.check("features")
+        return self._forward(features, None, Pass(threads, Workspace()))[0]
+
+    def topk(
+        self, features: Rows, k: int, threads: int, on_block: Callable[[int], None] | None = None
+    ) -> tuple[I32, F32]:
+        """Return the k best labels of each point and their scores, (n, k) each, best first.
+
+        `on_block` is told the number of points done after each block.
+        """
+        self.check_ready(features)
+        k = integer("k", k, 1, self.output.n_labels)
+        labels = np.empty((len(features), k), np.int32)
+        scores = np.empty((len(features), k), np.float32)
+        done = 0
+        for block in self.blocks(features):
+            units = self.hidden_units(block, threads)
+            end = done + len(block)
+            labels[done:end], scores[done:end] = self.output.topk(block, units, k, threads)
+            done = end
+            if on_block:
+                on_block(done)
+        return labels, scores
+
+    def scores_of(self, features: Rows, labels: I32, threads: int) -> F32:
+        """Score only the labels that are named for each point: (n, c), as `labels` are."""
+        self.check_ready(features)
+        scores, done = np.empty(labels.shape, np.float32), 0
+        for block in features.blocks(MOST_POINTS):
+            own = slice(done, done + len(block))
+            units = self.hidden_units(block, threads)
+            scores[own] = self.output.scores_of(block, units, labels[own], threads)
+            done = own.stop
+        return scores
+
+    def all_scores(self, features: Rows, threads: int) -> F32:
+        """Return the score of every label, (n, n_labels): up to how sums are rounded, those of `topk`, but unsorted."""
+        self.check_ready(features)
+        scores, done = np.empty((len(features), self.output.n_labels), np.float32), 0
+        for block in self.blocks(features):
+            end = done + len(block)
+            scores[done:end] = self.output.all_scores(block, self.hidden_units(block, threads), threads)
+            done = end
+        return scores
+
+    def log_totals(self, features: Rows, threads: int) -> F32:
+        """Return the logarithm of the sum of exponentials of all scores of each point: softmax's denominator."""
+        self.check_ready(features)
+        totals = [
+            self.output.log_totals(block, self.hidden_units(block, threads), threads) for block in self.blocks(features)
+        ]
+        return np.concatenate([np.empty(0, np.float32), *totals])
+
+    def wide_alone(self) -> Network:
+        """Return a network of this one's wide path and biases, which both then have, without hidden units."""
+        return Network(output=self.output.wide_alone())
+
+    def drop_hidden(self) -> None:
+        """Become what `wide_alone` returns, and forget what was learnt beside it."""
+        self.output, self.input, self.hidden = self.output.wide_alone(), None, ()
+
+    def drop_state(self) -> None:
+        """Free what only training needs; training that goes on from here starts the optimizers afresh."""
+        for parameter in self.parameters():
+            parameter.drop_state()
+        self.output.drop_state()
+
+    def weights(self) -> dict[str, NDArray[np.generic]]:
+        """Return the arrays that make up the trained model, by name; views, not copies."""
+        arrays: dict[str, NDArray[np.generic]] = {p.name: p.value for p in self.parameters()}
+        if self.output.wide:
+            arrays["wide.indptr"], arrays["wide.indices"] = self.output.wide.indptr, self.output.wide.indices
+        return arrays
+
+    def set_weights(self, arrays: dict[str, NDArray[np.generic]]) -> None:
+        """Take over weights as `weights` gave them; raises ValueError where one is missing or does not fit."""
+        for parameter in self.parameters():
+            if parameter.name not in arrays:
+                raise ValueError(f"the array {parameter.name!r} is missing")
+            with np.errstate(over="ignore", invalid="ignore"):
+                value = np.asarray(arrays[parameter.name], np.float32)
+                # The sum is finite if all weights are, and takes no array of booleans.
+                if not np.isfinite(value.sum(dtype=np.float64)):
+                    raise ValueError(f"the weights {parameter.name} hold NaN or infinity, or what float32 cannot hold")
+            parameter.allocate(value)
+        if self.output.wide:
+            self.output.wide.forget_inverted()
+
+    def _forward(self, features: Rows, postings: Postings | None, context: Pass) -> tuple[F32, list[Backward]]:
+        self.check_ready(features)
+        if self.input is None:
+            return np.empty((len(features), 0), np.float32), []
+        units, backward = self.input.forward(features, postings, context)
+        backwards = [backward]
+        for layer in self.hidden:
+            units, backward = layer.forward(units, context)
+            backwards.append(backward)
+        return units, backwards
+
+    def check_ready(self, features: Rows) -> None:
+        """Refuse points of another width than the weights have: a kernel would look for these beyond their end."""
+        if not isinstance(features, Rows):
+            raise TypeError(f"features must be Rows, got {type(features).__name__}: pass Rows.of(X)")
+        for parameter in self.parameters():
+            if not hasattr(parameter, "value"):
+                raise ValueError(f"{parameter.name} has no weights yet: call initialise(seed) on the network first")
+        widths = [self.input.weight.shape[0]] if self.input else []
+        widths += [self.output.wide.n_features] if self.output.wide else []
+        for width in widths:
+            if features.width != width:
+                raise ValueError(f"features has {features.width} columns, the network takes {width}")

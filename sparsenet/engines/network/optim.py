@@ -1,0 +1,296 @@
+"""Parameters and their lazy optimizers: only the rows that have a gradient are read or written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.core import aligned
+from sparsenet.core.validation import choice, real
+from sparsenet.kernels.types import F32, I32, I64
+
+State = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Product:
+    """Gradients that are yet to be computed: row i adds up rows of `dense` by entries ``indptr[i] : indptr[i + 1]``.
+
+    Shapes: indptr (m + 1,), indices and data (nnz,), dense (n, h), of which the gradients are (m, h).
+    """
+
+    indptr: I64
+    indices: I32
+    data: F32
+    dense: F32
+
+    def compute(self, threads: int) -> F32:
+        """Return the gradients."""
+        out = np.empty((len(self.indptr) - 1, self.dense.shape[1]), np.float32)
+        kernels.csr_matmul(self.indptr, self.indices, self.data, self.dense, out, threads)
+        return out
+
+
+class Optimizer(Protocol):
+    """How a parameter moves. One object serves any number of parameters: their state is passed in."""
+
+    def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
+        """Name the arrays this optimizer keeps for a parameter of `shape`: their shapes and types."""
+
+    def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
+        """Move ``value[rows]`` against `grads`, at the learning rate times `factor`; `step` counts from 1."""
+
+
+def _check_rates(rate: float, decay: float, epsilon: float = 1.0) -> None:
+    real("rate", rate, 0, math.inf)
+    real("decay", decay, 0, math.inf)
+    real("epsilon", epsilon, 0, math.inf, open_low=True)  # by zero and nothing else a weight would be divided
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD:
+    """Stochastic gradient descent.
+
+    Parameters
+    ----------
+    rate : float
+        The learning rate.
+    decay : float
+        ``decay * value`` is added to the gradient of touched rows.
+
+    Examples
+    --------
+    >>> from sparsenet.optim import Parameter
+    >>> weight = Parameter("weight", (3, 2), SGD(rate=0.5))
+    >>> weight.allocate()
+    >>> weight.record(np.array([1]), np.ones((1, 2), np.float32))
+    >>> weight.apply(step=1, factor=1.0, threads=1)
+    >>> weight.value.tolist()
+    [[0.0, 0.0], [-0.5, -0.5], [0.0, 0.0]]
+    """
+
+    rate: float = 0.1
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.rate, self.decay)
+
+    def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
+        """Keep nothing."""
+        return {}
+
+    def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
+        """Take one step on the rows given."""
+        kernels.sgd_rows(value, rows, grads, self.rate * factor, self.decay, threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adagrad:
+    """Adagrad: each weight's rate falls with the squares of its own gradients, so rare features keep learning.
+
+    Parameters
+    ----------
+    rate : float
+        The learning rate.
+    epsilon : float
+        Is added to the root of the sum of squares.
+    decay : float
+        ``decay * value`` is added to the gradient of touched rows: weights that no batch touches keep still.
+
+    Examples
+    --------
+    >>> Adagrad(rate=0.1).state_shapes((3, 2))["squares"][0]
+    (3, 2)
+    """
+
+    rate: float = 0.1
+    epsilon: float = 1e-6
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.rate, self.decay, self.epsilon)
+
+    def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
+        """Keep the sum of squared gradients of each weight."""
+        return {"squares": (shape, np.float32)}
+
+    def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
+        """Take one step on the rows given."""
+        squares = state["squares"]
+        kernels.adagrad_rows(value, squares, rows, grads, self.rate * factor, self.epsilon, self.decay, threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam:
+    """Lazy row-wise Adam with decoupled weight decay.
+
+    A row that sat out some steps behaves as if its gradient had been zero then, except that it did not move: its
+    moments decay for the steps missed before the new gradient enters. Weight decay acts on touched rows only.
+
+    So a row that is seldom touched gets ``1 - beta1`` of what a gradient would move it by in dense Adam, whose momentum
+    carries on: `beta1` is 0.5 by default and not the usual 0.9, which leaves such rows a tenth.
+
+    Parameters
+    ----------
+    rate : float
+        The learning rate.
+    beta1, beta2 : float
+        What remains of the first and the second moment after a step.
+    epsilon : float
+        Is added to the root of the second moment.
+    decay : float
+        Touched rows shrink by ``rate * decay``.
+
+    Examples
+    --------
+    >>> sorted(Adam(rate=1e-3).state_shapes((3, 2)))
+    ['first', 'last_step', 'second']
+    """
+
+    rate: float = 1e-3
+    beta1: float = 0.5
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.rate, self.decay, self.epsilon)
+        real("beta1", self.beta1, 0, 1, open_high=True)
+        real("beta2", self.beta2, 0, 1, open_high=True)
+
+    def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
+        """Keep both moments of each weight and the last step of each row."""
+        return {
+            "first": (shape, np.float32),
+            "second": (shape, np.float32),
+            "last_step": ((shape[0],), np.int32),
+        }
+
+    def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
+        """Take one step on the rows given."""
+        kernels.adam_rows(*self._arrays(value, state), rows, grads, step, *self._rates(factor), threads)
+
+    def step_product(
+        self, value: F32, state: State, rows: I64, grads: Product, *, step: int, factor: float, threads: int
+    ) -> None:
+        """Take the same step with gradients that are computed on the way, while they are near."""
+        product = grads.indptr, grads.indices, grads.data, grads.dense
+        kernels.adam_product(*self._arrays(value, state), rows, *product, step, *self._rates(factor), threads)
+
+    def _arrays(self, value: F32, state: State) -> tuple[F32, F32, F32, I32]:
+        return value, state["first"], state["second"], state["last_step"]
+
+    def _rates(self, factor: float) -> tuple[float, float, float, float, float]:
+        return self.rate * factor, self.beta1, self.beta2, self.epsilon, self.decay
+
+
+@dataclass
+class Parameter:
+    """A matrix of weights with its optimizer's state; nothing is allocated before `allocate`."""
+
+    name: str
+    shape: tuple[int, int]
+    optimizer: Optimizer
+    value: F32 = field(init=False, repr=False)
+    state: State = field(init=False, repr=False, default_factory=dict)
+    _pending: tuple[I64, F32 | Product] | None = field(init=False, repr=False, default=None)
+
+    def nbytes(self, *, training: bool) -> int:
+        """Return the bytes of the weights and, if `training`, of the optimizer's state."""
+        shapes = [
+            (self.shape, np.float32),
+            *(self.optimizer.state_shapes(self.shape).values() if training else ()),
+        ]
+        return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
+
+    def allocate(self, value: F32 | None = None) -> None:
+        """Set the weights, to zero if `value` is None; the optimizer's state comes with the first step."""
+        self.value = aligned.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
+        if self.value.shape != self.shape:
+            raise ValueError(f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}")
+        self.state = {}
+
+    def record(self, rows: I64, grads: F32 | Product) -> None:
+        """Note the gradient of distinct rows; the next `apply` uses it."""
+        self._pending = (rows, grads)
+
+    def apply(self, *, step: int, factor: float, threads: int) -> None:
+        """Move the rows whose gradients were recorded, and forget these."""
+        if self._pending is None:
+            return
+        if not self.state:
+            shapes = self.optimizer.state_shapes(self.shape)
+            self.state = {name: aligned.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+        rows, grads = self._pending
+        if isinstance(grads, Product) and type(self.optimizer) is Adam:  # one of its own kind may step otherwise
+            take = self.optimizer.step_product
+            take(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
+        else:
+            grads = grads.compute(threads) if isinstance(grads, Product) else grads
+            self.optimizer.step(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
+        self._pending = None
+
+    def go_on_by(self, optimizer: Optimizer) -> None:
+        """Move by another optimizer from now on; the state stays if that keeps the same."""
+        if dict(optimizer.state_shapes(self.shape)) != dict(self.optimizer.state_shapes(self.shape)):
+            self.drop_state()
+        self.optimizer = optimizer
+
+    def drop_state(self) -> None:
+        """Free the optimizer's state; training that goes on from here starts it afresh."""
+        self.state = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The learning rate over a run: a linear warm-up to `peak`, then constant, linear or cosine decay to `final`.
+
+    Parameters
+    ----------
+    warmup : float
+        Share of all steps over which the rate rises from zero.
+    decay : {"constant", "linear", "cosine"}
+        How it falls afterwards.
+    final : float
+        The factor reached at the last step.
+    peak : float
+        The factor that the warm-up leads to, and decay starts from.
+
+    Examples
+    --------
+    >>> schedule = Schedule(warmup=0.1, decay="linear", final=0.0)
+    >>> [schedule.factor(step, total=100) for step in (5, 55, 100)]
+    [0.5, 0.5, 0.0]
+    """
+
+    warmup: float = 0.0
+    decay: str = "linear"
+    final: float = 0.1
+    peak: float = 1.0
+
+    def __post_init__(self) -> None:
+        choice("decay", self.decay, ("constant", "linear", "cosine"))
+        real("warmup", self.warmup, 0, 1, open_high=True)
+        real("final", self.final, 0, math.inf)
+        real("peak", self.peak, 0, math.inf)
+
+    def factor(self, step: int, total: int) -> float:
+        """Return what the rate is multiplied by at `step` (from 1) of `total`.
+
+        >>> Schedule(warmup=0.0, decay="linear", final=0.0).factor(50, 100)
+        0.5
+        """
+        warm = self.warmup * total
+        if step < warm:
+            return self.peak * step / warm
+        done = min(1.0, (step - warm) / max(total - warm, 1.0))
+        if self.decay == "constant":
+            return self.peak
+        remaining = 1 - done if self.decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+        return self.final + (self.peak - self.final) * remaining

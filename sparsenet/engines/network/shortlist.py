@@ -1,0 +1,106 @@
+"""Answers in a fraction of a millisecond: only a shortlist of labels is scored exactly.
+
+The wide path, read by feature, names the labels that a point's features speak for; those that it and the biases put
+first are the shortlist. All else about them is exact: their scores are those of `Network.topk`. What can go wrong is
+that one of the best labels is not on the list, and `recall` measures how often.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsenet import kernels
+from sparsenet.core.rows import Rows
+from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.output import SampledOutput
+from sparsenet.kernels.types import F32, I32
+
+#: Where the search for the fewest postings begins.
+FEWEST_POSTINGS = 16
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Labels worth scoring exactly, found by feature.
+
+    Attributes
+    ----------
+    size : int
+        Labels of a list.
+    index : Rows
+        By feature (d, n_labels), the labels that hold it and their wide weights, cut to the strongest.
+    fallback : ndarray of shape (size,), int32
+        The labels of the highest biases, looked at for every point.
+    is_whole : bool
+        Whether nothing was cut from the index.
+    n_postings : int
+        How many labels each feature can name.
+    """
+
+    size: int
+    index: Rows
+    fallback: I32
+    is_whole: bool
+    n_postings: int
+
+    @classmethod
+    def of(cls, output: SampledOutput, *, size: int, n_postings: int) -> Shortlist:
+        """Build the index: `n_postings` labels for each feature, at most."""
+        if output.wide is None:
+            raise ValueError("a shortlist is found by the wide path, and this network has none (wide=False)")
+        size = min(size, output.n_labels)
+        whole = output.wide.inverted()
+        index = whole.strongest(n_postings, whole.data)
+        bias = output.bias.value.reshape(-1)
+        fallback = np.argpartition(-bias, size - 1)[:size].astype(np.int32)
+        return cls(size, index, fallback, len(index.indices) == len(whole.indices), n_postings)
+
+    @classmethod
+    def with_recall(
+        cls, network: Network, sample: Rows, k: int, recall: float, *, size: int, most: int, threads: int
+    ) -> Shortlist:
+        """Build the index with the fewest postings, `most` or less by powers of two, that find so much of a sample."""
+        exact, _ = network.topk(sample, k, threads)
+        n_postings = FEWEST_POSTINGS
+        while True:
+            found = cls.of(network.output, size=size, n_postings=min(n_postings, most))
+            share = found._share(network, sample, exact, threads)
+            if share >= recall:
+                return found
+            if n_postings >= most or found.is_whole:
+                advice = "raise candidates, or postings" if not found.is_whole else "raise candidates"
+                warnings.warn(
+                    f"{share:.3f} of the best {k} labels of the sample are found, {recall} were asked for: {advice}",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+                return found
+            n_postings *= 2
+
+    def topk(self, network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
+        """Return the k best labels of each point's shortlist and their scores, (n, k) each, best first."""
+        output, n = network.output, len(features)
+        labels, scores = np.empty((n, self.size), np.int32), np.empty((n, self.size), np.float32)
+        points = (features.indptr, features.indices, features.data)
+        index = (self.index.indptr, self.index.indices, self.index.data)
+        bias: F32 = output.bias.value.reshape(-1)
+        kernels.shortlist(*points, *index, bias, self.fallback, labels, scores, threads)
+        if self.is_whole:
+            output.add_deep(scores, network.hidden_units(features, threads), labels, threads)
+        else:  # scores that a cut index gave are replaced by those of all weights
+            scores = network.scores_of(features, labels, threads)
+        # Labels ascend, so a stable order gives ties to the smaller one.
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(labels, best, axis=1), np.take_along_axis(scores, best, axis=1)
+
+    def recall(self, network: Network, features: Rows, k: int, threads: int) -> float:
+        """Return the share of the points' exact top k that their shortlists hold."""
+        return self._share(network, features, network.topk(features, k, threads)[0], threads)
+
+    def _share(self, network: Network, features: Rows, exact: I32, threads: int) -> float:
+        found, _ = self.topk(network, features, exact.shape[1], threads)
+        hits = [np.isin(one, other, assume_unique=True).sum() for one, other in zip(exact, found, strict=True)]
+        return float(np.sum(hits) / max(exact.size, 1))

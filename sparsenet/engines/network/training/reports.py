@@ -1,0 +1,183 @@
+"""What a run tells while it goes on, and what it is measured on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from scipy.sparse import csr_array
+
+from sparsenet import metrics
+from sparsenet.core.rows import Rows
+from sparsenet.engines.network.model import Network
+
+#: At which ranks precision is measured.
+RANKS = (1, 3, 5)
+#: So many points tell how long all of them take.
+SAMPLE = 256
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands after a batch.
+
+    Attributes
+    ----------
+    epoch, epochs : int
+        Epochs complete, and how many there will be at most.
+    batch, batches : int
+        Batches done in the epoch, and how many it has.
+    loss : float
+        Mean over the epoch so far.
+    points : int
+        Points trained on, each as often as it was.
+    seconds : float
+        Since training began.
+    index_recall : float or None
+        What the last measurement found, if a hash index is in use.
+    validation : dict or None
+        P@1, P@3 and P@5 of the last epoch, if there is validation data.
+    steps : int or None
+        Batches that there will be in all, at the present pace, if a time budget may end the run before its epochs do.
+
+    Examples
+    --------
+    >>> from sparsenet import Progress
+    >>> Progress(0, 5, 10, 100, 0.25, 2560, 2.0, None, None).points_per_second
+    1280.0
+    """
+
+    epoch: int
+    epochs: int
+    batch: int
+    batches: int
+    loss: float
+    points: int
+    seconds: float
+    index_recall: float | None
+    validation: dict[str, float] | None
+    steps: int | None = None
+
+    @property
+    def done(self) -> int:
+        """Return how many batches are done, in all epochs."""
+        return self.epoch * self.batches + self.batch
+
+    @property
+    def points_per_second(self) -> float:
+        """Return the speed since this process began to train."""
+        return self.points / max(self.seconds, 1e-9)
+
+
+class StopTraining(Exception):  # noqa: N818  # not an error
+    """What a callback raises to end the training here; what was learnt so far is what remains.
+
+    Examples
+    --------
+    >>> from sparsenet import ExtremeClassifier, StopTraining
+    >>> class UntilGoodEnough:
+    ...     def on_epoch(self, record):
+    ...         if record["loss"] < 0.5:
+    ...             raise StopTraining
+    >>> model = ExtremeClassifier(hidden=4, epochs=1000, random_state=0)
+    >>> model.fit([[1.0, 0.0], [0.0, 1.0]], ["a", "b"], callbacks=[UntilGoodEnough()]).n_iter_ < 1000
+    True
+    """
+
+
+class Callback(Protocol):
+    """Told how training goes; what it raises ends the training: `StopTraining` as if its epochs were over.
+
+    Any object will do that has one of the two methods, or both; it need not inherit from this class.
+
+    Examples
+    --------
+    >>> from sparsenet import Callback, ExtremeClassifier
+    >>> class Losses(Callback):
+    ...     def __init__(self):
+    ...         self.seen = []
+    ...
+    ...     def on_epoch(self, record):
+    ...         self.seen.append(record["loss"])
+    >>> losses = Losses()
+    >>> model = ExtremeClassifier(hidden=4, epochs=3).fit([[1.0, 0.0], [0.0, 1.0]], ["a", "b"], callbacks=[losses])
+    >>> len(losses.seen)
+    3
+    """
+
+    def on_batch(self, progress: Progress) -> None:
+        """Follow each batch."""
+
+    def on_epoch(self, record: dict[str, float]) -> None:
+        """Follow each epoch with its entry in the history."""
+
+
+def check_callbacks(callbacks: object) -> list[Callback]:
+    """Return callbacks as a list; raise TypeError where one could be told of nothing."""
+    wanted = "callbacks must be a list of objects with a method on_batch(progress), on_epoch(record) or both"
+    if not isinstance(callbacks, Iterable):
+        raise TypeError(f"{wanted}, got {callbacks!r}, which is no list")
+    found = list(callbacks)
+    for callback in found:
+        methods = [getattr(callback, name, None) for name in ("on_batch", "on_epoch")]
+        if isinstance(callback, type) or not any(map(callable, methods)):
+            raise TypeError(f"{wanted}, got {callback!r} in it")
+    return found
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Points and true labels kept from training.
+
+    Attributes
+    ----------
+    features : Rows of shape (n, d)
+    truth : csr_array of shape (n, L)
+        Its non-zero entries are the labels of a point.
+
+    Examples
+    --------
+    >>> truth = csr_array([[1.0, 0.0], [0.0, 1.0]])
+    >>> held_out = Validation(features=Rows.of(csr_array([[1.0, 0.0, 0.0], [0.0, 0.0, 2.0]])), truth=truth)
+    >>> len(held_out.features), held_out.truth.shape
+    (2, (2, 2))
+    """
+
+    features: Rows
+    truth: csr_array
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, Rows):
+            raise TypeError(f"features must be Rows, got {type(self.features).__name__}: pass Rows.of(X)")
+        if getattr(self.truth, "format", None) != "csr":
+            got = type(self.truth).__name__
+            raise TypeError(f"truth must be a SciPy matrix in CSR format, got {got}: pass csr_array(Y)")
+        if self.truth.shape[0] != len(self.features):
+            raise ValueError(f"features has {len(self.features)} points, truth has {self.truth.shape[0]} rows")
+
+    def check(self, n_features: int, n_labels: int) -> None:
+        """Refuse, before anything is trained, what a network of so many features and labels cannot be measured on."""
+        if len(self.features) == 0:
+            raise ValueError("validation has no points: there is nothing to measure on")
+        for name, width, wanted in (
+            ("features", self.features.width, n_features),
+            ("truth", self.truth.shape[1], n_labels),
+        ):
+            if width != wanted:
+                raise ValueError(f"validation: {name} has {width} columns, the network takes {wanted}")
+
+    def measure(self, network: Network, threads: int, on_block: Callable[[], None]) -> dict[str, float]:
+        """Return P@1, P@3 and P@5 of the network as it is; `on_block` is called now and then."""
+        k = min(RANKS[-1], network.output.n_labels)
+        labels, _ = network.topk(self.features, k, threads, lambda done: on_block())
+        return {f"P@{j}": metrics.precision_at_k(self.truth, labels, j) for j in RANKS}
+
+    def takes(self, network: Network, threads: int) -> float:
+        """Return about how many seconds `measure` will take, by what a sample takes."""
+        some = Validation(self.features.slice(0, min(SAMPLE, len(self.features))), self.truth[:SAMPLE])
+        some.measure(network, threads, lambda: None)  # what is made once does not count
+        started = time.perf_counter()
+        some.measure(network, threads, lambda: None)
+        return (time.perf_counter() - started) * len(self.features) / max(len(some.features), 1)

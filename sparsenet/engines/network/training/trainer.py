@@ -1,0 +1,324 @@
+"""The training loop: batches, epochs, validation, early stopping, checkpoints, and stopping on Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparsenet.core.batches import Batcher, Workspace
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import integer, optional, real
+from sparsenet.engines.network.layers import Pass
+from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.training.budget import TimeBudget
+from sparsenet.engines.network.training.checkpoints import Best, RunState
+from sparsenet.engines.network.training.checks import check_run
+from sparsenet.engines.network.training.fingerprint import data_of, fingerprint
+from sparsenet.engines.network.training.interrupts import deferred_interrupt
+from sparsenet.engines.network.training.keeping import Keeping
+from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
+from sparsenet.engines.network.training.training_config import TrainingConfig
+from sparsenet.engines.network.training.trial import Trial, Verdict, Weighing
+
+MAX_SECONDS = 1e9
+
+
+class DivergenceError(ArithmeticError):
+    """The loss is no longer a finite number.
+
+    Examples
+    --------
+    >>> from sparsenet import DivergenceError
+    >>> issubclass(DivergenceError, ArithmeticError)
+    True
+    """
+
+
+class _Stop(KeyboardInterrupt):
+    """Ctrl-C, noticed between two batches: the state is whole."""
+
+
+class Trainer:
+    """Trains a network on sparse points and labels; the network is updated in place.
+
+    Parameters
+    ----------
+    network : Network
+        Initialised layers.
+    features, labels : Rows
+        The points (n, d) and their labels (n, L).
+    config : TrainingConfig
+        How to train.
+    validation : Validation, optional
+        Each epoch is measured on it, and the best epoch's weights are what remains, but for what `trial` says.
+    trial : Trial, optional
+        What hidden units and further epochs are worth: the network may go on without them, and scores are at the end
+        what it makes of them. There must be a wide path, and no LSHSampler.
+    callbacks : sequence of Callback
+        Told of progress.
+    checkpoint : path, optional
+        A directory that holds the run's state after an epoch, if the last time was some seconds ago, and after Ctrl-C.
+    time_budget : float, optional
+        Seconds that `run` may take: it ends, and the learning rate falls, so that they suffice. How far it gets then
+        depends on the machine, and so does the result.
+    classifier : str, optional
+        What kind of classifier the network is of: the checkpoint of another is not gone on with.
+    steps_before : int
+        Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
+
+    Attributes
+    ----------
+    verdict : Verdict or None
+        What `trial` found after some epochs, if this process was there.
+    weighing : Weighing
+        What `trial` made of the network's scores in the end.
+
+    Examples
+    --------
+    Eight points, each with a feature and a label of its own:
+
+    >>> from scipy.sparse import csr_array
+    >>> from sparsenet import Adam, BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
+    >>> points = Rows.of(csr_array(np.eye(8)))
+    >>> network = Network(
+    ...     input=SparseInput(8, 16, optimizer=Adam(rate=0.01)),
+    ...     output=SampledOutput(16, 8, sampler=RandomSampler(), loss=BinaryCrossEntropy(), n_negatives=4),
+    ... )
+    >>> network.initialise(seed=0)
+    >>> trainer = Trainer(network, points, points, TrainingConfig(epochs=200, batch_size=8))
+    >>> trainer.run()
+    >>> network.topk(points, k=1, threads=1)[0].ravel().tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        features: Rows,
+        labels: Rows,
+        config: TrainingConfig,
+        *,
+        validation: Validation | None = None,
+        trial: Trial | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        time_budget: float | None = None,
+        classifier: str | None = None,
+        steps_before: int = 0,
+    ) -> None:
+        check_run(network, features, labels, config, validation, trial)
+        optional(real, "time_budget", time_budget, 0, MAX_SECONDS)
+        integer("steps_before", steps_before, 0)
+        self.network, self.config = network, config
+        self._features, self._labels = features, labels
+        self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
+        self.verdict: Verdict | None = None
+        self.weighing = Weighing()
+        self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
+        self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
+        self._state, self._for_a_look = RunState(), 0.0
+        self._started, self._points = 0.0, 0
+        self._classifier, self._steps_before = classifier, steps_before
+        self._interrupted, self._stopped = threading.Event(), False
+        self._keeping = Keeping(checkpoint, network)
+        if steps_before == 0:
+            for parameter in network.parameters():
+                parameter.drop_state()
+        self._label_counts = np.bincount(labels.indices, minlength=labels.width)
+        network.output.prepare(self._label_counts, config.threads)
+
+    def run(self) -> None:
+        """Train to the end, or until validation stops improving.
+
+        On Ctrl-C the batch in hand is finished, a checkpoint written if there is a place for one, the network left
+        as it has become, and KeyboardInterrupt raised.
+        """
+        self._started = time.perf_counter()
+        self._budget.start()
+        # What overflows shows in the loss, and is an error there: NumPy's warnings would only come before it.
+        with deferred_interrupt() as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
+            if self._validation and self._budget.is_limited():
+                self._budget.reserve(self._validation.takes(self.network, self.config.threads))
+            try:
+                while self._state.epoch < self.epochs and not self._is_enough():
+                    self._train_epoch()
+                if self._state.best.weights:
+                    self.network.set_weights(self._state.best.weights)
+                self._weigh()
+            except _Stop:
+                self._keeping.save(self._state, self._fingerprint)
+                raise KeyboardInterrupt from None
+            if self._interrupted.is_set():  # after the last batch
+                raise KeyboardInterrupt
+
+    @property
+    def history(self) -> list[dict[str, float]]:
+        """Return what was measured in each epoch so far."""
+        return self._state.history
+
+    @property
+    def steps(self) -> int:
+        """Return the steps taken so far, those of earlier runs included."""
+        return self._steps_before + self._done
+
+    @property
+    def _done(self) -> int:
+        return self._state.epoch * len(self._batcher) + self._state.batch
+
+    @property
+    def epochs(self) -> int:
+        """Return how many there will be at most, as far as is known by now."""
+        return self._state.last or self.config.epochs
+
+    @property
+    def _total(self) -> int:
+        return self.epochs * len(self._batcher)
+
+    def _train_epoch(self) -> None:
+        for batch_number, loss in self._train_batches():
+            self._state.batch = batch_number + 1
+            self._state.loss_sum += loss
+            self._budget.step_done()
+            self._tell("on_batch", self._progress())
+            self._stop_if_asked()
+            if self._stopped or self._budget.is_spent():
+                break
+        self._end_epoch()
+
+    def _stop_if_asked(self) -> None:
+        if self._interrupted.is_set():
+            raise _Stop
+
+    def _train_batches(self) -> Iterator[tuple[int, float]]:
+        for number, batch in enumerate(self._batcher.epoch(self._state.epoch, self._state.batch), self._state.batch):
+            step = self._state.epoch * len(self._batcher) + number + 1
+            rng = np.random.default_rng((self.config.seed, 1, step))
+            context = Pass(self.config.threads, self._workspace, rng)
+            factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, self._total)))
+            loss = self.network.train_step(batch, context, step=self._steps_before + step, factor=factor)
+            if not math.isfinite(loss):
+                raise DivergenceError(
+                    f"training diverged: the loss is {loss} at epoch {self._state.epoch + 1}, batch {number + 1}; "
+                    "lower the learning rate, or look for extreme values in X"
+                )
+            if step % self.config.recall_every == 0:
+                self._state.recall = self.network.output.index_recall()
+            self._points += len(batch)
+            yield number, loss
+
+    def _end_epoch(self) -> None:
+        state = self._state
+        self._look_at_trial()
+        record = {
+            "epoch": float(state.epoch + 1),
+            "loss": state.loss_sum / max(state.batch, 1),
+            "seconds": time.perf_counter() - self._started,
+        }
+        if state.recall is not None:
+            record["index_recall"] = state.recall
+        if self._validation:
+            record |= self._validation.measure(self.network, self.config.threads, self._stop_if_asked)
+            if record["P@1"] > state.best.score:
+                weights = {name: array.copy() for name, array in self.network.weights().items()}
+                state.best = Best(record["P@1"], state.epoch, weights)
+        self.history.append(record)
+        state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
+        if self._keeping.is_due():
+            self._keeping.save(state, self._fingerprint)
+        self._tell("on_epoch", record)
+
+    def _look_at_trial(self) -> None:
+        """Go on without hidden units, or not much further, if this is when to decide that, and it is no worse."""
+        state, trial, trained = self._state, self._trial, self._state.epoch + 1
+        if trial is None or self.network.input is None or self._budget.is_spent():
+            return
+        if trained != trial.epochs and not (trial.may_end and trained == 1):
+            return
+        started = time.perf_counter()
+        look = trial.look(self.network, self.config.threads, self._stop_if_asked)
+        taken = time.perf_counter() - started
+        self._budget.not_steps(taken)
+        self._budget.reserve(taken - self._for_a_look)  # as long as the next look
+        self._for_a_look = taken
+        if trained != trial.epochs:
+            state.first = look.worth
+            return
+        self.verdict = trial.judge(look, state.first)
+        if not self.verdict.rises and trained + 1 < self.config.epochs:
+            state.last = trained + 1
+        # With validation it is to be better than in any epoch before: that one would be what remains.
+        if self.verdict.drops and self.verdict.right_without > state.best.score:
+            self._drop_hidden()
+
+    def _drop_hidden(self) -> None:
+        self.network.drop_hidden()
+        self._state.best = Best()  # which had them
+        self._workspace = Workspace()
+        self._budget.change_pace()
+
+    def _weigh(self) -> None:
+        """Have scores count as the trial says, unless time has run out before it had its first look."""
+        if self._trial is None or self._state.epoch < self._trial.epochs:
+            return
+        about = self.network, self._label_counts, self.config.threads
+        self.weighing = found = self._trial.weigh(*about, self._stop_if_asked)
+        if found != Weighing():
+            shifts = found.shifts(self._label_counts)
+            self.network.output.rescale(deep=found.deep, slope=found.slope, shifts=shifts)
+        if self._validation and found.reorders:
+            measured = self._validation.measure(self.network, self.config.threads, lambda: None)
+            self.history[self._state.best.epoch] |= measured  # of what remains
+
+    def _is_enough(self) -> bool:
+        return self._stopped or self._budget.is_spent() or self._out_of_patience()
+
+    def _out_of_patience(self) -> bool:
+        if self.config.patience is None or self._state.best.epoch < 0:
+            return False
+        return self._state.epoch - 1 - self._state.best.epoch >= self.config.patience
+
+    def _tell(self, event: str, what: object) -> None:
+        """Tell callbacks that follow such an event; each hears of it, whoever asks to stop."""
+        for callback in self._callbacks:
+            if hasattr(callback, event):
+                try:
+                    getattr(callback, event)(what)
+                except StopTraining:
+                    self._stopped = True
+
+    def _progress(self) -> Progress:
+        validation = None
+        if self.history and "P@1" in self.history[-1]:
+            validation = {name: value for name, value in self.history[-1].items() if name.startswith("P@")}
+        return Progress(
+            self._state.epoch,
+            self.epochs,
+            self._state.batch,
+            len(self._batcher),
+            self._state.loss_sum / self._state.batch,
+            self._points,
+            time.perf_counter() - self._started,
+            self._state.recall,
+            validation,
+            self._budget.steps(self._done, self._total),
+        )
+
+    def resume(self) -> bool:
+        """Take up the run where the checkpoint left it; return False if there is none.
+
+        The network must have been made from the same settings and data; the rest of the run is then equal, bit for
+        bit, to one that was never interrupted.
+        """
+        state = self._keeping.load(self._fingerprint, may_drop_hidden=self._trial is not None)
+        self._state = state or self._state
+        return state is not None
+
+    def _fingerprint(self) -> dict[str, Any]:
+        data = data_of(self._features, self._labels, self._validation, self._trial)
+        return fingerprint(self.network, self.config, data, trial=self._trial, classifier=self._classifier)

@@ -1,0 +1,234 @@
+"""The wide path: sparse weights of each label straight from the features, beside the deep path.
+
+A label's support and start is the centroid of its points, cut to a budget. Over a batch it costs a sparse-sparse
+product, a small fraction of the deep tile's arithmetic, and it is what a linear tree would have learnt.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.core.batches import DensePostings, Postings, Workspace
+from sparsenet.core.centroids import _label_blocks, _owners, centroids, lengths, support_bound
+from sparsenet.core.rows import Rows, transpose
+from sparsenet.core.validation import integer, real
+from sparsenet.engines.network.optim import Adagrad, Optimizer, Parameter
+from sparsenet.kernels.types import F32, I32, I64
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideConfig:
+    """How the wide path starts and learns.
+
+    Parameters
+    ----------
+    budget : int
+        The most features a label may hold.
+    norm : float
+        Length of the starting weights of a label seen once.
+    norm_power : float
+        The length grows with a label's count to this power, since frequent labels deserve higher scores.
+    optimizer : Optimizer
+        How the weights move.
+
+    Examples
+    --------
+    >>> WideConfig(budget=64, optimizer=Adagrad(rate=0.3)).budget
+    64
+    """
+
+    budget: int = 1024
+    norm: float = 8.0
+    norm_power: float = 0.25
+    optimizer: Optimizer = field(default_factory=lambda: Adagrad(rate=0.6, decay=1e-5))
+
+    def __post_init__(self) -> None:
+        integer("budget", self.budget, 1)
+        real("norm", self.norm, 0, math.inf)
+        real("norm_power", self.norm_power, 0, 1)
+
+
+def start_lengths(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:
+    """Return how long the starting weights of labels are that have so many points."""
+    return config.norm * np.maximum(label_counts, 1) ** config.norm_power
+
+
+def _start(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
+    """Return the support and start of some labels: how many weights each has, their features and values."""
+    sums = centroids(features, label_points, config.budget, threads)
+    counts = np.diff(sums.indptr)
+    scale = start_lengths(config, np.diff(label_points.indptr)) / np.maximum(lengths(sums), 1e-15)
+    sums.data[:] *= np.repeat(scale, counts).astype(np.float32)
+    return counts, sums.indices, sums.data
+
+
+@dataclass
+class Touched:
+    """The wide weights that a batch uses, of active label l at ``positions[indptr[l] : indptr[l + 1]]``.
+
+    `slots` says which of the batch's features each belongs to; `dense` has the frequent ones of these.
+    """
+
+    indptr: I64
+    positions: I64
+    slots: I32
+    dense: DensePostings
+
+
+def _check_support(n_features: int, indptr: I64, indices: I32) -> None:
+    """Refuse a support that would send a kernel out of its arrays: it may come from a file."""
+    if indptr.ndim != 1 or indices.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices):
+        raise ValueError(f"indptr must go from 0 to the number of indices, {len(indices)}")
+    if (np.diff(indptr) < 0).any():
+        raise ValueError("indptr must not decrease")
+    if len(indices) and not (indices.min() >= 0 and indices.max() < n_features):
+        raise ValueError(f"indices must be from 0 to {n_features - 1}, got {indices.min()} to {indices.max()}")
+
+
+class WidePath:
+    """Sparse weights (n_labels, n_features) with a support that stays as it was made.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns.
+    indptr : ndarray of shape (n_labels + 1,), int64
+    indices : ndarray of shape (n_weights,), int32
+        The support: label l has weights for the features ``indices[indptr[l] : indptr[l + 1]]``, ascending.
+    config : WideConfig, optional
+        How the weights (n_weights, 1) move, and how those start that `grow` adds.
+
+    Examples
+    --------
+    Three points, of which label 0 has the first two and label 1 the last:
+
+    >>> points = Rows.of(csr_array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
+    >>> labels = Rows.of(csr_array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    >>> path = WidePath.from_centroids(points, transpose(labels), WideConfig(norm=1.0, norm_power=0.0), threads=1)
+    >>> path.indices.tolist(), path.weight.value.ravel().tolist()
+    ([0, 2], [1.0, 1.0])
+    """
+
+    def __init__(self, n_features: int, indptr: I64, indices: I32, config: WideConfig | None = None) -> None:
+        _check_support(n_features, indptr, indices)
+        self.n_features = n_features
+        self.indptr, self.indices = indptr, indices
+        self.config = config or WideConfig()
+        self.weight = Parameter("wide.weight", (len(indices), 1), self.config.optimizer)
+        self._inverted: Rows | None = None
+
+    @classmethod
+    def from_centroids(cls, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
+        """Start each label from the direction of the sum of its points."""
+        most = int(support_bound(features, label_points, config.budget).sum())
+        indptr = np.zeros(len(label_points) + 1, np.int64)
+        indices, values = np.empty(most, np.int32), np.empty(most, np.float32)  # what is not written takes no memory
+        for begin, end in pairwise(_label_blocks(features, label_points)):
+            counts, *found = _start(features, label_points.slice(begin, end), config, threads)
+            indptr[begin + 1 : end + 1] = indptr[begin] + np.cumsum(counts)
+            own = slice(indptr[begin], indptr[end])
+            indices[own], values[own] = found
+        path = cls(features.width, indptr, indices[: indptr[-1]], config)
+        path.weight.allocate(values[: indptr[-1], None])
+        return path
+
+    def configure(self, config: WideConfig) -> None:
+        """Say anew how the weights move, and how those start that `grow` adds."""
+        self.config, self.weight.optimizer = config, config.optimizer
+
+    def grow(self, features: Rows, label_points: Rows, threads: int) -> None:
+        """Make room for what new points bring: labels without support get a start, known ones new features at zero.
+
+        The budget holds: a label takes the strongest of its new features while there is room.
+        """
+        fresh = WidePath.from_centroids(features, label_points, self.config, threads)
+        owners, new_owners = _owners(self.indptr), _owners(fresh.indptr)
+        keys = owners * self.n_features + self.indices
+        new_keys = new_owners * self.n_features + fresh.indices
+        missing = np.flatnonzero(~np.isin(new_keys, keys, assume_unique=True))
+        value = fresh.weight.value[missing]
+        # The rank of each missing entry within its label, strongest first, against the room left.
+        order = np.lexsort((-np.abs(value[:, 0]), new_owners[missing]))
+        missing, value = missing[order], value[order]
+        rank = np.arange(len(missing)) - np.searchsorted(new_owners[missing], new_owners[missing])
+        held = np.diff(self.indptr)[new_owners[missing]]
+        fits = rank < self.config.budget - held
+        missing, value = missing[fits], np.where(held[fits, None] > 0, np.float32(0), value[fits])
+        self._merge(np.concatenate((keys, new_keys[missing])), value)
+
+    def _merge(self, keys: I64, value: F32) -> None:
+        """Append weights with `value` and no history to those there are; sort all by their keys."""
+        order = np.argsort(keys, kind="stable")
+        owners = keys[order] // self.n_features
+        n_labels = len(self.indptr) - 1
+        self.indptr = np.searchsorted(owners, np.arange(n_labels + 1)).astype(np.int64)
+        self.indices = (keys[order] % self.n_features).astype(np.int32)
+        before = self.weight
+        self.weight = Parameter(before.name, (len(keys), 1), before.optimizer)
+        self.weight.allocate(np.concatenate((before.value, value))[order])
+        for name, array in before.state.items():
+            new = np.zeros((len(value), *array.shape[1:]), array.dtype)
+            self.weight.state[name] = np.concatenate((array, new))[order]
+        self.forget_inverted()
+
+    def touch(self, active: I32, postings: Postings, workspace: Workspace, threads: int) -> Touched:
+        """Find the weights of active labels whose features are present in a batch."""
+        room = int((self.indptr[active + 1] - self.indptr[active]).sum())
+        indptr = np.empty(len(active) + 1, np.int64)
+        positions = np.asarray(workspace.take("wide.touched", (room,), np.int64))
+        slots = np.asarray(workspace.take("wide.slots", (room,), np.int32))
+        support = (active, self.indptr, self.indices, postings.slots)
+        found = kernels.wide_touch(*support, indptr, positions, slots, threads)
+        return Touched(indptr, positions[:found], slots[:found], postings.dense)
+
+    def add_scores(self, touched: Touched, postings: Postings, out: F32, threads: int) -> None:
+        """Add the wide scores of a batch to `out` (active, n)."""
+        kernels.wide_forward(
+            touched.indptr,
+            touched.positions,
+            touched.slots,
+            self.weight.value.reshape(-1),
+            postings.starts,
+            postings.points,
+            postings.values,
+            *touched.dense,
+            out,
+            threads,
+        )
+
+    def record_gradient(
+        self, touched: Touched, postings: Postings, grad: F32, workspace: Workspace, threads: int
+    ) -> None:
+        """Note the gradient of the touched weights from that of the scores, `grad` (active, n)."""
+        out = np.asarray(workspace.take("wide.grads", (len(touched.positions),), np.float32))
+        kernels.wide_gradient(
+            touched.indptr,
+            touched.positions,
+            touched.slots,
+            postings.starts,
+            postings.points,
+            postings.values,
+            *touched.dense,
+            grad,
+            out,
+            threads,
+        )
+        self.weight.record(touched.positions, out[:, None])
+        self.forget_inverted()
+
+    def forget_inverted(self) -> None:
+        """Say that the weights changed."""
+        self._inverted = None
+
+    def inverted(self) -> Rows:
+        """Return the weights by feature, for exact scoring over all labels; kept until they change."""
+        if self._inverted is None:
+            values = self.weight.value.reshape(-1)
+            self._inverted = transpose(Rows(self.indptr, self.indices, values, self.n_features))
+        return self._inverted

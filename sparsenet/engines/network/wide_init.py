@@ -1,0 +1,202 @@
+"""How long the wide path's starting weights are, and how fast they move: asked of the data, not assumed.
+
+A label's centroid says which features speak for it, not how loudly. Where features are rare, a long start is right;
+where every point shares them, the same length would shout down what is learnt. So a sample of the points is scored by
+the centroids, each point left out of those of its own labels, and one factor and one bias are fitted to the answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.batches import Slots, Workspace
+from sparsenet.core.centroids import centroids, lengths
+from sparsenet.core.rows import Rows
+from sparsenet.engines.network.optim import Adagrad
+from sparsenet.engines.network.wide import WideConfig, WidePath, start_lengths
+from sparsenet.kernels.types import F64, I64
+
+#: The sample: points, labels beside their own, and the most of their own.
+POINTS, OTHERS, OWN = 256, 2048, 4096
+#: Scores of wrong labels are counted in so many bins, and looked at for so many labels at a time.
+BINS, BLOCK = 4096, 256
+#: Fewer answers of "yes" than this say nothing about a length.
+FEWEST_ANSWERS = 50
+#: The start for points of length 1 stays between these whatever the sample says.
+SHORTEST, LONGEST = 0.05, 32.0
+#: What Adagrad moves a weight by at first, as a share of the root mean square of the starting weights; less where
+#: labels have fewer points than these on average, which large steps learn by heart.
+FIRST_STEP, ENOUGH_POINTS = 1.0, 20
+#: A gradient as large as that many answers which are all wrong makes that step half as long. Adagrad's steps go by how
+#: large a gradient is beside earlier ones alone: labels that were answered well from the start moved as far as others,
+#: and learnt by heart what else their few points held (bench/notes/networks.md).
+DAMPING = 2.0
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Scores of pairs of a point and a label, and what each weighs: first those that belong together, then others."""
+
+    scores: F64
+    weights: F64
+    n_true: int
+
+
+def fitted_norm(features: Rows, labels: Rows, label_points: Rows, config: WideConfig, seed: int, threads: int) -> float:
+    """Return the norm for `config` that the data ask for; that of `config` where they hold too few answers."""
+    rng = np.random.default_rng((seed, 4))
+    points = np.sort(rng.choice(len(features), min(POINTS, len(features)), replace=False))
+    sample, truth = features.take(points), labels.take(points)
+    answers = _answers(sample, truth, features, label_points, replace(config, norm=1.0), rng, threads)
+    size = float(np.sqrt(np.square(sample.data, dtype=np.float64).sum() / max(len(sample), 1)))
+    if answers is None or answers.n_true < FEWEST_ANSWERS or size == 0:
+        return config.norm
+    norm = float(np.clip(_factor(answers), SHORTEST / size, LONGEST / size))
+    return float(f"{norm:.3g}")  # last bits, in which processors differ, would end up in every weight
+
+
+def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
+    """Return the rate of Adagrad that suits the size of the starting weights of `path`."""
+    counts = label_counts[np.diff(path.indptr) > 0]
+    if not len(counts):
+        return FIRST_STEP
+    typical = np.sqrt(np.square(start_lengths(config, counts)).sum() / len(path.indices))
+    caution = np.sqrt(min(1.0, counts.mean() / ENOUGH_POINTS))
+    return float(f"{FIRST_STEP * caution * typical:.3g}")
+
+
+def damping(features: Rows, batch_size: int) -> float:
+    """Return the epsilon of Adagrad that suits the size of the gradients: those of wrong answers, in such batches."""
+    answer = np.sqrt(np.square(features.data, dtype=np.float64).mean()) if len(features.data) else 0.0
+    return float(f"{max(DAMPING * answer / batch_size, Adagrad.epsilon):.3g}")
+
+
+def fitted_path(
+    features: Rows,
+    labels: Rows,
+    label_points: Rows,
+    config: WideConfig,
+    *,
+    own_rate: bool,
+    batch_size: int,
+    seed: int,
+    threads: int,
+) -> WidePath:
+    """Make a wide path that starts as the data ask for, and with `own_rate` moves so, too, in such batches."""
+    config = replace(config, norm=fitted_norm(features, labels, label_points, config, seed, threads))
+    path = WidePath.from_centroids(features, label_points, config, threads)
+    if own_rate and isinstance(config.optimizer, Adagrad):
+        rate, epsilon = first_rate(config, path, np.diff(label_points.indptr)), damping(features, batch_size)
+        path.configure(replace(config, optimizer=replace(config.optimizer, rate=rate, epsilon=epsilon)))
+    return path
+
+
+def _answers(
+    sample: Rows,
+    truth: Rows,
+    features: Rows,
+    label_points: Rows,
+    config: WideConfig,
+    rng: np.random.Generator,
+    threads: int,
+) -> _Answers | None:
+    """Score the sample by unit starts of some labels, each point left out of the centroids of its own.
+
+    None if there is nothing to tell apart, or if scores are too large for float32, on which no training can end well.
+    """
+    active, counts = _some_labels(truth, np.diff(label_points.indptr), rng)
+    sums = centroids(features, label_points.take(active), config.budget, threads)
+    dots = _dots(sums, sample, threads)
+    if not np.isfinite([dots.min(initial=0), dots.max(initial=0)]).all():
+        return None
+    slots = np.full(truth.width, -1, np.int64)
+    slots[active] = np.arange(len(active))
+    point, row = np.repeat(np.arange(len(truth)), np.diff(truth.indptr)), slots[truth.indices]
+    point, row = point[row >= 0], row[row >= 0]
+    if len(row) == dots.size:
+        return None
+
+    # A label counts as much as any other: the frequent ones, in most pairs, are soon moved from wherever they start.
+    share = 1 / np.maximum(np.bincount(row, minlength=len(active)), 1)
+    length = lengths(sums)
+    others = counts[row] > 1
+    # What a point adds to its own score, on the features that its label holds.
+    held = replace(sums, data=np.ones_like(sums.data))
+    added = _dots(held, replace(sample, data=np.square(sample.data)), threads)[row, point].astype(np.float64)
+    true = _left_out(dots[row, point].astype(np.float64), added, length[row], counts[row], config)[others]
+    dots *= (start_lengths(config, counts) / np.maximum(length, 1e-15)).astype(np.float32)[:, None]
+    dots[row, point] = np.nan
+    false, weights = _binned(dots, share)
+    return _Answers(np.concatenate((true, false)), np.concatenate((share[row][others], weights)), len(true))
+
+
+def _binned(scores: NDArray[np.float32], share: F64) -> tuple[F64, F64]:
+    """Return the means of bins of scores, but for those that are not a number, and the sums of their rows' shares."""
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    weights, totals = np.zeros(BINS), np.zeros(BINS)
+    for begin in range(0, len(scores), BLOCK):
+        block = scores[begin : begin + BLOCK]
+        number = ~np.isnan(block)
+        weight = np.broadcast_to(share[begin : begin + BLOCK, None], block.shape)[number]
+        values = block[number].astype(np.float64)
+        bins = ((values - low) * ((BINS - 1) / max(high - low, 1e-30))).astype(np.int64)
+        weights += np.bincount(bins, weights=weight, minlength=BINS)
+        totals += np.bincount(bins, weights=weight * values, minlength=BINS)
+    held = weights > 0
+    return totals[held] / weights[held], weights[held]
+
+
+def _some_labels(truth: Rows, counts: I64, rng: np.random.Generator) -> tuple[I64, I64]:
+    """Choose labels as a batch does, its own and others; return them, ascending, and their counts."""
+    own = np.unique(truth.indices)
+    own = rng.choice(own, min(OWN, len(own)), replace=False)
+    others = rng.choice(len(counts), min(OTHERS, len(counts)), replace=False)
+    active = np.union1d(own, others[counts[others] > 0]).astype(np.int64)
+    return active, counts[active]
+
+
+def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
+    """Multiply the sums of labels with points, (labels, points)."""
+    path = WidePath(sums.width, sums.indptr, sums.indices)
+    path.weight.allocate(sums.data[:, None])
+    postings = Slots(sample.width).transpose(sample)
+    tile = np.zeros((len(sums), len(sample)), np.float32)
+    touched = path.touch(np.arange(len(sums), dtype=np.int32), postings, Workspace(), threads)
+    path.add_scores(touched, postings, tile, threads)
+    return tile
+
+
+def _left_out(dots: F64, added: F64, length: F64, counts: I64, config: WideConfig) -> F64:
+    """Score points by the starts of their own labels as these would be without them."""
+    rest = np.sqrt(np.maximum(length**2 - 2 * dots + added, 1e-12))
+    return np.asarray((dots - added) / rest * start_lengths(config, counts - 1), np.float64)
+
+
+def _factor(answers: _Answers, steps: int = 30) -> float:
+    """Fit yes and no to a factor times the scores plus a bias, by Newton's method; return the factor, 0 at least."""
+    x, weight = answers.scores, answers.weights
+    yes = np.arange(len(x)) < answers.n_true
+    fit = np.array([0.0, np.log(weight[yes].sum() / max(weight[~yes].sum(), 1e-9))])
+    loss = _loss(answers, yes, fit)
+    for _ in range(steps):
+        p = np.exp(-np.logaddexp(0, -(fit[0] * x + fit[1])))
+        g, h = weight * (p - yes), weight * p * (1 - p)
+        # Sums rather than products of matrices: their order, and so the last bit, is that of no library's threads.
+        hessian = np.array([[(h * x * x).sum(), (h * x).sum()], [(h * x).sum(), h.sum()]])
+        step = np.linalg.solve(hessian + 1e-9 * np.eye(2), np.array([(g * x).sum(), g.sum()]))
+        new = _loss(answers, yes, fit - step)
+        while not new < loss and np.abs(step).max() > 1e-6:
+            step /= 2
+            new = _loss(answers, yes, fit - step)
+        if not new < loss * (1 - 1e-9):
+            break
+        fit, loss = fit - step, new
+    return max(float(fit[0]), 0.0)
+
+
+def _loss(answers: _Answers, yes: NDArray[np.bool_], fit: F64) -> float:
+    z = fit[0] * answers.scores + fit[1]
+    return float((answers.weights * np.logaddexp(0, np.where(yes, -z, z))).sum())

@@ -1,0 +1,126 @@
+"""Arrays of a text model in less room on disk, without loss: what is packed comes back equal, bit for bit.
+
+Ascending numbers become gaps, row pointers lengths, integers the narrowest type that holds them, and arrays of few
+distinct values, as a compressed model has them, codes of 1 to 8 bits with a list of these values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage import ModelError
+
+_ASCENDING = "slots"
+_POINTERS = ("indptr", "classes.offsets", "memory.indptr", "memory.labels.indptr")
+_NUMBERS = ("columns", "counts", "memory.indices", "memory.labels.indices")
+_VALUES = ("matrix", "factors", "feature_weights")
+_UNPACKED = {name: np.int64 if name == "counts" else np.int32 for name in _NUMBERS}
+_BITS = (1, 2, 4, 8)
+
+
+def pack(arrays: Arrays) -> Arrays:
+    """Return arrays that take less room, from which `unpack` makes the same ones."""
+    packed: Arrays = {}
+    for name, array in arrays.items():
+        if name == _ASCENDING:
+            packed[f"{name}.gaps"] = _varied(np.diff(array, prepend=np.int32(-1)) - 1)
+        elif name in _POINTERS:
+            packed[f"{name}.lengths"] = _narrowed(np.diff(array))
+        elif name in _NUMBERS:
+            packed[name] = _narrowed(array)
+        else:
+            packed |= (_coded(name, array) if name in _VALUES else None) or {name: array}
+    return packed
+
+
+def unpack(packed: Arrays) -> Arrays:
+    """Return the arrays that were given to `pack`; raises ModelError where they cannot be."""
+    arrays: Arrays = {}
+    for name, array in packed.items():
+        whole, _, kind = name.rpartition(".")
+        if kind == "gaps":
+            arrays[whole] = (np.cumsum(_unvaried(name, array) + 1) - 1).astype(np.int32)
+        elif kind == "lengths":
+            arrays[whole] = np.concatenate((np.zeros(1, np.int64), np.cumsum(_flat(name, array), dtype=np.int64)))
+        elif kind == "codes":
+            arrays[whole] = _decoded(whole, packed)
+        elif kind not in ("levels", "shape"):
+            arrays[name] = array.astype(_UNPACKED.get(name, array.dtype), copy=False)
+    return arrays
+
+
+def _flat(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if array.ndim != 1 or array.dtype.kind != "u":
+        raise ModelError(f"{name} must be a list of unsigned integers, got {array.dtype} of shape {array.shape}")
+    return array
+
+
+def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(np.min_scalar_type(int(array.max(initial=0))))
+
+
+def _varied(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+    """Write numbers below 2**28 in 7 bits a byte, low bits first, the highest bit set on all but the last byte."""
+    sizes = 1 + np.searchsorted([1 << 7, 1 << 14, 1 << 21], numbers, side="right")
+    ends = np.cumsum(sizes)
+    found = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    for place in range(4):
+        there = sizes > place
+        last = sizes[there] == place + 1
+        found[(ends - sizes)[there] + place] = (numbers[there] >> 7 * place & 127) | np.where(last, 0, 128)
+    return found
+
+
+def _unvaried(name: str, code: NDArray[Any]) -> NDArray[np.int64]:
+    if code.dtype != np.uint8 or code.ndim != 1 or (len(code) and code[-1] > 127):
+        raise ModelError(f"{name} must be a list of bytes, the last one below 128")
+    last = code < 128
+    sizes = np.diff(np.flatnonzero(last), prepend=-1)
+    if sizes.max(initial=0) > 4:
+        raise ModelError(f"{name} holds a number that is too large")
+    place = np.arange(len(code)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    parts = (code & 127).astype(np.int64) << 7 * place
+    return np.asarray(np.add.reduceat(parts, np.cumsum(sizes) - sizes) if len(parts) else parts)
+
+
+def _coded(name: str, array: NDArray[Any]) -> Arrays | None:
+    """Return codes and what they stand for, or None where that would take no less room."""
+    levels = _distinct(array)
+    bits = next((bits for bits in _BITS if len(levels) <= 1 << bits), 99)
+    if bits >= 8 * array.itemsize or array.size <= len(levels):
+        return None
+    codes = np.searchsorted(levels, array.reshape(-1)).astype(np.uint8)
+    each = 8 // bits
+    codes = np.pad(codes, (0, -len(codes) % each)).reshape(-1, each)
+    together = np.bitwise_or.reduce(codes << (bits * np.arange(each)).astype(np.uint8), axis=1)
+    shape = np.array(array.shape, np.int64)
+    return {f"{name}.codes": together.astype(np.uint8), f"{name}.levels": levels, f"{name}.shape": shape}
+
+
+def _distinct(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype != np.int8:
+        return np.unique(array)
+    there = np.zeros(256, bool)  # sorting a large table would take seconds
+    there[array.reshape(-1).view(np.uint8)] = True
+    return np.sort(np.flatnonzero(there).astype(np.uint8).view(np.int8))
+
+
+def _decoded(name: str, packed: Arrays) -> NDArray[Any]:
+    codes, levels, shape = (packed[f"{name}.{kind}"] for kind in ("codes", "levels", "shape"))
+    if codes.dtype != np.uint8 or codes.ndim != 1 or levels.ndim != 1 or not 0 < len(levels) <= 256:
+        raise ModelError(f"{name} is not made of codes and the values they stand for")
+    if shape.dtype != np.int64 or shape.ndim != 1 or shape.min(initial=0) < 0:
+        raise ModelError(f"{name}.shape must be a list of sizes")
+    bits = next(bits for bits in _BITS if len(levels) <= 1 << bits)
+    each, size = 8 // bits, int(np.prod(shape.astype(object)))
+    if len(codes) != -(-size // each):
+        raise ModelError(f"{name} has {len(codes)} bytes of codes for {size} values")
+    apart = codes[:, None] >> (bits * np.arange(each)).astype(np.uint8) & np.uint8((1 << bits) - 1)
+    numbers = apart.reshape(-1)[:size]
+    if numbers.max(initial=0) >= len(levels):
+        raise ModelError(f"{name} holds codes that stand for nothing")
+    return np.asarray(levels[numbers].reshape(shape.tolist()))

@@ -1,0 +1,103 @@
+"""The tree: labels whose points are alike lie in one node, nodes that are alike in one above it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from sparsenet import kernels
+from sparsenet.core.centroids import SUM_BYTES, centroids, lengths
+from sparsenet.core.rows import Rows, transpose
+from sparsenet.kernels.types import I32, I64
+
+#: Children of a node: as many as the kernels train side by side.
+CHILDREN = 16
+#: So many nodes are all asked for each point, without a beam: where labels are few, every machine is.
+MOST_ROOTS = 4
+#: Features of a label's centroid, and rounds of 2-means: with 512 and 10 growing took up to half of the training, and
+#: made no difference to answers that could be measured (bench/notes/trees.md).
+FEATURES, ROUNDS = 128, 5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which label hangs where.
+
+    Attributes
+    ----------
+    labels : the label of each leaf. Labels of no point are not in the tree.
+    children : for each level from the root down, row pointers: the children of node b, which are nodes of the next
+        level, or leaves, are ``children[b] ... children[b + 1] - 1``.
+    """
+
+    labels: I32
+    children: list[I64]
+
+    def parents(self, level: int) -> I64:
+        """Return the node that each child of a level's nodes belongs to."""
+        counts = np.diff(self.children[level])
+        return np.repeat(np.arange(len(counts)), counts)
+
+
+def bytes_a_feature(n_labels: int, threads: int) -> float:
+    """Return what growing takes for each feature there is, present or not: the most of all that training does."""
+    sums = 1 if n_labels <= CHILDREN else 2  # of a label's points, or of the two halves of a set of labels
+    return sums * SUM_BYTES * min(threads, n_labels)
+
+
+def grow(points: Rows, labels: Rows, seed: int, threads: int) -> Shape:
+    """Make a tree by balanced, spherical 2-means of the labels' centroids, from the top down."""
+    of_label = transpose(labels)
+    seen = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
+    rows = _unit_length(centroids(points, of_label, FEATURES, threads))
+    rooms = [CHILDREN]
+    while -(-len(seen) // rooms[0]) > MOST_ROOTS:
+        rooms.insert(0, rooms[0] * CHILDREN)
+    starts, levels = np.array([0, len(seen)]), []
+    for level, room in enumerate(rooms):
+        parts = -(-np.diff(starts) // room)
+        starts = _divided(rows, seen, starts, parts, seed + level, threads)
+        levels.append((parts, starts))
+    # A node's children are the parts that it was cut into; those of the lowest are labels.
+    children = [np.concatenate(([0], np.cumsum(parts))) for parts, _ in levels[1:]]
+    return Shape(seen, [*children, levels[-1][1]])
+
+
+def _divided(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, threads: int) -> I64:
+    """Cut each set into so many parts of about one size, by halves; return where these begin, and the end."""
+    while np.any(parts > 1):
+        left_parts = parts // 2
+        left = np.diff(starts) * left_parts // parts
+        about_rows = (rows.indptr, rows.indices, rows.data, rows.width)
+        kernels.split_sets(*about_rows, starts, left, seed, ROUNDS, order, threads)
+        cut = parts > 1
+        middle = starts[:-1] + left
+        parts = np.stack((np.where(cut, left_parts, parts), np.where(cut, parts - left_parts, 0)), axis=1).ravel()
+        begins = np.stack((starts[:-1], middle), axis=1).ravel()
+        starts, parts = np.append(begins[parts > 0], starts[-1]), parts[parts > 0]
+    return starts
+
+
+def _unit_length(rows: Rows) -> Rows:
+    length = lengths(rows)
+    length[length == 0] = 1
+    # In place: of very many labels these are gigabytes.
+    rows.data[:] /= np.repeat(length.astype(np.float32), np.diff(rows.indptr))
+    return rows
+
+
+def check(shape: Shape, n_labels: int) -> None:
+    """Refuse in words a tree, such as one that was read, that is none."""
+    sizes = [len(pointers) - 1 for pointers in shape.children]
+    for pointers, below in zip(shape.children, [*sizes[1:], len(shape.labels)], strict=True):
+        steps = np.diff(pointers)
+        if pointers[0] != 0 or pointers[-1] != below or steps.min(initial=0) < 0 or steps.max(initial=0) > CHILDREN:
+            raise ValueError(f"children must give each node 0 to {CHILDREN} of the {below} below")
+    if sizes[0] > MOST_ROOTS:
+        raise ValueError(f"the first of the levels of children must have at most {MOST_ROOTS} nodes, got {sizes[0]}")
+    if any(above > below for above, below in pairwise([*sizes, len(shape.labels)])):
+        raise ValueError("a level must not have more nodes than the one below it")
+    if shape.labels.max(initial=0) >= n_labels or np.bincount(shape.labels).max(initial=0) > 1:
+        raise ValueError(f"labels must be positions among {n_labels}, each with one leaf at most")

@@ -1,0 +1,56 @@
+"""A model on disk as the classifier that it is."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeAlias
+
+from sparsenet import storage
+from sparsenet.estimators.blend import BlendClassifier
+from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.text import TextClassifier
+from sparsenet.estimators.tree import TreeClassifier
+from sparsenet.storage import ModelError
+from sparsenet.storage.parts import NO_MODEL, is_state
+
+Classifier: TypeAlias = ExtremeClassifier | TreeClassifier | BlendClassifier | TextClassifier
+#: By what a saved model says that it is.
+CLASSES: dict[object, type[Classifier]] = {
+    kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier)
+}
+
+
+def load(path: str | os.PathLike[str]) -> Classifier:
+    """Load what any classifier's `save` saved, as a classifier of its own kind.
+
+    Parameters
+    ----------
+    path : directory
+        Where the model is.
+
+    Returns
+    -------
+    ExtremeClassifier, TreeClassifier, BlendClassifier or TextClassifier
+
+    Raises
+    ------
+    ModelError
+        If there is no model, or a damaged one, or of no such kind.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sparsenet import TextClassifier, load
+    >>> directory = tempfile.mkdtemp()
+    >>> TextClassifier(random_state=0).fit(["a lovely film", "a dull film"], ["good", "bad"]).save(directory)
+    >>> load(directory).predict(["how lovely"]).tolist()
+    ['good']
+    """
+    metadata = storage.metadata(path)
+    kind = metadata.get("model")
+    if is_state(metadata):
+        raise ModelError(f"{path}: {NO_MODEL}")
+    if not isinstance(kind, str) or kind not in CLASSES:
+        *others, last = CLASSES
+        raise ModelError(f"{path}: this is a model of the kind {kind!r}, not {', '.join(map(str, others))} or {last}")
+    return CLASSES[kind].load(path)

@@ -1,0 +1,38 @@
+"""What `fit` and `partial_fit` do beside building and training: seeds, lengths, held-out data, growth, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sparsenet.core.validation import check_features
+from sparsenet.features.scaling import Scaling
+from sparsenet.features.targets import Points, Target, check_points
+
+
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
+    """Leave `model` as it was where its training fails: the columns that it knows are those of the earlier network."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        if vars(model).get("_fitted") is before.get("_fitted"):  # neither adopted nor given up on purpose
+            for name in vars(model).keys() - before.keys():
+                delattr(model, name)
+            vars(model).update(before)
+        raise
+
+
+def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> Points | None:
+    """Check and encode the (X, y) that `fit` was given to measure on; an error says that it is about these."""
+    if validation is None:
+        return None
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise ValueError(f"validation must be a pair (X, y), got {type(validation).__name__}: pass validation=(X, y)")
+    try:
+        features = scaling.apply(check_features(model, validation[0], fitting=False))
+        return check_points(features, target.encode(validation[1], drop_unknown=True))
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error

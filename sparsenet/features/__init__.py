@@ -1,0 +1,1 @@
+"""From raw data to rows: labels, scaling, texts."""

@@ -1,0 +1,124 @@
+"""Labels, scaling and label statistics as arrays, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.validation import integer
+from sparsenet.features.scaling import SCALINGS, Scaling
+from sparsenet.features.seen import Seen
+from sparsenet.features.targets import KINDS, Target
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage.format import ModelError
+from sparsenet.storage.strings import pack_strings, unpack_strings
+
+
+def pack_scaling(scaling: Scaling) -> Arrays:
+    """Return what `unpack_scaling` needs, beside the kind."""
+    if scaling.centre is None or scaling.factor is None:
+        return {}
+    return {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
+
+
+def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
+    """Make the scaling of a saved model, of any kind of estimator."""
+    if kind not in SCALINGS:
+        raise ModelError(f"the scaling must be one of {', '.join(SCALINGS)}, got {kind!r}")
+    if kind in ("rows", "none"):
+        return Scaling(kind)
+    centre, factor = arrays["scaling.centre"], arrays["scaling.factor"]
+    if centre.shape != (n_features,) or factor.shape != (n_features,):
+        raise ModelError(f"the scaling is of {centre.shape} and {factor.shape} columns, the model has {n_features}")
+    finite = np.isfinite(centre).all() and np.isfinite(factor).all()
+    if centre.dtype != np.float64 or factor.dtype != np.float64 or not finite:
+        raise ModelError(f"the scaling must be of finite numbers in float64, got {centre.dtype} and {factor.dtype}")
+    return Scaling(kind, centre, factor)
+
+
+def pack_seen(seen: Seen) -> tuple[Arrays, dict[str, int | None]]:
+    """Return what `unpack_seen` needs: arrays, and numbers to say beside them."""
+    arrays: Arrays = {"counts": seen.label_counts}
+    if seen.features is None:
+        return arrays, {"n_points": seen.n_points, "n_blank": None}
+    arrays["seen.features"] = seen.features
+    if seen.n_blank:
+        labels = np.flatnonzero(seen.blank_counts)
+        arrays |= {"blank.labels": labels, "blank.counts": seen.blank_counts[labels]}
+    return arrays, {"n_points": seen.n_points, "n_blank": seen.n_blank}
+
+
+def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int) -> Seen:
+    """Make what training had, of a saved model whose scaling is of that kind."""
+    counts, n_points = arrays["counts"], integer("n_points", about["n_points"], 0)
+    if counts.shape != (n_labels,) or not _are_counts(counts):
+        found = f"{counts.dtype} of shape {counts.shape}"
+        raise ModelError(f"counts must hold a whole number for each of {n_labels} labels, got {found}")
+    blank_counts, n_bytes = np.zeros_like(counts), -(-n_features // 8)
+    if "n_blank" not in about:  # older models did not look
+        all_features = None if kind != "rows" else np.full(n_bytes, 255, np.uint8)
+        return Seen(counts, n_points, all_features, blank_counts, 0)
+    if about["n_blank"] is None:
+        return Seen(counts, n_points, None, blank_counts, 0)
+    features = arrays["seen.features"]
+    if features.dtype != np.uint8 or features.shape != (n_bytes,):
+        raise ModelError(f"seen.features must be a bit for each of {n_features} features")
+    n_blank = integer("n_blank", about["n_blank"], 0, n_points)
+    if n_blank:
+        labels, own = arrays["blank.labels"], arrays["blank.counts"]
+        if labels.dtype != np.int64 or labels.ndim != 1 or labels.shape != own.shape or not _are_counts(own):
+            raise ModelError("blank.counts must hold a whole number for each of blank.labels")
+        if len(labels) and not 0 <= labels.min() <= labels.max() < n_labels:
+            raise ModelError(f"blank.labels must be positions of {n_labels} labels")
+        blank_counts[labels] = own
+    return Seen(counts, n_points, features, blank_counts, n_blank)
+
+
+def _are_counts(array: NDArray[Any]) -> bool:
+    return array.dtype == np.int64 and array.min(initial=0) >= 0
+
+
+def pack_labels(target: Target) -> tuple[Arrays, dict[str, Any]]:
+    """Return what `unpack_target` needs: the labels, as numbers or text, and what JSON can say of them."""
+    strings = target.classes.dtype.kind in "OU"
+    arrays = pack_strings(target.classes.tolist(), "classes") if strings else {"classes": target.classes}
+    return arrays, {"kind": target.kind, "dtype": target.dtype.str, "strings": strings}
+
+
+def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
+    """Make the labels of a saved model, of any kind of estimator."""
+    if about["kind"] not in KINDS:
+        raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
+    if not isinstance(about["dtype"], str):
+        raise ModelError(f"the type of labels must be the name of one, got {about['dtype']!r}")
+    dtype = np.dtype(about["dtype"])
+    if not about["strings"]:
+        classes = arrays["classes"]
+        if classes.ndim != 1 or dtype.kind not in "biuf":
+            raise ModelError(
+                f"classes must be one row of numbers, got shape {classes.shape}, for labels of type {dtype}"
+            )
+        _check_ascending(classes)
+        return Target(about["kind"], classes, dtype)
+    types = {"single": "OU", "lists": "OU", "dense": "biuf"}  # of names themselves, and of an indicator with names
+    if dtype.kind not in types.get(about["kind"], ""):
+        raise ModelError(f"labels of the kind {about['kind']!r} and the type {dtype} cannot be the names in the model")
+    # Not as wide as `dtype` says: that could be any amount of memory.
+    names = np.array(unpack_strings(arrays, "classes"), dtype=str if dtype.kind == "U" else object)
+    if about["kind"] == "dense":  # names of columns, in the order of these
+        if len(set(names.tolist())) < len(names):
+            raise ModelError("two columns have one name")
+    else:
+        _check_ascending(names)
+    return Target(about["kind"], names, dtype)
+
+
+def _check_ascending(classes: NDArray[Any]) -> None:
+    """Refuse labels among which a search would find nothing, or another one."""
+    if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+        raise ModelError("classes hold NaN or infinity")
+    if not (classes[1:] > classes[:-1]).all():
+        raise ModelError("classes must be distinct, and ascend")

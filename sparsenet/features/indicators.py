@@ -1,0 +1,60 @@
+"""Indicators, a column for each label: whatever holds zeros and ones becomes numbers that all parts know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet.core.validation import check_indicator, is_missing
+
+
+def is_bit(value: Any) -> bool:
+    """Tell whether this is 0 or 1, True and False included."""
+    return not isinstance(value, str) and value in (0, 1)
+
+
+def indicator_of(y: Any) -> tuple[Any, np.dtype[Any]]:
+    """Return an indicator, dense or sparse, as a CSR matrix, and in which type its like is to be predicted."""
+    if hasattr(y, "tocsr"):
+        return check_indicator("y", y), native(np.empty(0, y.dtype)).dtype
+    dense = np.asarray(y)
+    if dense.shape[1] == 0:
+        raise ValueError("y has no columns: there must be at least one label")
+    if dense.dtype.kind == "O":
+        dense = _of_objects(dense)
+    if dense.dtype.kind not in "biuf":
+        raise ValueError(f"y with two dimensions must be an indicator of 0 and 1 for each label, got {dense.dtype}")
+    wrong = ~((dense == 0) | (dense == 1))
+    if wrong.any():
+        _refuse(dense, *np.argwhere(wrong)[0])
+    dense = native(dense.astype(np.float32) if dense.dtype == np.float16 else dense)  # half of which SciPy has not
+    return sparse.csr_array(dense), dense.dtype
+
+
+def _of_objects(dense: NDArray[Any]) -> NDArray[Any]:
+    """Return the numbers that objects are, as columns of pandas that may lack values, or have categories, come."""
+    for at, value in enumerate(dense.ravel().tolist()):
+        row, column = divmod(at, dense.shape[1])
+        if is_missing(value):
+            raise ValueError(f"y holds {value!r} in row {row}, column {column}: say 0 or 1, or drop the row")
+        if not is_bit(value):
+            _refuse(dense, row, column)
+    are_bool = all(isinstance(value, bool | np.bool_) for value in dense.ravel().tolist())
+    return dense.astype(bool if are_bool else np.int64)
+
+
+def _refuse(dense: NDArray[Any], row: int, column: int) -> None:
+    raise ValueError(
+        "Unknown label type: y with two dimensions must be an indicator of 0 and 1 for each label, got "
+        f"{dense[row, column : column + 1].tolist()[0]!r} in row {row}, column {column}"
+    )
+
+
+def native(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values in this machine's byte order, and numbers in no more than 64 bits: others cannot be saved."""
+    if values.dtype == np.longdouble and np.longdouble != np.float64:
+        return values.astype(np.float64)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)

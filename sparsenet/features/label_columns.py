@@ -1,0 +1,42 @@
+"""The names that an indicator of labels brings along, where it is a data frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.validation import check_names
+
+
+def column_names(y: Any) -> NDArray[Any] | None:
+    """Return what the columns of a data frame of pandas, Polars or Arrow are called, as strings; else None.
+
+    Columns that only count, as those of a frame made without names, have none, and a single one, which holds labels,
+    needs none. Two columns of one name are an error: nobody could tell their labels apart.
+    """
+    names = list(getattr(y, "column_names", getattr(y, "columns", ())))
+    if len(names) < 2 or all(type(name) is int and name == place for place, name in enumerate(names)):
+        return None
+    found = [str(name) for name in names]
+    if len(set(found)) < len(found):
+        twin = next(name for place, name in enumerate(found) if name in found[:place])
+        raise ValueError(f"y has two columns {twin!r}: each is a label, so rename one, or drop it")
+    labels = np.array(found, dtype=object)
+    check_names(labels, labels[:0], np.zeros(1, np.int64))
+    return labels
+
+
+def check_columns(y: Any, known: NDArray[Any]) -> None:
+    """Refuse a data frame whose columns are other labels than those that were learnt, or in another order."""
+    names = column_names(y)
+    if names is None or known.dtype.kind != "O" or len(names) != len(known):  # the last is for others to say
+        return
+    other = np.flatnonzero(names != known)
+    if len(other):
+        column, wanted = int(other[0]), known[other[0]]
+        raise ValueError(
+            f"y has the column {names[column]!r} in place {column}, where the classifier knows {wanted!r}: give the "
+            "columns that it was fitted with, in their order"
+        )

@@ -1,0 +1,330 @@
+"""What y may be, and its road to label numbers and back.
+
+Four kinds of y, each predicted in the form in which it came: one label a point (``"single"``), lists of labels
+(``"lists"``), and indicators, dense (``"dense"``) or sparse (``"sparse"``), with a column for each label.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, KeysView, ValuesView
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
+
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import in_words
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import check_names, is_missing
+from sparsenet.features.indicators import indicator_of, is_bit, native
+from sparsenet.features.label_columns import check_columns, column_names
+
+KINDS = ("single", "lists", "dense", "sparse")
+#: Numbers, counts and pointers that `fit` keeps or makes for each label, whatever the network.
+BYTES_PER_LABEL = 64
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
+
+
+def kind_of(y: Any) -> str:
+    """Tell which of the four kinds y is.
+
+    A list of rows is an indicator, as scikit-learn has it, if all have one length of at least 2 and hold nothing but
+    0 and 1; else it is a list of labels for each point.
+    """
+    if y is None:
+        raise ValueError("A classifier requires y to be passed, but the target y is None")
+    if sparse.issparse(y):
+        return "sparse"
+    if hasattr(y, "ndim"):
+        if y.ndim == 2:
+            return "dense" if y.shape[1] != 1 else "single"
+        if y.ndim != 1:
+            raise ValueError(f"y must have one or two dimensions, got {y.ndim}")
+        if y.dtype != np.dtype(object):
+            return "single"
+    first = next(iter(y), None)
+    if not isinstance(first, _LISTS):
+        if is_missing(first) and any(isinstance(row, _LISTS) for row in y):
+            raise ValueError(f"row 0 of y is {first!r}, others are lists of labels: give it an empty list or drop it")
+        return "single"
+    widths = {len(row) if isinstance(row, _LISTS) else -1 for row in y}
+    if -1 in widths:
+        row = next(row for row, own in enumerate(y) if not isinstance(own, _LISTS))
+        problem = f"row {row} of y is no list of labels, as row 0 is"
+        raise ValueError(f"{problem}: give every row a list, an empty one where there is no label")
+    if len(widths) == 1 and widths.pop() > 1 and all(is_bit(value) for value in chain.from_iterable(y)):
+        return "dense"
+    return "lists"
+
+
+def kind_of_further(y: Any, before: str) -> str:
+    """Tell the kind of y where others were of the kind `before`: where these were no indicator, lists are none."""
+    kind = kind_of(y)
+    if kind == "dense" and before in ("single", "lists") and getattr(y, "ndim", 1) != 2:
+        return "lists"  # of labels that happen to be 0 and 1, all of these few rows equally many
+    return kind
+
+
+def listed(y: Any) -> Any:
+    """Make a list of what has no positions, or can be gone through but once, as a generator; all else stays."""
+    return list(y) if isinstance(y, Iterator | KeysView | ValuesView) else y
+
+
+def _plain(y: Any) -> Any:
+    """Turn whatever claims to be an array into one; lists stay, since their rows may differ in length."""
+    y = listed(y)
+    _refuse_masked(y)
+    return np.asarray(y) if hasattr(y, "__array__") and not hasattr(y, "tocsr") else y
+
+
+def _refuse_masked(y: Any) -> None:
+    """Refuse labels that a mask hides: an array without the mask would show what lies below it."""
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        row = int(np.argwhere(np.ma.getmaskarray(y))[0, 0])
+        raise ValueError(f"y is masked in row {row}: every row needs a label; drop the row")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The labels that a classifier knows, and the form in which y came.
+
+    Attributes
+    ----------
+    kind : one of `KINDS`.
+    classes : shape (n_labels,), ascending; for an indicator the numbers of the columns, or, where it was a data frame,
+        their names, in the order of the columns.
+    dtype : of a dense or sparse indicator, or of y where it is a single label.
+    """
+
+    kind: str
+    classes: NDArray[Any]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def learn(
+        cls, y: Any, classes: Any = None, *, incremental: bool = False, before: str | None = None
+    ) -> tuple[Target, Rows]:
+        """Find the labels in y, or take them from `classes`; return them with y as rows of label numbers.
+
+        Where more y will follow, if `incremental`, only an indicator shows all labels there will be. Where y itself
+        follows others, they were of the kind `before`.
+        """
+        names, y = column_names(y), _plain(y)
+        kind = kind_of(y) if before is None else kind_of_further(y, before)
+        if kind in ("dense", "sparse"):
+            indicator, dtype = indicator_of(y)
+            _check_room(indicator.shape[1])
+            target = cls(kind, np.arange(indicator.shape[1]) if names is None else names, dtype)
+            target._check_same(classes)
+            return target, Rows.of(indicator.astype(np.float32))
+        if classes is None and incremental:
+            raise ValueError("classes must be passed on the first call to partial_fit: all labels that there will be")
+        labels, indptr = _flatten(y, kind)
+        known = _distinct(labels if classes is None else _labels(classes, "classes"))
+        check_names(known, labels, indptr)
+        target = cls(kind, known, known.dtype)
+        return target, target._rows(labels, indptr, drop_unknown=False)
+
+    def encode(self, y: Any, *, classes: Any = None, drop_unknown: bool = False) -> Rows:
+        """Turn y, of the kind that was learnt, into rows of label numbers.
+
+        A label that is not among the classes is an error, or dropped where it can only be a miss: in validation.
+        """
+        self._check_same(classes)
+        if self.kind == "dense":
+            check_columns(y, self.classes)
+        y = _plain(y)
+        kind = kind_of_further(y, self.kind)
+        if (kind in ("dense", "sparse")) != (self.kind in ("dense", "sparse")):
+            raise ValueError(f"y must be of the kind {self.kind!r} as it was before, got the kind {kind!r}")
+        if kind in ("dense", "sparse"):
+            indicator, _ = indicator_of(y)
+            if indicator.shape[1] != len(self.classes):
+                raise ValueError(f"y has {indicator.shape[1]} columns, the classifier knows {len(self.classes)} labels")
+            return Rows.of(indicator.astype(np.float32))
+        labels, indptr = _flatten(y, kind)
+        return self._rows(labels, indptr, drop_unknown)
+
+    def decode(self, labels: NDArray[np.int32], indptr: NDArray[np.int64]) -> Any:
+        """Return predicted label numbers, row i ``labels[indptr[i] : indptr[i + 1]]``, in the form y came in."""
+        if self.kind == "single":
+            return self.classes[labels]
+        if self.kind == "lists":
+            names = self.classes[labels].tolist()
+            return [names[begin:end] for begin, end in pairwise(indptr.tolist())]
+        shape = (len(indptr) - 1, len(self.classes))
+        matrix = sparse.csr_array((np.ones(len(labels), self.dtype), labels, indptr), shape=shape)
+        matrix.sort_indices()
+        return matrix if self.kind == "sparse" else matrix.toarray()
+
+    def _check_same(self, classes: Any) -> None:
+        if classes is None:
+            return
+        given = _distinct(_labels(classes, "classes"))
+        if len(given) != len(self.classes) or np.any(_positions(given, self.classes) < 0):
+            raise ValueError(
+                f"classes must be the {len(self.classes)} that the classifier knows (for an indicator 0, 1, ... or "
+                f"the names of its columns), or None; got {len(given)} others: fit anew to change them"
+            )
+
+    def _rows(self, labels: NDArray[Any], indptr: NDArray[np.int64], drop_unknown: bool) -> Rows:
+        numbers = _positions(labels, self.classes)
+        unknown = numbers < 0
+        if unknown.any():
+            if not drop_unknown:
+                (label,) = labels[unknown][:1].tolist()
+                raise ValueError(
+                    f"y holds the label {label!r}, not one of the {len(self.classes)} known ones: pass "
+                    "all of them as classes in the first call of partial_fit, or fit anew"
+                )
+            if unknown.all():
+                found, known = labels[:1].tolist(), self.classes[:1].tolist()
+                message = f"y holds no label that the classifier knows: it has such as {found}, not as {known}"
+                warnings.warn(f"{message}; each is a miss", UserWarning, stacklevel=4)
+            indptr = np.concatenate(([0], np.cumsum(~unknown)))[indptr]
+            numbers = numbers[~unknown]
+        return self.rows(numbers, indptr)
+
+    def rows(self, numbers: NDArray[Any], indptr: NDArray[np.int64]) -> Rows:
+        """Return numbers of labels as rows, each label once."""
+        shape = (len(indptr) - 1, len(self.classes))
+        matrix = sparse.csr_array((np.ones(len(numbers), np.float32), numbers, indptr), shape=shape)
+        matrix.sum_duplicates()
+        matrix.data.fill(1.0)
+        return Rows.of(matrix)
+
+
+def _check_room(n_labels: int) -> None:
+    """Refuse columns by the billion, as ids taken for column numbers give them, before an array is as long as that."""
+    needed, available = BYTES_PER_LABEL * n_labels, available_memory()
+    if needed > available:
+        raise MemoryError(
+            f"y has {n_labels} columns, a label each: keeping count of them takes {in_words(needed)}, there are "
+            f"{in_words(available)}; number the labels without gaps, or pass lists of labels"
+        )
+
+
+def _flatten(y: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return all labels of y in one array, and where each row's begin."""
+    if kind == "single":
+        labels = _labels(y, "y")
+        return labels, np.arange(len(labels) + 1)
+    lengths = np.fromiter((len(row) for row in y), np.int64)
+    flat = list(chain.from_iterable(row.tolist() if isinstance(row, np.ndarray) else row for row in y))
+    return _labels(flat, "y", np.repeat(np.arange(len(lengths)), lengths)), np.concatenate(([0], np.cumsum(lengths)))
+
+
+def _labels(values: Any, name: str, rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
+    """Return labels as a one-dimensional array of numbers or strings; errors name `rows`, by default by position."""
+    if isinstance(values, list) and values and isinstance(values[0], str):
+        labels = np.array(values, dtype=object)  # fixed-width strings would give each the longest one's room
+    else:
+        labels = np.asarray(values)
+        if isinstance(values, list | tuple) and labels.dtype.kind == "U":  # which numbers beside strings become
+            labels = np.array(values, dtype=object)
+        elif labels.dtype.kind == "f" and isinstance(values, list | tuple) and all(map(_is_whole, values)):
+            labels = np.array(values, dtype=object)  # of which some are beyond 64 bits
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        message = "A column-vector y was passed when a 1d array was expected; it is taken as one label for each row"
+        warnings.warn(message, DataConversionWarning, stacklevel=2)
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"{name} should be a 1d array of labels, got an array of shape {labels.shape} instead.")
+    if labels.dtype.kind == "f":
+        _check_float_labels(labels, name, rows)
+    elif labels.dtype.kind == "O":
+        labels = _object_labels(labels, name, rows)
+    elif labels.dtype.kind == "T":  # NumPy's strings of any length
+        labels = _object_labels(labels.astype(object), name, rows)
+    elif labels.dtype.kind not in "biuU":
+        raise ValueError(f"Unknown label type: {name} must hold strings or whole numbers, got {labels.dtype}")
+    return native(labels)
+
+
+def _check_float_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> None:
+    finite = np.isfinite(labels)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        raise ValueError(f"{name} holds {labels[at]} in row {_row(at, rows)} (NaN or inf){_every_row(rows)}")
+    check_classification_targets(labels)
+
+
+def _object_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> NDArray[Any]:
+    """Let labels be all strings or all whole numbers: those of several types have no order."""
+    types = {type(label) for label in labels.tolist()}
+    if all(issubclass(t, str) for t in types):
+        return labels
+    if all(issubclass(t, bool | np.bool_) for t in types):
+        return labels.astype(bool)
+    if all(issubclass(t, int | np.integer | np.bool_) for t in types):
+        try:
+            return labels.astype(np.int64)
+        except OverflowError:
+            raise ValueError(f"{name} holds whole numbers beyond 64 bits: convert them with str") from None
+    if types <= {int, float}:
+        numbers = labels.astype(np.float64)
+        _check_float_labels(numbers, name, rows)
+        return numbers
+    _refuse_missing(labels, name, rows)
+    found = ", ".join(sorted(t.__name__ for t in types))
+    raise ValueError(
+        f"Unknown label type: {name} must hold strings alone or whole numbers alone, got {found}: convert them with str"
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer)
+
+
+def _refuse_missing(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> None:
+    for at, label in enumerate(labels.tolist()):
+        if is_missing(label):
+            raise ValueError(f"{name} holds {label!r} in row {_row(at, rows)}{_every_row(rows)}")
+
+
+def _row(at: int, rows: NDArray[np.int64] | None) -> int:
+    return at if rows is None else int(rows[at])
+
+
+def _every_row(rows: NDArray[np.int64] | None) -> str:
+    """Say what to do about a label that is none; with `rows`, where a row has a list of them."""
+    return ": every row needs a label; drop the row" if rows is None else ": leave it out of the list"
+
+
+def _distinct(labels: NDArray[Any]) -> NDArray[Any]:
+    if labels.dtype.kind == "O":  # a set is several times as fast as comparing Python strings in a sort
+        return np.array(sorted(set(labels.tolist())), dtype=object)
+    return np.unique(labels)
+
+
+def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the position of each label in `classes`, -1 where it is not among them."""
+    if "O" in (labels.dtype.kind, classes.dtype.kind) or labels.dtype.kind != classes.dtype.kind:
+        index = {label: position for position, label in enumerate(classes.tolist())}
+        return np.fromiter((index.get(label, -1) for label in labels.tolist()), np.int64, len(labels))
+    found = np.minimum(np.searchsorted(classes, labels), max(len(classes) - 1, 0))
+    known = classes[found] == labels if len(classes) else np.zeros(len(labels), bool)
+    return np.where(known, found, -1)
+
+
+Points = tuple[Rows, Rows]
+
+
+def check_points(features: Rows, labels: Rows) -> Points:
+    """Return both if they are of one length."""
+    check_lengths(len(features), labels)
+    return features, labels
+
+
+def check_lengths(n_points: int, labels: Rows, *, some_label: bool = False) -> None:
+    """Raise ValueError unless there are labels of so many points and, on demand, one at least."""
+    if n_points != len(labels):
+        raise ValueError(f"X has {n_points} rows, y has {len(labels)}: y must have an entry for each row of X")
+    if some_label and len(labels.indices) == 0:
+        raise ValueError("y holds no label at all: at least one row must have one")

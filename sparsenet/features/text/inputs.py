@@ -1,0 +1,115 @@
+"""What texts and labels in memory may be: lists, arrays, columns; and what is wrong with some."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import is_missing
+from sparsenet.data import DataError
+from sparsenet.data.fasttext import LABEL
+from sparsenet.data.formats import text_format
+
+
+class Batch(NamedTuple):
+    """Some texts of a file, the labels of each, and the line on which each begins; of Parquet no lines (None each)."""
+
+    texts: list[str]
+    labels: list[list[str]]
+    lines: list[int | None]
+
+
+def check_texts(texts: Any, name: str = "X") -> list[str]:
+    """Return texts as a list of strings; an error names the row that is none.
+
+    Bytes are taken for UTF-8, and what is no UTF-8 in them reads as U+FFFD.
+    """
+    if isinstance(texts, str | bytes | os.PathLike):
+        raise ValueError(f"{name} must be a sequence of texts, got {_single(texts)}")
+    shape: tuple[int, ...] = getattr(texts, "shape", (0,))
+    if len(shape) == 2 and shape[1] == 1:  # a frame of one column
+        texts = np.asarray(texts)[:, 0]
+    elif len(shape) != 1:
+        advice = "pass one, as X['text'], or name those of a data frame in fit, text=['title', 'body']"
+        raise ValueError(f"{name} must be one column of texts, got the shape {shape}: {advice}")
+    if isinstance(texts, set | frozenset | Mapping):
+        problem = f"must be a sequence of texts, got a {type(texts).__name__}"
+        raise ValueError(f"{name} {problem}: pass a list, whose order labels can follow")
+    if not isinstance(texts, Iterable):
+        raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}{lazily(texts)}")
+    found = listed(texts)
+    for row, text in enumerate(found):
+        if type(text) is not str:
+            found[row] = to_text(text, row, name)
+    return found
+
+
+def _single(text: str | bytes | os.PathLike[Any]) -> str:
+    """Say what to do with a single text, or with a path, which `fit` alone takes."""
+    path = os.fspath(text)
+    is_table = isinstance(path, str) and text_format(path) is not None
+    if isinstance(text, os.PathLike) or is_table or (isinstance(text, str) and os.path.isfile(text)):
+        read = "sparsenet.data.read_table reads one, evaluate and predict of the command line measure and answer one"
+        return f"the name of a file, {path!r}: only fit takes one; {read}"
+    return "a single one: pass [text]"
+
+
+def lazily(X: Any) -> str:
+    """Say what to do with a data frame that is yet to be computed, as Polars and Dask have them."""
+    method = next((method for method in ("collect", "compute") if callable(getattr(X, method, None))), None)
+    return f": pass what its {method}() returns" if method else ""
+
+
+def listed(texts: Iterable[Any]) -> list[Any]:
+    """Return a list of Python objects: NumPy and pandas, Polars, and Arrow each have a word of their own for that."""
+    for method in ("tolist", "to_list", "to_pylist"):
+        if hasattr(texts, method):
+            return list(getattr(texts, method)())
+    return list(texts)
+
+
+def to_text(text: Any, row: int, name: str) -> str:
+    """Return what is in a row as a plain string; an error says what else it is."""
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "replace")
+    if isinstance(text, str):  # np.str_ and other kinds of it
+        return str(text)
+    advice = "fill missing texts in with '' or drop the row" if is_missing(text) else "convert it with str"
+    raise ValueError(f"{name} must hold texts, got {text!r} in row {row}: {advice}")
+
+
+def nothing_to_learn(path: str, n_texts: int) -> DataError:
+    """Say that a file has no text, or no label."""
+    if n_texts == 0:
+        return DataError(path, None, "holds no texts: there is nothing below its header, or its lines are blank")
+    problem = f"holds no labels: their column is empty, or no line has a word that begins with {LABEL}"
+    problem += "; format= names that of a table whose name does not end in it"
+    return DataError(path, None, problem)
+
+
+def no_label(path: str, row: int, line: int | None) -> DataError:
+    """Say that a text has no label, where others have one each."""
+    what = f"the text in row {row}" if line is None else "the text"
+    return DataError(path, line, f"{what} has no label: give it one, or leave it out")
+
+
+def check_any(texts: list[str]) -> None:
+    """Refuse no texts at all."""
+    if not texts:
+        raise ValueError("X holds no texts: there must be at least one")
+
+
+def check_lengths(texts: list[str], labels: Rows) -> None:
+    """Refuse labels that are not as many as the texts."""
+    if len(texts) != len(labels):
+        raise ValueError(f"X has {len(texts)} texts, y has {len(labels)} entries: y must have one for each text")
+
+
+def check_labelled(labels: Rows) -> None:
+    """Refuse to learn from texts none of which has a label."""
+    if len(labels.indices) == 0:
+        raise ValueError("y holds no label at all: at least one text must have one")

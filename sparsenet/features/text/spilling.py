@@ -1,0 +1,113 @@
+"""Large arrays in temporary files: the system writes out what memory is short of, and nothing fails for want of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import in_words
+
+#: Of the memory there is, what one array may take; of the large ones there are eight at a time, at most.
+SHARE = 16
+
+
+@dataclass(frozen=True)
+class Spill:
+    """Where arrays go: larger ones than `most_bytes` into files, in the folder that TMPDIR names."""
+
+    most_bytes: int
+
+    @classmethod
+    def within(cls, memory_limit: int | None) -> Spill:
+        """Divide what may be used, by default what there is."""
+        return cls((available_memory() if memory_limit is None else memory_limit) // SHARE)
+
+    def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array of `n` numbers that are yet to be written."""
+        n_bytes = n * np.dtype(dtype).itemsize
+        if n_bytes <= self.most_bytes:
+            return np.empty(n, dtype)
+        with _disk_errors_named(n_bytes), _new_file() as file:
+            _allocate(file, n_bytes)
+            return _mapped(file, dtype, n)
+
+    def pieces(self, dtype: DTypeLike) -> Pieces:
+        """Return an array that grows."""
+        return Pieces(np.dtype(dtype), self.most_bytes)
+
+
+class Pieces:
+    """An array that grows at its end: in memory, or beyond a size in a file."""
+
+    def __init__(self, dtype: np.dtype[Any], most_bytes: int) -> None:
+        self._dtype, self._most_bytes = dtype, most_bytes
+        self._room = np.empty(0, dtype)
+        self._file: IO[bytes] | None = None
+        self._size = 0
+
+    def append(self, piece: NDArray[Any]) -> None:
+        """Add a copy of some numbers."""
+        end = self._size + len(piece)
+        with _disk_errors_named(end * self._dtype.itemsize):
+            if self._file is None and end * self._dtype.itemsize > self._most_bytes:
+                self._file = _new_file()
+                self._file.write(self._room[: self._size].data)
+                self._room = np.empty(0, self._dtype)
+            if self._file is not None:
+                self._file.write(np.ascontiguousarray(piece, self._dtype).data)
+            else:
+                self._fill(end, piece)
+        self._size = end
+
+    def _fill(self, end: int, piece: NDArray[Any]) -> None:
+        if end > len(self._room):
+            # Systems move pages, not what is in them: pieces that are joined at the end would be written twice.
+            self._room.resize(max(end, len(self._room) * 5 // 4), refcheck=False)
+        self._room[self._size : end] = piece
+
+    def joined(self) -> NDArray[Any]:
+        """Return the array; nothing can be added any more."""
+        if self._file is None:
+            found, self._room = self._room, np.empty(0, self._dtype)
+            found.resize(self._size, refcheck=False)
+            return found
+        with _disk_errors_named(self._size * self._dtype.itemsize), self._file as file:
+            file.flush()
+            return _mapped(file, self._dtype, self._size)
+
+
+@contextmanager
+def _disk_errors_named(n_bytes: int) -> Iterator[None]:
+    """Say what room is missing, and where; that a file without a name could not grow helps nobody."""
+    try:
+        yield
+    except OSError as error:
+        problem = (
+            f"{error.strerror or error}: features of the texts take {in_words(n_bytes)} or more in temporary files"
+        )
+        advice = f"of the folder {tempfile.gettempdir()}; let TMPDIR name one with more room, or raise memory_limit"
+        raise OSError(error.errno, f"{problem} {advice}") from error
+
+
+def _allocate(file: IO[bytes], n_bytes: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        # Room that is only promised would kill the process where the disk turns out to be full.
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    else:  # as on macOS
+        file.truncate(n_bytes)
+
+
+def _new_file() -> IO[bytes]:
+    return tempfile.TemporaryFile(prefix="sparsenet-")  # has no name, and is gone with the process
+
+
+def _mapped(file: IO[bytes], dtype: DTypeLike, n: int) -> NDArray[Any]:
+    return np.asarray(np.memmap(file, np.dtype(dtype), "r+", shape=(n,)))

@@ -1,0 +1,108 @@
+"""Columns of tables by name: those that a model learnt from, and those that a file has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from io import BufferedReader, BytesIO
+from typing import Any, TypedDict, cast
+
+from sparsenet.data.codecs import find_codec
+from sparsenet.data.columns import Column, text_columns
+from sparsenet.data.dialect import Dialect
+from sparsenet.data.formats import TableFormat, is_parquet, table_format
+from sparsenet.data.lines import text_lines
+from sparsenet.data.parquet import parquet_names
+from sparsenet.data.rows import json_object, table_records
+from sparsenet.data.sources import PathOrStream, open_source
+from sparsenet.features.text.text_files import FileRules
+from sparsenet.storage import ModelError
+
+
+class Columns(TypedDict):
+    """What the columns of texts are called, and that of labels, if these were in one; and what separates several."""
+
+    text: list[str]
+    target: str | None
+    label_delimiter: str | None
+
+
+def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | None:
+    """Return what the columns of a file are called, by which another one is read; None where it has no names."""
+    table = table_format(path) if rules.format == "auto" else rules.format
+    if not is_parquet(path) and table in (None, "lines"):
+        return None
+    columns = [*rules.text, rules.target]
+    kinds = {type(column) for column in columns}
+    if int in kinds and (rules.dialect.header or is_parquet(path) or str in kinds):
+        columns = _by_name(columns, names_in(path, cast(TableFormat | None, table), rules.dialect))
+    return named(columns[:-1], columns[-1], rules.label_delimiter)
+
+
+def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | None]:
+    """Return columns as their names say, those that stand at a position too, where that has a name of its own."""
+    of_its_own = {place: name for place, name in enumerate(names) if name and names.count(name) == 1}
+    return [of_its_own.get(column, column) if isinstance(column, int) else column for column in columns]
+
+
+def named(text: Sequence[object], target: object, label_delimiter: str | None = None) -> Columns | None:
+    """Return columns that are called by name; a position says nothing of other files."""
+    names = [name for name in text if isinstance(name, str)]
+    if len(names) < len(text) or not isinstance(target, str | None):
+        return None
+    return {"text": names, "target": target, "label_delimiter": label_delimiter}
+
+
+def lasting(known: Columns | None) -> Columns | None:
+    """Return the columns to be saved with a model: those of a data frame may be called what no file can say."""
+    return None if known is None else named(known["text"], known["target"], known["label_delimiter"])
+
+
+def unpack(metadata: Mapping[str, Any]) -> Columns | None:
+    """Return the columns that a saved model learnt from, if it knows some; older ones know a single one of texts."""
+    found = metadata.get("columns")
+    if found is None:
+        return None
+    columns = named(text_columns(found["text"]), found["target"], found["label_delimiter"])
+    if columns is None or not isinstance(found["label_delimiter"], str | None):
+        raise ModelError(f"columns must be names, got {found!r}")
+    return columns
+
+
+def is_row_of(line: str, known: Columns) -> bool:
+    """Tell whether a line that was taken for a text is the header, or the first object, of a table with the columns.
+
+    One of those of texts will do. In a header no blank follows a comma, as it does in a text.
+    """
+    fields = {field.strip('"') for separator in ",\t" for field in line.split(separator)} - {line}
+    return any(name in fields or (line.startswith("{") and f'"{name}"' in line) for name in known["text"])
+
+
+def names_in(path: str | os.PathLike[str], table: TableFormat | None, dialect: Dialect) -> list[str]:
+    """Return what the columns of a file are called, which is read on from its beginning afterwards.
+
+    None are found in lines, in a pipe with a name of its own, which could be read but once, and where standard input
+    does not begin with a whole first row as it is.
+    """
+    if os.fspath(path) == "-":
+        pipe = sys.stdin.buffer
+        head = pipe.peek() if isinstance(pipe, BufferedReader) else b""  # what took its place may not
+        line, newline, _ = head.partition(b"\n")
+        whole = newline and not find_codec(head) and line.count(b'"') % 2 == 0
+        return _names(BytesIO(line + newline), table, dialect) if whole and table is not None else []
+    if not os.path.isfile(path):
+        return []
+    if is_parquet(path):
+        return parquet_names(os.fspath(path))
+    return _names(path, table, dialect) if table is not None else []
+
+
+def _names(source: PathOrStream, table: TableFormat, dialect: Dialect) -> list[str]:
+    """Read the first row of a table; what is wrong with it is what is wrong with the file."""
+    with open_source(source) as opened:
+        if table == "jsonl":
+            first = next((line for line in text_lines(opened) if line.text.strip()), None)
+            return [] if first is None else [str(key) for key in json_object(first.text, opened.name, first.number)]
+        row = next(table_records(opened, table, dialect), None)
+        return [] if row is None else row.fields

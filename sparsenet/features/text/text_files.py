@@ -1,0 +1,194 @@
+"""Files of texts: tables of any format, and lines with labels, read piece by piece."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple, get_args
+
+from sparsenet.data import DataError, iter_table
+from sparsenet.data.columns import Column, check_apart
+from sparsenet.data.dialect import USUAL, Dialect
+from sparsenet.data.errors import quoted
+from sparsenet.data.fasttext import LABEL
+from sparsenet.data.formats import TableFormat, is_parquet, table_format
+from sparsenet.data.rows import JSON_LINES
+from sparsenet.data.sources import name_of
+from sparsenet.features.text.inputs import Batch, no_label, nothing_to_learn
+
+#: Rows of a file that are parsed at a time, and characters, about, that are held.
+BATCH_ROWS = 64
+BATCH_CHARACTERS = 1 << 19
+#: What columns are called: up to three words, some of them in brackets.
+_NAME = re.compile(r"[^\W\d][\w./-]*(?: ?\([\w./ -]+\)| [\w./-]+){0,2}[?:*]?")
+_TAKEN = "was taken for a text, and looks like a header: say header=True, or header=False if it is none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRules:
+    """How a file is read; see `TextClassifier.fit`.
+
+    By ``format="auto"`` a file of an unknown name, or standard input, is taken for lines as fastText has them.
+    """
+
+    text: list[Column] = field(default_factory=lambda: ["text"])
+    target: Column | None = "label"
+    label_delimiter: str | None = None
+    format: str = "auto"
+    dialect: Dialect = USUAL
+
+    def __post_init__(self) -> None:
+        check_apart(self.text, self.target)
+
+    def options(self) -> dict[str, Any]:
+        """Return what `iter_table` is to be told, by its names."""
+        own = {rule.name: getattr(self, rule.name) for rule in fields(self) if rule.name != "dialect"}
+        own["text"] = self.text if len(self.text) > 1 else self.text[0]  # as it was said: an error repeats it
+        return own | asdict(self.dialect)
+
+
+class TextFile(NamedTuple):
+    """What a file holds, as a whole."""
+
+    path: str
+    texts: list[str]
+    labels: list[list[str]]
+    lines: list[int | None]
+
+    def target(self) -> list[str] | list[list[str]]:
+        """Return the labels as `fit` takes them: one for each text where no text has more."""
+        self.check()
+        if max(map(len, self.labels)) > 1:
+            return self.labels
+        self.check_each()
+        return [own[0] for own in self.labels]
+
+    def check(self) -> None:
+        """Refuse a file without a text or without a label."""
+        if not any(self.labels):
+            raise nothing_to_learn(self.path, len(self.texts))
+
+    def check_each(self) -> None:
+        """Refuse a text without a label."""
+        row = next((row for row, own in enumerate(self.labels) if not own), None)
+        if row is not None:
+            raise no_label(self.path, row, self.lines[row])
+
+
+def read_texts(path: str | os.PathLike[str], rules: FileRules) -> TextFile:
+    """Read all texts, and the labels of each if there are any, from a file of any format that is known."""
+    found = TextFile(name_of(path), [], [], [])
+    for batch in iter_texts(path, rules):
+        found.texts.extend(batch.texts)
+        found.labels.extend(batch.labels)
+        found.lines.extend(batch.lines)
+    return found
+
+
+def is_json(path: str | os.PathLike[str]) -> bool:
+    """Tell JSON by its name, of which nobody knows whether it is an object a line."""
+    return os.fspath(path).lower().endswith(".json")
+
+
+def iter_texts(path: str | os.PathLike[str], rules: FileRules) -> Iterator[Batch]:
+    """Read a file of any format that is known, a batch at a time."""
+    held, n_characters = Batch([], [], []), 0
+    for batch in _batches(os.fspath(path), rules):
+        held.texts.extend(batch.texts)
+        held.labels.extend(batch.labels)
+        held.lines.extend(batch.lines)
+        n_characters += sum(map(len, batch.texts))
+        if n_characters >= BATCH_CHARACTERS:
+            yield held
+            held, n_characters = Batch([], [], []), 0
+    if held.texts:
+        yield held
+
+
+def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
+    if rules.format == "auto" and is_json(path):
+        raise DataError(path, None, JSON_LINES)
+    format = "parquet" if is_parquet(path) else table_format(path) if rules.format == "auto" else rules.format
+    if format in (None, "lines"):
+        _check_no_columns(path, rules)
+    options = rules.options() | {"format": format or "lines"}
+    may_be_header = format in get_args(TableFormat) and _may_have_missed_a_header(rules, format)
+    first = FirstRow(len(rules.text)) if may_be_header else None
+    n_texts = n_empty = 0
+    for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
+        assert found.texts is not None
+        lines = [None] * len(found.texts) if format == "parquet" else found.lines.tolist()
+        batch = Batch(found.texts, found.labels or [[] for _ in found.texts], lines)
+        if first is not None:
+            first.compare(batch)
+        n_texts += len(batch.texts)
+        n_empty += sum(not text or text.isspace() for text in batch.texts)
+        yield batch
+    if n_empty:
+        empty = f"empty texts, {n_empty} of {n_texts}, count as others do: leave out those that should not"
+        warnings.warn(f"{name_of(path)}: {empty}", UserWarning, stacklevel=2)
+    if first is not None and first.is_header():
+        warnings.warn(f"{name_of(path)}: {first}", UserWarning, stacklevel=2)
+
+
+def _check_no_columns(path: str, rules: FileRules) -> None:
+    """Refuse what is said of columns where there are none."""
+    usual = FileRules().options()
+    for name, value in rules.options().items():
+        if name != "format" and value != usual[name]:
+            what = f"{name}={value!r} is about tables, and {name_of(path)} is read as lines with {LABEL} words"
+            raise ValueError(f"{what}: leave it out, or name the format of the table, as format='csv'")
+
+
+def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
+    positions = all(isinstance(column, int) for column in (*rules.text, rules.target) if column is not None)
+    return positions and rules.dialect.header is None and table != "jsonl"
+
+
+def _is_of_names(text: str, n_columns: int) -> bool:
+    """Tell whether a text reads like the names of so many columns, or of fewer where some have none."""
+    names = text.split("\n")
+    return len(names) <= n_columns and all(map(_NAME.fullmatch, names))
+
+
+def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | None) -> None:
+    """Point out that the first of some texts, without labels to tell by, looks like the names of their columns.
+
+    It reads like one and has fewer words than any other: short texts among short ones are none.
+    """
+    if len(texts) <= 2 or not _is_of_names(texts[0], len(rules.text)) or not _may_have_missed_a_header(rules, table):
+        return
+    n_words = len(texts[0].split())
+    if all(len(text.split()) > n_words for text in texts[1:]):
+        warnings.warn(f"{name_of(path)}: the first row, {quoted(texts[0])}, {_TAKEN}", UserWarning, stacklevel=2)
+
+
+class FirstRow:
+    """The first row of a table whose columns are called by position: it may be a header that was taken for a text."""
+
+    def __init__(self, n_columns: int) -> None:
+        self._n_columns = n_columns
+        self._text, self._labels = "", [""]
+        self._n_rows = 0
+        self._again = False
+
+    def compare(self, batch: Batch) -> None:
+        """Look for the labels of the first row in others."""
+        others = batch.labels
+        if self._n_rows == 0:
+            self._text, self._labels, others = batch.texts[0], batch.labels[0], others[1:]
+        self._n_rows += len(batch.texts)
+        self._again = self._again or any(label in own for own in others for label in self._labels)
+
+    def is_header(self) -> bool:
+        """Tell names of columns, of a word or a few each, from a text whose label others have too."""
+        of_names = _is_of_names(self._text, self._n_columns) and len(self._labels) == 1
+        return of_names and _is_of_names(self._labels[0], 1) and self._n_rows > 2 and not self._again
+
+    def __str__(self) -> str:
+        """Say what to do."""
+        row = f"the first row, {quoted(self._text)} with the label {quoted(self._labels[0])} that no other row has,"
+        return f"{row} {_TAKEN}"

@@ -1,0 +1,101 @@
+"""Texts and labels in columns of data frames, of pandas, Polars or Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparsenet.data.columns import Column, check_apart, joined, quoted_names, text_columns
+from sparsenet.features.text.inputs import lazily, listed, to_text
+from sparsenet.features.text.table_columns import Columns
+
+#: What columns are called unless that is said.
+TEXT, TARGET = "text", "label"
+
+
+def labelled_columns(X: Any, y: Any, text: Any, target: Any, more: dict[str, Any]) -> tuple[Any, Any, Columns | None]:
+    """Return texts and labels, and what the columns of a data frame are called that they were taken from.
+
+    These are X and y as they are, unless X is a frame: without y, labels are one of its columns; with y, texts are
+    unless it has but one. `more` is about files.
+    """
+    texts, names = text_columns(text, of_frame=True), _names(X)
+    usual = texts == [TEXT]
+    if lazily(X) and (y is None or not usual):
+        raise ValueError(f"X must be a data frame that is there, got {type(X).__name__}{lazily(X)}")
+    _refuse_unused(more, "files")
+    if not names:
+        _refuse_unused({"text": None if usual else text}, "files, and data frames")
+    if y is not None or not names:
+        _refuse_unused({"target": None if target == TARGET else target}, "files, and data frames without y")
+    if y is None:
+        return _with_labels(X, names, texts, target)
+    if usual and (len(names) == 1 or TEXT not in names):
+        return X, y, None
+    _check(names, "text", texts, "name them")
+    return _texts(X, texts), y, _known(texts, None)
+
+
+def _refuse_unused(given: dict[str, Any], known: str) -> None:
+    """Refuse what would not be listened to."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}={value!r} is for {known}: leave it out, or pass such an X")
+
+
+def _with_labels(X: Any, names: list[Any], texts: list[Column], target: Any) -> tuple[Any, Any, Columns | None]:
+    if not names:
+        raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+    check_apart(texts, target)
+    _check(names, "text", texts, "name them, or pass y")
+    _check(names, "target", [target], "name them, or pass y")
+    return _texts(X, texts), X[target], _known(texts, target)
+
+
+def _known(texts: list[Any], target: Any) -> Columns:
+    """Return what the columns of a frame are called, which may be no text at all."""
+    return {"text": texts, "target": target, "label_delimiter": None}
+
+
+def texts_in(X: Any, known: Columns | None) -> Any:
+    """Return the texts of a data frame by the columns that a model learnt from.
+
+    X is returned as it is where it is no frame, and a frame of one column where a single one was learnt from: that may
+    be called otherwise.
+    """
+    names = _names(X)
+    if known is None or not names or (len(names) == len(known["text"]) == 1 and names != known["text"]):
+        return X
+    _check(names, "text", known["text"], f"the model learnt from {quoted_names(known['text'], 'and')}")
+    return _texts(X, known["text"])
+
+
+def _names(X: Any) -> list[Any]:
+    """Return what the columns of a data frame are called; none of what is no frame, or yet to be collected."""
+    return [] if hasattr(X, "collect") else list(getattr(X, "column_names", getattr(X, "columns", ())))
+
+
+def _check(names: list[Any], argument: str, columns: Sequence[Any], advice: str) -> None:
+    """Refuse columns that a data frame has not, or more than once."""
+    for column in columns:
+        if column not in names:
+            several = "; several columns are a list" if isinstance(column, tuple) else ""
+            found = f"there are {', '.join(map(repr, names))}: {advice}{several}"
+            raise ValueError(f"{argument}={column!r} is no column of X; {found}")
+        if names.count(column) > 1:
+            raise ValueError(f"{argument}={column!r} is the name of {names.count(column)} columns of X: rename them")
+
+
+def _texts(X: Any, columns: Sequence[Column]) -> Any:
+    """Return a column of a data frame, or the texts of several, joined."""
+    if len(columns) == 1:
+        return X[columns[0]]
+    cells = zip(*(listed(X[column]) for column in columns), strict=True)
+    return [_joined(columns, own, row) for row, own in enumerate(cells)]
+
+
+def _joined(columns: Sequence[Column], cells: Sequence[Any], row: int) -> str:
+    def as_text(own: Sequence[Column], cell: Any) -> str:
+        return cell if type(cell) is str else to_text(cell, row, f"column {quoted_names(own)} of X")
+
+    return joined(columns, cells, as_text)

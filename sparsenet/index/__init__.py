@@ -1,0 +1,1 @@
+"""Finding the vectors of the largest products: exactly, or by hashing."""

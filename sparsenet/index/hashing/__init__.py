@@ -1,0 +1,15 @@
+"""Locality-sensitive hashing: an index over the output layer that finds labels of a large score."""
+
+from sparsenet.index.hashing.choosing import TABLES, best_index, first_guess, most_memory
+from sparsenet.index.hashing.hash_index import Candidates, LSHIndex
+from sparsenet.index.hashing.lsh_config import LSHConfig
+
+__all__ = [
+    "TABLES",
+    "Candidates",
+    "LSHConfig",
+    "LSHIndex",
+    "best_index",
+    "first_guess",
+    "most_memory",
+]

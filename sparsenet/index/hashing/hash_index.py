@@ -1,0 +1,216 @@
+"""The index: which labels' vectors lie near a hidden vector, by counting shared buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet import kernels
+from sparsenet.index.exact import exact_topk
+from sparsenet.index.hashing.families import make_family
+from sparsenet.index.hashing.frame import BLOCK, Frame, measure, n_covered
+from sparsenet.index.hashing.lsh_config import MAX_WIDTH, LSHConfig
+from sparsenet.kernels.types import F32, I32, I64
+
+
+class Candidates(NamedTuple):
+    """Labels found for each point: those of point i are ``ids[indptr[i] : indptr[i + 1]]``, most hits first."""
+
+    indptr: I64
+    ids: I32
+    hits: I32
+
+
+class LSHIndex:
+    """Search the output layer for the labels of a large score, without computing the scores.
+
+    The state is `codes`, a code for each table and label, and the frame they were made in; tables are a function
+    of the codes. Results do not depend on `threads`, the CPU or the kernels in use.
+
+    Parameters
+    ----------
+    config
+        How to hash.
+    n_labels, width
+        Shape of the weights.
+    threads
+        Threads to use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weight, bias = np.eye(8, dtype=np.float32), np.zeros(8, np.float32)
+    >>> index = LSHIndex(LSHConfig(n_tables=20, n_bits=3), n_labels=8, width=8)
+    >>> index.rebuild(weight, bias)
+    >>> ids, hits = index.query(weight[5:6], limit=1)
+    >>> ids.tolist()
+    [5]
+    """
+
+    def __init__(self, config: LSHConfig, n_labels: int, width: int, threads: int = 1) -> None:
+        if not 1 <= width <= MAX_WIDTH:
+            raise ValueError(f"width must be from 1 to {MAX_WIDTH}, got {width}")
+        if not 0 <= n_labels < 2**31:
+            raise ValueError(f"n_labels must be from 0 to {2**31 - 1}, got {n_labels}")
+        self.config = config
+        self.threads = threads
+        self.n_rebuilds = 0
+        self.codes = np.zeros((config.n_tables, n_labels), np.uint16)
+        self._family = make_family(config, width)
+        self._frame = Frame(center=np.zeros(width + 1, np.float32), radius=1.0)
+        self._lengths = np.zeros(n_labels, np.float32)
+        self._offsets = np.zeros((config.n_tables, config.n_buckets + 1), np.int32)
+        self._labels = np.zeros((config.n_tables, n_labels), np.int32)
+        self._counts: I32 | None = None
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels indexed."""
+        return self.codes.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the index holds; `LSHConfig.memory` says so beforehand."""
+        arrays = (self.codes, self._offsets, self._labels, self._scratch(), self._family.functions)
+        return sum(array.nbytes for array in (*arrays, self._lengths, self._frame.center))
+
+    def rebuild(self, weight: F32, bias: F32) -> None:
+        """Hash all labels anew, in a new frame: weight (L, h), bias (L,)."""
+        self._check(weight, bias)
+        self._frame, self._lengths = measure(weight, bias, self.config.covered, self.config.headroom)
+        self._hash(weight, bias, None)
+        self.n_rebuilds += 1
+
+    def update(self, weight: F32, bias: F32, rows: I32 | I64) -> bool:
+        """Hash the changed `rows` anew; return whether all had to be.
+
+        The frame stays unless a row has outgrown it, which `headroom` makes rare: then this is `rebuild`, and
+        `n_rebuilds` counts it.
+        """
+        self._check(weight, bias)
+        if len(rows) and (rows.min() < 0 or rows.max() >= self.n_labels):
+            raise ValueError(f"rows must be from 0 to {self.n_labels - 1}, got {rows.min()} to {rows.max()}")
+        changed, offsets = weight[rows], bias[rows]
+        if not (np.isfinite(changed).all() and np.isfinite(offsets).all()):
+            raise ValueError("weight or bias holds NaN or infinity: training has diverged, lower the learning rate")
+        self._lengths[rows] = self._frame.lengths(changed, offsets)
+        if self.n_rebuilds == 0 or self._outgrown():
+            self.rebuild(weight, bias)
+            return True
+        self._hash(weight, bias, rows)
+        return False
+
+    def query(self, hidden: F32, limit: int) -> tuple[I32, I32]:
+        """Find one list of labels for all of `hidden` (n, h), hits summed over points: (ids, hits).
+
+        Most hits first, ties to the smaller id, at most `limit`.
+        """
+        limit = self._checked_limit(hidden, limit)
+        ids, hits = np.empty(limit, np.int32), np.empty(limit, np.int32)
+        codes = self._query_codes(hidden)
+        counts, self._counts = self._scratch(), None
+        found = kernels.lsh_query_shared(
+            self._offsets, self._labels, codes, self.config.probe_limit, counts, ids, hits, self.threads
+        )
+        self._counts = counts
+        return ids[:found], hits[:found]
+
+    def query_each(self, hidden: F32, limit: int) -> Candidates:
+        """Find at most `limit` labels for each point of `hidden` (n, h); order as in `query`."""
+        limit = self._checked_limit(hidden, limit)
+        ids, hits = np.empty((len(hidden), limit), np.int32), np.empty((len(hidden), limit), np.int32)
+        found = np.zeros(len(hidden), np.int64)
+        codes = self._query_codes(hidden)
+        counts, self._counts = self._scratch(), None
+        kernels.lsh_query_each(
+            self._offsets, self._labels, codes, self.config.probe_limit, counts, ids, hits, found, self.threads
+        )
+        self._counts = counts
+        used = np.arange(limit) < found[:, None]
+        return Candidates(np.concatenate(([0], np.cumsum(found))), ids[used], hits[used])
+
+    def recall(self, hidden: F32, weight: F32, bias: F32, *, k: int, limit: int, shared: bool = False) -> float:
+        """Return the share of the points' exact top `k` labels that a query finds.
+
+        `shared` asks for one list of `limit` labels for all points, otherwise each point has its own.
+        """
+        if len(hidden) == 0 or self.n_labels == 0:
+            return float("nan")
+        exact = exact_topk(hidden, weight, bias, k, self.threads)[0]
+        if shared:
+            return float(np.isin(exact, self.query(hidden, limit)[0]).mean())
+        indptr, ids, _ = self.query_each(hidden, limit)
+        found = [np.isin(row, ids[indptr[i] : indptr[i + 1]]).mean() for i, row in enumerate(exact)]
+        return float(np.mean(found))
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """Return the arrays that `restore` needs to make an equal index."""
+        frame = self._frame
+        return {
+            "codes": self.codes,
+            "center": frame.center,
+            "radius": np.array([frame.radius]),
+            "lengths": self._lengths,
+            "n_rebuilds": np.array([self.n_rebuilds]),
+        }
+
+    def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over what `state` returned."""
+        for name, own in self.state().items():
+            came = state[name]
+            if came.shape != own.shape or came.dtype != own.dtype:
+                raise ValueError(
+                    f"{name} of the index must be {own.dtype}{own.shape}, got {came.dtype}{came.shape}: "
+                    "it was saved with other settings"
+                )
+        codes = np.array(state["codes"], np.uint16)
+        if codes.max(initial=0) >= self.config.n_buckets:
+            raise ValueError(f"codes of the index must be below {self.config.n_buckets}, got {codes.max()}")
+        radius = float(np.asarray(state["radius"], np.float64)[0])
+        self._frame = Frame(center=np.array(state["center"], np.float32), radius=radius)
+        self._lengths = np.array(state["lengths"], np.float32)
+        self.codes, self.n_rebuilds = codes, int(np.asarray(state["n_rebuilds"], np.int64)[0])
+        self._sort()
+
+    def _hash(self, weight: F32, bias: F32, rows: I32 | I64 | None) -> None:
+        n_rows = self.n_labels if rows is None else len(rows)
+        for start in range(0, n_rows, BLOCK):
+            block = slice(start, start + BLOCK)
+            at = block if rows is None else rows[block]
+            vectors = self._family.label_vectors(self._frame, weight[at], bias[at])
+            self.codes[:, at] = self._family.codes(vectors, self.threads)
+        self._sort()
+
+    def _outgrown(self) -> bool:
+        within = np.count_nonzero(self._lengths <= self._frame.radius)
+        return bool(within < n_covered(self.config.covered, self.n_labels))
+
+    def _sort(self) -> None:
+        kernels.lsh_build_tables(self.codes, self._offsets, self._labels, self.threads)
+
+    def _query_codes(self, hidden: F32) -> NDArray[np.uint16]:
+        return self._family.codes(self._family.query_vectors(hidden), self.threads)
+
+    def _scratch(self) -> I32:
+        # Taken away during a query and given back after: one that fails half-way leaves no counts behind.
+        if self._counts is None or len(self._counts) != self.threads:
+            self._counts = np.zeros((self.threads, self.n_labels), np.int32)
+        return self._counts
+
+    def _check(self, weight: F32, bias: F32) -> None:
+        expected = (self.n_labels, self._frame.center.size - 1)
+        if weight.shape != expected or bias.shape != expected[:1]:
+            raise ValueError(
+                f"weight and bias must be {expected} and {expected[:1]}, got {weight.shape} and {bias.shape}"
+            )
+
+    def _checked_limit(self, hidden: F32, limit: int) -> int:
+        width = self._frame.center.size - 1
+        if hidden.ndim != 2 or hidden.shape[1] != width:
+            raise ValueError(f"hidden must be (n, {width}), got {hidden.shape}")
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit}")
+        return min(limit, self.n_labels)

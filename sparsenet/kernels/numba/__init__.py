@@ -1,0 +1,94 @@
+"""The kernels in Numba, for where there is no C++ extension: names and contracts of `sparsenet/_core.pyi`."""
+
+from __future__ import annotations
+
+from sparsenet.kernels.numba.numba_dual import dual_train
+from sparsenet.kernels.numba.numba_inference import predict_topk
+from sparsenet.kernels.numba.numba_losses import bce_gradient, softmax_gradient
+from sparsenet.kernels.numba.numba_lsh import (
+    lsh_bin_codes,
+    lsh_build_tables,
+    lsh_pack_signs,
+    lsh_query_each,
+    lsh_query_shared,
+)
+from sparsenet.kernels.numba.numba_matmul import matmul
+from sparsenet.kernels.numba.numba_neighbors import nearest_points, neighbor_votes
+from sparsenet.kernels.numba.numba_optim import adagrad_rows, adam_product, adam_rows, sgd_rows
+from sparsenet.kernels.numba.numba_reader import count_marks, parse_svmlight, parse_xmc
+from sparsenet.kernels.numba.numba_scorer import TextScorer, count_labels, count_slots, text_points
+from sparsenet.kernels.numba.numba_shortlist import shortlist, wide_scores
+from sparsenet.kernels.numba.numba_sparse import csr_matmul, pair_dot, spread_postings, take_rows, transpose_batch
+from sparsenet.kernels.numba.numba_text import join_texts, text_features, text_room
+from sparsenet.kernels.numba.numba_tree_grow import split_sets
+from sparsenet.kernels.numba.numba_tree_search import search_tree
+from sparsenet.kernels.numba.numba_tree_train import train_nodes
+from sparsenet.kernels.numba.numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
+
+__all__ = [
+    "TextScorer",
+    "adagrad_rows",
+    "adam_product",
+    "adam_rows",
+    "bce_gradient",
+    "count_labels",
+    "count_marks",
+    "count_slots",
+    "csr_matmul",
+    "dual_train",
+    "has_bf16",
+    "isa_available",
+    "isa_used",
+    "join_texts",
+    "label_centroids",
+    "lsh_bin_codes",
+    "lsh_build_tables",
+    "lsh_pack_signs",
+    "lsh_query_each",
+    "lsh_query_shared",
+    "matmul",
+    "nearest_points",
+    "neighbor_votes",
+    "pair_dot",
+    "parse_svmlight",
+    "parse_xmc",
+    "predict_topk",
+    "search_tree",
+    "set_isa",
+    "sgd_rows",
+    "shortlist",
+    "softmax_gradient",
+    "split_sets",
+    "spread_postings",
+    "take_rows",
+    "text_features",
+    "text_points",
+    "text_room",
+    "train_nodes",
+    "transpose_batch",
+    "wide_forward",
+    "wide_gradient",
+    "wide_scores",
+    "wide_touch",
+]
+
+
+def isa_available() -> list[str]:
+    """Return the one level there is: Numba compiles for the CPU it finds."""
+    return ["numba"]
+
+
+def isa_used() -> str:
+    """Return the level in use."""
+    return "numba"
+
+
+def set_isa(name: str) -> None:
+    """Accept the one level there is."""
+    if name != "numba":
+        raise ValueError(f"instruction set {name!r} is not available here; the Numba kernels have: numba")
+
+
+def has_bf16() -> bool:
+    """Say that products of bfloat16 bring no speed: Numba knows no instruction for them."""
+    return False

@@ -1,0 +1,139 @@
+"""Training of one-vs-rest linear classifiers in Numba: what ``csrc/dual.cpp`` does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
+from sparsenet.kernels.numba.numba_split_mix import GOLDEN, scrambled
+from sparsenet.kernels.types import F32, I32, I64
+
+_STILL, _USUAL_SQUARE = np.float32(1e-6), np.float32(1024)
+_MOST_SHORT_PASSES = 4
+_MOST_SHORT_STRIDES = 4
+#: From this slack on a label is padding, which starts where it ends.
+PADDING = np.float32(1e29)
+
+
+@checked(
+    indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", squares="f32 n", label_indptr="ptr n+1 m",
+    labels="i32 >=m", positive_slack="f32 l", negative_slack="f32 l", weight="out f32 b d+1 w", epochs="out i32 b",
+)  # fmt: skip
+def dual_train(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    squares: F32,
+    label_indptr: I64,
+    labels: I32,
+    first_label: int,
+    positive_slack: F32,
+    negative_slack: F32,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    weight: F32,
+    epochs: I32,
+    threads: int,
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    n_blocks, _, width = weight.shape
+    if width not in (1, 4, 8, 16):
+        raise ValueError(f"weight must have 1, 4, 8 or 16 columns, got {width}")
+    if len(positive_slack) != n_blocks * width:
+        raise ValueError(f"positive_slack must have {n_blocks * width} entries, got {len(positive_slack)}")
+    points = (indptr, indices, data, squares, label_indptr, labels)
+    slacks = (positive_slack.reshape(n_blocks, width), negative_slack.reshape(n_blocks, width))
+    limits = (first_label, most_epochs, np.float32(tolerance), np.uint64(seed))
+    parallel_for(_train_blocks, n_blocks, threads, points, slacks, limits, weight, epochs)
+
+
+@jit
+def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type: ignore[no-untyped-def]
+    first_label, most_epochs, tolerance, seed = limits
+    n, width = len(points[3]), weight.shape[2]
+    for block in range(first, last):
+        label = first_label + block * width
+        order = np.arange(n).astype(np.int32)
+        alpha = _start(n, slacks[1][block])  # type: ignore[no-untyped-call]
+        state = np.array([seed + np.uint64(label)])
+        active, epoch, in_a_row = n, 0, 0
+        while epoch < most_epochs and n > 0:
+            everything = active == n
+            in_a_row = 0 if everything else in_a_row + 1
+            _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
+            slack = (slacks[0][block], slacks[1][block])
+            rest = np.float32(tolerance / np.float32(2))
+            full = most_epochs - min(_MOST_SHORT_STRIDES, most_epochs // 2)
+            stride = np.float32(1) if epoch < full else np.float32(1) / np.float32(2 + epoch - full)
+            out = (rest, stride, weight[block], alpha)
+            active, violation = _visit(points, slack, label, order[:active], *out)  # type: ignore[no-untyped-call]
+            epoch += 1
+            if violation > tolerance and active > 0 and in_a_row < _MOST_SHORT_PASSES:
+                continue
+            if everything and violation <= tolerance:
+                break
+            active = n  # to see whether what has moved since is still right for those that rested
+        epochs[block] = epoch
+
+
+@jit
+def _start(n, slack):  # type: ignore[no-untyped-def]
+    alpha = np.zeros((n, len(slack)), np.float32)
+    for c in range(len(slack)):
+        if slack[c] >= PADDING:
+            alpha[:, c] = np.float32(1) / slack[c]
+    return alpha
+
+
+@jit
+def _shuffle(order, state):  # type: ignore[no-untyped-def]
+    for i in range(len(order) - 1, 0, -1):
+        state[0] += GOLDEN
+        j = np.int64(scrambled(state[0]) % np.uint64(i + 1))
+        order[i], order[j] = order[j], order[i]
+
+
+@jit
+def _visit(points, slack, label, order, rest, stride, weight, alpha):  # type: ignore[no-untyped-def]
+    indptr, indices, data, squares, label_indptr, labels = points
+    width = weight.shape[1]
+    bias = weight[-1]
+    score, sign, move = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
+    after = np.empty(width, np.float32)
+    most, kept = np.float32(0), 0
+    for at in range(len(order)):
+        i = order[at]
+        score[:] = bias
+        sign[:] = -1
+        for j in range(label_indptr[i], label_indptr[i + 1]):
+            if 0 <= labels[j] - label < width:
+                sign[labels[j] - label] = 1
+        for j in range(indptr[i], indptr[i + 1]):
+            row, x = weight[indices[j]], data[j]
+            for c in range(width):
+                score[c] += x * row[c]
+        largest, busy = np.float32(0), False
+        for c in range(width):
+            own = slack[0][c] if sign[c] > 0 else slack[1][c]
+            before = alpha[i, c]
+            gradient = sign[c] * score[c] - np.float32(1) + own * before
+            after[c] = max(before - stride * gradient / (squares[i] + own), np.float32(0))
+            wrong = -gradient if gradient < 0 else gradient if before > 0 else np.float32(0)
+            busy = busy or wrong > rest
+            largest = max(largest, abs(after[c] - before))
+            most = max(most, wrong)
+            move[c] = (after[c] - before) * sign[c]
+        still = _STILL * _USUAL_SQUARE / squares[i] if squares[i] > _USUAL_SQUARE else _STILL
+        if largest > still:  # else it is as if it had not been visited: whether it rests goes by what is stored
+            for j in range(indptr[i], indptr[i + 1]):
+                row, x = weight[indices[j]], data[j]
+                for c in range(width):
+                    row[c] += x * move[c]
+            for c in range(width):
+                bias[c] += move[c]
+                alpha[i, c] = after[c]
+        order[at] = order[kept]
+        order[kept] = i
+        kept += busy
+    return kept, most

@@ -1,0 +1,115 @@
+"""The machines of the nodes of a tree, in Numba: what ``csrc/tree_train.cpp`` does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsenet.kernels.numba.numba_common import checked, parallel_for
+from sparsenet.kernels.numba.numba_dual import dual_train
+from sparsenet.kernels.numba.numba_split_mix import split_mix
+from sparsenet.kernels.types import F32, I8, I32, I64, U16
+
+Node = tuple[I32, F32, I8, F32]
+
+CHILDREN = 16
+_NO_COST = np.float32(1e30)  # of a child that is not there: no point moves its machine
+_64_BITS = (1 << 64) - 1
+
+
+@checked(
+    indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", squares="f32 n", starts="ptr b+1 r",
+    reached="i32 r", belongs="u16 r", children="ptr b+1 c",
+)  # fmt: skip
+def train_nodes(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    squares: F32,
+    starts: I64,
+    reached: I32,
+    belongs: U16,
+    children: I64,
+    cost: float,
+    cost_of_others: float,
+    rarity: float,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    smallest: float,
+    threads: int,
+) -> tuple[I64, I32, F32, I8, F32]:
+    """See `sparsenet/_core.pyi`."""
+    counts = np.diff(children)
+    wrong = counts[(counts < 0) | (counts > CHILDREN)]
+    if len(wrong):
+        raise ValueError(f"children must give each node 0 to {CHILDREN} children, got {wrong[0]}")
+    found: list[Node] = [_nothing()] * len(counts)
+
+    def train(first: int, last: int) -> None:
+        for node in range(first, last):
+            own = slice(starts[node], starts[node + 1])
+            slacks = _slacks(belongs[own], counts[node], (cost, cost_of_others, rarity))
+            limits = (most_epochs, tolerance, int(split_mix(np.uint64((seed + node) & _64_BITS))))
+            points = _gathered(indptr, indices, data, squares, reached[own])
+            found[node] = _rounded(*_trained(*points, belongs[own], slacks, limits), np.float32(smallest))
+
+    parallel_for(train, len(counts), threads)
+    parts = [np.concatenate([part, *(node[i] for node in found)]) for i, part in enumerate(_nothing())]
+    features, factors, weights, bias = parts
+    ends = np.cumsum([0, *(len(node[0]) for node in found)], dtype=np.int64)
+    return ends, features, factors, weights, bias.reshape(-1, CHILDREN)
+
+
+def _nothing() -> Node:
+    empty = np.empty(0, np.float32)
+    return np.empty(0, np.int32), empty, np.empty((0, CHILDREN), np.int8), empty
+
+
+def _gathered(indptr: I64, indices: I32, data: F32, squares: F32, reached: I32) -> tuple[I32, I64, I32, F32, F32]:
+    """Return the features of these points, and their rows with features numbered in that order."""
+    begins = indptr[reached]
+    pointers = np.append(0, np.cumsum(indptr[1:][reached] - begins))
+    entries = np.repeat(begins - pointers[:-1], np.diff(pointers)) + np.arange(pointers[-1])
+    features, places = np.unique(indices[entries], return_inverse=True)
+    return features, pointers, places.astype(np.int32), data[entries], squares[reached]
+
+
+def _slacks(belongs: U16, n_children: int, costs: tuple[float, float, float]) -> tuple[F32, F32]:
+    """Return the slacks of points of each child, and of others: the fewer of its own there are, the more each costs."""
+    cost, cost_of_others, rarity = (np.float32(value) for value in costs)
+    own = ((belongs[:, None] >> np.arange(n_children, dtype=np.uint16)) & 1).sum(axis=0)
+    rare = np.float32(max(len(belongs), 1)) / np.maximum(own, 1).astype(np.float32)
+    positive, negative = np.full(CHILDREN, _NO_COST), np.full(CHILDREN, _NO_COST)
+    positive[:n_children] = np.float32(0.5) / (cost * rare**rarity)
+    negative[:n_children] = np.float32(0.5) / cost_of_others
+    return positive, negative
+
+
+def _trained(
+    features: I32,
+    pointers: I64,
+    places: I32,
+    data: F32,
+    squares: F32,
+    belongs: U16,
+    slacks: tuple[F32, F32],
+    limits: tuple[int, float, int],
+) -> tuple[I32, F32]:
+    member = (belongs[:, None] >> np.arange(CHILDREN, dtype=np.uint16)) & 1
+    labels = np.nonzero(member)[1].astype(np.int32)
+    label_pointers = np.append(0, np.cumsum(member.sum(axis=1, dtype=np.int64)))
+    weight, epochs = np.zeros((1, len(features) + 1, CHILDREN), np.float32), np.zeros(1, np.int32)
+    points = (pointers, places, data, squares, label_pointers, labels)
+    positive, negative = slacks
+    dual_train(*points, 0, positive, negative, *limits, weight, epochs, 1)
+    return features, weight[0]
+
+
+def _rounded(features: I32, weight: F32, smallest: np.float32) -> Node:
+    """Round the weights of a node to 8 bits, without the rows in which none matters."""
+    largest = np.abs(weight[:-1]).max(axis=1)
+    kept = (largest >= smallest) & (largest > 0)
+    factors = largest[kept] / np.float32(127)
+    weights = np.rint(weight[:-1][kept] / factors[:, None]).astype(np.int8)
+    return features[kept], factors, weights, weight[-1]

@@ -1,0 +1,1 @@
+"""Decisions that the data take: hold-outs, choices between options, calibration."""

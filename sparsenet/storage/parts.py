@@ -1,0 +1,50 @@
+"""Checks and names for the parts of a saved model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage.format import ModelError
+
+#: What loaders of models say of a checkpoint.
+NO_MODEL = (
+    "this is no model but the state of a training, which fit(checkpoint=..., resume=True) with the same data and "
+    "settings goes on with"
+)
+
+
+def is_state(metadata: Mapping[str, Any]) -> bool:
+    """Tell a checkpoint from a model, by what is saved beside its arrays."""
+    return "model" not in metadata and "run" in metadata
+
+
+def check_kind(metadata: Mapping[str, Any], kind: str) -> None:
+    """Refuse what is saved of another kind of model."""
+    if is_state(metadata):
+        raise ModelError(NO_MODEL)
+    if (found := metadata.get("model")) != kind:
+        raise ModelError(f"this is a model of the kind {found!r}, not {kind}: sparsenet.load takes any kind")
+
+
+@contextmanager
+def nothing_believed() -> Iterator[None]:
+    """Turn whatever goes wrong with the parts of a saved model into a ModelError."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ModelError(f"the model is not one that this version can use: {error!r}; train it anew") from error
+
+
+def pack_part(name: str, arrays: Arrays) -> Arrays:
+    """Return the arrays of a model that is part of another one, under names that say of which part."""
+    return {f"{name}.{own}": array for own, array in arrays.items()}
+
+
+def unpack_part(name: str, arrays: Arrays) -> Arrays:
+    """Return the arrays of a part under their own names."""
+    return {of.removeprefix(f"{name}."): array for of, array in arrays.items() if of.startswith(f"{name}.")}
