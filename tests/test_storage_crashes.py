@@ -134,6 +134,60 @@ def test_a_failure_at_any_step_keeps_a_complete_model_and_leaves_nothing_behind(
     assert len(outcomes) >= 8
 
 
+def raising(error: OSError) -> Callable[..., None]:
+    def fail(*arguments, **options):
+        raise error
+
+    return fail
+
+
+GONE = raising(OSError(errno.EIO, "the disk went away"))
+
+
+def fail_to_unlock(fd, how):
+    if how == fcntl.LOCK_UN:
+        GONE()
+
+
+def test_a_failing_clean_up_does_not_hide_why_a_save_failed(saved):
+    storage.save(saved, *model(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", raising(PermissionError(errno.EPERM, "read-only")))
+        patch.setattr(os, "unlink", GONE)
+        patch.setattr(fcntl, "flock", fail_to_unlock)
+        with pytest.raises(PermissionError, match="read-only; nothing was saved, what was there before") as caught:
+            storage.save(saved, *model(1))
+    notes = "\n".join(caught.value.__notes__)
+    for words in ("files of this attempt are left in", "lock could not be released"):
+        assert words in notes
+    assert storage.load(saved)[1] == {"number": 0}
+    storage.save(saved, *model(2))
+    assert len(os.listdir(saved)) == 2
+
+
+def test_an_error_while_writing_is_not_hidden_by_closing_the_file(saved, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", raising(OSError(errno.ENOSPC, "disk full")))
+        patch.setattr(os, "close", GONE)
+        with pytest.raises(OSError, match="disk full; nothing was saved") as caught:
+            storage.save(saved, *model(1))
+    assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [("unlink", "model was saved, but old files are left"), ("flock", "lock could not be released")],
+)
+def test_a_failing_clean_up_after_a_save_is_a_warning(saved, monkeypatch, what, words):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", GONE) if what == "unlink" else patch.setattr(fcntl, "flock", fail_to_unlock)
+        with pytest.warns(RuntimeWarning, match=f"{words}.*the disk went away"):
+            storage.save(saved, *model(1))
+    assert storage.load(saved)[1] == {"number": 1}
+    storage.save(saved, *model(2))
+    assert len(os.listdir(saved)) == 2
+
+
 def test_short_writes_are_continued(tmp_path, monkeypatch):
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))

@@ -161,11 +161,18 @@ def class_weights(text: str) -> str | dict[str, float]:
 
 def _factors(text: str) -> dict[str, float]:
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = json.loads(text, object_pairs_hook=_distinct)
+    except (ValueError, RecursionError):
         return {}
     positive = isinstance(found, dict) and all(isinstance(own, int | float) and own > 0 for own in found.values())
     return found if positive else {}
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict of the pairs of a JSON object; raises ValueError if a key is repeated."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is repeated")
+    return dict(pairs)
 
 
 def lengths(text: str | None) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +21,10 @@ PointClassifier = ExtremeClassifier | TreeClassifier | BlendClassifier
 
 
 def kind_of(path: Path) -> str | None:
-    """Tell what kind of model a directory holds, believing it for now; what is no model is left to the loader."""
+    """Return the kind of model that a manifest names; None if there is none, which the loader then reports."""
     try:
-        return str(json.loads((path / storage.MANIFEST).read_bytes())["metadata"]["model"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(storage.metadata(path)["model"])
+    except (storage.ModelError, KeyError):
         return None
 
 

@@ -127,17 +127,38 @@ def _other_delimiter(fields: list[str]) -> str:
     return f"; its fields seem to be separated by {found!r}: read it with delimiter={found!r}" if found else ""
 
 
+class _Repeated(dict[str, Any]):
+    """A JSON object with a repeated key, which `json` would give the last of its values."""
+
+    key: str
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    names = [name for name, _ in pairs]
+    repeated = _Repeated(found)
+    repeated.key = next(name for name in names if names.count(name) > 1)
+    return repeated
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object)
+
+
 def json_object(text: str, path: str, number: int) -> dict[Column, Any]:
     """Return the object of a line; an error says what else it is."""
     array = f"; {JSON_LINES}" if text.lstrip().startswith("[") else ""
     try:
-        found = json.loads(text)
+        found = _JSON.decode(text)
     except json.JSONDecodeError as error:
         raise DataError(path, number, f"broken JSON: {error.msg} at column {error.colno}{array}") from None
     except (ValueError, RecursionError) as error:  # a number of too many digits; nested too deeply
         raise DataError(path, number, f"JSON that cannot be read: {error}") from None
     if not isinstance(found, dict):
         raise DataError(path, number, f"expected a JSON object, found {quoted(text)}{array}")
+    if isinstance(found, _Repeated):
+        raise DataError(path, number, f"column {found.key!r} is there twice; rename one")
     return found
 
 

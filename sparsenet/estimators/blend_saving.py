@@ -11,7 +11,6 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import boolean, integer, real
 from sparsenet.engines.blend.correction import FURTHEST, STEEPEST, USUAL, Correction
 from sparsenet.engines.blend.fit_blend import Fitted
@@ -29,6 +28,7 @@ from sparsenet.estimators.parameters import (
     unpack_feature_names,
     unpack_parameters,
 )
+from sparsenet.estimators.transaction import check_seed
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.features.feature_arrays import (
     pack_labels,
@@ -57,13 +57,16 @@ def pack(model: BlendClassifier, fitted: Fitted, *, small: bool = False) -> tupl
 
     Training points of which none has a vote are left out.
     """
-    model._check()  # parameters that were set since would not be loaded
+    model._check()  # wrong parameters, set since, would not be loaded
+    check_seed(model.random_state)
     neighbors = fitted.neighbors if model.n_neighbors > 0 else None
     network, about_network = _pack_network(fitted.network, small=small)
     if fitted.network is None and neighbors is None:
         raise ValueError("n_neighbors is 0, and this model has no network: nothing but tree_ would be saved")
     tree, about_tree = trees.pack(fitted.tree, fitted.tree._fitted)
     untrained = model.network if fitted.network is None else None
+    if isinstance(untrained, ExtremeClassifier):
+        _check_untrained(untrained)
     for about in filter(None, (about_tree, about_network)):  # equal models are equal files on any machine
         about["parameters"]["n_jobs"] = to_json("n_jobs", model.n_jobs)
     labels, about_target = pack_labels(fitted.target)
@@ -122,7 +125,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
         _check_part(part, seen.label_counts)
     given: dict[str, Any] = {name: _as_given(part) for name, part in parts.items() if name in metadata["given"]}
     if untrained := metadata.get("untrained"):
-        given["network"] = ExtremeClassifier(**unpack_parameters(untrained))
+        given["network"] = _check_untrained(ExtremeClassifier(**unpack_parameters(untrained)))
     if boolean("dropped", metadata.get("dropped", False)):  # which older models could not be
         given["network"] = DROPPED
     shape = (seen.n_points, n_features, len(target.classes))
@@ -131,7 +134,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     if scaling.is_of_table and neighbors is None:
         model.n_neighbors = 0  # older models of tables had none, whatever that said
     model._check()
-    run_seed(model.random_state)
+    check_seed(model.random_state)
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
     weight = real(
@@ -146,6 +149,13 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     candidates = integer("candidates", metadata.get("candidates", FEW), 1)  # likewise
     about = scaling, seen, candidates, weight, correction, trees.unpack_validation(metadata)
     return model._adopt(Fitted(network, tree, neighbors, target, *about))
+
+
+def _check_untrained(network: ExtremeClassifier) -> ExtremeClassifier:
+    """Return a network that further training would fit, its parameters checked."""
+    network._settings()
+    check_seed(network.random_state)
+    return network
 
 
 def _pack_network(network: ExtremeClassifier | None, *, small: bool) -> tuple[Arrays, dict[str, Any] | None]:

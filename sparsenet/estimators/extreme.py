@@ -277,7 +277,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             looked_at = [part.features for part in (measured, kept) if part]
             held = own_bytes([*points, *looked_at], *theirs, *(validation or ()))
             if resume and checkpoint is not None:
-                settings = sizing.as_before(settings, checkpoint)
+                settings = sizing.as_before(settings, checkpoint, len(points[0]))
             if measured is None:
                 settings = scouting.scouted(settings, points, held=held, seed=seed, threads=threads)
             network, settings = build(

@@ -30,6 +30,7 @@ from sparsenet.estimators.parameters import (
     unpack_feature_names,
     unpack_parameters,
 )
+from sparsenet.estimators.transaction import check_seed
 from sparsenet.features.feature_arrays import (
     pack_labels,
     pack_scaling,
@@ -111,6 +112,7 @@ def _wide_start(network: Network) -> dict[str, float] | None:
 
 def _check_unchanged(model: ExtremeClassifier, fitted: Fitted) -> None:
     """Refuse parameters that were changed since `fit` to those of another network: `unpack` builds from them."""
+    check_seed(model.random_state)
     settings, counts = decided(model.get_params(deep=False), fitted.choices), fitted.seen.label_counts
     built = outline(settings, model.n_features_in_, counts, fitted.seen.n_points, seed=0, threads=1)
     check_layout(built, fitted.network)
@@ -145,7 +147,7 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     check_kind(metadata, "ExtremeClassifier")
-    if metadata.get("compact", False):
+    if boolean("compact", metadata.get("compact", False)):
         arrays = compact.grow(arrays)
     model = cls(**unpack_parameters(metadata["parameters"]))
     model.n_features_in_ = integer("n_features", metadata["n_features"], 0, MAX_WIDTH)
@@ -153,13 +155,14 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     target, n_features = unpack_target(arrays, metadata["target"]), model.n_features_in_
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    check_seed(model.random_state)
     choices = {str(name): (from_json(value), AS_SAVED) for name, value in metadata.get("choices", {}).items()}
     settings = decided(model.get_params(deep=False), choices)
     network = _network(settings, arrays, n_features, seen)
     if network.output.wide and metadata.get("wide"):
         network.output.wide.configure(_wide_config(settings, metadata["wide"]))
-    history, calls = _unpack_history(metadata["history"]), int(metadata["calls"])
-    finished = bool(metadata.get("finished", False))  # old models do not say
+    history, calls = _unpack_history(metadata["history"]), integer("calls", metadata["calls"], 0)
+    finished = boolean("finished", metadata.get("finished", False))  # old models do not say
     fitted = Fitted(network, target, scaling, seen, history, calls=calls, finished=finished, choices=choices)
     model._adopt(fitted)
     return model

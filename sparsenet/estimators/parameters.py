@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sparsenet.core.validation import n_jobs
@@ -16,6 +18,10 @@ from sparsenet.index.hashing import LSHConfig
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage import ModelError, pack_strings, unpack_strings
 
+#: Names become an array of fixed width up to this many bytes, or up to this many times their own size.
+USUAL_ROOM, MOST_TIMES = 1 << 26, 64
+#: The types that labels and indicators have, as NumPy writes them.
+_DTYPE = re.compile(r"[<>|=]?[biufUO]\d{0,9}")
 #: Parameters that are more than a number or a text, of which a model on disk can say what they are.
 SAVABLE = {c.__name__: c for c in (SGD, Adagrad, Adam, BinaryCrossEntropy, SampledSoftmax, LSHConfig)}
 
@@ -32,6 +38,15 @@ def unpack_feature_names(model: Any, arrays: Arrays, metadata: Mapping[str, Any]
     model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
     if len(model.feature_names_in_) != model.n_features_in_:
         raise ModelError(f"the model names {len(model.feature_names_in_)} of {model.n_features_in_} features")
+
+
+def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
+    """Return names as an array, of a fixed width where that does not take far more memory than the names themselves.
+
+    A fixed width gives every name the room of the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
+    """
+    room, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
+    return np.array(names, dtype=str if fixed_width and room <= max(USUAL_ROOM, MOST_TIMES * own) else object)
 
 
 def pack_parameters(model: BaseEstimator, *, but: Container[str] = ()) -> dict[str, Any]:
@@ -72,7 +87,10 @@ def from_json(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(from_json(item) for item in value)
     if isinstance(value, dict) and "pairs" in value:
-        return dict(from_json(value["pairs"]))
+        pairs = from_json(value["pairs"])
+        if len(dict(pairs)) < len(pairs):
+            raise ModelError("a parameter holds a key twice")
+        return dict(pairs)
     if isinstance(value, dict):
         return SAVABLE[value["class"]](**value["fields"])
     return value

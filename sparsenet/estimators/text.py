@@ -29,6 +29,7 @@ from sparsenet.engines.text.fitted_text import Fitted
 from sparsenet.engines.text.text_options import TextSettings
 from sparsenet.engines.text.word_effects import Explanation, explain
 from sparsenet.estimators import text_saving
+from sparsenet.estimators.transaction import check_seed
 from sparsenet.features.targets import listed
 from sparsenet.features.text import table_columns
 from sparsenet.features.text.corpus import Corpus
@@ -350,6 +351,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _settings(self) -> TextSettings:
         return TextSettings.of(self.get_params(deep=False))
+
+    def _check(self) -> None:
+        """Check all parameters, as `fit` does."""
+        self._settings()
+        check_seed(self.random_state)
 
     def _threads(self) -> int:
         return n_jobs(self.n_jobs) or default_threads()

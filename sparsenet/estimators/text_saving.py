@@ -31,6 +31,7 @@ KIND = "TextClassifier"
 
 def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal classifier: arrays, and what JSON can say."""
+    model._check()  # wrong parameters, set since, would not be loaded
     target, words, weights = fitted.target, fitted.vocabulary, fitted.model
     labels, about_target = pack_labels(target)
     own, about = weights.to_arrays()
@@ -71,6 +72,7 @@ def unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
 
 def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model:
     model = cls(**unpack_parameters(metadata["parameters"]))
+    model._check()
     words = Vocabulary(FeatureRules(**metadata["rules"]), arrays["slots"], arrays["feature_weights"])
     counts = arrays["counts"]
     kind = NetworkModel if "network" in metadata else LinearModel

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sparsenet.core.seeds import _generator
 from sparsenet.core.validation import check_features
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target, check_points
@@ -23,6 +24,11 @@ def all_or_nothing(model: Any) -> Iterator[None]:
                 delattr(model, name)
             vars(model).update(before)
         raise
+
+
+def check_seed(random_state: Any) -> None:
+    """Refuse what `run_seed` would refuse, without drawing from a shared generator."""
+    _generator(random_state)
 
 
 def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> Points | None:

@@ -24,7 +24,7 @@ from sparsenet.engines.tree.machines import COST, Rules, search, train
 from sparsenet.engines.tree.tree_shape import CHILDREN, MOST_ROOTS, Shape, bytes_a_feature, grow
 from sparsenet.estimators import tree_saving
 from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.transaction import all_or_nothing
+from sparsenet.estimators.transaction import all_or_nothing, check_seed
 from sparsenet.features.scaling import CHOICES
 from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Target
@@ -140,8 +140,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
             an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
         """
-        rules, threads = self._rules(), self._threads()
-        normalize = choice("normalize", self.normalize, CHOICES)
+        rules, threads, normalize = self._check(), self._threads(), self.normalize
         verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
@@ -193,6 +192,13 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
         model: Self = storage.load_as(path, partial(tree_saving.unpack, cls))
         return model
+
+    def _check(self) -> Rules:
+        """Check all parameters; return how machines are trained."""
+        choice("normalize", self.normalize, CHOICES)
+        optional(switch, "verbose", self.verbose)
+        check_seed(self.random_state)
+        return self._rules()
 
     def _rules(self) -> Rules:
         if isinstance(self.cost, str):

@@ -37,6 +37,7 @@ PARTS = tuple(field.name for field in fields(Level))
 
 def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal classifier: arrays and JSON."""
+    model._check()  # wrong parameters, set since, would not be loaded
     seen, about_seen = pack_seen(fitted.seen)
     arrays: Arrays = {"labels": fitted.shape.labels, **seen, **pack_scaling(fitted.scaling)}
     for depth, level in enumerate(fitted.levels):
@@ -77,7 +78,7 @@ def _unpack(cls: type[Model], arrays: Arrays, metadata: dict[str, Any]) -> Model
     shape = Shape(labels, [level.children for level in levels])
     tree_shape.check(shape, n_labels)
     model = cls(**unpack_parameters(metadata["parameters"]))
-    cost = real("cost", metadata.get("cost", model._rules().cost), 0, 1e6, open_low=True)  # once a parameter alone
+    cost = real("cost", metadata.get("cost", model._check().cost), 0, 1e6, open_low=True)  # once a parameter alone
     model.n_features_in_ = n_features
     unpack_feature_names(model, arrays, metadata)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)

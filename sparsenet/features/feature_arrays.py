@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.validation import integer
+from sparsenet.estimators.parameters import _DTYPE, _array_of
 from sparsenet.features.scaling import SCALINGS, Scaling
 from sparsenet.features.seen import Seen
 from sparsenet.features.targets import KINDS, Target
@@ -59,7 +60,8 @@ def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: i
         raise ModelError(f"counts must hold a whole number for each of {n_labels} labels, got {found}")
     blank_counts, n_bytes = np.zeros_like(counts), -(-n_features // 8)
     if "n_blank" not in about:  # older models did not look
-        all_features = None if kind != "rows" else np.full(n_bytes, 255, np.uint8)
+        # A view of one byte: the number of features is a claim that nothing in the file has to back.
+        all_features = None if kind != "rows" else np.broadcast_to(np.uint8(255), n_bytes)
         return Seen(counts, n_points, all_features, blank_counts, 0)
     if about["n_blank"] is None:
         return Seen(counts, n_points, None, blank_counts, 0)
@@ -92,7 +94,7 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
     """Make the labels of a saved model, of any kind of estimator."""
     if about["kind"] not in KINDS:
         raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
-    if not isinstance(about["dtype"], str):
+    if not isinstance(about["dtype"], str) or not _DTYPE.fullmatch(about["dtype"]):
         raise ModelError(f"the type of labels must be the name of one, got {about['dtype']!r}")
     dtype = np.dtype(about["dtype"])
     if not about["strings"]:
@@ -106,8 +108,7 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
     types = {"single": "OU", "lists": "OU", "dense": "biuf"}  # of names themselves, and of an indicator with names
     if dtype.kind not in types.get(about["kind"], ""):
         raise ModelError(f"labels of the kind {about['kind']!r} and the type {dtype} cannot be the names in the model")
-    # Not as wide as `dtype` says: that could be any amount of memory.
-    names = np.array(unpack_strings(arrays, "classes"), dtype=str if dtype.kind == "U" else object)
+    names = _array_of(unpack_strings(arrays, "classes"), fixed_width=dtype.kind == "U")
     if about["kind"] == "dense":  # names of columns, in the order of these
         if len(set(names.tolist())) < len(names):
             raise ModelError("two columns have one name")

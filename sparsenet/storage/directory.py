@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import secrets
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
@@ -75,8 +76,15 @@ def save(directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], 
         _refuse_foreign(folder)
         try:
             _commit(folder, draft, arrays)
-        finally:
-            _sweep(folder)
+        except BaseException as error:
+            if problem := _failed_sweep(folder):
+                error.add_note(
+                    f"files of this attempt are left in {folder.path}: {problem}; the next save removes them"
+                )
+            raise
+        if problem := _failed_sweep(folder):
+            left = f"{folder.path}: the model was saved, but old files are left: {problem}; the next save removes them"
+            warnings.warn(left, RuntimeWarning, stacklevel=2)
 
 
 def prepare(directory: str | os.PathLike[str]) -> None:
@@ -192,7 +200,10 @@ def _read_arrays(file: FileIO, manifest: Manifest, path: Path) -> dict[str, NDAr
     _fill(file, found, digest, path)
     if found.tobytes() != header:
         raise ModelError(f"{path}: its header does not describe the arrays that {MANIFEST} lists; {DAMAGED}")
-    arrays = {name: aligned.empty(spec.shape, spec.dtype) for name, spec in manifest.arrays.items()}
+    try:
+        arrays = {name: aligned.empty(spec.shape, spec.dtype) for name, spec in manifest.arrays.items()}
+    except MemoryError as error:
+        raise ModelError(f"{path}: its arrays take {size} bytes of memory, and there is not as much") from error
     for name in in_file_order(manifest.arrays):
         _fill(file, arrays[name].reshape(-1).view(np.uint8), digest, path)
     if digest.hexdigest() != manifest.sha256:
@@ -253,6 +264,15 @@ def _sweep(folder: Folder) -> None:
             folder.remove(name)
 
 
+def _failed_sweep(folder: Folder) -> Exception | None:
+    """Sweep, and return the error if that fails: files that are left over cost room, not the model."""
+    try:
+        _sweep(folder)
+    except (OSError, ModelError) as error:
+        return error
+    return None
+
+
 def _model_folder(path: Path) -> Folder:
     try:
         with _explained_model(path):
@@ -267,7 +287,7 @@ def _explained(path: Path, state: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, f"{error.strerror}; {state}", str(path)) from error
+        raise OSError(error.errno, f"{error.strerror or error}; {state}", str(path)) from error
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import warnings
 from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
@@ -36,8 +37,9 @@ class Folder:
     def __enter__(self) -> Folder:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with _minor(error, f"{self.path}: the directory could not be closed"):
+            os.close(self._fd)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -51,8 +53,14 @@ class Folder:
             return
         try:
             yield
-        finally:
-            # Closing is not enough: a child forked meanwhile holds the same lock.
+        except BaseException as error:
+            self._unlock(error)
+            raise
+        self._unlock(None)
+
+    def _unlock(self, error: BaseException | None) -> None:
+        # Closing is not enough: a child forked meanwhile holds the same lock.
+        with _minor(error, f"{self.path}: the lock could not be released"):
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def names(self) -> list[str]:
@@ -84,8 +92,11 @@ class Folder:
                 while left:
                     left = left[os.write(fd, left) :]
             os.fsync(fd)
-        finally:
-            os.close(fd)
+        except BaseException as error:
+            with _minor(error, f"{name} could not be closed"):
+                os.close(fd)
+            raise
+        os.close(fd)
         return digest.hexdigest()
 
     def rename(self, name: str, to: str) -> None:
@@ -99,6 +110,18 @@ class Folder:
     def sync(self) -> None:
         """Make the names in the directory durable."""
         os.fsync(self._fd)
+
+
+@contextlib.contextmanager
+def _minor(error: BaseException | None, problem: str) -> Iterator[None]:
+    """Let a failing clean-up neither hide an earlier error nor turn success into failure: add a note, or warn."""
+    try:
+        yield
+    except OSError as failure:
+        if error is None:
+            warnings.warn(f"{problem}: {failure.strerror or failure}", RuntimeWarning, stacklevel=4)
+        else:
+            error.add_note(f"{problem}: {failure.strerror or failure}")
 
 
 @contextlib.contextmanager

@@ -229,6 +229,7 @@ def _check_version(content: object, path: Path) -> None:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict of the pairs of a JSON object; raises ValueError if a key is repeated, as `json.loads` does not."""
     content = dict(pairs)
     if len(content) != len(pairs):
         raise ValueError("a key is repeated")

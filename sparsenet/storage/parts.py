@@ -9,7 +9,7 @@ from typing import Any
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 
-#: What loaders of models say of a checkpoint.
+#: The error of a loader of models that finds a checkpoint.
 NO_MODEL = (
     "this is no model but the state of a training, which fit(checkpoint=..., resume=True) with the same data and "
     "settings goes on with"
@@ -17,7 +17,7 @@ NO_MODEL = (
 
 
 def is_state(metadata: Mapping[str, Any]) -> bool:
-    """Tell a checkpoint from a model, by what is saved beside its arrays."""
+    """Tell a checkpoint from a model by the metadata."""
     return "model" not in metadata and "run" in metadata
 
 
@@ -36,7 +36,9 @@ def nothing_believed() -> Iterator[None]:
         yield
     except ModelError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except MemoryError as error:
+        raise ModelError(f"loading the model takes more memory than there is: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ModelError(f"the model is not one that this version can use: {error!r}; train it anew") from error
 
 

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from sparsenet import storage
 from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.network import sizing
@@ -108,11 +107,11 @@ def check_resumed(network: ExtremeClassifier, points: Rows, labels: Rows, checkp
     given = Rows.of(as_matrix(points)), Rows.of(as_matrix(labels))  # as `fit` has them, without zeros
     own, measured = held_out(settings, given, None, seed)
     own, _ = held_for_trial(settings, own, measured, seed)
-    settings = sizing.as_before(settings.for_points(len(own[0])), checkpoint)
+    settings = sizing.as_before(settings.for_points(len(own[0])), checkpoint, len(own[0]))
     made = outline(settings, points.width, np.bincount(own[1].indices, minlength=labels.width), len(own[0]), seed, 1)
     data = data_of(*own, measured)
     now = fingerprint(made, settings.training(len(own[0]), seed=seed, threads=1), data, classifier=network._trained_for)
-    before = storage.metadata(place).get("run", {})
+    before = checkpoints.run_of(place)
     unknown = UNKNOWN_YET | ({"epochs"} if settings.epochs is None else set())  # which a first training may find
     known = {name: value for name, value in now.items() if name not in unknown}
     if any(before.get(name) != value for name, value in known.items()):

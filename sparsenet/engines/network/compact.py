@@ -38,7 +38,7 @@ def grow(small: Arrays) -> Arrays:
             continue
         scale = small.get(name + _SCALE)
         if scale is not None:
-            if array.dtype != np.int8 or scale.dtype != np.float32 or scale.shape != (len(array), 1):
+            if array.ndim != 2 or array.dtype != np.int8 or scale.dtype != np.float32 or scale.shape != (len(array), 1):
                 raise ValueError(f"{name} is not made of 8-bit rows with a scale for each")
             arrays[name] = array * scale
         else:

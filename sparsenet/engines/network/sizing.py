@@ -21,7 +21,7 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import BUDGETS, FEWEST_EPOCHS, WIDTHS, Settings
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
-from sparsenet.engines.network.training import Trainer, checkpoints
+from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
 from sparsenet.index.hashing import TABLES
 
 #: By the name of a parameter, what it came to and why.
@@ -128,14 +128,29 @@ def decided(parameters: dict[str, Any], choices: Mapping[str, tuple[Any, str]]) 
     return Settings.of(parameters | {name: x for name, x in known.items() if parameters.get(name) == "auto"})
 
 
-def as_before(settings: Settings, checkpoint: str | os.PathLike[str]) -> Settings:
-    """Return settings of the size and the epochs of the run whose checkpoint this is, where left to the classifier."""
+def as_before(settings: Settings, checkpoint: str | os.PathLike[str], n_points: int) -> Settings:
+    """Return settings with the size and the epochs of the run that left a checkpoint, where they are "auto".
+
+    A size that no fit on `n_points` would choose raises CheckpointError: a forged one might exhaust the memory.
+    """
     if not checkpoints.is_there(Path(checkpoint)):
         return settings
     width, budget, epochs = checkpoints.size(Path(checkpoint))
     found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or settings.wide_budget}
     found["epochs"] = epochs
-    return replace(settings, resumed=True, **{name: value for name, value in found.items() if name in settings.auto})
+    kept = {name: value for name, value in found.items() if name in settings.auto}
+    possible = {
+        "hidden": width in WIDTHS or (width == 0 and settings.may_be_wide_alone),
+        "wide_budget": found["wide_budget"] <= settings.wide_budget,
+        "epochs": epochs is None or epochs <= settings.n_epochs(n_points),
+    }
+    for name, value in kept.items():
+        if not possible[name]:
+            raise CheckpointError(
+                f"{checkpoint} is the checkpoint of a run with {name}={value}, which {name}='auto' would not choose: "
+                f"set {name} to that, or {checkpoints.AFRESH}"
+            )
+    return replace(settings, resumed=True, **kept)
 
 
 def made(settings: Settings, network: Network, scaling: str, n_points: int) -> Choices:

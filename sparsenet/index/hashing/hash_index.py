@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.index.exact import exact_topk
 from sparsenet.index.hashing.families import make_family
-from sparsenet.index.hashing.frame import BLOCK, Frame, measure, n_covered
+from sparsenet.index.hashing.frame import BLOCK, LENGTH, TINY, Frame, measure, n_covered
 from sparsenet.index.hashing.lsh_config import MAX_WIDTH, LSHConfig
 from sparsenet.kernels.types import F32, I32, I64
 
@@ -170,9 +170,16 @@ class LSHIndex:
         if codes.max(initial=0) >= self.config.n_buckets:
             raise ValueError(f"codes of the index must be below {self.config.n_buckets}, got {codes.max()}")
         radius = float(np.asarray(state["radius"], np.float64)[0])
+        n_rebuilds = int(np.asarray(state["n_rebuilds"], np.int64)[0])
+        least, most = float(TINY) / LENGTH, float(np.finfo(np.float32).max) * self.config.headroom
+        if not least <= radius <= most or n_rebuilds < 0:
+            raise ValueError(f"radius and n_rebuilds of the index are {radius} and {n_rebuilds}: no index has them")
+        for name in ("center", "lengths"):
+            if not np.isfinite(state[name]).all():
+                raise ValueError(f"{name} of the index holds NaN or infinity")
         self._frame = Frame(center=np.array(state["center"], np.float32), radius=radius)
         self._lengths = np.array(state["lengths"], np.float32)
-        self.codes, self.n_rebuilds = codes, int(np.asarray(state["n_rebuilds"], np.int64)[0])
+        self.codes, self.n_rebuilds = codes, n_rebuilds
         self._sort()
 
     def _hash(self, weight: F32, bias: F32, rows: I32 | I64 | None) -> None:

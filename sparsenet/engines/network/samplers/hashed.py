@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,23 +220,35 @@ class LSHSampler(Sampler):
         return {**own, **{f"index.{name}": array for name, array in self._index.state().items()}}
 
     def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """See `Sampler`."""
-        self._stale = np.array(state["stale"], bool)
-        self.recall, self._fresh_recall = np.asarray(state["recalls"], np.float64).tolist()
-        self._interval, self._countdown, self.n_rehashes = np.asarray(state["counters"], np.int64).tolist()
+        """See `Sampler`; raises ValueError for a state that no such sampler returns."""
         prefix = "index."
         saved = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-        self._index, self.found = None, {}
-        if not saved:
-            return
-        config = self._first_config()
-        if self.config is None:
-            family, n_tables = np.asarray(state["chosen"], np.int64).tolist()
+        is_chosen = bool(saved) and self.config is None
+        names = {"stale", "recalls", "counters"} | ({"chosen", "found"} if is_chosen else set())
+        if state.keys() - {prefix + name for name in saved} != names:
+            raise ValueError(f"the state of {self!r} must have {', '.join(sorted(names))}, got {', '.join(state)}")
+        recalls, (interval, countdown, n_rehashes) = _shares(state, "recalls", 2), _numbers(state, "counters", 3)
+        stale = state["stale"]
+        if stale.dtype != bool or stale.shape != (self.n_labels,):
+            raise ValueError(f"stale must be a boolean for each of {self.n_labels} labels")
+        if not self.check_every <= interval <= 16 * self.check_every or countdown > interval or n_rehashes < 0:
+            raise ValueError(f"counters must be those of check_every={self.check_every}, got {state['counters']}")
+        config, found = self._first_config(), {}
+        if is_chosen:
+            family, n_tables = _numbers(state, "chosen", 2)
+            if not 0 <= family < len(FAMILIES) or saved["codes"].shape != (n_tables, self.n_labels):
+                raise ValueError(f"chosen must be a family and its number of tables, got {state['chosen']}")
             config = LSHConfig.for_size(self.n_labels, FAMILIES[family], n_tables=n_tables, seed=self.seed)
-            shares = zip(FAMILIES, np.asarray(state["found"], np.float64).tolist(), strict=True)
-            self.found = {name: share for name, share in shares if not np.isnan(share)}
-        self._index = LSHIndex(config, self.n_labels, saved["center"].size - 1, self.threads)
-        self._index.restore(saved)
+            shares = zip(FAMILIES, _shares(state, "found", len(FAMILIES)), strict=True)
+            found = {name: share for name, share in shares if not np.isnan(share)}
+        index = None
+        if saved:
+            index = LSHIndex(config, self.n_labels, saved["center"].size - 1, self.threads)
+            index.restore(saved)
+        self._stale = stale.astype(bool)
+        self.recall, self._fresh_recall = recalls
+        self._interval, self._countdown, self.n_rehashes = interval, countdown, n_rehashes
+        self._index, self.found = index, found
 
     @property
     def in_use(self) -> LSHConfig | None:
@@ -265,3 +277,23 @@ class LSHSampler(Sampler):
         assert self._queries is not None
         few = np.ascontiguousarray(self._queries[:FEWEST_QUERIES])
         return self._index.recall(few, weight, bias, k=5, limit=max(self.n_labels // 100, 5))
+
+
+def _numbers(state: Mapping[str, NDArray[np.generic]], name: str, n: int) -> list[int]:
+    """Return `n` integers of a saved state."""
+    return [int(number) for number in _checked(state, name, n, np.int64)]
+
+
+def _shares(state: Mapping[str, NDArray[np.generic]], name: str, n: int) -> list[float]:
+    """Return `n` shares of a saved state, NaN where nothing was measured."""
+    shares = [float(share) for share in _checked(state, name, n, np.float64)]
+    if not all(np.isnan(share) or 0 <= share <= 1 for share in shares):
+        raise ValueError(f"{name} must be shares from 0 to 1, got {shares}")
+    return shares
+
+
+def _checked(state: Mapping[str, NDArray[np.generic]], name: str, n: int, dtype: type) -> list[Any]:
+    array = state[name]
+    if array.dtype != dtype or array.shape != (n,):
+        raise ValueError(f"{name} must be {n} numbers of {np.dtype(dtype)}, got {array.dtype} of shape {array.shape}")
+    return list(array)

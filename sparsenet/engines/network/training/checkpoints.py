@@ -1,10 +1,11 @@
-"""The state of a run on disk: all that the rest of it depends on, so that resuming changes nothing."""
+"""The state of a run on disk: everything that a resumed run needs to end like an uninterrupted one."""
 
 from __future__ import annotations
 
 import math
 import os
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,17 @@ from numpy.typing import NDArray
 
 from sparsenet import storage
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.optim import Parameter
+from sparsenet.engines.network.training import restoring
 from sparsenet.engines.network.training.fingerprint import differences
+from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.kernels.types import Arrays
+
+#: The way out for every checkpoint that cannot be resumed.
+AFRESH = "remove it to start afresh"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint belongs to another run than the one that is to be resumed.
+    """A checkpoint is damaged, or belongs to another run than the one to resume.
 
     Examples
     --------
@@ -32,7 +37,7 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Spare(os.PathLike[str]):
-    """A place for checkpoints that nobody asked for: where they cannot be written, training goes on without."""
+    """A place for checkpoints that the user did not name: if it is not writable, training continues without one."""
 
     path: Path
 
@@ -42,7 +47,7 @@ class Spare(os.PathLike[str]):
 
 @dataclass
 class Best:
-    """The weights of the epoch that validation liked best."""
+    """The weights of the epoch with the best validation score."""
 
     score: float = -math.inf
     epoch: int = -1
@@ -51,10 +56,14 @@ class Best:
 
 @dataclass
 class RunState:
-    """Where a run stands: the next batch to train on, and what has been measured so far.
+    """The position of a run: the next batch to train on, and the measurements so far.
 
-    `first` is what the points of its trial were worth after the first epoch; after `last` epochs it ends, if that has
-    been found.
+    Attributes
+    ----------
+    first : ndarray of shape (n_held_out,), optional
+        The mean of P@1, P@3 and P@5 of each held-out point of the trial after the first epoch.
+    last : int, optional
+        The number of epochs after which the run ends early, once the trial has found it.
     """
 
     epoch: int = 0
@@ -68,7 +77,7 @@ class RunState:
 
 
 def check_resumable(network: Network) -> None:
-    """Refuse parts that cannot be told from others of their kind in another process: no run could be resumed."""
+    """Refuse parts without a `__repr__` of their own: a resumed run could not compare their settings."""
     output = network.output
     for part in (output.sampler, output.loss, *(parameter.optimizer for parameter in network.parameters())):
         if type(part).__repr__ is object.__repr__:
@@ -80,7 +89,7 @@ def check_resumable(network: Network) -> None:
 
 
 def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]) -> None:
-    """Write a checkpoint of the run that `run`, its fingerprint, describes."""
+    """Write a checkpoint of the run with the fingerprint `run`."""
     arrays: Arrays = dict(network.weights())
     for parameter in network.parameters():
         arrays |= {f"state-{parameter.name}-{key}": array for key, array in parameter.state.items()}
@@ -105,7 +114,7 @@ def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]
 def prepare(directory: Path) -> None:
     """Raise now what `save` would raise after an epoch, and refuse to replace a model."""
     storage.prepare(directory)
-    with suppress(storage.ModelError):  # what is damaged is no model, and may be replaced
+    with suppress(storage.ModelError):  # a damaged file may be replaced
         if is_there(directory) and (kind := storage.metadata(directory).get("model")):
             raise FileExistsError(
                 f"{directory}: holds a model, {kind}, which a checkpoint would replace: name another directory"
@@ -113,67 +122,83 @@ def prepare(directory: Path) -> None:
 
 
 def is_there(directory: Path) -> bool:
-    """Say whether there is a checkpoint; a directory without one is what a run leaves that was killed at its first."""
+    """Return whether the directory holds a checkpoint; a run killed during its first one leaves none."""
     return (directory / storage.MANIFEST).exists()
 
 
+def run_of(directory: Path) -> dict[str, Any]:
+    """Return the fingerprint of the run that left a checkpoint; raises CheckpointError if there is none."""
+    with _explained(directory):
+        return _checked_run(directory, storage.metadata(directory))
+
+
 def check_classifier(place: str | os.PathLike[str], classifier: str) -> None:
-    """Refuse a checkpoint, if there is one, that another kind of classifier left."""
+    """Refuse a checkpoint that another kind of classifier left; do nothing without a checkpoint."""
     directory = Path(place)
-    before = storage.metadata(directory).get("run", {}).get("classifier") if is_there(directory) else None
+    before = run_of(directory).get("classifier") if is_there(directory) else None
     if before not in (None, classifier):
         left = f"{directory} was left by {before}.fit, and this is {classifier}.fit"
-        raise CheckpointError(f"{left}: go on with the former, or remove it to start afresh")
+        raise CheckpointError(f"{left}: go on with the former, or {AFRESH}")
 
 
 def size(directory: Path) -> tuple[int, int | None, int | None]:
     """Return the units of the last hidden layer, the wide budget and the epochs of the run that left a checkpoint."""
-    run = storage.metadata(directory).get("run", {})
+    run = run_of(directory)
     widths = [columns for name, _, columns, _ in run.get("parameters", []) if name == "output.weight"]
     return (widths or [0])[0], run.get("wide_budget"), run.get("epochs")
 
 
 def has_dropped_hidden(directory: Path) -> bool:
-    """Say whether the run that left a checkpoint went on without the hidden units that it began with."""
-    run = storage.metadata(directory).get("run", {})
+    """Return whether the run that left a checkpoint had dropped its hidden units after a trial."""
+    run = run_of(directory)
     return run.get("trial") is not None and run.get("hidden") == [0]
 
 
-def load(directory: Path, network: Network, run: dict[str, Any]) -> RunState:
-    """Put a network back to where the checkpoint was written, and return the state of the run there."""
-    arrays, position = storage.load(directory)
-    before = position.get("run")
-    if not isinstance(before, dict):
-        raise CheckpointError(f"{directory} is no checkpoint of a training: name the directory that a run kept one in")
-    if before != run:
-        there, here = differences(before, run)
-        raise CheckpointError(
-            f"{directory} is the checkpoint of a run with other data or settings: that had {there}; this one has "
-            f"{here}; give the same ones, or remove it to start afresh"
-        )
-    network.set_weights({name: array for name, array in arrays.items() if "-" not in name})
+def load(directory: Path, network: Network, run: dict[str, Any], run_size: RunSize) -> RunState:
+    """Restore the network to the moment of the checkpoint, and return the state of the run.
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is damaged, or holds anything that this run could not have written. The network is unchanged,
+        but for the state of its sampler.
+    """
+    with _explained(directory):
+        arrays, metadata = storage.load(directory)
+        before = _checked_run(directory, metadata)
+        if before != run:
+            there, here = differences(before, run)
+            raise CheckpointError(
+                f"{directory} is the checkpoint of a run with other data or settings: that had {there}; this one has "
+                f"{here}; give the same ones, or {AFRESH}"
+            )
+        position = restoring.check_position(metadata, run_size)
+        content = restoring.check_arrays(arrays, network, run_size, position)
+        network.output.sampler.restore(content.sampler)
+    network.set_weights(content.weights)
     for parameter in network.parameters():
-        parameter.state = _optimizer_state(parameter, _strip(arrays, f"state-{parameter.name}-"), directory)
-    network.output.sampler.restore(_strip(arrays, "sampler-"))
-    best = Best()
-    if position["best_score"] is not None:
-        best = Best(position["best_score"], position["best_epoch"], _strip(arrays, "best-"))
-    numbers = {name: position[name] for name in ("epoch", "batch", "loss_sum", "recall", "history")}
-    # The last two are in no checkpoint of older versions.
-    return RunState(**numbers, best=best, first=arrays.get("trial-first"), last=position.get("last"))
+        parameter.state = content.states[parameter.name]
+    score, epoch = position.pop("best_score"), position.pop("best_epoch")
+    best = Best() if score is None else Best(score, epoch, content.best)
+    return RunState(**position, best=best, first=content.first)
 
 
-def _optimizer_state(parameter: Parameter, state: Arrays, directory: Path) -> Arrays:
-    """Return `state` if it is what the optimizer keeps, or nothing at all: a kernel believes the shapes."""
-    wanted = {
-        name: (shape, np.dtype(t)) for name, (shape, t) in parameter.optimizer.state_shapes(parameter.shape).items()
-    }
-    if state and {name: (array.shape, array.dtype) for name, array in state.items()} != wanted:
-        raise CheckpointError(
-            f"{directory} holds a state of {parameter.name} that its optimizer does not have; remove it"
-        )
-    return state
+def _checked_run(directory: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    run = metadata.get("run")
+    if not isinstance(run, dict):
+        raise CheckpointError(f"{directory} is no checkpoint of a training: name the directory that a run kept one in")
+    restoring.check_fingerprint(run)
+    return run
 
 
-def _strip(arrays: Arrays, prefix: str) -> Arrays:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+@contextmanager
+def _explained(directory: Path) -> Iterator[None]:
+    """Turn every error about the content of a checkpoint into a CheckpointError that names the directory."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except storage.ModelError as error:  # which names the file
+        raise CheckpointError(f"the checkpoint cannot be read: {error}; or {AFRESH}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise CheckpointError(f"{directory} is not a checkpoint of this run: {error}; {AFRESH}") from error

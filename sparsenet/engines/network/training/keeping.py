@@ -1,4 +1,4 @@
-"""Where the state of a run is kept, and how often; a place that nobody asked for is given up rather than the run."""
+"""Write the state of a run to disk every few seconds, and read it back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import Any
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training import checkpoints
 from sparsenet.engines.network.training.checkpoints import RunState
+from sparsenet.engines.network.training.restoring import RunSize
 
-#: Seconds between two checkpoints, at least: where epochs take less, writing each to the disk would take longer.
+#: The fewest seconds between two checkpoints: after each of many short epochs, writing would take longer than training.
 CHECKPOINT_SECONDS = 5.0
 
 
@@ -25,9 +26,9 @@ class Keeping:
     Parameters
     ----------
     place : path or None
-        Of a checkpoint; a `Spare` one may turn out not to be writable.
+        The directory of the checkpoint. If a `Spare` one is not writable, training continues without it.
     network : Network
-        What is trained.
+        The network that is trained.
     """
 
     def __init__(self, place: str | os.PathLike[str] | None, network: Network) -> None:
@@ -40,31 +41,33 @@ class Keeping:
                 checkpoints.prepare(self._place)  # rather than fail after the first epoch
 
     def is_due(self) -> bool:
-        """Say whether the last checkpoint was some seconds ago."""
+        """Return whether the last checkpoint is at least CHECKPOINT_SECONDS old."""
         return time.perf_counter() - self._saved_at >= CHECKPOINT_SECONDS
 
     def save(self, state: RunState, fingerprint: Callable[[], dict[str, Any]]) -> None:
-        """Write a checkpoint of the run that has such a fingerprint, if there is a place for one."""
+        """Write a checkpoint, if there is a place for one."""
         if self._place is None:
             return
         with self._doing_without():
             checkpoints.save(self._place, self._network, state, fingerprint())
         self._saved_at = time.perf_counter()
 
-    def load(self, fingerprint: Callable[[], dict[str, Any]], *, may_drop_hidden: bool) -> RunState | None:
-        """Put the network back to where the checkpoint was written, and return the state of the run, if there is one.
+    def load(
+        self, fingerprint: Callable[[], dict[str, Any]], size: RunSize, *, may_drop_hidden: bool
+    ) -> RunState | None:
+        """Restore the network from the checkpoint, and return the state of the run; None if there is no checkpoint.
 
-        A run that `may_drop_hidden` units may have done so.
+        With `may_drop_hidden`, the hidden units are dropped first if the interrupted run had dropped them.
         """
         if self._place is None or not checkpoints.is_there(self._place):
             return None
         if may_drop_hidden and checkpoints.has_dropped_hidden(self._place):
             self._network.drop_hidden()
-        return checkpoints.load(self._place, self._network, fingerprint())
+        return checkpoints.load(self._place, self._network, fingerprint(), size)
 
     @contextmanager
     def _doing_without(self) -> Iterator[None]:
-        """Give up a checkpoint that nobody asked for rather than the run."""
+        """Continue without a checkpoint if a `Spare` place cannot be written, and warn."""
         try:
             yield
         except OSError as error:

@@ -23,6 +23,7 @@ from sparsenet.engines.network.training.fingerprint import data_of, fingerprint
 from sparsenet.engines.network.training.interrupts import deferred_interrupt
 from sparsenet.engines.network.training.keeping import Keeping
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
+from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.engines.network.training.training_config import TrainingConfig
 from sparsenet.engines.network.training.trial import Trial, Verdict, Weighing
 
@@ -315,7 +316,15 @@ class Trainer:
         The network must have been made from the same settings and data; the rest of the run is then equal, bit for
         bit, to one that was never interrupted.
         """
-        state = self._keeping.load(self._fingerprint, may_drop_hidden=self._trial is not None)
+        trial = self._trial
+        size = RunSize(
+            epochs=self.config.epochs,
+            batches=len(self._batcher),
+            steps_before=self._steps_before,
+            is_validated=self._validation is not None,
+            trial_points=len(trial.held_out.features) if trial and trial.may_end else None,
+        )
+        state = self._keeping.load(self._fingerprint, size, may_drop_hidden=trial is not None)
         self._state = state or self._state
         return state is not None
 
