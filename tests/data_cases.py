@@ -6,6 +6,7 @@ import bz2
 import gzip
 import importlib
 import lzma
+import time
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from types import ModuleType
@@ -29,6 +30,17 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "bz2": bz2.compress,
     "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
 }
+
+
+def time_ratio(work: Callable[[int], object], n: int) -> float:
+    """Return how many times longer work on 4 `n` takes than on `n`: 4 if it is linear, 16 if it is quadratic."""
+
+    def seconds(size: int) -> float:
+        began = time.process_time()
+        work(size)
+        return time.process_time() - began
+
+    return min(seconds(4 * n) for _ in range(2)) / min(seconds(n) for _ in range(4))
 
 
 def use_road(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:

@@ -6,11 +6,13 @@ import io
 import os
 import random
 import sys
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import zstandard
 from data_cases import COMPRESSORS, ROADS, same, use_road
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
@@ -283,6 +285,48 @@ def test_corrupt_files(tmp_path, compression):
             assert same(found, expected)
 
 
+def xz_with_dictionary(bits: int) -> bytes:
+    """Return a file whose header declares a dictionary of 2 to the power of 12 + `bits` / 2 bytes; 40 bits: 4 GB."""
+    whole = bytearray(COMPRESSORS["xz"](TEXT))
+    assert whole[12:16] == b"\x02\x00\x21\x01"  # the header of the block: its size, flags, LZMA2, one byte that follows
+    whole[16] = bits
+    whole[20:24] = zlib.crc32(whole[12:20]).to_bytes(4, "little")
+    return bytes(whole)
+
+
+def test_an_xz_dictionary_beyond_memory_is_refused(tmp_path, monkeypatch):
+    assert read(write(tmp_path, xz_with_dictionary(24))).n_points == 400  # 16 MB
+    monkeypatch.setattr("sparsenet.data.codecs.available_memory", lambda: 1 << 40)
+    large = write(tmp_path, xz_with_dictionary(40))
+    words = (
+        "line 1: the xz data asks for a dictionary of 4,294,967,295 bytes, which is beyond the limit of 2,147,483,648"
+    )
+    with pytest.raises(DataError, match=words) as caught:
+        read(large)
+    assert caught.value.path == str(large)
+    monkeypatch.setattr("sparsenet.data.codecs.available_memory", lambda: 1 << 20)
+    assert read(write(tmp_path, xz_with_dictionary(28))).n_points == 400  # 64 MB, as xz -9 writes
+    with pytest.raises(DataError, match="a dictionary of 268,435,456 bytes, which is beyond the limit of 134,217,728"):
+        read(write(tmp_path, xz_with_dictionary(32)))
+    with pytest.raises(DataError, match="a dictionary of 4,294,967,295 bytes"):
+        read(write(tmp_path, COMPRESSORS["xz"](TEXT[:900]) + xz_with_dictionary(40)))
+
+
+def test_a_zstandard_window_beyond_memory_is_refused(tmp_path):
+    for log in (27, 28, 31):
+        settings = zstandard.ZstdCompressionParameters(window_log=log, enable_ldm=False)
+        stream = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+        path = write(tmp_path, stream.compress(TEXT) + stream.flush())
+        if log == 27:
+            assert read(path).n_points == 400
+            continue
+        with pytest.raises(DataError, match=rf"line 1: the Zstandard data asks for a dictionary of {2**log:,} bytes"):
+            read(path)
+    whole = b"\x28\xb5\x2f\xfd\xa0" + (3 << 30).to_bytes(4, "little") + b"\x01\0\0"  # one segment of 3 GB
+    with pytest.raises(DataError, match="the Zstandard data asks for a dictionary of 3,221,225,472 bytes"):
+        read(write(tmp_path, whole))
+
+
 @pytest.mark.parametrize("compression", [name for name in COMPRESSORS if name != "plain"])
 def test_members(tmp_path, compression):
     compress = COMPRESSORS[compression]
@@ -363,7 +407,7 @@ def check_outcome(reader, text: bytes) -> None:
 def test_a_header_with_commas_is_pointed_out(tmp_path, header, ending):
     rows = "".join(f"{i % 7} {i}:1{ending}" for i in range(20))
     path = write(tmp_path, f"{header}{ending}{rows}".replace(", ", ",").encode())
-    words = r"bad.txt, line 1: three numbers, of which the first is that of the points that follow, 20, were read as a"
+    words = r"bad.txt, line 1: three numbers were read as a point with three labels, but 20 points follow, as many as"
     with pytest.warns(UserWarning, match=words) as said:
         assert read(path).n_points == 21
     assert len(said) == 1

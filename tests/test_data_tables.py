@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from data_cases import COMPRESSORS
+from data_cases import COMPRESSORS, time_ratio
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
@@ -111,7 +111,8 @@ def test_a_table_in_another_encoding(tmp_path):
         [t] for t in data.texts
     ]
     with pytest.raises(
-        DataError, match=r"line 2: byte 0xef at column 3 is not UTF-8; .* encoding='latin-1' or what it is"
+        DataError,
+        match=r"line 2: byte 0xef at column 3 is not UTF-8; .* or pass its encoding, such as encoding='latin-1'",
     ):
         read_table(path, delimiter=";")
     with pytest.raises(DataError, match="line 2: byte 0xef at column 3 is not ascii; "):
@@ -287,7 +288,7 @@ def test_labels_that_seem_to_be_missing_are_told_of_once(tmp_path: Path, format)
     path = tmp_path / f"t.{format}"
     lines = ["text,label", "a,NaN", "b,x", "c,N/A", "d,NaN", "NaN,y", "e,Nancy", "f,"]
     path.write_text("\n".join(lines).replace(",", "," if format == "csv" else "\t"))
-    words = r"t\..sv: column 'label' holds 'N/A' in 1 row, 'NaN' in 2 rows, taken for a label as any other: leave"
+    words = r"t\..sv: column 'label' holds 'N/A' in 1 row, 'NaN' in 2 rows, read as ordinary labels: if they mean"
     with pytest.warns(UserWarning, match=words) as said:
         found = read_table(path)
     assert len(said) == 1
@@ -323,6 +324,87 @@ def test_wrong_utf8_names_the_line(tmp_path: Path):
     with pytest.raises(DataError, match="line 3: byte 0xe9 at column 4 is not UTF-8; convert") as caught:
         read_table(path)
     assert caught.value.line == 3
+
+
+def test_quoted_fields_take_linear_time():
+    def read_fields(n: int) -> None:
+        file = io.BytesIO(b",".join([b'"field"'] * n) + b"\n")
+        with pytest.raises(DataError, match="there is no column 'text'"):
+            read_table(file, format="csv")
+
+    assert time_ratio(read_fields, 50_000) < 9
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_the_error_for_a_repeated_label_takes_linear_time(tmp_path: Path, format):
+    def read_labels(n: int) -> None:
+        labels = [*map(str, range(n)), str(n - 1)]
+        path = tmp_path / f"{n}.{format}"
+        if format == "parquet":
+            pq.write_table(pa.table({"text": ["a"], "label": ["|".join(labels)]}), path)
+        elif format == "csv":
+            path.write_text(f"text,label\na,{'|'.join(labels)}\n")
+        else:
+            path.write_text(json.dumps({"text": "a", "label": labels}))
+        with pytest.raises(DataError, match=f"label '{n - 1}' (is there )?twice"):
+            read_table(path, label_delimiter="|")
+
+    assert time_ratio(read_labels, 20_000) < 9
+
+
+def test_many_columns_take_linear_time():
+    def read_columns(n: int) -> None:
+        names = [f"c{i}" for i in range(n)]
+        file = io.BytesIO(f"{','.join(names)}\n{','.join('1' * n)}\n".encode())
+        assert read_table(file, format="csv", text=None, target=None, features=names).features.sum() == n
+
+    assert time_ratio(read_columns, 4_000) < 9
+
+
+def not_utf8(values: list[bytes]) -> pa.Array:
+    """Return an array of strings with these bytes."""
+    ends = np.cumsum([0, *map(len, values)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(values)))
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_parquet_that_is_not_utf8_names_the_row_and_the_column(tmp_path: Path, use_dictionary):
+    path = tmp_path / "t.parquet"
+    good, bad = pa.array(["a"] * 80), not_utf8([b"a"] * 70 + ["café".encode("latin-1")] + [b"b"] * 9)
+    nested = pa.ListArray.from_arrays(pa.array(range(81)), bad)
+    for columns, name in (((bad, good), "text"), ((good, bad), "label"), ((good, nested), "label")):
+        pq.write_table(pa.table(columns, names=["text", "label"]), path, use_dictionary=use_dictionary)
+        problem = f"row 70: column '{name}' holds text that is not UTF-8, byte 0xe9 at position 4: write the file with"
+        with pytest.raises(DataError, match=problem) as caught:
+            read_table(path)
+        assert caught.value.path == str(path)
+        before = []
+        with pytest.raises(DataError, match="row 70: "):
+            before.extend(batch.n_points for batch in iter_table(path, batch_rows=7))
+        assert read_table(path, text=None, target={"text": "label", "label": "text"}[name]).n_points == 80
+    pq.write_table(pa.table([good, good], names=["text", "label"]), path)
+    path.write_bytes(path.read_bytes().replace(b"label", b"labe\xff"))
+    with pytest.raises(DataError, match="a column's name is not UTF-8"):
+        read_table(path)
+
+
+def test_rows_of_parquet_before_a_bad_cell_are_yielded(tmp_path: Path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"text": not_utf8([b"a", b"b", b"\xff", b"d"])}), path)
+    batches = iter_table(path, batch_rows=3, target=None)
+    assert next(batches).texts == ["a", "b"]
+    with pytest.raises(DataError, match="row 2: column 'text' holds text that is not UTF-8, byte 0xff at position 1"):
+        next(batches)
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s"), pa.timestamp("ms", tz="No/Where")])
+def test_values_of_parquet_that_python_cannot_hold_name_the_row_and_the_column(tmp_path: Path, kind):
+    path = tmp_path / "t.parquet"
+    pq.write_table(
+        pa.table({"text": ["a", "b"], "label": pa.array([None, 10**9 if kind.bit_width == 32 else 10**15], kind)}), path
+    )
+    with pytest.raises(DataError, match="row 1: column 'label' holds a value that cannot be read: "):
+        read_table(path)
 
 
 def test_truncated_and_empty_tables(tmp_path: Path):
@@ -404,7 +486,7 @@ def test_what_is_wrong_with_a_cell_of_parquet_is_said_with_its_row(tmp_path: Pat
     told: list[int] = []
     read_table(path, text=None, on_bytes=told.append)
     assert told == [path.stat().st_size]
-    with pytest.raises(DataError, match="this is Parquet, of which the end is read first"):
+    with pytest.raises(DataError, match="this is Parquet, whose end is read first"):
         read_table(io.BytesIO(path.read_bytes()), format="parquet")
 
 

@@ -107,9 +107,9 @@ WRONG = {
     "Parquet of another name": (
         "t.csv",
         b"PAR1\x00\xff",
-        "this is Parquet, of which the end is read first: name a file",
+        "this is Parquet, whose end is read first: name a file",
     ),
-    "Parquet of no name": ("t", b"PAR1\x00\xff", "this is Parquet, of which the end is read first"),
+    "Parquet of no name": ("t", b"PAR1\x00\xff", "this is Parquet, whose end is read first"),
     "no Parquet": ("t.parquet", "text,label\n", "is no Parquet file, or a damaged one"),
 }
 
@@ -247,7 +247,7 @@ def test_parquet_through_a_pipe_is_refused(trained):
     for command in (["train", "-", "--model", trained / "other"], ["evaluate", model, "-"], ["predict", model]):
         done = sparsenet(*command, stdin=frame.getvalue(), check=False)
         assert (done.returncode, done.stdout) == (1, b"")
-        assert b"sparsenet: error: <stdin>: this is Parquet, of which the end is read first: name a file" in done.stderr
+        assert b"sparsenet: error: <stdin>: this is Parquet, whose end is read first: name a file" in done.stderr
 
 
 def test_a_pipe_is_read_in_every_format(trained):

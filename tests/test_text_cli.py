@@ -479,7 +479,7 @@ def test_a_table_with_a_delimiter_and_an_encoding_of_its_own(tmp_path):
     code, _, said = run("train", table, *columns, "--delimiter", ";", "--model", model)
     assert code == 1
     assert "line 2: byte 0xe9" in said
-    assert "say --encoding latin-1 or what it is" in said
+    assert "or pass its encoding, such as --encoding latin-1" in said
     how = ["--delimiter", ";", "--encoding", "cp1252"]
     code, _, said = run("train", table, *columns, *how, "--model", model)
     assert code == 0, said

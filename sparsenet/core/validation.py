@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from reprlib import Repr
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from sparsenet.core.machine import default_threads
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
 
 T = TypeVar("T")
+Name = TypeVar("Name", bound=Hashable)
 MAX_WIDTH = 2**31 - 1
 MAX_BYTES = 2**63 - 1
 MAX_THREADS = 1024
@@ -30,6 +31,21 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "
 
 _BRIEF = Repr()
 _BRIEF.maxstring = _BRIEF.maxother = 60
+
+
+def first_repeated(values: Iterable[Name]) -> Name | None:
+    """Return the first value that has occurred before, in linear time; None if all are distinct.
+
+    >>> first_repeated(["a", "b", "c", "b", "a"])
+    'b'
+    """
+    seen: set[Name] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
+
 
 # --- hyper-parameters ----------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-"""Readers of training and test data: `read` for any format, and one for each.
+"""Read training and test data: `read` takes any format, and each format has a function of its own.
 
-Sparse files (`read_xmc`, `read_svmlight`, `iter_batches`; points and labels apart, `read_pair`) become a `Dataset`,
-tables of texts (`read_table`, `iter_table`) a `TextDataset`. What is wrong with a file is a `DataError` that names the
-line.
+`read_xmc`, `read_svmlight` and `iter_batches` read sparse points into a `Dataset`; `read_pair` does so for points and
+labels in two files. `read_table` and `iter_table` read tables of texts into a `TextDataset`. A file with errors raises
+a `DataError` that names the line.
 """
 
 from sparsenet.data.auto import read

@@ -1,4 +1,4 @@
-"""Arrays that grow as rows are parsed, and rows in such arrays."""
+"""Growing arrays, and the parsed rows that they hold."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Scalar = TypeVar("Scalar", np.int32, np.int64, np.float32, np.float64)
 
 
 class GrowingArray(Generic[Scalar]):
-    """A vector that is filled at its end and handed out without a copy.
+    """A vector that grows at its end and can be taken without a copy.
 
-    It grows by a quarter with realloc, which moves pages of memory, not their contents.
+    It grows by a quarter at a time. For large arrays, realloc moves pages of memory instead of copying them.
     """
 
     def __init__(self, dtype: type[Scalar], start: NDArray[Scalar] | None = None) -> None:
@@ -29,25 +29,25 @@ class GrowingArray(Generic[Scalar]):
             self.size = len(start)
 
     def room(self, n: int) -> NDArray[Scalar]:
-        """Return what lies beyond the end, at least `n` entries; it is gone with the next call."""
+        """Return the free space after the end, at least `n` entries. The view is valid until the next call."""
         if self.size + n > len(self._array):
-            # No one holds a view of it: those from the last call are gone.
+            # Views from earlier calls are no longer valid, so their references do not count.
             self._array.resize(self.size + n + self.size // 4, refcheck=False)
         return self._array[self.size :]
 
     def last(self, n: int) -> NDArray[Scalar]:
-        """Return the last `n` entries; they are gone with the next call."""
+        """Return the last `n` entries. The view is valid until the next call."""
         return self._array[self.size - n : self.size]
 
     def reserve(self, n: int) -> None:
-        """Make room for `n` entries in all; memory that is not written to costs nothing."""
+        """Make room for `n` entries in total. Pages that are never written take no memory."""
         if n > len(self._array):
             larger = np.empty(n, self._array.dtype)
             larger[: self.size] = self._array[: self.size]
             self._array = larger
 
     def take(self) -> NDArray[Scalar]:
-        """Hand over the array; what grows on is a new one."""
+        """Return the array, and continue with an empty one."""
         array, self._array = self._array, np.empty(0, self._array.dtype)
         array.resize(self.size, refcheck=False)
         self.size = 0
@@ -56,7 +56,7 @@ class GrowingArray(Generic[Scalar]):
 
 @dataclass(frozen=True, kw_only=True)
 class RowArrays:
-    """Parsed rows: features and labels as two CSR matrices without a width."""
+    """Parsed rows: features and labels, as two CSR matrices whose widths are not known yet."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
@@ -66,7 +66,7 @@ class RowArrays:
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.indptr) - 1
 
     def rows(self, first: int, last: int) -> RowArrays:
@@ -83,7 +83,7 @@ class RowArrays:
 
 
 class RowCollector:
-    """Parses blocks and collects their rows."""
+    """Parse blocks and collect their rows."""
 
     def __init__(self, label_dtype: type[np.int32] | type[np.float64]) -> None:
         self._label_dtype: Any = label_dtype
@@ -99,11 +99,11 @@ class RowCollector:
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are by now."""
+        """Number of rows collected so far."""
         return self._indptr.size - 1
 
     def parse(self, parser: Callable[..., tuple[Any, ...]], block: Block, *rules: int, threads: int) -> Parsed:
-        """Append the rows of a block, up to the first error."""
+        """Parse a block and append its rows up to the first error."""
         ends = self._indptr.room(block.lines)
         label_ends = self._label_indptr.room(block.lines)
         indices, values = self._indices.room(block.colons), self._values.room(block.colons)
@@ -121,7 +121,7 @@ class RowCollector:
         return done
 
     def last(self, n_rows: int) -> RowArrays:
-        """Return the last rows without a copy of their entries, which are gone with the next call."""
+        """Return the last `n_rows` rows. Their entries are views, valid until the next call."""
         ends, label_ends = self._indptr.last(n_rows + 1), self._label_indptr.last(n_rows + 1)
         return RowArrays(
             indptr=ends - ends[0],
@@ -132,12 +132,12 @@ class RowCollector:
         )
 
     def reserve(self, factor: float) -> None:
-        """Make room for so many times the rows there are."""
+        """Make room for `factor` times the current number of rows."""
         for array in (self._indptr, self._indices, self._values, self._label_indptr, self._labels):
             array.reserve(int(array.size * factor))
 
     def take(self) -> RowArrays:
-        """Hand over all rows."""
+        """Return all rows, and start again with none."""
         rows = RowArrays(
             indptr=self._indptr.take(),
             indices=self._indices.take(),
@@ -149,7 +149,7 @@ class RowCollector:
         return rows
 
     def take_batches(self, batch_rows: int, *, all_rows: bool) -> Iterator[RowArrays]:
-        """Hand over the rows there are in batches; what does not fill one stays, unless `all_rows`."""
+        """Yield the rows in batches of `batch_rows`. Keep an incomplete last batch, unless `all_rows`."""
         n_rows = self.n_rows
         n_taken = n_rows if all_rows else n_rows - n_rows % batch_rows
         if n_taken == 0:

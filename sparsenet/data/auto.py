@@ -1,4 +1,4 @@
-"""Reading of a file whose format has to be found out."""
+"""Read a file of any format: detect the format, then call its reader."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
     Parameters
     ----------
     path : path, '-' or binary stream
-        What to read; ``"-"`` is standard input.
+        The file to read; ``"-"`` is standard input.
     format : {'auto', 'xmc', 'svmlight', 'csv', 'tsv', 'jsonl', 'parquet', 'lines'}
-        "auto" goes by the name for tables (``.csv``, ``.tsv``, ``.jsonl``, before the suffix of a compression, or
-        ``.parquet``) and SciPy's matrices (``.npz``, points without labels: see `read_pair`), and by the first line
-        else: XMC has a header of two or three counts. ``"lines"`` are texts with ``__label__`` words.
+        "auto" detects tables by their suffix: ``.csv``, ``.tsv`` and ``.jsonl``, also before a suffix such as
+        ``.gz``, and ``.parquet``. The suffix ``.npz`` means a SciPy matrix of points without labels; `read_pair`
+        reads it together with labels. Any other file is XMC if its first line is a header of two or three counts,
+        else svmlight. ``"lines"`` are texts with ``__label__`` words.
     **options
-        Those of `read_xmc`, `read_svmlight` or `read_table`.
+        Parameters of `read_xmc`, `read_svmlight` or `read_table`.
 
     Returns
     -------
     Dataset or TextDataset
-        The latter for tables and lines.
+        A `TextDataset` for tables and lines, else a `Dataset`.
 
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line.
+        If the file has an error; the message names the line.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Blocks of whole lines out of a stream of bytes."""
+"""Cut a stream of bytes into blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from sparsenet.data.codecs import CorruptError
 from sparsenet.data.errors import DataError
 from sparsenet.data.sources import Source
 
-# How much is read and parsed at a time, and how long a line may be: all of it has to be held in memory.
+# The bytes that are read and parsed at a time. A longer line must fit into memory, so its length is limited.
 BLOCK_BYTES = 2 << 20
 MAX_LINE_BYTES = 256 << 20
 HEAD_BYTES = 4096
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # what some editors put before UTF-8
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors write it at the start of UTF-8 files
 
 
 class Block(NamedTuple):
-    """Whole lines, the last one ended by a newline too.
+    """Whole lines that all end with a newline.
 
-    `first_line` counts from 1 in the file; `lines`, `colons` and `commas` bound what the text can hold.
+    `first_line` is the number of the first line, counted from 1. `lines`, `colons` and `commas` are counts in the text;
+    they limit how many rows, features and labels it can hold.
     """
 
     text: NDArray[np.uint8]
@@ -38,13 +39,13 @@ class Block(NamedTuple):
         return start[: start.find(b"\n") + 1] or start
 
     def without_line(self, line: bytes) -> Block:
-        """Return what follows the first line, which is `line`."""
+        """Return the block after its first line, which is `line`."""
         return Block(self.text[len(line) :], self.first_line + 1, self.lines - 1, self.colons, self.commas)
 
 
 def line_blocks(source: Source, *, may_be_empty: bool = False) -> Iterator[Block]:
-    """Cut the bytes of `source` into blocks; each is gone when the next one comes."""
-    buffer = bytearray(BLOCK_BYTES + 1)  # one byte to spare for the newline that a last line may lack
+    """Yield the bytes of `source` as blocks of whole lines. A block is valid until the next one is taken."""
+    buffer = bytearray(BLOCK_BYTES + 1)  # the last byte is for a newline after the last line, if it lacks one
     filled, line = 0, 1
     while n := _fill(source, buffer, filled, line):
         end = buffer.rfind(b"\n", filled, filled + n) + 1

@@ -1,7 +1,7 @@
-"""Decompression in bounded steps: gzip, xz, bzip2 and Zstandard behind one interface.
+"""Decompress gzip, xz, bzip2 and Zstandard in bounded steps, behind one interface.
 
-The standard library's file objects are not used: they take what follows the first member of a damaged file for
-padding and end early, without a word.
+The file objects of the standard library are not used. In a damaged file they take everything after the first member
+for padding, and end early without an error.
 """
 
 from __future__ import annotations
@@ -13,32 +13,45 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sparsenet.core.machine import available_memory
+
+#: Bounds of the memory limit for xz, which is the free memory. The lower bound is enough for files of `xz -9`, and the
+#: `xz` program writes no files that need more than the upper bound.
+_LEAST_XZ_BYTES = 128 << 20
+_MOST_XZ_BYTES = 2 << 30
+#: The default limit of the Zstandard decoder on the size of windows.
+_ZSTD_BYTES = 128 << 20
+#: Decoders use this word only in the error for a window beyond their limit.
+_MEMORY = "memory"
+#: The headers of a member that hold the size of its window fit into this many bytes.
+_HEADER_BYTES = 64
+
 
 class CorruptError(Exception):
-    """Compressed data that is cut short or damaged."""
+    """Compressed data that is cut short or damaged, or that takes too much memory to decompress."""
 
 
 class Decoder(Protocol):
-    """Decompresses one member; the interface of the standard library's lzma and bz2 decompressors."""
+    """Decompressor of one member, with the interface of the standard library's lzma and bz2 decompressors."""
 
     @property
     def eof(self) -> bool:
-        """The member is complete."""
+        """True at the end of the member."""
 
     @property
     def needs_input(self) -> bool:
-        """Nothing more comes out before something goes in."""
+        """True if the decoder can return nothing more without new input."""
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the member."""
+        """The bytes after the end of the member."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return about `max_length` bytes at most."""
+        """Decompress `data`, and return about `max_length` bytes at most."""
 
 
 class GzipDecoder:
-    """zlib behind the interface of `Decoder`; zlib itself checks length and CRC."""
+    """zlib with the interface of `Decoder`. zlib checks the length and the CRC."""
 
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(wbits=31)
@@ -46,30 +59,30 @@ class GzipDecoder:
 
     @property
     def eof(self) -> bool:
-        """The member is complete."""
+        """True at the end of the member."""
         return self._inflate.eof
 
     @property
     def needs_input(self) -> bool:
-        """Nothing more comes out before something goes in."""
+        """True if the decoder can return nothing more without new input."""
         return not (self._full or self._inflate.unconsumed_tail)
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the member."""
+        """The bytes after the end of the member."""
         return self._inflate.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return about `max_length` bytes at most."""
+        """Decompress `data`, and return about `max_length` bytes at most."""
         out = self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
         self._full = len(out) == max_length
         return out
 
 
 class ZstandardDecoder:
-    """The zstandard package behind the interface of `Decoder`.
+    """The zstandard package with the interface of `Decoder`.
 
-    It cannot limit its output, so input goes in by small steps: no step can yield more than 128 MB.
+    The package cannot limit its output, so it receives little input at a time: a step yields at most 128 MB.
     """
 
     STEP = 4096
@@ -81,21 +94,21 @@ class ZstandardDecoder:
 
     @property
     def eof(self) -> bool:
-        """The member is complete."""
+        """True at the end of the member."""
         return bool(self._frame.eof)
 
     @property
     def needs_input(self) -> bool:
-        """Nothing more comes out before something goes in."""
+        """True if the decoder can return nothing more without new input."""
         return self._position == len(self._input)
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the member."""
+        """The bytes after the end of the member."""
         return bytes(self._frame.unused_data) + self._input[self._position :]
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return about `max_length` bytes at most."""
+        """Decompress `data`, and return about `max_length` bytes at most."""
         if data:
             self._input, self._position = self._input[self._position :] + data, 0
         out, size = [], 0
@@ -105,6 +118,53 @@ class ZstandardDecoder:
             out.append(self._frame.decompress(step))
             size += len(out[-1])
         return b"".join(out)
+
+
+def _xz_decoder() -> Decoder:
+    """Return a decoder that refuses dictionaries that do not fit into memory."""
+    return lzma.LZMADecompressor(memlimit=_xz_limit())
+
+
+def _xz_limit() -> int:
+    return max(_LEAST_XZ_BYTES, min(_MOST_XZ_BYTES, available_memory()))
+
+
+def _xz_window(head: bytes) -> int | None:
+    """Return the dictionary size, in bytes, of the first block of a member that starts with `head`."""
+    block = head[12 : 12 + 4 * (head[12] + 1)] if len(head) > 12 else b""
+    try:
+        position = 2  # after the size of the header and the flags
+        for flag in (0x40, 0x80):  # sizes of the block, compressed and not
+            if block[1] & flag:
+                position = _after_number(block, position)
+        for _ in range((block[1] & 3) + 1):
+            kind, size = block[position], block[position + 1]
+            if kind == 0x21:  # LZMA2, the last filter: one byte holds the size of the dictionary
+                bits = block[position + 2]
+                return 2**32 - 1 if bits >= 40 else (2 | bits & 1) << (bits // 2 + 11)
+            position += 2 + size
+    except IndexError:  # a header that is cut short
+        pass
+    return None
+
+
+def _after_number(block: bytes, position: int) -> int:
+    """Return the position after a number whose bytes all have their highest bit set, except the last one."""
+    while block[position] & 0x80:
+        position += 1
+    return position + 1
+
+
+def _zstandard_window(head: bytes) -> int | None:
+    """Return the window size, in bytes, of a frame that starts with `head`."""
+    if len(head) < 6 or head[0] != _ZSTD_MAGICS[0][0]:
+        return None
+    descriptor, window = head[4], head[5]
+    if not descriptor & 0x20:
+        return (8 + (window & 7)) << (7 + (window >> 3))
+    start = 5 + (0, 1, 2, 4)[descriptor & 3]  # the window is the content, whose size follows the dictionary's id
+    size = (1, 2, 4, 8)[descriptor >> 6]
+    return int.from_bytes(head[start : start + size], "little") + (256 if size == 2 else 0)
 
 
 def _zstandard() -> tuple[Callable[[], Decoder], type[Exception]]:
@@ -125,26 +185,45 @@ def _zstandard() -> tuple[Callable[[], Decoder], type[Exception]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """A compressed format: how it starts, and how to load its decoder and the error that this one raises."""
+    """A compressed format.
+
+    `magics` are the bytes that a member may start with. `load` returns a function that makes a decoder, and the error
+    that decoders raise. `window` returns the bytes of memory that a member asks for, given the start of the member;
+    `limit` returns how many the decoder may take.
+    """
 
     name: str
     magics: tuple[bytes, ...]
     load: Callable[[], tuple[Callable[[], Decoder], type[Exception]]]
+    window: Callable[[bytes], int | None] = lambda head: None
+    limit: Callable[[], int] = lambda: 0
 
 
-# Zstandard files may start with, or hold, skippable frames.
+# Zstandard files may contain skippable frames, also at the start.
 _ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16)))
 
 CODECS = (
     Codec(name="gzip", magics=(b"\x1f\x8b",), load=lambda: (GzipDecoder, zlib.error)),
-    Codec(name="xz", magics=(b"\xfd7zXZ\0",), load=lambda: (lzma.LZMADecompressor, lzma.LZMAError)),
-    # A text may well start with "BZh": the magic of the first block, or of the end, must follow the level.
+    Codec(
+        name="xz",
+        magics=(b"\xfd7zXZ\0",),
+        load=lambda: (_xz_decoder, lzma.LZMAError),
+        window=_xz_window,
+        limit=_xz_limit,
+    ),
+    # Text files can start with "BZh". In bzip2 files, a level and the magic of a block or of the end follow.
     Codec(
         name="bzip2",
         magics=tuple(b"BZh%d" % level + block for level in range(1, 10) for block in (b"1AY&SY", b"\x17rE8P\x90")),
         load=lambda: (bz2.BZ2Decompressor, OSError),
     ),
-    Codec(name="Zstandard", magics=_ZSTD_MAGICS, load=_zstandard),
+    Codec(
+        name="Zstandard",
+        magics=_ZSTD_MAGICS,
+        load=_zstandard,
+        window=_zstandard_window,
+        limit=lambda: _ZSTD_BYTES,
+    ),
 )
 MAGIC_BYTES = max(len(magic) for codec in CODECS for magic in codec.magics)
 ZIP_MAGIC = b"PK\x03\x04"
@@ -152,25 +231,25 @@ _FIRST_BYTES = {magic[0] for codec in CODECS for magic in codec.magics}
 
 
 def is_undecided(head: bytes) -> bool:
-    """Say whether more bytes are needed to know what a file that starts like this is compressed with."""
+    """Return True if more bytes are needed to detect the compression of a file that starts with `head`."""
     return not head or (len(head) < MAGIC_BYTES and head[0] in _FIRST_BYTES)
 
 
 def find_codec(head: bytes) -> Codec | None:
-    """Return the format that a file starting like this is compressed with; None for plain text."""
+    """Return the compression of a file that starts with `head`; None if it is not compressed."""
     return next((codec for codec in CODECS if head.startswith(codec.magics)), None)
 
 
 class Decompression:
-    """Decompresses a stream of one or more members, possibly padded with zeros, to its very end.
+    """Decompress a whole stream of one or more members, which may be padded with zeros.
 
     Parameters
     ----------
     codec : Codec
     head : bytes
-        What has been read of the stream.
+        The start of the stream, already read.
     read : callable
-        Returns the next bytes of the stream, none at its end.
+        Returns the next bytes of the stream, or empty bytes at its end.
     """
 
     STEP = 1 << 20
@@ -181,9 +260,10 @@ class Decompression:
         self._new_decoder, self._error = codec.load()
         self._decoder = self._new_decoder()
         self._input = head
+        self._start = b""  # the first bytes of the member
 
     def next_bytes(self) -> bytes:
-        """Return some bytes, or none at the end; raise CorruptError where the data is cut short or damaged."""
+        """Return some bytes, or empty bytes at the end; raise CorruptError if the data is cut short or damaged."""
         out = b""
         while not out:
             if self._decoder.eof and not self._next_member():
@@ -192,12 +272,22 @@ class Decompression:
                 self._input = self._read()
                 if not self._input:
                     raise CorruptError(f"the {self._codec.name} data ends early: the file was cut short")
+            self._start += self._input[: _HEADER_BYTES - len(self._start)]
             try:
                 out = self._decoder.decompress(self._input, self.STEP)
             except self._error as error:
+                if _MEMORY in str(error).lower():
+                    raise self._too_large() from None
                 raise CorruptError(f"the {self._codec.name} data is damaged ({error})") from None
             self._input = b""
         return out
+
+    def _too_large(self) -> CorruptError:
+        """Return the error for a window that is beyond the decoder's limit."""
+        window = self._codec.window(self._start)
+        asked = "a dictionary" if window is None else f"a dictionary of {window:,} bytes"
+        limit = f"which is beyond the limit of {self._codec.limit():,} bytes of memory"
+        return CorruptError(f"the {self._codec.name} data asks for {asked}, {limit}; a smaller one is enough")
 
     def _next_member(self) -> bool:
         rest = self._decoder.unused_data.lstrip(b"\0")
@@ -206,5 +296,5 @@ class Decompression:
         if rest and not rest.startswith(self._codec.magics):
             raise CorruptError(f"the {self._codec.name} data is followed by something else")
         self._decoder = self._new_decoder()
-        self._input = rest
+        self._input, self._start = rest, b""
         return bool(rest)

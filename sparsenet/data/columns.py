@@ -1,4 +1,4 @@
-"""Columns of tables: which are wanted, and how the texts of several become one."""
+"""Select the columns of a table, and join the texts of several columns."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sparsenet.core.validation import is_missing
+from sparsenet.core.validation import first_repeated, is_missing
 
 Column: TypeAlias = str | int
-#: A column of texts, or several in a list. A tuple is not several: pandas has those as names of columns.
+#: A column of texts, or a list of columns. A tuple is one column, because pandas uses tuples as column names.
 TextColumns: TypeAlias = Column | list[str] | list[int] | list[Column]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns are wanted, those of texts maybe none, and how labels are separated."""
+    """The columns to read, and the separator of labels. `text` may be empty."""
 
     text: list[Column]
     target: Column | None
@@ -28,11 +28,14 @@ class Columns:
         check_apart(self.text, self.target)
 
     def wanted(self) -> list[Column]:
-        """Return all that are wanted."""
+        """Return all columns to read."""
         return [column for column in (*self.text, self.target, *self.features) if column is not None]
 
     def clash(self, place: Callable[[Column], object]) -> str | None:
-        """Say which two of texts and labels are one by their `place`: asked for by its name, and by its position."""
+        """Return an error message if a column is both text and label, once by name and once by position.
+
+        `place` maps a column to a value that is the same for its name and its position.
+        """
         seen: dict[object, Column] = {}
         for column in [*self.text, *([] if self.target is None else [self.target])]:
             if seen.setdefault(place(column), column) != column:
@@ -41,22 +44,22 @@ class Columns:
 
 
 def text_columns(text: Any, *, of_frame: bool = False) -> list[Column]:
-    """Return columns of texts as a list, whether there is one or several; an error says what is none.
+    """Return `text`, one column or a list of columns, as a list; raise a ValueError if it is neither.
 
-    Columns of a data frame may have tuples for names.
+    The columns of a data frame may be named by tuples.
     """
     several = isinstance(text, list)
     found = [_column(text, column, of_frame=of_frame) for column in (text if several else [text])]
     if not found:
         raise ValueError("text must name a column of texts, got an empty list")
-    twin = next((column for i, column in enumerate(found) if column in found[:i]), None)
+    twin = first_repeated(found)
     if twin is not None:
         raise ValueError(f"text names the column {twin!r} twice, got {text!r}: name it once")
     return found
 
 
 def _column(text: Any, column: Any, *, of_frame: bool) -> Any:
-    """Return one of the columns of texts: positions as plain integers, of which JSON can be made."""
+    """Check one column of texts. Positions become plain integers, so that JSON can hold them."""
     if isinstance(column, int | np.integer) and not isinstance(column, bool):
         return int(column)
     if isinstance(column, str) or (of_frame and isinstance(column, tuple)):
@@ -65,13 +68,13 @@ def _column(text: Any, column: Any, *, of_frame: bool) -> Any:
 
 
 def check_apart(text: Sequence[Column], target: Column | None) -> None:
-    """Refuse labels among the texts, from which they would be learnt."""
+    """Refuse the label column as a text column: the model would read the answer in the text."""
     if target in text:
         raise ValueError(f"text and target are both {target!r}: name two columns")
 
 
 def quoted_names(columns: Sequence[object], last: str = "or") -> str:
-    """Name columns in an error, by default about what one of them holds.
+    """Return the names of columns, quoted and joined for an error message.
 
     >>> quoted_names(["title", "body"])
     "'title' or 'body'"
@@ -80,10 +83,10 @@ def quoted_names(columns: Sequence[object], last: str = "or") -> str:
 
 
 def joined(columns: Sequence[Column], cells: Sequence[Any], as_text: Callable[[Sequence[Column], Any], str]) -> str:
-    r"""Join the texts of a row by newlines; of several cells those that are missing or empty are left out.
+    r"""Join the texts of a row with newlines, without cells that are missing or empty.
 
-    Where all are missing, that is what one is of a single column. `as_text` is told the columns that a cell is of, and
-    returns its text or refuses it.
+    `as_text` receives columns and a cell, and returns the text of the cell or raises an error. If all cells are
+    missing, it receives all columns and the first cell.
 
     >>> joined(["title", "body"], ["Printer", "It burns."], lambda columns, cell: cell)
     'Printer\nIt burns.'

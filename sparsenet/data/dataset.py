@@ -1,4 +1,4 @@
-"""What the readers return."""
+"""The data set that the readers of sparse points return."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from scipy import sparse
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    r"""Points of a sparse file: features and labels, a row each.
+    r"""Points of a sparse file: a row of features and a row of labels for each.
 
     Attributes
     ----------
     X : csr_array of shape (n_points, n_features), float32
         The features; ids are int32 and ascend within a row.
     Y : csr_array of shape (n_points, n_labels), float32
-        A one for each label of a point. A row without ones is an unlabelled point.
+        Entry (i, j) is 1 if point i has label j. A point without labels has an empty row.
     classes : ndarray of shape (n_labels,) or None
-        What the columns of `Y` stand for, where the labels of an svmlight file are not column numbers: negative
-        numbers or fractions, ascending. None: column j is label j.
+        The labels of the columns of `Y`, in ascending order, if an svmlight file has labels that are not column
+        numbers, such as negative numbers or fractions. None: column j is label j.
     zero_based : bool
-        Whether the file counts features from 0: read further files alike.
+        True if the file counts features from 0. Pass the same value to read further files of the data set.
 
     Examples
     --------
@@ -46,22 +46,22 @@ class Dataset:
 
     @property
     def n_points(self) -> int:
-        """How many points there are."""
+        """Number of points."""
         return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
-        """How many features there are: the width of `X`."""
+        """Number of features: the width of `X`."""
         return int(self.X.shape[1])
 
     @property
     def n_labels(self) -> int:
-        """How many labels there are: the width of `Y`."""
+        """Number of labels: the width of `Y`."""
         return int(self.Y.shape[1])
 
     @property
     def y(self) -> NDArray[Any]:
-        """The one label of each point, shape (n_points,), as the file gives it."""
+        """The label of each point as in the file, shape (n_points,). Every point must have exactly one."""
         counts = np.diff(self.Y.indptr)
         if (counts != 1).any():
             point = int(np.argmax(counts != 1))
@@ -71,8 +71,8 @@ class Dataset:
 
 
 def csr(indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[np.float32], width: int) -> Any:
-    """Make a CSR array whose ids are known to ascend within each row."""
-    # SciPy wants both index arrays of one type: with int32 for both it neither scans nor copies the larger one.
+    """Make a CSR array from ids that ascend within each row."""
+    # SciPy needs both index arrays of one type. If both are int32, it neither scans nor copies the larger one.
     if indptr[-1] <= np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)
     matrix = sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, width))
@@ -81,10 +81,10 @@ def csr(indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[n
 
 
 def ones(indptr: NDArray[np.int64], labels: NDArray[np.int32], width: int) -> Any:
-    """Make the matrix of labels: a one for each."""
+    """Make the matrix of labels, with a 1 for each label of a point."""
     return csr(indptr, labels, np.ones(len(labels), np.float32), width)
 
 
 def no_labels(n_points: int, width: int = 0) -> Any:
-    """Make the matrix of labels where none were asked for, or are there."""
+    """Make an empty matrix of labels."""
     return sparse.csr_array((n_points, width), dtype=np.float32)

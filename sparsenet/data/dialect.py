@@ -1,4 +1,4 @@
-"""How the rows of CSV and TSV are written: in what encoding, what separates fields, and what encloses them."""
+"""The dialect of a CSV or TSV file: its header, quotes, delimiter and encoding."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from sparsenet.data.formats import TableFormat, TextFormat
 
 UTF_8 = "utf-8"
-#: What no delimiter can be: what ends rows and what encloses fields.
+#: Characters that cannot be delimiters, because they end rows or enclose fields.
 _TAKEN = '"\r\n\0'
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What is said of the rows of CSV and TSV; None for what is usual. See `read_table`."""
+    """Options of CSV and TSV files, as in `read_table`; None for the default."""
 
     header: bool | None = None
     quotes: bool | None = None
@@ -30,37 +30,37 @@ class Dialect:
 
     @property
     def said(self) -> dict[str, Any]:
-        """Return what is said, by its name."""
+        """Return the options that are not None, by name."""
         values = {own.name: getattr(self, own.name) for own in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
     def check_for(self, format: TextFormat) -> None:
-        """Refuse what is said where a file has no such rows."""
+        """Raise a ValueError if an option is given for a file that is neither CSV nor TSV."""
         if self.said and format not in ("csv", "tsv"):
             name, value = next(iter(self.said.items()))
             what = f"{name}={value!r} is about CSV and TSV"
             raise ValueError(f"{what}, and this file is read as {format}: leave it out")
 
     def separator(self, table: TableFormat) -> str:
-        """Return what separates the fields of such a table."""
+        """Return the delimiter of fields in a table of this format."""
         return self.delimiter or ("," if table == "csv" else "\t")
 
     def has_quotes(self, table: TableFormat) -> bool | None:
-        """Return whether fields may be in quotes; None: where these end in their line."""
+        """Return whether fields may be quoted; None: only if the quotes close on the same line."""
         return True if self.quotes is None and table == "csv" else self.quotes
 
 
-#: Nothing said.
+#: All defaults.
 USUAL = Dialect()
 
 
 def _separates(text: object) -> bool:
-    """Tell what can separate fields."""
+    """Return True if `text` can be a delimiter."""
     return isinstance(text, str) and len(text) == 1 and text not in _TAKEN
 
 
 def _check_encoding(encoding: str) -> None:
-    """Refuse an encoding that there is not, or in whose lines no other program would find the ends."""
+    """Refuse an encoding that Python does not know, or that does not encode line ends as ASCII does."""
     try:
         plain = "\r\n".encode(encoding).removeprefix(BOM_UTF8) == b"\r\n"
     except (LookupError, ValueError, TypeError):

@@ -1,19 +1,19 @@
-"""What is raised for data that cannot be used."""
+"""The error for data that cannot be used."""
 
 from __future__ import annotations
 
 
 class DataError(ValueError):
-    """Data that cannot be used: where it is, what was found, and what to do.
+    """Error for data that cannot be used, with the place, the problem and the remedy.
 
     Attributes
     ----------
     path : str
         The file, ``<stdin>``, or the name of the stream.
     line : int or None
-        The line, counted from 1; None where the trouble has no line.
+        The line, counted from 1; None if the problem is not on one line.
     problem : str
-        What was found there, and what to do.
+        The problem, and how to mend it.
 
     Examples
     --------
@@ -22,7 +22,7 @@ class DataError(ValueError):
     """
 
     def __init__(self, path: str, line: int | None, problem: str) -> None:
-        super().__init__(path, line, problem)  # all of them, so that pickling works
+        super().__init__(path, line, problem)  # pickling needs all arguments
         self.path = path
         self.line = line
         self.problem = problem
@@ -33,5 +33,5 @@ class DataError(ValueError):
 
 
 def quoted(text: str, limit: int = 60) -> str:
-    """Quote a piece of a file for an error message, in short."""
+    """Quote a piece of a file for an error message, cut to `limit` characters."""
     return repr(text if len(text) <= limit else text[:limit] + "...")

@@ -1,4 +1,4 @@
-"""Words for what the row parsers refuse. The parsers say where; this looks at the token and says what is wrong."""
+"""Explain the errors of the row parsers. A parser returns the place of the token; this module finds the problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN_BYTES = 200
 
 
 def checked_width(path: str, line: int | None, announces: str, kind: str, found: int, asked: int | None) -> int:
-    """Return how many columns of a kind there are to be, as many as asked for, if no more were found."""
+    """Return `asked`, or `found` if that is None. Raise a DataError if there are more columns than that or 2^31 - 1."""
     if found > (MAX_IDS if asked is None else asked):
         limit = "2^31 - 1 at most are possible" if asked in (None, MAX_IDS) else f"at most {asked} are expected"
         raise DataError(path, line, f"{announces} {found} {kind}, but {limit}")
@@ -26,7 +26,7 @@ def checked_width(path: str, line: int | None, announces: str, kind: str, found:
 
 
 class RowError(IntEnum):
-    """What stopped a parse; the numbers are those of ``csrc/reader.h``."""
+    """Reason why a parser stopped, numbered as in ``csrc/reader.h``."""
 
     NONE = 0
     LABEL = 1
@@ -38,7 +38,7 @@ class RowError(IntEnum):
 
 
 class Parsed(NamedTuple):
-    """What a row parser returns; see `parse_xmc` in ``sparsenet/_core.pyi``."""
+    """Result of a row parser; see `parse_xmc` in ``sparsenet/_core.pyi``."""
 
     rows: int
     features: int
@@ -52,11 +52,11 @@ class Parsed(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RowRules:
-    """What a row may hold, and what to say of it.
+    """Limits on the ids in a row, and words for error messages.
 
-    Ids lie in ``[first_feature, end_feature)`` and ``[0, n_labels)``; no `n_labels` lets labels be any numbers.
-    `announced`: the number of points by the header of an XMC file, None for svmlight. `column`: what a feature is
-    called. `no_labels`: why no row has labels, if that is so, and what to do.
+    Feature ids lie in ``[first_feature, end_feature)``, and label ids in ``[0, n_labels)``. If `n_labels` is None,
+    labels may be any numbers. `announced` is the number of points in the header of an XMC file, and None for svmlight.
+    Error messages call a feature `column`. `no_labels` explains why rows have no labels, if the file cannot have any.
     """
 
     path: str
@@ -68,12 +68,12 @@ class RowRules:
     no_labels: str | None = None
 
     def limit(self, kind: str, count: int) -> str:
-        """Say where the limit on ids of that kind comes from."""
+        """Return the source of the limit on ids of this kind, for an error message."""
         return f"n_{kind}s={count}" if self.announced is None else f"line 1 announces {count} {kind}s"
 
 
 def explain(parsed: Parsed, text: NDArray[np.uint8], rules: RowRules) -> DataError:
-    """Turn the error of a parser into words."""
+    """Return the error for a parse that failed."""
     token = bytes(text[parsed.begin : min(parsed.end, parsed.begin + _TOKEN_BYTES)]).decode("utf-8", "replace")
     match RowError(parsed.error):
         case RowError.LABEL:
@@ -133,7 +133,7 @@ def _id_problem(kind: str, found: int, first: int, end: int, rules: RowRules) ->
 
 def _value_problem(feature: str, value: str) -> str:
     try:
-        number = float(value.replace("_", "?"))  # Python alone takes 1_000
+        number = float(value.replace("_", "?"))  # only Python accepts 1_000
     except ValueError:
         return f"value {quoted(value)} of feature {feature} is not a number; write features as id:value"
     if math.isnan(number) or "i" in value.lower():

@@ -1,4 +1,4 @@
-"""Lines of texts whose labels are words among others, as fastText has them."""
+"""Read lines of text in fastText's format, which marks labels as words with a prefix."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sparsenet.data.lines import not_blank, text_lines
 from sparsenet.data.rows import Row
 from sparsenet.data.sources import OnSkipped, Source
 
-#: What words begin with that are labels.
+#: The prefix of a word that is a label.
 LABEL = "__label__"
-#: What separates words and labels, to fastText: any of these.
+#: The characters that separate words in fastText.
 _BLANK = re.compile(r"[ \t\v\f\r]")
 
 
 def labelled_lines(source: Source, on_skipped: OnSkipped | None = None) -> Iterator[Row]:
-    """Yield the text of each line and its labels, if there are any; blank lines are no texts."""
+    """Yield the text and the labels of each line; skip blank lines."""
     for line in not_blank(text_lines(source), on_skipped):
         text, labels = parted(line.text)
         if "" in labels:
@@ -26,7 +26,7 @@ def labelled_lines(source: Source, on_skipped: OnSkipped | None = None) -> Itera
 
 
 def parted(line: str) -> tuple[str, list[str]]:
-    r"""Take the text of a line and its labels, each once, apart; a label may stand anywhere, as with fastText.
+    r"""Split a line into its text and its distinct labels, which may be anywhere in the line, as in fastText.
 
     >>> parted("__label__a\ttea and __label__b __label__a")
     ('tea and', ['a', 'b'])

@@ -1,4 +1,4 @@
-"""Formats by name."""
+"""Detect the format of a file by its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from sparsenet.data.sources import PathOrStream
 
 TableFormat: TypeAlias = Literal["csv", "tsv", "jsonl"]
-#: Of files of texts: tables, Parquet, and lines with ``__label__`` words.
+#: Formats of texts: tables, Parquet, and lines with ``__label__`` words.
 TextFormat: TypeAlias = Literal[TableFormat, "parquet", "lines"]
 
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst", ".zstd")
@@ -22,7 +22,7 @@ _TABLES: dict[str, TableFormat] = {
 
 
 def table_format(path: PathOrStream) -> TableFormat | None:
-    """Tell a table by its name, whatever it is compressed with; None for all else."""
+    """Return the format of a table by its name, with any compression; None for other files."""
     name = path if isinstance(path, str | os.PathLike) else getattr(path, "name", None)
     if not isinstance(name, str | os.PathLike):
         return None
@@ -33,15 +33,15 @@ def table_format(path: PathOrStream) -> TableFormat | None:
 
 
 def is_parquet(path: PathOrStream) -> bool:
-    """Tell a Parquet file by its name."""
+    """Return True if the path ends in a suffix of Parquet files."""
     return isinstance(path, str | os.PathLike) and os.fspath(path).lower().endswith((".parquet", ".pq"))
 
 
 def is_npz(path: PathOrStream) -> bool:
-    """Tell a matrix of SciPy or NumPy by its name."""
+    """Return True if the path ends in ``.npz``, the suffix of SciPy matrices."""
     return isinstance(path, str | os.PathLike) and os.fspath(path).lower().endswith(".npz")
 
 
 def text_format(path: PathOrStream) -> TextFormat | None:
-    """Tell a table or a Parquet file by its name; None for all else."""
+    """Return the format of a table or a Parquet file by its name; None for other files."""
     return "parquet" if is_parquet(path) else table_format(path)

@@ -1,4 +1,4 @@
-"""Lines of text files, and the fields of CSV and TSV rows."""
+"""Read the lines of text files, and split CSV and TSV rows into fields."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from sparsenet.data.dialect import UTF_8
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.sources import OnSkipped, Source
 
-#: What a file of Parquet begins with, and what is said where it is not known for one.
+#: The first bytes of a Parquet file, and the error for one that is read as text.
 PARQUET = b"PAR1"
-NO_PARQUET = "this is Parquet, of which the end is read first: name a file whose name ends in .parquet, no pipe"
-#: What helps where bytes are not of the encoding.
+NO_PARQUET = "this is Parquet, whose end is read first: name a file whose name ends in .parquet, not a pipe"
+#: The advice for bytes that the encoding does not allow.
 ICONV = "convert the file, for instance with iconv"
 _QUOTED = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"')
 
 
 class Line(NamedTuple):
-    """A line without its newline, and its number."""
+    """A line without its newline, and its number, counted from 1."""
 
     text: str
     number: int
 
 
 def text_lines(source: Source, encoding: str = UTF_8, *, advice: str = ICONV) -> Iterator[Line]:
-    """Decode the lines of a file, with or without the byte-order mark of UTF-8; `advice` is for those of another."""
+    """Yield the decoded lines of a file, without a UTF-8 byte-order mark.
+
+    The error for a line in another encoding ends with `advice`.
+    """
     for block in line_blocks(source):
         for number, line in enumerate(block.text.tobytes().split(b"\n")[:-1], block.first_line):
             yield Line(_decoded(line.removesuffix(b"\r"), encoding, source.name, number, advice), number)
@@ -37,7 +40,7 @@ def text_lines(source: Source, encoding: str = UTF_8, *, advice: str = ICONV) ->
 def not_blank(
     lines: Iterator[Line], on_skipped: OnSkipped | None, is_blank: Callable[[str], bool] = lambda text: not text.strip()
 ) -> Iterator[Line]:
-    """Pass over blank lines, and tell of each."""
+    """Skip blank lines, and call `on_skipped` for each."""
     for line in lines:
         if not is_blank(line.text):
             yield line
@@ -62,7 +65,7 @@ def _decoded(line: bytes, encoding: str, path: str, number: int, advice: str) ->
 
 
 class Record(NamedTuple):
-    """The fields of a row, and the number of the line it starts on."""
+    """The fields of a row, and the number of its first line."""
 
     fields: list[str]
     number: int
@@ -71,14 +74,14 @@ class Record(NamedTuple):
 def delimited_records(
     lines: Iterator[Line], path: str, delimiter: str, *, quotes: bool | None, on_skipped: OnSkipped | None = None
 ) -> Iterator[Record]:
-    """Split rows into fields; blank lines are no rows.
+    """Split rows into fields; skip blank lines.
 
-    With `quotes` as RFC 4180 has it: a field that starts with a double quote ends with one, may hold delimiters
-    and newlines, and doubles the quotes within. Without a word on them (None), such a field must end in its line, and
-    any other quote is a character. Python's csv module would do, but that it limits the length of a field for the
-    whole process and cannot say where a quote that never closes was opened.
+    If `quotes` is True, quotes work as in RFC 4180: a field that starts with a double quote ends with one, may contain
+    delimiters and newlines, and doubles the quotes inside it. If it is None, such a field must end on its line, and all
+    other quotes are ordinary characters. Python's csv module is not used: its limit on the length of a field is one
+    for the whole process, and it does not report where an unclosed quote opens.
     """
-    for line in not_blank(lines, on_skipped, lambda text: not text):  # blanks may be a field
+    for line in not_blank(lines, on_skipped, lambda text: not text):  # a line of spaces may be a field
         if quotes is None and '"' in line.text:
             yield Record(_fields_of_line(line.text, delimiter), line.number)
         elif quotes and '"' in line.text:
@@ -88,7 +91,7 @@ def delimited_records(
 
 
 def _fields_of_line(text: str, delimiter: str) -> list[str]:
-    """Split a line at delimiters that are in no field that starts and ends with a quote."""
+    """Split a line at delimiters, except inside fields that start and end with a quote."""
     fields, position = [], 0
     while True:
         if found := _QUOTED.match(text, position):
@@ -107,7 +110,7 @@ def _fields_of_line(text: str, delimiter: str) -> list[str]:
 
 
 class _QuotedRow:
-    """Splits one row with quotes in it, taking further lines where a field goes on."""
+    """Split one row that contains quotes. It takes further lines if a field continues on them."""
 
     def __init__(self, line: Line, more: Iterator[Line], path: str, delimiter: str) -> None:
         self._text, self._number = line
@@ -157,7 +160,9 @@ class _QuotedRow:
         self._position = 0
 
     def _check_end(self) -> None:
-        rest = self._text[self._position :]
-        if rest and not rest.startswith(self._delimiter):
-            problem = f"{quoted(rest)} follows a closing quote; double the quotes within a field"
+        # Do not copy the rest of the line: a copy for each field takes quadratic time.
+        if self._position < len(self._text) and not self._text.startswith(self._delimiter, self._position):
+            problem = (
+                f"{quoted(self._text[self._position :])} follows a closing quote; double the quotes within a field"
+            )
             raise DataError(self._path, self._number, problem)

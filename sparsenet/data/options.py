@@ -1,4 +1,4 @@
-"""What can be asked of the readers of sparse points, and what such a reader is."""
+"""Options of the readers of sparse points, and the interface of a reader."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sparsenet.data.sources import OnSkipped
 
 SparseFormat: TypeAlias = Literal["auto", "xmc", "svmlight"]
 ZeroBased: TypeAlias = bool | Literal["auto"]
-#: Told the name of an XMC file, and how many features and labels its header announces; None where one of these is in a
-#: file of its own.
+#: Called with the name of an XMC file and the numbers of features and labels in its header. A number is None if the
+#: features or labels are in another file.
 OnHeader: TypeAlias = Callable[[str, "int | None", "int | None"], object]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What was asked for, checked."""
+    """Checked options."""
 
     format: SparseFormat = "auto"
     n_features: int | None = None
@@ -32,7 +32,7 @@ class Options:
     classes: NDArray[Any] | None = None
     multilabel: bool = True
     with_labels: bool = True
-    matrix_of: Literal["features", "labels"] | None = None  # what the columns are, if the file is a matrix by itself
+    matrix_of: Literal["features", "labels"] | None = None  # the meaning of the columns, if the file is one matrix
     zero_based: ZeroBased = True
     threads: int | None = None
     on_header: OnHeader | None = None
@@ -52,22 +52,22 @@ class Options:
 
     @property
     def columns(self) -> str:
-        """What columns of a file are, whose labels are not among them."""
+        """The meaning of the columns: "labels" if the file is a matrix of labels, else "features"."""
         return self.matrix_of or "features"
 
     def tell_header(self, path: str, n_columns: int, n_labels: int | None = None) -> None:
-        """Tell whoever asked how many features and labels a file announces: None of what is in another one."""
+        """Call `on_header` with the numbers of features and labels, None for those in another file."""
         if self.on_header is not None:
             self.on_header(path, *((None, n_columns) if self.matrix_of == "labels" else (n_columns, n_labels)))
 
     @property
     def n_threads(self) -> int:
-        """The threads to parse with: as many as there are CPUs, unless said otherwise."""
+        """Number of threads to parse with; by default one for each CPU."""
         return self.threads or default_threads()
 
 
 class Reader(Protocol):
-    """Parses the blocks of one file into `rows`, and makes datasets of them."""
+    """Parser of one file: it collects blocks in `rows`, and makes data sets of rows."""
 
     rows: RowCollector
 
@@ -75,7 +75,7 @@ class Reader(Protocol):
         """Parse a block."""
 
     def finish(self) -> None:
-        """Check what can only be known at the end of the file."""
+        """Run the checks that need the whole file."""
 
     def dataset(self, rows: RowArrays) -> Dataset:
-        """Make a dataset of some rows."""
+        """Make a data set of some rows."""

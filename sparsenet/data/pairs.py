@@ -1,6 +1,7 @@
-"""Points in one file and their labels in another, row by row: as PECOS takes them and newer XMC sets come.
+"""Read points from one file and their labels from another, as PECOS and newer XMC data sets store them.
 
-Each file is a matrix: SciPy's ``.npz``, or lines ``column:value ...`` under a header ``rows columns``.
+Each file is a matrix with a row for each point: SciPy's ``.npz``, or lines ``column:value ...`` after a header ``rows
+columns``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from sparsenet.data.archive import check_archive
 from sparsenet.data.dataset import Dataset, csr, no_labels, ones
 from sparsenet.data.errors import DataError
 from sparsenet.data.explain import checked_width
@@ -21,7 +23,7 @@ from sparsenet.data.options import OnHeader, Options
 from sparsenet.data.sources import OnBytes, PathOrStream, name_of, refuse_stdin_twice
 from sparsenet.data.sparse import read_sparse
 
-#: What loading raises for a file that is none, or is damaged.
+#: Errors that loading raises for a file that is damaged or of another kind.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -29,6 +31,7 @@ _BROKEN = (
     EOFError,
     LookupError,
     NotImplementedError,
+    RuntimeError,  # an encrypted member
     TypeError,
     ValueError,
 )
@@ -44,17 +47,18 @@ def read_pair(
     on_bytes: OnBytes | None = None,
     on_header: OnHeader | None = None,
 ) -> Dataset:
-    r"""Read points from one file and the labels of each from another.
+    r"""Read points from one file and their labels from another.
 
-    Each file is a sparse matrix as `scipy.sparse.save_npz` writes it, told by its name (``.npz``), or a text: a header
-    ``rows columns``, and for each row a line ``column:value ...``, with columns that count from 0.
+    Each file is a sparse matrix. A file whose name ends in ``.npz`` is read as `scipy.sparse.save_npz` writes it. Any
+    other file is text: a header ``rows columns``, then for each row a line ``column:value ...``, with columns that
+    count from 0.
 
     Parameters
     ----------
     points, labels : path, '-' or binary stream
-        The features of each point, and its labels: the columns in which its row is not zero.
+        The matrix of features and the matrix of labels. A point has label j if column j of its row is not zero.
     n_features, n_labels : int, optional
-        Widths of `X` and `Y`, at least those of the files, which are the default.
+        Widths of `X` and `Y`; by default the widths of the files, which must not be larger.
     threads, on_bytes, on_header
         As for `read_xmc`.
 
@@ -66,7 +70,7 @@ def read_pair(
     Raises
     ------
     DataError
-        For whatever is wrong with a file, naming the line of a text, or if they have not as many rows.
+        If a file has an error, or if the files have different numbers of rows. For text the message names the line.
 
     Examples
     --------
@@ -81,19 +85,19 @@ def read_pair(
     Y = _read_matrix(labels, Options(n_features=n_labels, matrix_of="labels", **how))
     if X.shape[0] != Y.shape[0]:
         found = f"holds {Y.shape[0]} rows, and {name_of(points)} {X.shape[0]}"
-        raise DataError(name_of(labels), None, f"{found}: row by row they must be those of the same points")
+        raise DataError(name_of(labels), None, f"{found}: both must have one row for each point")
     Y.eliminate_zeros()
     return Dataset(X=X, Y=ones(Y.indptr, Y.indices, Y.shape[1]))
 
 
 def read_points(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Dataset:
-    """Read the features of points whose labels are elsewhere, or that have none; `n_labels` is the width of these."""
+    """Read a matrix of features into a data set without labels; `n_labels` is the width of its empty `Y`."""
     X = _read_matrix(path, replace(options, format="xmc", matrix_of="features"), on_bytes)
     return Dataset(X=X, Y=no_labels(X.shape[0], options.n_labels or 0))
 
 
 def _read_matrix(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Any:
-    """Read a matrix that has `n_features` columns at most, and then as many."""
+    """Read a matrix, and widen it to `n_features` columns. A wider matrix is an error."""
     if is_npz(path):
         return _read_npz(name_of(path), options)
     return read_sparse(path, replace(options, n_labels=None), on_bytes).X
@@ -102,18 +106,19 @@ def _read_matrix(path: PathOrStream, options: Options, on_bytes: OnBytes | None 
 def _read_npz(path: str, options: Options) -> Any:
     no_matrix = "is no sparse matrix as scipy.sparse.save_npz writes it"
     try:
-        with open(path, "rb") as file:  # or NumPy would leave open what is damaged
+        with open(path, "rb") as file:  # given a path, NumPy would leave a damaged file open
+            check_archive(file)
             found = sparse.load_npz(file)
-    except _BROKEN:
-        raise DataError(path, None, f"{no_matrix}, or it is damaged") from None
+    except _BROKEN as error:
+        raise DataError(path, None, f"{no_matrix}, or it is damaged: {error}") from None
     try:
         if found.ndim != 2:
             raise ValueError(f"it has {found.ndim} dimensions, not 2")
         if found.dtype.kind not in "bfiu":
-            raise ValueError(f"its values are of type {found.dtype}, no real numbers")
+            raise ValueError(f"its values are of type {found.dtype}, not real numbers")
         if hasattr(found, "check_format"):
-            found.check_format(full_check=True)  # or SciPy would write wherever its ids say
-        with np.errstate(over="ignore"):  # infinity is what the check finds
+            found.check_format(full_check=True)  # ids out of range would make SciPy write outside its arrays
+        with np.errstate(over="ignore"):  # the check below finds infinity
             matrix: Any = sparse.csr_array(found.astype(np.float32))
     except _BROKEN as error:
         raise DataError(path, None, f"{no_matrix}: {error}") from None

@@ -1,35 +1,47 @@
-"""Rows of Parquet files, which pyarrow reads."""
+"""Read the rows of Parquet files with pyarrow."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
-from sparsenet.core.validation import is_missing
+from sparsenet.core.validation import first_repeated, is_missing
 from sparsenet.data.columns import Column, Columns, joined, quoted_names
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.rows import Row, is_blank, is_not_finite, label_name, number
 
-#: Rows that are decoded at a time.
+#: Number of rows that are decoded at a time.
 ROWS_AT_A_TIME = 64
+#: Errors that pyarrow raises for a cell that no Python object can hold: text that is not UTF-8, a date after the year
+#: 9999, an unknown time zone.
+_UNREADABLE = (ValueError, OverflowError, LookupError)
 
 
 def parquet_rows(path: str, columns: Columns) -> Iterator[Row]:
-    """Yield the rows of a Parquet file; what of a table is its line is here the number of the row, from 0."""
+    """Yield the rows of a Parquet file. Their `line` is the number of the row, counted from 0."""
     with _opened(path) as file:
         names = _names(path, file.schema_arrow.names, columns)
         first = 0
         for batch in file.iter_batches(ROWS_AT_A_TIME, columns=list(dict.fromkeys(names.values()))):
-            cells = {column: batch.column(name).to_pylist() for column, name in names.items()}
+            values = {column: batch.column(name) for column, name in names.items()}
+            try:
+                cells = {column: own.to_pylist() for column, own in values.items()}
+            except _UNREADABLE:  # convert cell by cell: the rows before the bad cell are still yielded
+                cells = None
             for row in range(len(batch)):
-                yield _row(path, {column: own[row] for column, own in cells.items()}, names, columns, first + row)
+                if cells is not None:
+                    own = {column: cells[column][row] for column in names}
+                else:
+                    own = {column: _cell(path, names[column], values[column][row], first + row) for column in names}
+                yield _row(path, own, names, columns, first + row)
             first += len(batch)
 
 
 def parquet_names(path: str) -> list[str]:
-    """Return what the columns of a Parquet file are called."""
+    """Return the names of the columns of a Parquet file."""
     with _opened(path) as file:
         return list(file.schema_arrow.names)
 
@@ -46,17 +58,21 @@ def _opened(path: str) -> Iterator[Any]:
             yield file
     except FileNotFoundError:
         raise
+    except UnicodeDecodeError:
+        raise DataError(path, None, "is no Parquet file, or a damaged one: a column's name is not UTF-8") from None
     except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(path, None, f"is no Parquet file, or a damaged one: {error}") from None
+        found = " ".join(str(error).split())  # some of pyarrow's messages have several lines
+        raise DataError(path, None, f"is no Parquet file, or a damaged one: {found}") from None
 
 
 def _names(path: str, names: list[str], columns: Columns) -> dict[Column, str]:
-    """Return what each column that is wanted is called."""
+    """Return the name of each column to read, given by its name or position."""
     found = {c: names[c] if isinstance(c, int) and 0 <= c < len(names) else c for c in columns.wanted()}
+    counts = Counter(names)
     for column in found.values():
-        if column not in names:
+        if column not in counts:
             raise DataError(path, None, f"there is no column {column!r}; there are {', '.join(names)}")
-        if names.count(str(column)) > 1:
+        if counts[str(column)] > 1:
             raise DataError(path, None, f"column {column!r} is there twice; rename one")
     clash = columns.clash(found.__getitem__)
     if clash is not None:
@@ -89,6 +105,18 @@ def _row(path: str, cells: dict[Column, Any], names: dict[Column, str], columns:
     return Row(text, labels, numbers, row)
 
 
+def _cell(path: str, name: str, cell: Any, row: int) -> Any:
+    """Convert a cell of pyarrow to a Python object."""
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
+        problem = f"holds text that is not UTF-8, {byte}: write the file with UTF-8"
+    except _UNREADABLE as error:
+        problem = f"holds a value that cannot be read: {error}"
+    raise DataError(path, None, f"row {row}: column {name!r} {problem}")
+
+
 def _text(cell: Any) -> str:
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "replace")
@@ -103,8 +131,9 @@ def _labels(cell: Any, label_delimiter: str | None) -> list[str]:
     else:
         cells: Sequence[Any] = cell if isinstance(cell, list) else [] if is_missing(cell) or is_blank(cell) else [cell]
         labels = [_label(label) for label in cells]
-    if len(set(labels)) < len(labels):
-        raise ValueError(f"holds the label {quoted(max(labels, key=labels.count))} twice")
+    twin = first_repeated(labels)
+    if twin is not None:
+        raise ValueError(f"holds the label {quoted(twin)} twice")
     return labels
 
 

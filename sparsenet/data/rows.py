@@ -1,4 +1,4 @@
-"""Rows of tables, CSV, TSV or JSONL, as texts, labels and numbers."""
+"""Turn the rows of CSV, TSV and JSONL tables into texts, labels and numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sparsenet.core.validation import is_unicode
+from sparsenet.core.validation import first_repeated, is_unicode
 from sparsenet.data.columns import Column, Columns, joined, quoted_names
 from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, quoted
@@ -17,11 +17,11 @@ from sparsenet.data.formats import TableFormat
 from sparsenet.data.lines import ICONV, Record, delimited_records, not_blank, text_lines
 from sparsenet.data.sources import OnSkipped, Source
 
-#: What to do about other JSON.
+#: The advice for JSON that is not one object a line.
 JSON_LINES = "JSON is read an object a line, with format='jsonl'; jq -c '.[]' makes that of an array"
-#: What programs write for a value that is missing.
+#: Words that programs write for a missing value.
 MISSING = frozenset({"NaN", "nan", "N/A", "n/a", "NULL", "null", "None"})
-_LARGEST = 3.4028235677973366e38  # what rounds to infinity as a 32-bit float
+_LARGEST = 3.4028235677973366e38  # this and larger numbers become infinity in float32
 
 
 class Row(NamedTuple):
@@ -55,8 +55,10 @@ def table_rows(
 def table_records(
     source: Source, table: TableFormat, dialect: Dialect, on_skipped: OnSkipped | None = None
 ) -> Iterator[Record]:
-    """Yield the fields of each row of CSV or TSV, the header's too."""
-    lines = text_lines(source, dialect.encoding or UTF_8, advice=f"{ICONV}, or say encoding='latin-1' or what it is")
+    """Yield the fields of each row of CSV or TSV, including the header."""
+    lines = text_lines(
+        source, dialect.encoding or UTF_8, advice=f"{ICONV}, or pass its encoding, such as encoding='latin-1'"
+    )
     how: dict[str, Any] = {"quotes": dialect.has_quotes(table), "on_skipped": on_skipped}
     return delimited_records(lines, source.name, dialect.separator(table), **how)
 
@@ -87,28 +89,29 @@ def _delimited_rows(
 
 
 def _tell_of_missing(path: str, column: Column | None, missing: Counter[str]) -> None:
-    """Warn of labels that are what programs write where there is none."""
+    """Warn of labels that are words for a missing value."""
     found = ", ".join(f"{label!r} in {n} row{'s' * (n > 1)}" for label, n in sorted(missing.items()))
     warnings.warn(
-        f"{path}: column {column!r} holds {found}, taken for a label as any other: leave the cell empty, or the row "
-        "out, where there is none",
+        f"{path}: column {column!r} holds {found}, read as ordinary labels: if they mean that there is no label, "
+        "leave the cell empty or remove the row",
         UserWarning,
         stacklevel=2,
     )
 
 
 def _check_columns(names: list[Any], fields: list[str], path: str, number: int, columns: Columns) -> None:
+    counts = Counter(names)
     for column in columns.wanted():
         if isinstance(column, int) and not 0 <= column < len(names):
             problem = f"there is no column {column}: there are {len(names)}, counted from 0"
             raise DataError(path, number, f"{problem}{_other_delimiter(fields)}")
-        if isinstance(column, str) and column not in names:
+        if isinstance(column, str) and column not in counts:
             found = ", ".join(quoted(field) for field in fields[:20])
             problem = f"there is no column {column!r}; the first row holds {found}"
             advice = _without_line_feeds(fields) or _other_delimiter(fields)
             advice = advice or "; name the columns, or give positions if it is no header"
             raise DataError(path, number, f"{problem}{advice}")
-        if isinstance(column, str) and names.count(column) > 1:
+        if isinstance(column, str) and counts[column] > 1:
             raise DataError(path, number, f"column {column!r} is there twice; rename one, or give positions")
     clash = columns.clash(lambda column: names.index(column) if isinstance(column, str) else column)
     if clash is not None:
@@ -116,13 +119,13 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
 
 
 def _without_line_feeds(fields: list[str]) -> str:
-    """Say that what ends lines is no line feed, as old systems had it, if it seems so."""
+    """Return advice for a file whose lines end in carriage returns alone; empty if there are none."""
     lines = any("\r" in field for field in fields)
     return "; lines seem to end in carriage returns alone: write them with line feeds" if lines else ""
 
 
 def _other_delimiter(fields: list[str]) -> str:
-    """Say what a first row of a single field seems to be separated by, if there is anything."""
+    """Return advice for a first row that seems to use another delimiter; empty if it does not."""
     found = next((delimiter for delimiter in "\t;|," if len(fields) == 1 and delimiter in fields[0]), None)
     return f"; its fields seem to be separated by {found!r}: read it with delimiter={found!r}" if found else ""
 
@@ -147,13 +150,13 @@ _JSON = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def json_object(text: str, path: str, number: int) -> dict[Column, Any]:
-    """Return the object of a line; an error says what else it is."""
+    """Parse a line as a JSON object; raise a DataError if it is none."""
     array = f"; {JSON_LINES}" if text.lstrip().startswith("[") else ""
     try:
         found = _JSON.decode(text)
     except json.JSONDecodeError as error:
         raise DataError(path, number, f"broken JSON: {error.msg} at column {error.colno}{array}") from None
-    except (ValueError, RecursionError) as error:  # a number of too many digits; nested too deeply
+    except (ValueError, RecursionError) as error:  # a number has too many digits, or the nesting is too deep
         raise DataError(path, number, f"JSON that cannot be read: {error}") from None
     if not isinstance(found, dict):
         raise DataError(path, number, f"expected a JSON object, found {quoted(text)}{array}")
@@ -163,22 +166,22 @@ def json_object(text: str, path: str, number: int) -> dict[Column, Any]:
 
 
 def is_blank(label: Any) -> bool:
-    """Tell a text of nothing but blanks, which is no label."""
+    """Return True for a string that is empty or blank, which is not a label."""
     return isinstance(label, str) and not label.strip()
 
 
 def is_not_finite(label: Any) -> bool:
-    """Tell NaN and infinity, which JSON makes of 1e400 as well, from numbers and texts that may be labels."""
+    """Return True for NaN and infinity, which are not labels. JSON reads 1e400 as infinity, too."""
     return isinstance(label, float) and not math.isfinite(label)
 
 
 def label_name(label: str | float | bool) -> str:
-    """Return what a label is called, the same in every format: without blanks around it, and booleans as in JSON."""
+    """Return the name of a label, the same in every format: without blanks around it, and booleans as in JSON."""
     return json.dumps(label) if isinstance(label, bool) else str(label).strip()
 
 
 def number(cell: Any) -> float:
-    """Return the number that a cell holds; a ValueError says what else it does."""
+    """Return the number in a cell; raise a ValueError if it is not a finite 32-bit float."""
     try:
         if isinstance(cell, bool) or not isinstance(cell, str | int | float) or "_" in str(cell):
             raise ValueError
@@ -224,8 +227,8 @@ class _Cells:
         else:
             cells = cell if isinstance(cell, list) else [] if cell is None or is_blank(cell) else [cell]
             labels = [self._label(column, label) for label in cells]
-        if len(set(labels)) < len(labels):
-            twin = next(label for i, label in enumerate(labels) if label in labels[:i])
+        twin = first_repeated(labels)
+        if twin is not None:
             raise self._error(f"label {quoted(twin)} is there twice; keep one of them")
         return labels
 

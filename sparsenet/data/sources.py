@@ -1,4 +1,4 @@
-"""Where bytes come from: a path, standard input or a binary stream, compressed or not."""
+"""Read bytes from a path, standard input or a binary stream, compressed or not."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sparsenet.data.errors import DataError
 
 PathOrStream: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 OnBytes: TypeAlias = Callable[[int], object]
-#: Told how many more lines were blank, or comments, and are no rows.
+#: Called with a number of further lines that were skipped because they are blank or comments.
 OnSkipped: TypeAlias = Callable[[int], object]
 
-#: What standard input is called.
+#: The name of standard input in error messages.
 STDIN = "<stdin>"
-#: Of archives that hold a matrix of SciPy.
+#: The advice for a zip archive, which may hold a matrix of SciPy.
 BY_ITS_NAME = "a matrix of SciPy is read by its path, with a name that ends in .npz"
 
 READ_BYTES = 256 << 10
@@ -32,11 +32,11 @@ class Source:
     ----------
     file : binary stream
     name : str
-        What errors call it.
+        The name of the file or stream in errors.
     size : int
-        The bytes there are, 0 if that is not known.
+        The size of the file in bytes, 0 if unknown.
     on_bytes : callable, optional
-        Told how many bytes were read, before decompression, each time some were.
+        Called after each read with the number of bytes read, before decompression.
     """
 
     def __init__(self, file: Any, name: str, size: int = 0, on_bytes: OnBytes | None = None) -> None:
@@ -44,7 +44,7 @@ class Source:
         self.size = size
         self.n_bytes = 0  # read so far, before decompression
         self._file = file
-        # What is there now rather than as much as was asked for: a pipe's reader should not have to wait.
+        # read1 returns the bytes that a pipe holds now; read would wait until the buffer is full.
         self._read_some = getattr(file, "read1", file.read)
         self._readinto = getattr(file, "readinto1", None) or getattr(file, "readinto", None)
         self._on_bytes = on_bytes
@@ -53,7 +53,7 @@ class Source:
         self._sniff()
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill the start of `buffer`, whole or in part, and return how many bytes; 0 at the end."""
+        """Read some bytes into the start of `buffer`, and return their number; 0 at the end."""
         if not self._ready:
             if self._decompression is not None:
                 self._ready = memoryview(self._decompression.next_bytes())
@@ -116,14 +116,14 @@ class Source:
 
 
 def name_of(source: PathOrStream) -> str:
-    """Return what people call a file, standard input or a stream."""
+    """Return the name of a file, standard input or a stream, for messages."""
     if isinstance(source, str | os.PathLike):
         return STDIN if os.fspath(source) == "-" else os.fspath(source)
     return str(getattr(source, "name", "<stream>"))
 
 
 def refuse_stdin_twice(files: Mapping[str, PathOrStream | None]) -> None:
-    """Refuse files, by what they are asked for as, of which several are standard input."""
+    """Raise a ValueError if two of the files are standard input. The keys of `files` are their names in the message."""
     piped = [role for role, file in files.items() if file is not None and name_of(file) == STDIN]
     if len(piped) > 1:
         both = " and ".join(piped[:2])
@@ -132,7 +132,7 @@ def refuse_stdin_twice(files: Mapping[str, PathOrStream | None]) -> None:
 
 @contextmanager
 def open_source(source: PathOrStream, on_bytes: OnBytes | None = None) -> Iterator[Source]:
-    """Open a path, ``"-"`` for standard input, or a binary stream, which is left open."""
+    """Open a path, ``"-"`` for standard input, or a binary stream. A stream stays open afterwards."""
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "read"):
             raise TypeError(f"expected a path, '-' or a binary stream, got {type(source).__name__}")

@@ -1,4 +1,4 @@
-"""Reading of sparse points, as a whole or a batch at a time: the XMC-repository format and svmlight."""
+"""Read sparse points in the XMC-repository format or svmlight, as a whole or in batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparsenet.data.sources import BY_ITS_NAME, OnBytes, OnSkipped, PathOrStream
 from sparsenet.data.svmlight import SvmlightReader
 from sparsenet.data.xmc import XmcReader, is_xmc
 
-#: What a file begins with that numpy.save wrote.
+#: The first bytes of a file that numpy.save wrote.
 NUMPY_MAGIC = b"\x93NUMPY"
 
 
@@ -31,24 +31,24 @@ def read_xmc(
 ) -> Dataset:
     r"""Read a file in the format of the Extreme Classification Repository.
 
-    The first line says ``points features labels``; each further one is a point, ``label,label id:value ...``, with
-    ids that count from 0. Labels and features may be missing; features need not be in order, but none may occur
-    twice in a row. Where the first line says ``points features`` alone, labels are in a file of their own: `read_pair`
-    reads both. Plain, gzip, xz, bzip2 and Zstandard files are told apart by their content.
+    The first line is ``points features labels``. Each further line is a point, ``label,label id:value ...``, with ids
+    that count from 0. A point may have no labels or no features. Features may be in any order, but a feature may occur
+    only once in a row. If the first line is ``points features``, the labels are in another file, and `read_pair` reads
+    both. The compression (gzip, xz, bzip2, Zstandard or none) is detected by the content of the file.
 
     Parameters
     ----------
     path : path, '-' or binary stream
-        What to read; ``"-"`` is standard input.
+        The file to read; ``"-"`` is standard input.
     n_features, n_labels : int, optional
-        Widths of `X` and `Y`, at least those of the header, which is the default.
+        Widths of `X` and `Y`; by default the widths in the header, which must not be larger.
     threads : int, optional
-        How many threads parse; by default one for each CPU. The result is the same.
+        Number of threads to parse with; by default one for each CPU. The result does not depend on it.
     on_bytes : callable, optional
-        Called with the number of bytes read, before decompression, after each read: for a progress bar.
+        Called after each read with the number of bytes read, before decompression. Use it for a progress bar.
     on_header : callable, optional
-        Called with the name of the file and the numbers of features and labels that its header announces, first of all;
-        None of those that are in another file.
+        Called first, with the name of the file and the numbers of features and labels in its header. The number of
+        labels is None if they are in another file.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def read_xmc(
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line.
+        If the file has an error; the message names the line.
 
     Examples
     --------
@@ -84,28 +84,30 @@ def read_svmlight(
     r"""Read an svmlight (LIBSVM) file, as `sklearn.datasets.load_svmlight_file` does, but faster.
 
     Each line is a point, ``label,label qid:n id:value ... # comment``. Blank lines, comments and query ids are
-    skipped. Features need not be in order, but none may occur twice in a row.
+    skipped. Features may be in any order, but a feature may occur only once in a row.
 
     Parameters
     ----------
     path : path, '-' or binary stream
-        What to read; ``"-"`` is standard input.
+        The file to read; ``"-"`` is standard input.
     multilabel : bool
-        Whether a point may have several labels or none. If not, each has exactly one, and ``Dataset.y`` holds them.
+        If True, a point may have any number of labels. If False, each point must have exactly one label, and
+        ``Dataset.y`` returns them.
     n_features : int, optional
-        The width of `X`; by default, what the largest feature id needs. If that is far beyond all others, a warning
-        names its line, or a DataError where memory is too small for a model of so many columns; so of labels.
+        The width of `X`; by default, the width that the largest feature id needs. An id that is far larger than all
+        others causes a warning with its line, or a DataError if a model of that width does not fit into memory. The
+        same holds for labels.
     n_labels : int, optional
         The width of `Y`. If given, labels must be integers from 0 to n_labels - 1. By default labels may be any
-        numbers: column numbers if they can be, else ``Dataset.classes`` says what the columns stand for.
+        numbers. If they cannot be column numbers, ``Dataset.classes`` lists the label of each column.
     zero_based : bool or 'auto'
-        Whether features count from 0. If not, feature 1 becomes column 0. "auto", the default of scikit-learn: they
-        count from 0 if feature 0 occurs, so that two files of one data set may be read differently. Where they count
-        from 1, True leaves column 0 empty, which does no harm.
+        If True, feature ids count from 0. If False, they count from 1, and feature 1 becomes column 0. "auto", the
+        default of scikit-learn, counts from 0 if feature 0 occurs, so two files of one data set may be read
+        differently. True also reads files that count from 1: it only leaves column 0 empty.
     threads : int, optional
-        How many threads parse; by default one for each CPU. The result is the same.
+        Number of threads to parse with; by default one for each CPU. The result does not depend on it.
     on_bytes : callable, optional
-        Called with the number of bytes read, before decompression, after each read: for a progress bar.
+        Called after each read with the number of bytes read, before decompression. Use it for a progress bar.
 
     Returns
     -------
@@ -115,7 +117,7 @@ def read_svmlight(
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line.
+        If the file has an error; the message names the line.
 
     Examples
     --------
@@ -153,29 +155,29 @@ def iter_batches(
     on_header: OnHeader | None = None,
     on_skipped: OnSkipped | None = None,
 ) -> Iterator[Dataset]:
-    r"""Read XMC or svmlight a batch at a time, in memory that does not grow with the file.
+    r"""Read XMC or svmlight in batches. Memory does not grow with the file.
 
     Parameters
     ----------
     path : path, '-' or binary stream
-        What to read; ``"-"`` is standard input.
+        The file to read; ``"-"`` is standard input.
     batch_rows : int
-        Points in a batch; the last one may have fewer.
+        Number of points in a batch; the last batch may have fewer.
     format : {'auto', 'xmc', 'svmlight'}
-        "auto" takes a file whose first line is a header of two or three counts for XMC, any other for svmlight.
+        "auto" reads a file as XMC if its first line is a header of two or three counts, else as svmlight.
     n_features, n_labels : int, optional
-        Widths of `X` and `Y`. XMC files have them in their header; svmlight needs them here.
+        Widths of `X` and `Y`. XMC files have them in the header; for svmlight they are required.
     classes : ndarray of shape (n_classes,), optional
-        Instead of `n_labels`, where svmlight labels are not column numbers: what the columns of `Y` stand for, as
-        ``Dataset.classes`` of the file trained on has it, ascending. One more column is for labels not among them.
+        The ascending labels of the columns of `Y`, as in ``Dataset.classes`` of the training file. Give it instead of
+        `n_labels` if svmlight labels are not column numbers. `Y` has one more column for all other labels.
     with_labels : bool
-        Whether labels are wanted. If not, `Y` has no columns, and labels may be any that the format allows.
+        If False, `Y` has no columns, and the file may have any labels that the format allows.
     zero_based : bool
-        Whether svmlight features count from 0; see ``Dataset.zero_based`` of the file trained on.
+        If True, svmlight features count from 0; pass ``Dataset.zero_based`` of the training file.
     threads, on_bytes, on_header
         As for `read_xmc`.
     on_skipped : callable, optional
-        Called with the number of further lines of svmlight that are blank, or comments, and so no points.
+        Called with the number of svmlight lines that were skipped since the last call: blank lines and comments.
 
     Yields
     ------
@@ -185,7 +187,7 @@ def iter_batches(
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line, after all points before that line.
+        If the file has an error; the message names the line. All points before that line are yielded first.
 
     Examples
     --------
@@ -197,7 +199,9 @@ def iter_batches(
     if batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     if zero_based not in (True, False):
-        raise ValueError(f"zero_based must be True or False in batches, got {zero_based!r}: none sees the file")
+        raise ValueError(
+            f"zero_based must be True or False in batches, got {zero_based!r}: a batch is only a part of the file"
+        )
     options = Options(
         format=format,
         n_features=n_features,
@@ -221,7 +225,7 @@ def _iter_batches(path: PathOrStream, batch_rows: int, options: Options, on_byte
                 for rows in reader.rows.take_batches(batch_rows, all_rows=False):
                     yield reader.dataset(rows)
         except DataError as found:
-            error = found  # is raised after what was read before it
+            error = found  # raised after the rows before it are yielded
         if reader is not None:
             for rows in reader.rows.take_batches(batch_rows, all_rows=True):
                 yield reader.dataset(rows)
@@ -240,7 +244,7 @@ def _check_for_batches(reader: Reader, path: str, options: Options) -> None:
 
 
 def _require_widths(options: Options) -> None:
-    """Refuse to guess from each batch alone how wide it is."""
+    """Refuse to read svmlight in batches without widths: each batch would have another width."""
     labelled = options.with_labels and options.classes is None
     for name in ("n_features", "n_labels") if labelled else ("n_features",):
         if getattr(options, name) is None:
@@ -248,21 +252,21 @@ def _require_widths(options: Options) -> None:
 
 
 def read_sparse(path: PathOrStream, options: Options, on_bytes: OnBytes | None) -> Dataset:
-    """Read all of a file."""
+    """Read a whole file."""
     with open_source(path, on_bytes) as source:
         readers = _parsed_blocks(source, options)
         next(readers)
         reader = next(readers)
-        # If the rest is like the start, nothing has to grow from here on.
+        # If the rest of the file is like its start, no array has to grow again.
         reader.rows.reserve(1.02 * source.size / source.n_bytes)
-        for reader in readers:  # noqa: B007, it is the same one
+        for reader in readers:  # noqa: B007, each is the same reader
             pass
         reader.finish()
         return reader.dataset(reader.rows.take())
 
 
 def _parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
-    """Parse a file block by block; yield its reader, the same one each time, before all blocks and after each."""
+    """Parse a file block by block. Yield its reader before the first block and after each block."""
     blocks = line_blocks(source)
     first = next(blocks)
     head = first.head()
@@ -282,7 +286,7 @@ def _parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
 
 
 def _refuse_binary(path: str, head: bytes) -> None:
-    """Say how matrices of NumPy and SciPy are read."""
+    """Refuse the binary files of NumPy and SciPy, and explain how to read them."""
     if head.startswith(NUMPY_MAGIC):
         sparse = "scipy.sparse.save_npz writes scipy.sparse.csr_array(numpy.load(...)) as such"
         raise DataError(path, None, f"is a dense array of NumPy, where a sparse matrix is expected: {sparse}")
@@ -291,7 +295,7 @@ def _refuse_binary(path: str, head: bytes) -> None:
 
 
 def _feed_guessed(reader: SvmlightReader, options: Options, first: Block) -> None:
-    """Parse the first block of what may not be svmlight at all; an error in its first line says so."""
+    """Parse the first block of a file that may not be svmlight. An error in its first line mentions this."""
     try:
         reader.feed(first)
     except DataError as error:

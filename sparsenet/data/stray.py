@@ -1,6 +1,6 @@
-"""Ids so far beyond all others that they look mistyped, in files that do not say how many there are.
+"""Detect ids that look mistyped because they are far larger than all others, in files without a header.
 
-Every id up to the largest is a column, whether it occurs or not, and models hold something for each column.
+Every number up to the largest id is a column, even if it does not occur, and a model holds weights for each column.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from sparsenet.data.blocks import Block
 from sparsenet.data.errors import DataError
 
 Kind = Literal["feature", "label"]
-#: Fewer columns without an entry are not worth a word: they cost some hundred megabytes at most.
+#: Up to this many empty columns need no warning: they take a few hundred megabytes at most.
 MANY = 1_000_000
-#: Ids that occur are spread as if by chance, or number something without large gaps. A largest id is out of proportion
-#: if it is more than ten times the next one and chance would leave such a gap less than once in a million files: of
-#: hashed features that takes a file in which hardly any occur.
+#: Ids are usually spread at random, as by hashing, or dense. The largest id is out of proportion if it is more than
+#: `FAR` times the next one, and if ids spread at random leave such a gap with a probability below `CHANCE`. Hashed
+#: features reach this only in a file with a handful of different features.
 FAR = 10
 CHANCE = 1e-6
-#: Entries that are looked through for other ids; a handful of them is enough.
+#: Number of entries that are searched for other ids; a few different ids are enough for the test.
 SAMPLE = 1 << 16
-#: What a column takes while a model is trained: of a feature at least, of a label as much as all classifiers ask for.
-#: Measured on 10^8 of them, a network took 18 and 62 bytes, a tree 35 and 50, a blend 35 and 95.
+#: Bytes of memory that training needs for a column. Measured on 10^8 columns, for each feature and each label: network
+#: 18 and 62 bytes, tree 35 and 50, blend 35 and 95.
 LEAST_BYTES = {"feature": 16, "label": 64}
 
 
 class LargestId:
-    """The largest id of a file so far, and the line on which it stands first."""
+    """The largest id of a file so far, and the first line that contains it."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -39,7 +39,7 @@ class LargestId:
         self.line = 0
 
     def note(self, block: Block, indptr: NDArray[np.int64], ids: NDArray[Any]) -> None:
-        """Look at the rows of a block; where `MANY` are too many for these ids, the line is not looked for."""
+        """Update the largest id with the rows of a block. Ids up to `MANY` need no warning and are ignored."""
         if len(ids) == 0 or ids.max() <= max(self.id, MANY):
             return
         entry = int(ids.argmax())
@@ -47,7 +47,7 @@ class LargestId:
         self.line = line_of(block, int(np.searchsorted(indptr, entry, side="right")) - 1, len(indptr) - 1)
 
     def check(self, path: str, ids: NDArray[Any]) -> None:
-        """Warn if it is out of all proportion to the others; refuse it if a model of so many columns cannot be."""
+        """Warn if the largest id is out of proportion; raise a DataError if a model of that width exceeds memory."""
         if self.id <= MANY:
             return
         following = int(ids.max(where=ids != self.id, initial=-1))
@@ -56,22 +56,24 @@ class LargestId:
             return
         empty = self.id - following - 1
         problem = (
-            f"{self.kind} {self.id} is far beyond all others, of which the largest is {following}: correct it, or "
-            f"number the {self.kind}s densely, since models hold all columns up to it, of which {empty} are empty"
+            f"{self.kind} {self.id} is far beyond all others, the next is {following}: correct it, or number the "
+            f"{self.kind}s densely, because a model holds all columns up to it, and {empty} of them are empty"
         )
         needed, available = (self.id + 1) * LEAST_BYTES[self.kind] >> 20, available_memory() >> 20
         if needed > available:
             raise DataError(path, self.line, f"{problem}; they take {needed} MB or more, there are {available} MB")
-        right = f"n_{self.kind}s={self.id + 1} says that it is right"
+        right = f"if it is right, say so with n_{self.kind}s={self.id + 1}"
         warnings.warn(f"{DataError(path, self.line, problem)}; {right}", UserWarning, stacklevel=2)
 
 
 def is_out_of_proportion(largest: int, following: int, n_others: int) -> bool:
-    """Tell whether a largest id looks mistyped beside the `following` one and `n_others`, or some of them.
+    """Return True if the largest id looks mistyped.
+
+    `following` is the second largest id, and `n_others` the number of other ids, or a lower bound of it.
 
     >>> is_out_of_proportion(100_000_000, 4_999, 5_000)
     True
-    >>> is_out_of_proportion(2**24, 2**23, 5_000)  # as hashing leaves them
+    >>> is_out_of_proportion(2**24, 2**23, 5_000)  # a gap as in hashed features
     False
     """
     share = (following + 1) / (largest + 1)
@@ -79,7 +81,7 @@ def is_out_of_proportion(largest: int, following: int, n_others: int) -> bool:
 
 
 def line_of(block: Block, row: int, n_rows: int) -> int:
-    """Return the line of a row of a block, from which blank lines and comments may be missing."""
+    """Return the line number of a row of a block. Blank lines and comments are not rows."""
     if n_rows == block.lines:
         return block.first_line + row
     lines = block.text.tobytes().split(b"\n")

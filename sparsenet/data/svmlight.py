@@ -1,4 +1,4 @@
-"""The svmlight format: ``label,label qid:n id:value ... # comment`` for each point."""
+"""Read the svmlight format: a line ``label,label qid:n id:value ... # comment`` for each point."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sparsenet.data.explain import MAX_IDS, RowRules, explain
 from sparsenet.data.options import Options
 from sparsenet.data.stray import LargestId
 
-#: A point of three labels and nothing else; or, as a first line, a header of XMC with commas.
+#: A point of three labels and no features. As a first line, it may be an XMC header with commas by mistake.
 _THREE_NUMBERS = re.compile(rb"[ \t]*(\d{1,18})[ \t]*,[ \t]*\d{1,18}[ \t]*,[ \t]*\d{1,18}\s*\n")
-#: It is one if so many points follow as it says. By chance of so few as these it may be a point all the same.
+#: It counts as a header if the first number is the number of points that follow. Smaller numbers may match by chance.
 _FEWEST_TO_TELL = 10
 
 
 class SvmlightReader:
-    """Reads blocks of an svmlight file. Blank lines and comments are skipped, and so are query ids."""
+    """Reader of the blocks of an svmlight file. It skips blank lines, comments and query ids."""
 
     def __init__(self, path: str, options: Options) -> None:
         self.rows = RowCollector(np.float64)
@@ -34,9 +34,9 @@ class SvmlightReader:
         self._threads = options.n_threads
         self._n_read = 0
         self._line = 1
-        self._announced = -1  # points that follow, if the first line is a header
+        self._announced = -1  # the number of points, if the first line is a header
         first = int(options.zero_based is False)
-        # Until the file shows whether it counts from 0 or 1, both must fit.
+        # Whether ids count from 0 or 1 is known only at the end of the file, so allow both.
         room = options.n_features if options.n_features is not None else MAX_IDS
         end = min(room + (options.zero_based is not True), MAX_IDS)
         self._features, self._labels = LargestId("feature"), LargestId("label")
@@ -63,20 +63,19 @@ class SvmlightReader:
             options.on_skipped(block.lines - parsed.rows)
 
     def finish(self) -> None:
-        """Check that there were points at all."""
+        """Check that the file has points, and warn if its first line looks like an XMC header."""
         if self._n_read == 0:
             raise DataError(self._path, self._line, "the file ends without a single point; is it the right one?")
         if self._announced == self._n_read - 1 >= _FEWEST_TO_TELL:
-            found = f"three numbers, of which the first is that of the points that follow, {self._announced}"
             warnings.warn(
-                f"{self._path}, line 1: {found}, were read as a point of three labels: if they are a header of XMC, "
-                "separate them by blanks",
+                f"{self._path}, line 1: three numbers were read as a point with three labels, but {self._announced} "
+                "points follow, as many as the first number: if they are a header of XMC, separate them by blanks",
                 UserWarning,
                 stacklevel=2,
             )
 
     def dataset(self, rows: RowArrays) -> Dataset:
-        """Make a dataset of some rows; without `n_features` or `n_labels`, as wide as the rows need."""
+        """Make a data set of some rows. Without `n_features` or `n_labels`, they determine its widths."""
         zero_based = self._options.zero_based
         if self._options.n_features is None:
             self._features.check(self._path, rows.indices)
@@ -108,7 +107,7 @@ class SvmlightReader:
 
 
 def look_up(labels: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.int32]:
-    """Turn labels into their positions among `classes`, ascending; one that is not there has that of their number."""
+    """Return the positions of labels in the ascending `classes`; ``len(classes)`` for an unknown label."""
     positions = np.searchsorted(classes, labels)
     found = positions < len(classes)
     found[found] = classes[positions[found]] == labels[found]
@@ -118,9 +117,9 @@ def look_up(labels: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.in
 def number_labels(
     labels: NDArray[np.float64], n_labels: int | None
 ) -> tuple[NDArray[np.int32], int, NDArray[np.int64] | NDArray[np.float64] | None]:
-    """Turn labels into columns: return these, how many columns there are, and what they stand for.
+    """Return the columns of labels, the number of columns, and the label of each column.
 
-    Labels that are column numbers stand for themselves (None).
+    The last is None if the labels are column numbers.
     """
     whole = bool((labels == np.floor(labels)).all())
     if whole and labels.min(initial=0) >= 0 and labels.max(initial=0) < MAX_IDS:

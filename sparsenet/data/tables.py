@@ -1,4 +1,4 @@
-"""Reading of texts and labels from tables and lines, as a whole or a batch at a time."""
+"""Read texts and labels from tables and lines, as a whole or in batches."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class TextDataset:
     Attributes
     ----------
     texts : list of str, of length n_points, or None
-        None if no column of texts was asked for.
+        The text of each point; None without a column of texts.
     labels : list of lists of str, of length n_points, or None
-        The labels of each point, maybe none; None if no column of labels was asked for.
+        The labels of each point, which may have none; None without a column of labels.
     features : ndarray of shape (n_points, n_features), float32
-        The numeric columns asked for.
+        The numeric columns.
     lines : ndarray of shape (n_points,), int64
-        The line of the file on which each point begins, counted from 1; of Parquet the row, from 0.
+        The first line of each point in the file, counted from 1. For Parquet, the row, counted from 0.
 
     Examples
     --------
@@ -55,11 +55,11 @@ class TextDataset:
 
     @property
     def n_points(self) -> int:
-        """How many points there are."""
+        """Number of points."""
         return len(self.features)
 
     def single_labels(self) -> list[str]:
-        r"""Return the label of each point, where each has one; else a ValueError says which line has none or several.
+        r"""Return the label of each point; raise a ValueError with the line of a point that has not exactly one.
 
         Examples
         --------
@@ -100,34 +100,36 @@ def read_table(
     Parameters
     ----------
     path : path, '-' or binary stream
-        What to read; ``"-"`` is standard input.
+        The file to read; ``"-"`` is standard input. Parquet needs a path.
     text : str or int, a list of these, or None
-        The column of texts: a name in the first row or a key of the JSON objects, or, in a CSV or TSV file, a position
-        from 0. Texts of several columns, in a list, are joined in its order, by newlines; cells that are empty or null
-        are left out, unless all are null. None: do without.
+        The column of texts: a name in the first row, a key of the JSON objects, or a position from 0 in CSV, TSV and
+        Parquet. The texts of several columns are joined with newlines, in the order of the list. Empty and null cells
+        are left out, but an error is raised if all are null. None: read no texts.
     target : str or int, or None
-        The column of labels, likewise.
+        The column of labels, likewise. None: read no labels.
     features : sequence of str or int
-        Columns of numbers.
+        The columns of numbers.
     format : {'auto', 'csv', 'tsv', 'jsonl', 'parquet', 'lines'}
-        "auto" goes by the suffix before that of the compression. Of Parquet there must be a path. In lines, words that
-        begin with ``__label__`` are labels, as fastText has them, and the names of columns go for nothing.
+        "auto" uses the suffix of the name, before the suffix of a compression. In lines, words that start with
+        ``__label__`` are labels, as in fastText, and the names of columns are ignored.
     label_delimiter : str, optional
-        What separates the labels of a point. By default, a cell is one label, an empty one none. A list of labels in
-        JSON needs none. Blanks around a label are no part of it.
+        The separator of the labels in a cell. By default a cell is one label, and an empty cell is a point without
+        labels. Lists of labels in JSON and Parquet need no separator. Blanks around a label are removed.
     header : bool, optional
-        Whether the first row of a CSV or TSV file holds names; by default, if columns are asked for by name. Of other
-        files, to say so is an error.
+        True if the first row of a CSV or TSV file holds the names of the columns. By default it does if any column is
+        given by name. For other formats, this option is an error.
     quotes : bool, optional
-        Whether fields of CSV or TSV, likewise, may be enclosed in double quotes. By default in CSV; in TSV a field
-        that starts and ends with one in the same line is taken out of them, and others stay as they are, as all do if
-        False.
-    delimiter, encoding : str, optional
-        What separates the fields of CSV or TSV, one character, and how text is encoded: by default a comma or a tab,
-        and UTF-8, with or without a byte-order mark. ``"latin-1"`` and others in which line ends are single bytes.
+        If True, fields of CSV or TSV may be enclosed in double quotes, and then contain delimiters and newlines. If
+        False, quotes are ordinary characters. The default is True for CSV. For TSV, by default only fields that start
+        and end with a quote on the same line are unquoted. For other formats, this option is an error.
+    delimiter : str, optional
+        The character between the fields of CSV or TSV, by default a comma or a tab.
+    encoding : str, optional
+        The encoding of CSV or TSV, by default UTF-8 with or without a byte-order mark. Line ends must be encoded as in
+        ASCII, as in ``"latin-1"``.
     on_bytes : callable, optional
-        Called with the number of bytes read, before decompression, after each read: for a progress bar. Of Parquet
-        once, with all of them.
+        Called after each read with the number of bytes read, before decompression. Use it for a progress bar. For
+        Parquet, called once with the size of the file.
 
     Returns
     -------
@@ -137,7 +139,7 @@ def read_table(
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line, or the row of Parquet.
+        If the file has an error; the message names the line, or the row of Parquet.
 
     Examples
     --------
@@ -168,10 +170,10 @@ def iter_table(
     on_bytes: OnBytes | None = None,
     on_skipped: OnSkipped | None = None,
 ) -> Iterator[TextDataset]:
-    r"""Read a table a batch at a time, in memory that does not grow with the file.
+    r"""Read a table in batches. Memory does not grow with the file.
 
-    Parameters are those of `read_table`; `batch_rows`, how many rows a batch has, the last one maybe fewer; and
-    `on_skipped`, called with the number of further lines that are blank, and so no rows.
+    `batch_rows` is the number of rows in a batch; the last batch may have fewer. `on_skipped` is called with the number
+    of blank lines that were skipped since the last call. The other parameters are as for `read_table`.
 
     Yields
     ------
@@ -181,7 +183,7 @@ def iter_table(
     Raises
     ------
     DataError
-        For whatever is wrong with the file, naming the line, after all rows before that.
+        If the file has an error; the message names the line. All rows before that line are yielded first.
 
     Examples
     --------
@@ -207,7 +209,7 @@ def iter_table(
                         yield _dataset(batch, columns)
                         batch = []
             except DataError:
-                if batch:  # whoever answers rows as they come has those before the one that is wrong
+                if batch:  # yield the rows before the bad one, so that they can still be answered
                     yield _dataset(batch, columns)
                 raise
             if batch:
@@ -228,7 +230,7 @@ def _rows(
     if format == "parquet":
         if path == "-" or not isinstance(path, str | os.PathLike):
             raise DataError("<stdin>" if path == "-" else repr(path), None, NO_PARQUET)
-        if on_bytes is not None:  # pyarrow does not say what it reads when
+        if on_bytes is not None:  # pyarrow does not report its progress
             on_bytes(os.stat(path).st_size)
         yield from parquet_rows(os.fspath(path), columns)
         return
@@ -254,7 +256,7 @@ def _columns(
 
 
 def _format(path: PathOrStream, format: TextFormat | Literal["auto"], columns: Columns, dialect: Dialect) -> TextFormat:
-    """Return the format of a file; what is said of the rows of CSV and TSV is refused where it has none."""
+    """Return the format of a file; refuse options of CSV and TSV for other formats."""
     choice("format", format, ("auto", *get_args(TextFormat)))
     found = text_format(path) if format == "auto" else format
     if found is None:

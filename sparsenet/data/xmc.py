@@ -1,6 +1,6 @@
-"""The XMC-repository format: a line ``points features labels``, then ``label,label id:value ...`` for each point.
+"""Read the XMC-repository format: ``points features labels``, then ``label,label id:value ...`` for each point.
 
-Where labels are in a file of their own, the first line is ``points features``, and no point has any.
+If the labels are in another file, the first line is ``points features``, and the points have no labels.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.explain import MAX_IDS, RowRules, checked_width, explain
 from sparsenet.data.options import Options
 
-#: With the newline: of a line whose end `head` did not see, nobody knows what else it holds.
+#: The newline is part of the pattern: without it, the line may be longer than the bytes that were read.
 _HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)(?:[ \t]+(-?\d+))?\s*\n")
 _EXPECTED = "expected the header `points features labels`"
-_MOST_POINTS = 2**62  # far beyond every file, and lines can be counted in 64 bits
+_MOST_POINTS = 2**62  # more than any file has, and 64 bits can still count the lines
 
 
 def is_xmc(line: bytes) -> bool:
-    """Say whether a file's first line is an XMC header: no svmlight file starts with one."""
+    """Return True if the first line of a file is an XMC header, which no svmlight file starts with."""
     return _HEADER.fullmatch(line) is not None
 
 
 def _counts(path: str, line: bytes, options: Options) -> tuple[int, int, int | None]:
-    """Return what a first line announces, points, columns and labels, of these None where they are in another file."""
+    """Return the numbers of points, columns and labels in the header; None labels if they are in another file."""
     header = _HEADER.fullmatch(line)
     expected = _EXPECTED if options.matrix_of is None else f"expected the header `rows {options.matrix_of}`"
     if header is None and not line.endswith(b"\n"):
@@ -40,11 +40,12 @@ def _counts(path: str, line: bytes, options: Options) -> tuple[int, int, int | N
     found = quoted(text.strip())
     if options.matrix_of is not None and header[3] is not None:
         problem = (
-            f"the header has three counts, where a matrix by itself, under `rows {options.matrix_of}`, is expected"
+            f"the header has three counts, but a file of {options.matrix_of} alone has the header "
+            f"`rows {options.matrix_of}`"
         )
-        raise DataError(path, 1, f"{problem}: points and labels are in one file, or each has its own")
+        raise DataError(path, 1, f"{problem}: put points and labels into one file, or into a file each")
     if options.format == "xmc" and options.with_labels and header[3] is None and options.matrix_of is None:
-        apart = "two counts are those of a file whose points have their labels elsewhere: read_pair reads both"
+        apart = "two counts mean that the labels are in another file: read_pair reads both"
         raise DataError(path, 1, f"{expected}, found {found}: {apart}")
     n_points, n_columns, n_labels = (int(count) for count in header.groups("0"))
     if min(n_points, n_columns, n_labels) < 0:
@@ -57,14 +58,14 @@ def _counts(path: str, line: bytes, options: Options) -> tuple[int, int, int | N
 def _why_no_labels(options: Options) -> str:
     if options.matrix_of is not None:
         return "an entry of a matrix is written as its column and its value, such as 2:1"
-    return "line 1 has two counts, as where labels are in a file of their own; else it is `points features labels`"
+    return "line 1 has two counts, so labels are in another file; with labels, it is `points features labels`"
 
 
 class XmcReader:
-    """Reads a file whose first line is `line`, and checks it against this header.
+    """Reader of a file whose first line, the header, is `line`. It checks the rows against the header.
 
-    An indented row, or one that starts with a feature, has no labels; a row may have no features; a blank line
-    among the announced points is a point without either.
+    A row that is indented or starts with a feature has no labels. A row may have no features. A blank line among the
+    announced points is a point without labels and features.
     """
 
     def __init__(self, path: str, options: Options, line: bytes) -> None:
@@ -102,13 +103,13 @@ class XmcReader:
             raise explain(parsed, block.text, rules)
 
     def finish(self) -> None:
-        """Check that there were as many points as announced."""
+        """Check that the file has as many points as its header announces."""
         if self._n_read < self.n_points:
             problem = f"the header announces {self.n_points} points, but the file ends after {self._n_read}"
             raise DataError(self._path, self._line, f"{problem}; fetch it again or correct line 1")
 
     def dataset(self, rows: RowArrays) -> Dataset:
-        """Make a dataset of some rows."""
+        """Make a data set of some rows."""
         X = csr(rows.indptr, rows.indices, rows.values, self.n_features)
         if not self._options.with_labels:
             return Dataset(X=X, Y=no_labels(rows.n_rows))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.validation import check_names
+from sparsenet.core.validation import check_names, first_repeated
 
 
 def column_names(y: Any) -> NDArray[Any] | None:
@@ -20,8 +20,8 @@ def column_names(y: Any) -> NDArray[Any] | None:
     if len(names) < 2 or all(type(name) is int and name == place for place, name in enumerate(names)):
         return None
     found = [str(name) for name in names]
-    if len(set(found)) < len(found):
-        twin = next(name for place, name in enumerate(found) if name in found[:place])
+    twin = first_repeated(found)
+    if twin is not None:
         raise ValueError(f"y has two columns {twin!r}: each is a label, so rename one, or drop it")
     labels = np.array(found, dtype=object)
     check_names(labels, labels[:0], np.zeros(1, np.int64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import BufferedReader, BytesIO
 from typing import Any, TypedDict, cast
@@ -42,7 +43,8 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | Non
 
 def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | None]:
     """Return columns as their names say, those that stand at a position too, where that has a name of its own."""
-    of_its_own = {place: name for place, name in enumerate(names) if name and names.count(name) == 1}
+    counts = Counter(names)
+    of_its_own = {place: name for place, name in enumerate(names) if name and counts[name] == 1}
     return [of_its_own.get(column, column) if isinstance(column, int) else column for column in columns]
 
 
