@@ -81,7 +81,7 @@ peers: $(INSTALLED) $(PEERS)
 	@touch $@
 
 clean:
-	rm -rf build dist demo-output *.egg-info sparsenet/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site demo-output *.egg-info sparsenet/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find sparsenet tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
