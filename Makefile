@@ -51,6 +51,17 @@ lint: $(LINTERS)
 	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
 	$(BIN)/codespell
 
+# The site, in site/. Warnings are errors.
+.PHONY: docs
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Only what the site needs: the reference is read from the sources, so nothing is compiled.
+$(VENV)/.docs: $(BIN)/python pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+	  | $(PIP) install --requirement /dev/stdin
+	@touch $@
+
 bench: $(INSTALLED)
 	$(BIN)/python bench/readers.py
 	$(BIN)/python bench/lsh.py
@@ -70,7 +81,7 @@ peers: $(INSTALLED) $(PEERS)
 	@touch $@
 
 clean:
-	rm -rf build dist demo-output *.egg-info sparsenet/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site demo-output *.egg-info sparsenet/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find sparsenet tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean

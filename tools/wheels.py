@@ -2,7 +2,7 @@
 
     python tools/wheels.py [--only sdist|x86_64|aarch64] [--python 3.12]
 
-Releases come from .github/workflows/wheels.yml, for all Pythons on both architectures; this builds for each of them
+Releases come from .github/workflows/release.yml, for all Pythons on both architectures; this builds for each of them
 that is found on this machine, and for that of the emulated system. Each wheel meets manylinux_2_28 or older, as
 auditwheel finds, is installed into an empty environment and made to train, predict, save and load, texts too; the
 aarch64 one under QEMU. The first x86_64 wheel then goes through the tests of the workflow, as pyproject.toml says them
