@@ -75,7 +75,7 @@ def test_a_model_with_code_of_its_own_is_not_saved(tmp_path):
         (lambda arrays, data: arrays.update(classes=np.append(np.arange(7.0), np.inf)), "classes hold NaN or infinity"),
         (lambda arrays, data: data["target"].update(dtype={}), "the type of labels must be the name of one, got {}"),
         (lambda arrays, data: data["target"].update(dtype="O"), "for labels of type object"),
-        (lambda arrays, data: data["target"].update(dtype="(9,)f4"), "for labels of type "),
+        (lambda arrays, data: data["target"].update(dtype="(9,)f4"), r"must be the name of one, got .\(9,\)f4"),
         (lambda arrays, data: data["parameters"].update(n_jobs=[1, 2]), "n_jobs must be None, .* got .1, 2."),
         (lambda arrays, data: data.update(history=3), "history must be a list"),
         (lambda arrays, data: data.update(history=["a"]), "history must be a list"),

@@ -31,6 +31,7 @@ KIND = "TextClassifier"
 
 def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal classifier: arrays, and what JSON can say."""
+    parameters = pack_parameters(model)
     model._check()  # wrong parameters, set since, would not be loaded
     target, words, weights = fitted.target, fitted.vocabulary, fitted.model
     labels, about_target = pack_labels(target)
@@ -45,7 +46,7 @@ def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     known = table_columns.lasting(model.columns_)
     return compact_arrays.pack(arrays), {
         "model": KIND,
-        "parameters": pack_parameters(model),
+        "parameters": parameters,
         "rules": dict(zip(("word_ngrams", "char_low", "char_high", "bits"), words.rules.as_tuple(), strict=True)),
         "target": about_target,
         **weights.calibration.as_dict(),

@@ -37,6 +37,7 @@ PARTS = tuple(field.name for field in fields(Level))
 
 def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal classifier: arrays and JSON."""
+    parameters = pack_parameters(model)
     model._check()  # wrong parameters, set since, would not be loaded
     seen, about_seen = pack_seen(fitted.seen)
     arrays: Arrays = {"labels": fitted.shape.labels, **seen, **pack_scaling(fitted.scaling)}
@@ -45,7 +46,7 @@ def pack(model: TreeClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]
     own, about_target = pack_labels(fitted.target)
     return arrays | own | pack_feature_names(model), {
         "model": KIND,
-        "parameters": pack_parameters(model),
+        "parameters": parameters,
         "n_features": model.n_features_in_,
         "cost": fitted.cost,
         **about_seen,

@@ -1,4 +1,4 @@
-"""The measures; the package's docstring says what they have in common."""
+"""Compute the metrics. The docstring of `sparsenet.metrics` describes their conventions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ def precision_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
     truth : sparse matrix, shape (n, L)
         Nonzero entries are the labels of a point.
     predictions : sparse matrix of scores, shape (n, L), or label ids best first, shape (n, any)
-        See the head of this module for ties, missing predictions and points without labels.
+        See `sparsenet.metrics` for ties, missing predictions and points without labels.
     k : int
-        Length of the ranking that is looked at; predictions that are missing count as wrong, and a warning says so
-        where no point has so many.
+        Length of the ranking. Missing predictions count as wrong; if no point has k of them, a warning is issued.
 
     Examples
     --------
@@ -36,7 +35,7 @@ def precision_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
 
 
 def ndcg_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
-    """Return the discounted gain of the k best predictions over a perfect ranking's, averaged over points.
+    """Return the discounted gain of the k best predictions relative to a perfect ranking, averaged over points.
 
     A hit at rank r (from 1) gains ``1 / log2(r + 1)``. Parameters as in `precision_at_k`.
 
@@ -69,7 +68,7 @@ def psp_at_k(truth: Sparse, predictions: Predictions, k: int, propensity: ArrayL
     Parameters as in `precision_at_k`, and
 
     propensity : array, shape (L,)
-        From `propensities`: for each label, the chance that it was marked where it applies.
+        From `propensities`: for each label, the probability that a point with the label is marked with it.
 
     Examples
     --------
@@ -89,18 +88,18 @@ def evaluate(
     *,
     recall_ks: Sequence[int] | None = None,
 ) -> dict[str, float]:
-    """Compute all ranking metrics at once, ranking only once.
+    """Compute all ranking metrics from a single ranking.
 
     Parameters
     ----------
     truth, predictions
         As in `precision_at_k`.
     ks : sequence of int
-        Where P@k, nDCG@k and PSP@k are measured.
+        The ranks k of P@k, nDCG@k and PSP@k.
     propensity : array, shape (L,), optional
         From `propensities`; without it there is no PSP@k.
     recall_ks : sequence of int, optional
-        Where recall@k is measured; `ks` unless given.
+        The ranks k of recall@k; by default `ks`.
 
     Returns
     -------
@@ -129,9 +128,9 @@ def evaluate(
 
 
 def _found(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
-    """Return the right predictions; say when no point has as many as are asked for.
+    """Find the hits, and warn if every point has fewer than k predictions.
 
-    What is missing counts as wrong, which is hardly what was meant.
+    The missing ones count as wrong, and the caller probably did not intend that.
     """
     hits = find_hits(truth, predictions, *ks)
     k = min(max(ks), hits.n_labels)
@@ -153,8 +152,8 @@ def propensities(train: Sparse, a: float = 0.55, b: float = 1.5) -> F64:
     """Estimate each label's propensity from the labels of the training points (Jain et al., KDD 2016).
 
     With N points, N_l of them with label l, and ``C = (log N - 1) (b + 1)^a``:
-    ``p_l = 1 / (1 + C (N_l + b)^-a)``. Below three points log N - 1 would be negative; it is taken as 0, so
-    that all propensities lie in (0, 1].
+    ``p_l = 1 / (1 + C (N_l + b)^-a)``. For fewer than three points log N - 1 is negative and is replaced by 0, so
+    that all propensities are in (0, 1].
 
     Parameters
     ----------
@@ -175,7 +174,7 @@ def propensities(train: Sparse, a: float = 0.55, b: float = 1.5) -> F64:
 
 
 def propensities_from_counts(counts: ArrayLike, n_points: int, a: float = 0.55, b: float = 1.5) -> F64:
-    """Do as `propensities` does, from each label's number of training points.
+    """Estimate propensities as `propensities` does, from the number of training points of each label.
 
     Examples
     --------
@@ -195,14 +194,14 @@ def propensities_from_counts(counts: ArrayLike, n_points: int, a: float = 0.55, 
 
 
 def micro_f1(truth: Sparse, predictions: Predictions) -> float:
-    """Return the F1 score of all (point, label) decisions taken together; 0 if there is none.
+    """Return the F1 score over all pairs of a point and a label; 0 if no pair is true or predicted.
 
     Parameters
     ----------
     truth : sparse matrix, shape (n, L)
         Nonzero entries are the labels of a point.
     predictions : sparse matrix, shape (n, L), or label ids, shape (n, any)
-        The labels decided for: here only *nonzero* entries of a matrix count, as in any indicator matrix.
+        The predicted labels. Only *nonzero* entries of a matrix count here, as in any indicator matrix.
 
     Examples
     --------
@@ -215,7 +214,7 @@ def micro_f1(truth: Sparse, predictions: Predictions) -> float:
 
 
 def macro_f1(truth: Sparse, predictions: Predictions) -> float:
-    """Return the mean of all labels' F1 scores; a label neither true nor predicted anywhere counts as 0.
+    """Return the mean F1 score of the labels; a label that is neither true nor predicted anywhere counts as 0.
 
     Parameters as in `micro_f1`.
 

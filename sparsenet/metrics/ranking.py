@@ -1,7 +1,7 @@
-"""Rankings and hits: what every metric in `sparsenet.metrics` is computed from.
+"""Compute the rankings and hits that all metrics share.
 
-A (point, label) pair is one int64 key, ``point * L + label``: sets of pairs are sorted arrays of keys, so
-finding the hits is a binary search, whatever L is. Only blocks of points are looped over.
+A pair of a point and a label is one int64 key, ``point * L + label``. A set of pairs is a sorted array of keys, so that
+hits are found by binary search for any L. The only Python loops run over blocks of points.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Sparse: TypeAlias = sparse.csr_array | sparse.csr_matrix
 Predictions: TypeAlias = Sparse | ArrayLike
 
 _NO_LABEL = np.iinfo(np.int32).max
-_BLOCK = 1 << 20  # entries that one step works on: bounds the memory, and stays near the cache
+_BLOCK = 1 << 20  # entries per step: bounds the memory, and fits the cache
 
 
 def top_labels(scores: Sparse, k: int) -> I32:
@@ -54,7 +54,7 @@ def top_labels(scores: Sparse, k: int) -> I32:
         present = columns < counts[:, None]
         positions = np.where(present, csr.indptr[rows, None] + columns, 0)
         labels = np.where(present, csr.indices[positions], _NO_LABEL)
-        # An absent entry sorts behind every score: behind -inf too, by its label.
+        # An absent entry sorts behind every score. Its label puts it behind -inf, too.
         order = np.lexsort((labels, np.where(present, -values[positions], np.inf)), axis=1)[:, :k]
         ranked = np.take_along_axis(labels, order, axis=1)
         best[rows, : ranked.shape[1]] = np.where(ranked == _NO_LABEL, -1, ranked)
@@ -63,11 +63,11 @@ def top_labels(scores: Sparse, k: int) -> I32:
 
 @dataclass(frozen=True, kw_only=True)
 class Hits:
-    """Every prediction that is right, by point, label and rank (from 0): all that the metrics need."""
+    """The correct predictions by point, label and rank (from 0); all metrics are computed from them."""
 
     n_labels: int
     truth: I64  # keys, see label_keys
-    n_true: I64  # (n,) labels of each point
+    n_true: I64  # (n,) number of labels of each point
     points: I64
     labels: I64
     ranks: I64
@@ -102,7 +102,7 @@ class Hits:
 
 
 def find_hits(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
-    """Rank the predictions once, as deep as the largest of `ks`, and find the true labels among them."""
+    """Rank the predictions down to the largest of `ks`, and find the true labels among them."""
     for k in ks:
         _check_k(k)
     keys = label_keys(truth, "truth")
@@ -115,14 +115,14 @@ def find_hits(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
 
 
 def _hits_of_block(ids: I32, first: int, truth: I64, n_labels: int) -> tuple[I64, I64, I64]:
-    """Return (points, ranks, labels) of the right ones among `ids`, whose first row is point `first`."""
+    """Return (points, ranks, labels) of the hits among `ids`, whose first row is point `first`."""
     keys = ids + n_labels * np.arange(first, first + len(ids))[:, None]
     points, ranks = np.nonzero(_is_among(keys, truth) & (ids >= 0))
     return points + first, ranks, ids[points, ranks].astype(np.int64)
 
 
 def agreement(truth: Sparse, predictions: Predictions) -> tuple[I64, I64]:
-    """Count, for each label, the points where truth and prediction agree on it, and the sum of both sides."""
+    """Count for each label the points that have it in both truth and predictions, and the sum of both counts."""
     true = label_keys(truth, "truth")
     n_points, n_labels = truth.shape
     if sparse.issparse(predictions):
@@ -146,19 +146,19 @@ def label_keys(matrix: Sparse, name: str) -> I64:
     keys = keys[csr.data != 0]
     if np.all(keys[1:] > keys[:-1]):
         return keys
-    keys.sort()  # np.unique hashes first: twenty times slower at 50 million keys
+    keys.sort()  # np.unique hashes first, and is twenty times slower for 50 million keys
     distinct: I64 = keys[np.append(True, keys[1:] > keys[:-1])]
     return distinct
 
 
 def _is_among(keys: I64, ascending: I64) -> NDArray[np.bool_]:
-    closed = np.append(ascending, np.iinfo(np.int64).max)  # so that every search ends at an entry
+    closed = np.append(ascending, np.iinfo(np.int64).max)  # a sentinel, so that every search ends at an entry
     found: NDArray[np.bool_] = closed[np.searchsorted(closed, keys)] == keys
     return found
 
 
 def _ranked_ids(predictions: Predictions, shape: tuple[int, int], k: int) -> I32:
-    """Return at most k label ids for each point, best first, whichever form the predictions have."""
+    """Return at most k label ids for each point, best first, from either form of predictions."""
     if sparse.issparse(predictions):
         _check_shape(predictions, shape)
         csr = predictions.tocsr()
@@ -225,14 +225,14 @@ def inverse_propensity(propensity: ArrayLike, n_labels: int) -> F64:
 
 
 def _blocks(ids: I32) -> Iterator[tuple[int, I32]]:
-    """Yield consecutive rows of about _BLOCK entries, with the number of the first."""
+    """Yield blocks of consecutive rows with about _BLOCK entries, each with the number of its first row."""
     step = max(_BLOCK // max(ids.shape[1], 1), 1)
     for first in range(0, len(ids), step):
         yield first, ids[first : first + step]
 
 
 def _rows_of_like_length(counts: I64) -> Iterator[tuple[I64, I64]]:
-    """Yield (rows, their counts), about _BLOCK entries at a time, none more than twice as long as another."""
+    """Yield (rows, their counts) with about _BLOCK entries; in each group, counts differ by less than a factor of 2."""
     _, exponents = np.frexp(counts)
     for exponent in np.unique(exponents[counts > 0]):
         rows = np.flatnonzero(exponents == exponent)

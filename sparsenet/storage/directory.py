@@ -1,4 +1,4 @@
-"""Save and load a model directory; the package's docstring says how it is laid out and what is promised."""
+"""Save and load a model directory. The docstring of `sparsenet.storage` describes the layout and the guarantees."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ _OURS = re.compile(rf"{_DATA_FILE}|\.sparsenet-[0-9a-f]{{16}}\.tmp")
 
 
 def save(directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
-    """Save a model, replacing the one that is there; either the old or the new one survives any failure.
+    """Save a model in place of an earlier one; after any failure either the old or the new one is complete.
 
     Parameters
     ----------
     directory : path
-        Is made if it does not exist. It must be empty or hold a model already; other files in it stay.
+        Created if it does not exist. It must be empty or hold a model. Files of others next to a model stay.
     arrays : mapping of str to array
-        Booleans, integers and floats of any shape and memory layout. Nothing is copied as a whole.
+        Booleans, integers and floats of any shape and memory layout. They are written in pieces, without a copy.
     metadata : mapping of str to JSON
-        ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool``, ``None``; no NaN. Equal models are equal
+        ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool``, ``None``; no NaN. Equal models give equal
         files.
 
     Raises
     ------
     ValueError
-        If an array or an item of the metadata cannot be saved. Nothing was written.
+        If an array or an item of the metadata cannot be saved. Nothing is written.
     FileExistsError, NotADirectoryError
-        If the directory holds other files and no model, or is a file. Nothing was written.
+        If the directory holds other files and no model, or is a file. Nothing is written.
     OSError
-        If the disk is full, or there is no permission. The old model is still there.
+        If the disk is full, or permission is missing. The old model is unchanged.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def save(directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], 
     """
     specs = {name: array_spec(name, array) for name, array in arrays.items()}
     draft = Manifest(sha256="0" * 64, arrays=specs, metadata=dict(metadata))
-    manifest_bytes(draft)  # refuses what cannot be saved before anything is touched
+    manifest_bytes(draft)  # raises for metadata that cannot be saved, before any file changes
     with made_folder(Path(directory)) as folder, folder.locked():
         _refuse_foreign(folder)
         try:
@@ -88,12 +88,12 @@ def save(directory: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], 
 
 
 def prepare(directory: str | os.PathLike[str]) -> None:
-    """Raise now what `save` would raise after hours of training; a directory that was not there is not there after.
+    """Raise now what `save` would raise after hours of training; change nothing on disk.
 
     Raises
     ------
     FileExistsError, NotADirectoryError, PermissionError
-        If nothing could be saved there.
+        If a model could not be saved there.
     """
     path = Path(directory)
     missing = missing_folders(path)
@@ -105,29 +105,29 @@ def prepare(directory: str | os.PathLike[str]) -> None:
 
 
 def remove(directory: str | os.PathLike[str]) -> None:
-    """Remove a model, and its directory if nothing else is in it."""
+    """Remove a model, and its directory if that is then empty."""
     with _model_folder(Path(directory)) as folder, folder.locked():
         _refuse_foreign(folder)
         if MANIFEST in folder.names():
-            folder.remove(MANIFEST)  # first: what is left is not a model with parts missing
+            folder.remove(MANIFEST)  # first, so that a killed removal leaves no model with missing parts
         _sweep(folder)
         empty = not folder.names()
     if empty:
         try:
             os.rmdir(directory)
-        except OSError as error:  # without the lock, somebody may have saved there since, or removed it as well
+        except OSError as error:  # without the lock, another process may have saved there, or removed it
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
                 raise
 
 
 def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Load a model: the arrays and the metadata that were given to `save`.
+    """Load the arrays and the metadata of a model.
 
     Raises
     ------
     ModelError
-        If there is no model, if any byte of it is not as it was saved, or if it is too new. The message names
-        the file, what was found and what to do.
+        If there is no model, if any byte of it has changed, or if the format is too new. The message names the
+        file, the problem and the remedy.
     """
     with _model_folder(Path(directory)) as folder:
         raw = _read_manifest(folder)
@@ -138,14 +138,14 @@ def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], di
                 with _explained_model(path), folder.open(manifest.data_file) as file:
                     return _read_arrays(file, manifest, path), dict(manifest.metadata)
             except FileNotFoundError as error:
-                # Somebody may have saved in between: then there is a newer manifest.
+                # Another process may have saved in between. Then there is a newer manifest.
                 raw, previous = _read_manifest(folder), raw
                 if raw == previous:
                     raise ModelError(f"{path}: is missing; {DAMAGED}") from error
 
 
 def load_as(directory: str | os.PathLike[str], make: Callable[[dict[str, NDArray[Any]], dict[str, Any]], T]) -> T:
-    """Load a model and return what is made of its arrays and metadata; what is wrong with them names the directory."""
+    """Load a model and apply `make` to its arrays and metadata; a ModelError of `make` gets the directory's name."""
     parts = load(directory)
     try:
         return make(*parts)
@@ -154,27 +154,27 @@ def load_as(directory: str | os.PathLike[str], make: Callable[[dict[str, NDArray
 
 
 def metadata(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """Load the metadata alone, without looking at the arrays; raises ModelError as `load` does."""
+    """Load the metadata without reading the arrays; raises ModelError as `load` does."""
     with _model_folder(Path(directory)) as folder:
         return dict(parse_manifest(_read_manifest(folder), folder.path / MANIFEST).metadata)
 
 
 def _commit(folder: Folder, draft: Manifest, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write everything under other names, then rename; the manifest last."""
+    """Write both files under temporary names, then rename them, the manifest last."""
     data, manifest = (f".sparsenet-{secrets.token_hex(8)}.tmp" for _ in range(2))
     with _explained(folder.path, "nothing was saved, what was there before is unchanged"):
         digest = folder.write(data, _content(draft, arrays))
         final = Manifest(sha256=digest, arrays=draft.arrays, metadata=draft.metadata)
         folder.write(manifest, [manifest_bytes(final)])
         folder.rename(data, final.data_file)
-        folder.sync()  # else a power cut might keep the next rename and lose this one
+        folder.sync()  # otherwise a power cut might keep the next rename and lose this one
         folder.rename(manifest, MANIFEST)
     with _explained(folder.path, "the model was saved, but might not survive a power cut"):
         folder.sync()
 
 
 def _content(draft: Manifest, arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
-    """Yield the data file piece by piece, little-endian and in C order, whatever the arrays in memory are."""
+    """Yield the data file in pieces: little-endian and in C order, whatever the layout in memory."""
     yield header_bytes(draft.arrays)
     for name in in_file_order(draft.arrays):
         dtype = draft.arrays[name].dtype
@@ -239,11 +239,11 @@ def _read_manifest(folder: Folder) -> bytes:
 
 
 def _refuse_foreign(folder: Folder) -> None:
-    """Protect a directory that was named by mistake."""
+    """Refuse a directory with files of other programs: it was probably named by mistake."""
     names = folder.names()
     foreign = sorted(name for name in names if name != MANIFEST and not _OURS.fullmatch(name))
     if MANIFEST in names:
-        # Even a damaged manifest may be replaced, but not that of another program.
+        # A damaged manifest of ours may be replaced, but not the manifest of another program.
         if f'"format": "{FORMAT}"'.encode() in _read_manifest(folder):
             return
         foreign = [MANIFEST]
@@ -255,7 +255,7 @@ def _refuse_foreign(folder: Folder) -> None:
 
 
 def _sweep(folder: Folder) -> None:
-    """Remove what failed, was killed or was replaced: files of ours that the manifest does not mention."""
+    """Remove our files that the manifest does not name: leftovers of failed, killed and replaced saves."""
     names = folder.names()
     manifest = _read_manifest(folder).decode(errors="replace") if MANIFEST in names else ""
     used = set(re.findall(_DATA_FILE, manifest))
@@ -265,7 +265,7 @@ def _sweep(folder: Folder) -> None:
 
 
 def _failed_sweep(folder: Folder) -> Exception | None:
-    """Sweep, and return the error if that fails: files that are left over cost room, not the model."""
+    """Sweep, and return the error if that fails: leftover files waste room, but the model is intact."""
     try:
         _sweep(folder)
     except (OSError, ModelError) as error:
@@ -283,7 +283,7 @@ def _model_folder(path: Path) -> Folder:
 
 @contextlib.contextmanager
 def _explained(path: Path, state: str) -> Iterator[None]:
-    """Say which model could not be saved, and what there is now."""
+    """Add to an error of the system which model was being saved, and the state of the directory now."""
     try:
         yield
     except OSError as error:
@@ -292,7 +292,7 @@ def _explained(path: Path, state: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _explained_model(path: Path) -> Iterator[None]:
-    """Turn what the system says of a model's file into a ModelError; absence is for the caller to explain."""
+    """Turn an error of the system about a model's file into a ModelError; let FileNotFoundError pass to the caller."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A directory held open: all happens relative to its descriptor, so that nothing moves under our feet."""
+"""A directory held open: all operations use its descriptor, so that renaming the path cannot redirect them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 
-# What a file system without locks answers, for instance over a network.
+# The errors of file systems without locks, such as some network file systems.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 class NotRegularError(OSError):
-    """There is something, but it is not a regular file."""
+    """The path exists, but is not a regular file."""
 
 
 class Folder:
-    """A directory and the durable ways to change it.
+    """An open directory, and durable ways to change it.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes that ask for the same waiting; a process that dies lets go."""
+        """Hold an exclusive lock; other processes wait for it, and the death of a process releases it."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            yield  # one writer at a time is then up to the user
+            yield  # the user must then see to it that only one process writes
             return
         try:
             yield
@@ -59,16 +59,16 @@ class Folder:
         self._unlock(None)
 
     def _unlock(self, error: BaseException | None) -> None:
-        # Closing is not enough: a child forked meanwhile holds the same lock.
+        # Closing is not enough: a child process forked in the meantime holds the same lock.
         with _minor(error, f"{self.path}: the lock could not be released"):
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def names(self) -> list[str]:
-        """List the directory."""
+        """Return the names in the directory."""
         return os.listdir(self._fd)
 
     def open(self, name: str) -> FileIO:
-        """Open a regular file for reading; anything else is an error, and a pipe does not block."""
+        """Open a regular file for reading; raise for anything else, and never block on a pipe."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             fd = os.open(name, flags, dir_fd=self._fd)
@@ -82,7 +82,7 @@ class Folder:
         return FileIO(fd, "rb")
 
     def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> str:
-        """Write a new file through to the disk, piece by piece, and return its SHA-256."""
+        """Write a new file in pieces, sync it to the disk, and return its SHA-256."""
         digest = hashlib.sha256()
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=self._fd)
         try:
@@ -100,7 +100,7 @@ class Folder:
         return digest.hexdigest()
 
     def rename(self, name: str, to: str) -> None:
-        """Rename a file, replacing another one in a single step."""
+        """Rename a file, atomically replacing any file of the new name."""
         os.replace(name, to, src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def remove(self, name: str) -> None:
@@ -108,13 +108,13 @@ class Folder:
         os.unlink(name, dir_fd=self._fd)
 
     def sync(self) -> None:
-        """Make the names in the directory durable."""
+        """Sync the directory, so that its names survive a power cut."""
         os.fsync(self._fd)
 
 
 @contextlib.contextmanager
 def _minor(error: BaseException | None, problem: str) -> Iterator[None]:
-    """Let a failing clean-up neither hide an earlier error nor turn success into failure: add a note, or warn."""
+    """Report a failing clean-up as a note of `error`, or as a warning, so that it hides neither error nor success."""
     try:
         yield
     except OSError as failure:
@@ -126,7 +126,7 @@ def _minor(error: BaseException | None, problem: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def made_folder(path: Path) -> Iterator[Folder]:
-    """Open a directory, made if it does not exist; if what is done there fails, it does not exist after that either."""
+    """Open a directory, creating it if needed; remove it again if the body fails."""
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path}: is a file; a model is a directory: choose another name")
     missing = missing_folders(path)
@@ -143,12 +143,12 @@ def made_folder(path: Path) -> Iterator[Folder]:
 
 
 def missing_folders(path: Path) -> list[Path]:
-    """Return the directories that it would take to make `path`, the innermost first."""
+    """Return the directories that must be created for `path`, the innermost first."""
     return [place for place in (path, *path.parents) if not place.exists()]
 
 
 def remove_empty(folders: list[Path]) -> None:
-    """Remove directories that this process made, the innermost first, up to one that others now use."""
+    """Remove directories that this process created, the innermost first, and stop at the first that is not empty."""
     for folder in folders:
         try:
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""The bytes of a saved model, without any input or output: `sparsenet.storage` reads and writes them."""
+"""Encode and decode the files of a saved model, without any input or output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 FORMAT = "sparsenet-model"
 VERSION = 1
 MANIFEST = "manifest.json"
-# Size and depth of a manifest are bounded, so that a hostile one cannot ask for much memory or stack.
+# The size and depth of a manifest are bounded, so that a hostile one cannot exhaust memory or stack.
 MAX_MANIFEST_BYTES = 4 << 20
 MAX_DEPTH = 32
 MAX_DIMENSIONS = 32
 
-# safetensors' names for the types that a model may hold
+# The types that a model may hold, by their names in safetensors.
 DTYPES = {
     "BOOL": np.dtype("?"),
     "U8": np.dtype("u1"),
@@ -46,7 +46,7 @@ DAMAGED = "the file is damaged or was edited; restore it from a copy or train ag
 
 
 class ModelError(ValueError):
-    """What was to be loaded is no model, is damaged, or is newer than this version of sparsenet.
+    """The path holds no model, a damaged one, or one of a newer version of sparsenet.
 
     Examples
     --------
@@ -61,20 +61,20 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Type (little-endian) and shape of an array on disk."""
+    """The type (little-endian) and shape of an array on disk."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
     @property
     def n_bytes(self) -> int:
-        """Return the size of the elements; Python integers do not overflow."""
+        """Return the bytes of all elements; Python integers do not overflow."""
         return self.dtype.itemsize * math.prod(self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """All that a model says of itself."""
+    """The content of a manifest, without the constants of the format."""
 
     sha256: str  # of the data file
     arrays: Mapping[str, ArraySpec]
@@ -82,7 +82,7 @@ class Manifest:
 
     @property
     def data_file(self) -> str:
-        """Return the name of the data file, which its content determines."""
+        """Return the name of the data file, which contains the start of its checksum."""
         return f"arrays-{self.sha256[:16]}.safetensors"
 
     @property
@@ -92,7 +92,7 @@ class Manifest:
 
 
 def array_spec(name: str, array: NDArray[Any]) -> ArraySpec:
-    """Describe an array that is to be saved, or say why it cannot be."""
+    """Describe an array; raise ValueError if it cannot be saved."""
     if not isinstance(name, str) or not _ARRAY_NAME.fullmatch(name):
         raise ValueError(f"an array's name must consist of letters, digits, '.', '_' and '-', got {name!r}")
     if not isinstance(array, np.ndarray):
@@ -106,12 +106,12 @@ def array_spec(name: str, array: NDArray[Any]) -> ArraySpec:
 
 
 def in_file_order(arrays: Mapping[str, ArraySpec]) -> list[str]:
-    """Order the names by falling element size, so that each array is aligned."""
+    """Order the names by decreasing element size, so that each array is aligned."""
     return sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
 
 
 def header_bytes(arrays: Mapping[str, ArraySpec]) -> bytes:
-    """Return what a safetensors file of these arrays begins with: its header, after the header's length."""
+    """Return the start of a safetensors file of these arrays: the length of its header, and the header."""
     entries, end = {}, 0
     for name in in_file_order(arrays):
         start, end = end, end + arrays[name].n_bytes
@@ -122,7 +122,7 @@ def header_bytes(arrays: Mapping[str, ArraySpec]) -> bytes:
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:
-    """Write a manifest: canonical JSON, so that equal models are equal files, closed by its own checksum."""
+    """Encode a manifest as canonical JSON, followed by its own checksum; equal models give equal bytes."""
     check_json(manifest.metadata)
     content = {
         "format": FORMAT,
@@ -142,14 +142,14 @@ def manifest_bytes(manifest: Manifest) -> bytes:
 
 
 def size(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> int:
-    """Return how many bytes the files of a model have that `sparsenet.storage.save` is given, without writing any."""
+    """Return the total bytes of the files that `sparsenet.storage.save` would write, without writing any."""
     specs = {name: array_spec(name, array) for name, array in arrays.items()}
     draft = Manifest(sha256="0" * 64, arrays=specs, metadata=dict(metadata))
     return draft.data_bytes + len(manifest_bytes(draft))
 
 
 def parse_manifest(raw: bytes, path: Path) -> Manifest:
-    """Read a manifest, believing nothing; `path` is for the errors."""
+    """Decode a manifest, trusting nothing in it; `path` appears in the errors."""
     body, tail = raw[:-_TAIL_BYTES], _TAIL.fullmatch(raw[-_TAIL_BYTES:])
     if tail is None or hashlib.sha256(body).hexdigest().encode() != tail[1]:
         _fail(path, f"its checksum is missing or wrong: it is not a manifest of sparsenet, or {DAMAGED}")
@@ -167,14 +167,14 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
     _require(isinstance(digest, str) and _SHA256.fullmatch(digest) is not None, "data.sha256", path)
     specs = {name: _parse_spec(name, item, path) for name, item in content["arrays"].items()}
     manifest = Manifest(sha256=digest, arrays=specs, metadata=content["metadata"])
-    # Exactly these: so no name in a manifest can lead out of the directory, and no size can lie.
+    # Equality, so that no name in a manifest can lead out of the directory and no size can be false.
     data = {"file": manifest.data_file, "bytes": manifest.data_bytes, "sha256": digest}
     _require(content["data"] == data, "data (its size or name does not agree with the arrays)", path)
     return manifest
 
 
 def check_json(value: object, where: str = "metadata", depth: int = 0) -> None:
-    """Refuse, naming the place, what JSON would lose or change."""
+    """Refuse values that JSON would lose or change; the error names the place."""
     if depth > MAX_DEPTH:
         raise ValueError(f"{where[:80]}... is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
@@ -185,7 +185,7 @@ def check_json(value: object, where: str = "metadata", depth: int = 0) -> None:
     elif isinstance(value, list):
         for number, item in enumerate(value):
             check_json(item, f"{where}[{number}]", depth + 1)
-    elif isinstance(value, int):  # a bool too
+    elif isinstance(value, int):  # bools included
         if not -(2**63) <= value < 2**64:
             raise ValueError(f"{where} is an integer of more than 64 bits")
     elif isinstance(value, float):
@@ -209,7 +209,7 @@ def _parse_spec(name: str, item: object, path: Path) -> ArraySpec:
     _require(isinstance(shape, list) and len(shape) <= MAX_DIMENSIONS, f"{where}.shape", path)
     _require(all(type(n) is int and n >= 0 for n in shape), f"{where}.shape", path)
     spec = ArraySpec(DTYPES[dtype], tuple(shape))
-    # NumPy multiplies the dimensions that are not zero even where another one is.
+    # NumPy checks the product of the dimensions above zero, even if another one is zero.
     extent = spec.dtype.itemsize * math.prod(n for n in shape if n)
     _require(extent < 2**63, f"{where}.shape", path)
     return spec
@@ -229,7 +229,7 @@ def _check_version(content: object, path: Path) -> None:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict of the pairs of a JSON object; raises ValueError if a key is repeated, as `json.loads` does not."""
+    """Make a dict from the pairs of a JSON object; raise ValueError if a key is repeated."""
     content = dict(pairs)
     if len(content) != len(pairs):
         raise ValueError("a key is repeated")

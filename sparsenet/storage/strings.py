@@ -1,4 +1,4 @@
-"""Strings as arrays, so that a model can hold millions of them without pickling."""
+"""Store strings as arrays, so that a model can hold millions of them without pickling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparsenet.storage.format import ModelError
 
 
 def pack_strings(strings: Sequence[str], name: str = "strings") -> dict[str, NDArray[Any]]:
-    """Turn strings into two arrays: UTF-8 (uint8) and where each string starts and the last one ends (int64).
+    """Turn strings into two arrays: their UTF-8 bytes (uint8), and the offset of each string and of the end (int64).
 
     Examples
     --------
@@ -30,7 +30,7 @@ def pack_strings(strings: Sequence[str], name: str = "strings") -> dict[str, NDA
 
 
 def unpack_strings(arrays: Mapping[str, NDArray[Any]], name: str = "strings") -> list[str]:
-    """Return the strings that `pack_strings` put into `arrays`.
+    """Return the strings that `pack_strings` stored in `arrays`.
 
     Examples
     --------

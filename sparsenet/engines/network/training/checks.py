@@ -1,4 +1,4 @@
-"""Whether parts, data and settings of a run go together: said before anything is trained."""
+"""Check before training that the parts, data and settings of a run fit together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_run(
     validation: Validation | None,
     trial: Trial | None,
 ) -> None:
-    """Refuse what could not be trained on, or not be measured on; see `Trainer`."""
+    """Refuse data that cannot be trained on or measured on; see `Trainer`."""
     network.check_ready(features)
     if not isinstance(labels, Rows):
         raise TypeError(f"labels must be Rows, got {type(labels).__name__}: pass Rows.of(Y)")
@@ -45,7 +45,7 @@ def check_run(
 
 
 def _check_trial(trial: Trial, network: Network, features: Rows) -> None:
-    """Refuse a trial that could not be held, or not be acted upon."""
+    """Refuse a trial that this network cannot hold, or whose verdict it cannot follow."""
     if network.output.wide is None:
         raise ValueError("trial compares a network with its wide path alone, and this one has none")
     if isinstance(network.output.sampler, LSHSampler):

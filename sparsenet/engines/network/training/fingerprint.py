@@ -1,4 +1,4 @@
-"""What makes a run the same as another, so that one can go on where the other was; and in what two differ."""
+"""Identify a run by its settings and data, so that only the same run resumes; and name the differences of two."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sparsenet.engines.network.training.reports import Validation
 from sparsenet.engines.network.training.training_config import TrainingConfig
 from sparsenet.engines.network.training.trial import Trial
 
-#: What the data of a run are, in the order in which they come.
+#: The names of the data of a run, in the order of `data_of`.
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
-#: What people cannot know by its own name.
+#: Settings that users know by another name.
 _CALLED = {"seed": "seed (by random_state)"}
 
 
@@ -30,11 +30,10 @@ def fingerprint(
     trial: Trial | None = None,
     classifier: str | None = None,
 ) -> dict[str, Any]:
-    """Say what makes a run the same as another: settings, shapes and data, but not the number of threads.
+    """Return everything that two equal runs share: settings, shapes and checksums, but not the number of threads.
 
-    `trial` is what hidden units and further epochs are measured by, if they are, and `classifier` whose network it is,
-    if it is one's.
-    Settings have the names that `ExtremeClassifier` has for them, for `differences`; values are as JSON has them.
+    `classifier` is the class that trains the network, None for a network alone. Settings have the names of the
+    parameters of `ExtremeClassifier`, which `differences` shows. All values are JSON values.
     """
     layers: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
     output = network.output
@@ -64,7 +63,7 @@ def fingerprint(
 
 
 def data_of(features: Rows, labels: Rows, validation: Validation | None, trial: Trial | None = None) -> dict[str, Rows]:
-    """Return the data of a run by their names: those of training, and those that decide something."""
+    """Return the data of a run by name: training data, validation data and held-out data of the trial."""
     rows: list[Rows | None] = [features, labels]
     for held_out in (validation, trial.held_out if trial else None):
         rows += [held_out.features, Rows.of(held_out.truth)] if held_out else [None, None]
@@ -79,7 +78,7 @@ def _about(rows: Rows) -> str:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, str]:
-    """Say in what two runs differ: what the one had, and what the other has instead.
+    """Return the differing settings of two runs as text: first their values before, then their values now.
 
     >>> differences({"epochs": 5, "seed": 0, "parameters": []}, {"epochs": 8, "seed": 0, "parameters": []})
     ('epochs=5', 'epochs=8')
@@ -90,14 +89,14 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str,
         if name != "parameters" and (name not in before or _unlike(before[name], value))
     ]
     found += _optimizers(before.get("parameters", []), now["parameters"])
-    if not found:  # of which nothing else tells
+    if not found:  # the shapes are the only difference
         found = [("weights", str(before.get("parameters")), str(now["parameters"]))]
     there, here = (", ".join(f"{name}={values[side]}" for name, *values in found) for side in (0, 1))
     return there, here
 
 
 def _unlike(before: Any, now: Any) -> bool:
-    """Tell whether a setting differs; what layers have is nothing to compare where one run has no such layers."""
+    """Return whether a setting differs; the empty list of a run without such layers differs from nothing."""
     return bool(before != now) and before != [] != now
 
 
@@ -108,7 +107,7 @@ def _shown(value: Any) -> str:
 
 
 def _optimizers(before: Sequence[Sequence[Any]], now: Sequence[Sequence[Any]]) -> Iterator[tuple[str, str, str]]:
-    """Yield which optimizers differ, each once: those of the deep weights are mostly one."""
+    """Yield the name and both values of each optimizer that differs, once: deep layers mostly share one."""
     used = {parameter[0]: parameter[-1] for parameter in before}
     called = {"wide.weight": "wide optimizer", "output.bias": "bias optimizer"}
     told = set()

@@ -1,4 +1,4 @@
-"""Ctrl-C between two batches, where the state is whole."""
+"""Delay Ctrl-C to the end of a batch, when the state is consistent."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from types import FrameType
 
 @contextmanager
 def deferred_interrupt() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into an event that is looked at between batches; a second one acts at once.
+    """Turn the first Ctrl-C into an event that the caller checks between batches; a second one acts at once.
 
-    Outside of the main thread Python does not deliver signals, and whoever ignores Ctrl-C or handles it otherwise, as
-    a service does that is told to end, goes on doing so: then the event never comes.
+    The event is never set outside of the main thread, where Python delivers no signals. It is never set, either, in a
+    program that ignores Ctrl-C or has a handler of its own, such as a service: that handler stays.
     """
     event = threading.Event()
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on, and what it is measured on."""
+"""Report the progress of a run to callbacks, and measure it on validation data."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from sparsenet import metrics
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.model import Network
 
-#: At which ranks precision is measured.
+#: The ranks k of P@k on validation data.
 RANKS = (1, 3, 5)
-#: So many points tell how long all of them take.
+#: Points whose time is measured to estimate the time for all.
 SAMPLE = 256
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands after a batch.
+    """The position of a run after a batch.
 
     Attributes
     ----------
     epoch, epochs : int
-        Epochs complete, and how many there will be at most.
+        Epochs completed, and the most there will be.
     batch, batches : int
-        Batches done in the epoch, and how many it has.
+        Batches done in this epoch, and batches per epoch.
     loss : float
-        Mean over the epoch so far.
+        Mean loss of the epoch so far.
     points : int
-        Points trained on, each as often as it was.
+        Points trained on, counted once for each time.
     seconds : float
-        Since training began.
+        Time since training began.
     index_recall : float or None
-        What the last measurement found, if a hash index is in use.
+        The last measured recall, if a hash index is in use.
     validation : dict or None
-        P@1, P@3 and P@5 of the last epoch, if there is validation data.
+        P@1, P@3 and P@5 after the last epoch, if there is validation data.
     steps : int or None
-        Batches that there will be in all, at the present pace, if a time budget may end the run before its epochs do.
+        Estimated batches of the whole run at the present pace, if it has a time budget.
 
     Examples
     --------
@@ -62,17 +62,17 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Return how many batches are done, in all epochs."""
+        """Return the number of batches done in all epochs."""
         return self.epoch * self.batches + self.batch
 
     @property
     def points_per_second(self) -> float:
-        """Return the speed since this process began to train."""
+        """Return the mean speed since training began in this process."""
         return self.points / max(self.seconds, 1e-9)
 
 
 class StopTraining(Exception):  # noqa: N818  # not an error
-    """What a callback raises to end the training here; what was learnt so far is what remains.
+    """Raise this in a callback to end the training now and keep the weights learnt so far.
 
     Examples
     --------
@@ -88,9 +88,10 @@ class StopTraining(Exception):  # noqa: N818  # not an error
 
 
 class Callback(Protocol):
-    """Told how training goes; what it raises ends the training: `StopTraining` as if its epochs were over.
+    """An object that follows the progress of training.
 
-    Any object will do that has one of the two methods, or both; it need not inherit from this class.
+    It needs one of the two methods, or both, and need not inherit from this class. An exception that it raises ends the
+    training. After `StopTraining` the classifier is fitted as if the last epoch were over.
 
     Examples
     --------
@@ -108,14 +109,14 @@ class Callback(Protocol):
     """
 
     def on_batch(self, progress: Progress) -> None:
-        """Follow each batch."""
+        """Receive the progress after each batch."""
 
     def on_epoch(self, record: dict[str, float]) -> None:
-        """Follow each epoch with its entry in the history."""
+        """Receive the history record of each epoch."""
 
 
 def check_callbacks(callbacks: object) -> list[Callback]:
-    """Return callbacks as a list; raise TypeError where one could be told of nothing."""
+    """Return the callbacks as a list; raise TypeError if one has neither method."""
     wanted = "callbacks must be a list of objects with a method on_batch(progress), on_epoch(record) or both"
     if not isinstance(callbacks, Iterable):
         raise TypeError(f"{wanted}, got {callbacks!r}, which is no list")
@@ -129,13 +130,13 @@ def check_callbacks(callbacks: object) -> list[Callback]:
 
 @dataclass(frozen=True)
 class Validation:
-    """Points and true labels kept from training.
+    """Held-out points and their true labels.
 
     Attributes
     ----------
     features : Rows of shape (n, d)
     truth : csr_array of shape (n, L)
-        Its non-zero entries are the labels of a point.
+        The non-zero entries of a row are the labels of the point.
 
     Examples
     --------
@@ -158,7 +159,7 @@ class Validation:
             raise ValueError(f"features has {len(self.features)} points, truth has {self.truth.shape[0]} rows")
 
     def check(self, n_features: int, n_labels: int) -> None:
-        """Refuse, before anything is trained, what a network of so many features and labels cannot be measured on."""
+        """Refuse data of other widths than a network of `n_features` and `n_labels` takes, or without points."""
         if len(self.features) == 0:
             raise ValueError("validation has no points: there is nothing to measure on")
         for name, width, wanted in (
@@ -169,15 +170,15 @@ class Validation:
                 raise ValueError(f"validation: {name} has {width} columns, the network takes {wanted}")
 
     def measure(self, network: Network, threads: int, on_block: Callable[[], None]) -> dict[str, float]:
-        """Return P@1, P@3 and P@5 of the network as it is; `on_block` is called now and then."""
+        """Return P@1, P@3 and P@5 of the network; `on_block` is called after each block of points."""
         k = min(RANKS[-1], network.output.n_labels)
         labels, _ = network.topk(self.features, k, threads, lambda done: on_block())
         return {f"P@{j}": metrics.precision_at_k(self.truth, labels, j) for j in RANKS}
 
     def takes(self, network: Network, threads: int) -> float:
-        """Return about how many seconds `measure` will take, by what a sample takes."""
+        """Estimate the seconds that `measure` takes, from a sample of the points."""
         some = Validation(self.features.slice(0, min(SAMPLE, len(self.features))), self.truth[:SAMPLE])
-        some.measure(network, threads, lambda: None)  # what is made once does not count
+        some.measure(network, threads, lambda: None)  # the first call makes what later ones reuse
         started = time.perf_counter()
         some.measure(network, threads, lambda: None)
         return (time.perf_counter() - started) * len(self.features) / max(len(some.features), 1)

@@ -1,4 +1,4 @@
-"""How long and how a network is trained."""
+"""The settings of a training run."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from sparsenet.engines.network.optim import Schedule
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How long and how a network is trained.
+    """The settings of a training run.
 
     Parameters
     ----------
     epochs : int
         Passes over the data.
     batch_size : int
-        Points a step.
+        Points per step.
     seed : int
-        Decides everything random; equal seeds give equal models, bit for bit, at any number of threads.
+        Seed of all random numbers. Equal seeds give equal models, bit for bit, at any number of threads.
     threads : int
-        Of the kernels.
+        Threads that the kernels use.
     schedule : Schedule
-        The learning rate over the run.
+        The course of the learning rate over the run.
     patience : int or None
         With validation data, stop after this many epochs without a better P@1; None never stops early.
     recall_every : int
-        Steps between two measurements of the index's recall.
+        Steps between two measurements of the recall of the hash index.
 
     Examples
     --------
