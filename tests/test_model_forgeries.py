@@ -211,7 +211,7 @@ def test_arrays_that_memory_cannot_hold_are_a_model_error(tmp_path, monkeypatch)
         raise MemoryError
 
     storage.save(tmp_path / "model", {"a": np.zeros(3)}, {})
-    monkeypatch.setattr("sparsenet.storage.directory._memory.empty", fail)
+    monkeypatch.setattr("sparsenet.storage.directory.aligned.empty", fail)
     with pytest.raises(ModelError, match=r"model/arrays-.*: its arrays take \d+ bytes of memory"):
         storage.load(tmp_path / "model")
 
