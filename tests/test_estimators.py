@@ -20,7 +20,7 @@ from sparsenet import (
     metrics,
 )
 from sparsenet.engines.network import fit_network
-from sparsenet.engines.network.options import AFTER_FIT, LEAST_STEPS, Settings
+from sparsenet.engines.network.options import AFTER_FIT, LEAST_STEPS, NetworkOptions
 from sparsenet.features.targets import Target
 
 # --- learning ---
@@ -81,7 +81,7 @@ def test_extreme_values_in_prediction_give_numbers():
 
 @pytest.mark.parametrize(("n", "epochs"), [(20, LEAST_STEPS), (256 * 20, 20), (256 * 100, 8), (10**5, 7), (10**6, 5)])
 def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
-    assert Settings.of(ExtremeClassifier().get_params()).n_epochs(n) == epochs
+    assert NetworkOptions.of(ExtremeClassifier().get_params()).n_epochs(n) == epochs
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
     ],
 )
 def test_negatives_follow_the_number_of_labels(asked, labels, negatives):
-    assert Settings.of(ExtremeClassifier(n_negatives=asked).get_params()).negatives(labels) == negatives
+    assert NetworkOptions.of(ExtremeClassifier(n_negatives=asked).get_params()).negatives(labels) == negatives
 
 
 # --- kinds of y ---

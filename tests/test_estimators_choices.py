@@ -12,7 +12,7 @@ from sparsenet.core.batches import Batcher
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network import building, options, sizing
 from sparsenet.engines.network.optim import SGD
-from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import RandomSampler
 
 
@@ -51,12 +51,12 @@ def test_what_is_given_is_not_chosen():
     [(1, 256, 4e-3), (65535, 256, 4e-3), (65536, 512, 4e-3 * 2**0.5), (131072, 1024, 8e-3), (10**7, 1024, 8e-3)],
 )
 def test_batches_grow_with_the_data_and_the_rate_with_batches(n_points, batch, rate):
-    found = Settings.of(ExtremeClassifier().get_params()).for_points(n_points)
+    found = NetworkOptions.of(ExtremeClassifier().get_params()).for_points(n_points)
     assert (found.batch_size, found.optimizer.rate) == (batch, pytest.approx(rate))
-    given = Settings.of(ExtremeClassifier(batch_size=4096, optimizer="sgd", weight_decay=0.1).get_params())
+    given = NetworkOptions.of(ExtremeClassifier(batch_size=4096, optimizer="sgd", weight_decay=0.1).get_params())
     assert given.for_points(n_points).batch_size == 4096
     assert given.for_points(n_points).optimizer == SGD(rate=16e-3, decay=0.1)
-    given = Settings.of(ExtremeClassifier(learning_rate=1e-3).get_params()).for_points(n_points)
+    given = NetworkOptions.of(ExtremeClassifier(learning_rate=1e-3).get_params()).for_points(n_points)
     assert (given.batch_size, given.optimizer.rate) == (batch, 1e-3)
 
 
@@ -166,7 +166,7 @@ def test_it_is_as_wide_as_time_allows(seconds, hidden):
 
 def chosen(seconds, **parameters):
     """Choose as `fit` does when it has so many seconds left."""
-    settings = Settings.of(auto(**parameters).get_params())
+    settings = NetworkOptions.of(auto(**parameters).get_params())
     points = Rows.of(sparse.csr_array(X)), Rows.of(sparse.csr_array(Y))
 
     def make(settings):
@@ -268,8 +268,8 @@ def test_a_sampler_of_ones_own_has_hidden_units_to_look_at():
         def __getattr__(self, name):
             return getattr(self.inner, name)
 
-    assert not Settings.of(auto(sampler=Own()).get_params()).may_be_wide_alone
-    assert Settings.of(auto(sampler=RandomSampler()).get_params()).may_be_wide_alone
+    assert not NetworkOptions.of(auto(sampler=Own()).get_params()).may_be_wide_alone
+    assert NetworkOptions.of(auto(sampler=RandomSampler()).get_params()).may_be_wide_alone
 
 
 def test_a_call_of_partial_fit_chooses_no_epochs():

@@ -21,7 +21,7 @@ from sparsenet.core.centroids import support_bound
 from sparsenet.core.rows import Rows, transpose
 from sparsenet.engines.network import building, network_holdout, options
 from sparsenet.engines.network.building import memory_needed, outline
-from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.features.scaling import Scaling
 
 
@@ -150,7 +150,7 @@ def sparse_points(n=3000, n_features=20_000, n_labels=4000, density=0.004):
 def test_memory_is_foretold(parameters, monkeypatch):
     features, labels, points, y = sparse_points()
     model = fast(**{"hidden": 64, "n_negatives": 500, "epochs": 1, **parameters})
-    known = Settings.of(model.get_params())
+    known = NetworkOptions.of(model.get_params())
     counts = np.bincount(labels.indices, minlength=labels.width)
     support = int(support_bound(features, transpose(labels), known.wide_budget).sum()) if known.wide else 0
     network = outline(known, features.width, counts, len(features), seed=0, threads=1)
@@ -176,7 +176,7 @@ def test_memory_is_foretold(parameters, monkeypatch):
 def test_what_features_take_before_training_is_foretold():
     """Each thread adds up centroids in sums as long as there are features."""
     features, labels, _, _ = sparse_points(n_features=10**6, density=1e-5)
-    known = Settings.of(fast(hidden=0, epochs=1).get_params())
+    known = NetworkOptions.of(fast(hidden=0, epochs=1).get_params())
     network = outline(known, features.width, np.ones(labels.width), len(features), seed=0, threads=1)
     for threads in (1, 4):
         needed = memory_needed(known, network, features, labels, 10, scored=False, keep_best=False, threads=threads)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.core.ranked import share_right
 from sparsenet.engines.network import scouting
-from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.options import NetworkOptions
 
 N, WIDTH, N_LABELS = 4000, 4000, 4000
 
@@ -79,7 +79,7 @@ def test_what_is_seen_decides(
 ) -> None:
     seen = [[0.3] * 9, [0.5] * 9, *[[0.3] * 9] * 6, last]
     watched(monkeypatch, seen, [alone] * 9)
-    settings = Settings.of(ExtremeClassifier().get_params(deep=False)).for_points(N)
+    settings = NetworkOptions.of(ExtremeClassifier().get_params(deep=False)).for_points(N)
     points = tuple(Rows.of(csr_array(matrix, dtype=np.float32)) for matrix in data)
     found = scouting.scouted(settings, points, held=0, seed=0, threads=1)
     assert (found.epochs, found.hidden) == expected
@@ -94,7 +94,7 @@ def test_nothing_is_tried_where_the_number_is_known(
     monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], n_points: int
 ) -> None:
     monkeypatch.setattr(scouting, "build", lambda *args, **kwargs: pytest.fail("a network was made"))
-    settings = Settings.of(ExtremeClassifier(**parameters).get_params(deep=False)).for_points(n_points)
+    settings = NetworkOptions.of(ExtremeClassifier(**parameters).get_params(deep=False)).for_points(n_points)
     points = tuple(Rows.of(csr_array(np.ones((n_points, 1), np.float32))) for _ in range(2))
     assert scouting.scouted(settings, points, held=0, seed=0, threads=1) is settings
 

@@ -12,11 +12,13 @@ from sparsenet.cli.runs import place_of_state
 from sparsenet.core.memory import in_words
 from sparsenet.data.columns import quoted_names
 from sparsenet.engines.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
+from sparsenet.engines.network import parameters
+from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training import checkpoints
 from sparsenet.engines.text.text_network import NetworkModel
+from sparsenet.engines.tree import tree_arrays
 from sparsenet.estimators import blend_saving as blends
 from sparsenet.estimators import network_saving as points
-from sparsenet.estimators import parameters
 from sparsenet.estimators import text_saving as texts
 from sparsenet.estimators import tree_saving as trees
 from sparsenet.estimators.blend import BlendClassifier
@@ -67,7 +69,7 @@ def _about_network(model: ExtremeClassifier, metadata: dict[str, Any]) -> dict[s
         "labels": len(model.classes_),
         "label_kind": metadata["target"]["kind"],
         "features": model.n_features_in_,
-        "weights": _n_weights(model),
+        "weights": _n_weights(model.network_),
         "precision": _precision(compact=bool(metadata.get("compact"))),
         "points": model.n_points_,
         "validation": best_epoch(model.history_),
@@ -149,14 +151,14 @@ def _kind(name: Any) -> tuple[type[Any], Callable[[dict[str, Any], dict[str, Any
     """Return the classifier of a kind of model, and what says more of one; what is none is left to the loader."""
     kinds = {
         texts.KIND: (TextClassifier, _of_texts),
-        trees.KIND: (TreeClassifier, _of_trees),
+        tree_arrays.KIND: (TreeClassifier, _of_trees),
         blends.KIND: (BlendClassifier, _of_blends),
     }
     return kinds.get(str(name), (ExtremeClassifier, _of_points))
 
 
-def _n_weights(model: ExtremeClassifier) -> int:
-    return sum(parameter.value.size for parameter in model.network_.parameters())
+def _n_weights(network: Network) -> int:
+    return sum(parameter.value.size for parameter in network.parameters())
 
 
 def _precision(*, compact: bool) -> str:

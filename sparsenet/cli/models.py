@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from sparsenet import storage
+from sparsenet.engines.tree import tree_arrays
 from sparsenet.estimators import text_saving as texts
-from sparsenet.estimators import tree_saving as trees
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.loading import load
@@ -41,7 +41,7 @@ def is_of_texts(path: Path) -> bool:
 def why_not_compressed(path: Path) -> str:
     """Say why `compress` leaves a model alone that is none of texts; a ModelError where it is none at all."""
     storage.load(path)
-    if kind_of(path) == trees.KIND:
+    if kind_of(path) == tree_arrays.KIND:
         return f"{path} is no model of texts but a tree, whose weights have 8 bits as it is"
     return f"{path} is no model of texts: train --compact saves others in less room"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
 from sparsenet.core.machine import available_memory
@@ -23,12 +24,16 @@ def check_width(n_features: int, bytes_each: float) -> None:
         )
 
 
-def own_bytes(rows: Iterable[Rows], *theirs: Any) -> int:
-    """Return what the arrays of `rows` take, but for such as are those of X and y as they were passed."""
-    sparse = [matrix for matrix in theirs if isinstance(matrix, csr_array | csr_matrix)]
-    known = [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
+def arrays_of(*matrices: Any) -> list[NDArray[Any]]:
+    """Return the arrays of those arguments that are rows or CSR matrices; others are converted, and so copied, anyway."""
+    sparse = [matrix for matrix in matrices if isinstance(matrix, Rows | csr_array | csr_matrix)]
+    return [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
+
+
+def own_bytes(rows: Iterable[Rows], shared: Sequence[NDArray[Any]] = ()) -> int:
+    """Return the bytes that the arrays of `rows` take, without those that share memory with `shared`."""
     held = {id(array): array for part in rows for array in (part.indptr, part.indices, part.data)}
-    return sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in known))
+    return sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in shared))
 
 
 def in_words(size: float) -> str:

@@ -33,3 +33,8 @@ def _generator(random_state: Any) -> np.random.RandomState:
             f"random_state must be None, an integer from 0 to {2**32 - 1} or a RandomState, got {found}"
         ) from None
     return generator
+
+
+def check_seed(random_state: Any) -> None:
+    """Refuse what `run_seed` would refuse, without drawing from a shared generator."""
+    _generator(random_state)

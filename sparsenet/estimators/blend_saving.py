@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 
 from sparsenet.core.rows import Rows
+from sparsenet.core.seeds import check_seed
 from sparsenet.core.validation import boolean, integer, real
 from sparsenet.engines.blend.correction import FURTHEST, STEEPEST, USUAL, Correction
 from sparsenet.engines.blend.fit_blend import Fitted
@@ -18,17 +19,16 @@ from sparsenet.engines.blend.naming import FEW
 from sparsenet.engines.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.engines.blend.trust import LEAST, UTMOST, UTMOST_OF_TREE
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.estimators import network_saving as networks
-from sparsenet.estimators import tree_saving as trees
-from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.parameters import (
+from sparsenet.engines.network.parameters import (
     pack_feature_names,
     pack_parameters,
     to_json,
     unpack_feature_names,
     unpack_parameters,
 )
-from sparsenet.estimators.transaction import check_seed
+from sparsenet.estimators import network_saving as networks
+from sparsenet.estimators import tree_saving as trees
+from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.features.feature_arrays import (
     pack_labels,

@@ -5,29 +5,26 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sparsenet.core.memory import own_bytes
+from sparsenet.core.memory import arrays_of
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import check_features
-from sparsenet.engines.network import scouting, sizing
-from sparsenet.engines.network.building import build, outline, reconfigure
-from sparsenet.engines.network.fit_network import Fitted, grow, shown
+from sparsenet.engines.network import sizing
+from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
-from sparsenet.engines.network.network_holdout import held_for_trial, held_out
+from sparsenet.engines.network.network_arrays import KIND
 from sparsenet.engines.network.optim import Optimizer
-from sparsenet.engines.network.options import BUDGETS, Settings
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import Sampler
-from sparsenet.engines.network.training import Callback, DivergenceError, Trainer, checkpoints
+from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
 from sparsenet.estimators.network_answers import PredictionMixin
 from sparsenet.estimators.network_saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, given_validation
-from sparsenet.features.kinds import are_dense
 from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Target, check_points
 from sparsenet.features.units import scaled
@@ -159,13 +156,6 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     (1, 3)
     """
 
-    #: What ``wide_budget="auto"`` is at most; a blend sets less in its own copy.
-    _most_features = BUDGETS[0]
-    #: Whether scores are made probabilities of, where points are kept; a blend has a curve of its own for its votes.
-    _calibrates = True
-    #: Whose the network is: a checkpoint of another's is not gone on with.
-    _trained_for = "ExtremeClassifier"
-
     def __init__(
         self,
         *,
@@ -258,61 +248,39 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         resume : bool
             Go on from `checkpoint`, if there is one: the result is that of an uninterrupted run, bit for bit.
         """
-        settings, threads, started = self._settings(), self._threads(), time.perf_counter()
+        options, threads, started = self._options(), self._threads(), time.perf_counter()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         if resume and checkpoint is not None:
-            checkpoints.check_classifier(checkpoint, self._trained_for)
+            checkpoints.check_classifier(checkpoint, KIND)
         with all_or_nothing(self):
-            theirs, X = (X, y), check_features(self, X, fitting=True)
+            shared = arrays_of(X, y, *(validation or ()))
+            X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            choice = settings.normalize
-            scaling, features = scaled(self, X, labels, choice, seed=seed, threads=threads, some_label=True)
-            points = features, labels
+            how: dict[str, Any] = {"seed": seed, "threads": threads}
+            scaling, features = scaled(self, X, labels, options.normalize, some_label=True, **how)
             seen = Seen.nothing(X, scaling, labels.width)
-            del X, features, labels  # which may be copies, and are not looked at again
             given = given_validation(self, validation, scaling, target)
-            points, measured = held_out(settings, points, given, seed)
-            points, kept = held_for_trial(settings, points, measured, seed)
-            settings = settings.for_points(len(points[0]), dense=are_dense(points[0]))
-            looked_at = [part.features for part in (measured, kept) if part]
-            held = own_bytes([*points, *looked_at], *theirs, *(validation or ()))
-            if resume and checkpoint is not None:
-                settings = sizing.as_before(settings, checkpoint, len(points[0]))
-            if measured is None:
-                settings = scouting.scouted(settings, points, held=held, seed=seed, threads=threads)
-            network, settings = build(
-                *(settings, *points),
-                held=held,
-                seed=seed,
-                threads=threads,
-                scored=kept is not None,
-                keep_best=measured is not None,
-                time_left=lambda: settings.time_left(time.perf_counter() - started),
-            )
-            made = sizing.made(settings, network, scaling.kind, len(points[0]))
-            sizing.tell(made, settings.verbose)
-            finished = settings.schedule.decay != "constant"
-            fitted = Fitted(network, target, scaling, seen.counting(*points), finished=finished, choices=made)
-            config = settings.training(len(points[0]), seed=seed, threads=threads)
-            with shown(settings, callbacks) as told:
-                left = settings.time_left(time.perf_counter() - started)
-                if network.input is None and left is not None:
-                    kept = None  # time is too short for hidden units, and so for a look at what there is
-                trainer = Trainer(
-                    *(network, *points, config),
-                    validation=measured,
-                    trial=settings.trial(len(points[0]), kept, self._calibrates) if kept else None,
-                    callbacks=told,
+            points = features, labels
+            del X, features, labels  # which may be copies, and are not needed again
+            try:
+                fitted = fit(
+                    points,
+                    options,
+                    target=target,
+                    scaling=scaling,
+                    seen=seen,
+                    validation=given,
+                    callbacks=callbacks,
                     checkpoint=checkpoint,
-                    time_budget=left,
-                    classifier=self._trained_for,
+                    resume=resume,
+                    shared=shared,
+                    started=started,
+                    **how,
                 )
-                if resume:
-                    trainer.resume()
-                self._train(trainer, fitted, keep_state=False)
-            found = {name: choice for name, choice in self.choices_.items() if made.get(name) != choice}
-            sizing.tell(found, settings.verbose)
-        return self
+            except InterruptedFit as interrupt:
+                self._adopt(interrupt.fitted)
+                raise
+            return self._adopt(fitted)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Take one pass over X and y, from where the classifier stands, at a constant learning rate.
@@ -324,49 +292,35 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         The optimizer's state lives on from call to call; what `fit` and `load` leave are the weights alone. A pass that
         diverges leaves the classifier unfitted.
         """
-        settings, threads = self._settings(), self._threads()
+        options, threads = self._options(), self._threads()
         with all_or_nothing(self):
-            theirs, X = (X, y), check_features(self, X, fitting=not self.__sklearn_is_fitted__())
-            if self.__sklearn_is_fitted__():
+            shared = arrays_of(X, y)
+            first = not self.__sklearn_is_fitted__()
+            X = check_features(self, X, fitting=first)
+            try:
+                if first:
+                    target, labels = Target.learn(y, classes, incremental=True)
+                    how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": threads}
+                    scaling, features = scaled(self, X, labels, options.normalize, **how)
+                    how |= {"target": target, "scaling": scaling, "seen": Seen.nothing(X, scaling, labels.width)}
+                    return self._adopt(fit_first((features, labels), options, shared=shared, **how))
                 fitted = self._fitted
-                settings = sizing.decided(self.get_params(deep=False), fitted.choices)
+                options = sizing.decided(self.get_params(deep=False), fitted.choices)
                 points = check_points(fitted.scaling.apply(X), fitted.target.encode(y, classes=classes))
                 seed = run_seed(self.random_state, call=fitted.calls)
-                about = self.n_features_in_, fitted.seen.label_counts, fitted.seen.n_points
-                reconfigure(fitted.network, outline(settings, *about, seed, threads), settings)
-                grow(fitted.network, settings, points, threads)
-            else:
-                target, labels = Target.learn(y, classes, incremental=True)
-                seed = run_seed(self.random_state)
-                scaling, features = scaled(self, X, labels, settings.normalize, seed=seed, threads=threads)
-                points = features, labels
-                settings = settings.for_points(len(points[0]), dense=are_dense(points[0]))
-                held = own_bytes(points, *theirs)
-                network, settings = build(settings, *points, held=held, seed=seed, threads=threads)
-                made = sizing.made(settings, network, scaling.kind, len(points[0]))
-                made.pop("epochs", None)  # each call takes one pass
-                fitted = Fitted(network, target, scaling, Seen.nothing(X, scaling, labels.width), choices=made)
-            config = settings.one_pass(fitted.rates, seed=seed, threads=threads)
-            trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
-            return self._train(trainer, replace(fitted, seen=fitted.seen.counting(*points)), keep_state=True)
+                return self._adopt(fit_more(fitted, points, options, seed=seed, threads=threads))
+            except InterruptedFit as interrupt:
+                self._adopt(interrupt.fitted)
+                raise
+            except DivergenceError:
+                if not first:
+                    del self._fitted  # its weights are no longer numbers
+                raise
 
-    def _settings(self) -> Settings:
-        return Settings.of(self.get_params(deep=False), most=self._most_features)
+    def _options(self) -> NetworkOptions:
+        return NetworkOptions.of(self.get_params(deep=False))
 
-    def _train(self, trainer: Trainer, fitted: Fitted, *, keep_state: bool) -> Self:
-        """Train, and be fitted with what came of it, even if that was cut short."""
-        try:
-            trainer.run()
-        except KeyboardInterrupt:
-            self._adopt(replace(fitted.after(trainer, keep_state), finished=keep_state and fitted.finished))
-            raise
-        except DivergenceError:
-            if keep_state and self.__sklearn_is_fitted__():
-                del self._fitted  # its weights are no longer numbers
-            raise
-        return self._adopt(fitted.after(trainer, keep_state))
-
-    def _adopt(self, fitted: Fitted) -> Self:
+    def _adopt(self, fitted: FittedNetwork) -> Self:
         self._fitted = fitted
         self.network_, self.classes_, self.normalize_ = fitted.network, fitted.target.classes, fitted.scaling.kind
         self.choices_ = dict(fitted.choices)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network import inference
-from sparsenet.engines.network.fit_network import Fitted
+from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.engines.network.model import Network
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.predictor import Predictor
@@ -20,7 +20,7 @@ class PredictionMixin(AnswersMixin):
     """The methods of `ExtremeClassifier` that only read the model."""
 
     network_: Network
-    _fitted: Fitted
+    _fitted: FittedNetwork
     _spare = 64  # all labels are scored each time, which takes longer than to rank some more
 
     def _best_by_features(

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet import storage
 from sparsenet.core.machine import default_threads
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.seeds import run_seed
+from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import check_weights, choice, integer, n_jobs, optional, real
 from sparsenet.data.columns import Column, TextColumns, text_columns
 from sparsenet.data.dialect import Dialect
@@ -29,7 +29,6 @@ from sparsenet.engines.text.fitted_text import Fitted
 from sparsenet.engines.text.text_options import TextSettings
 from sparsenet.engines.text.word_effects import Explanation, explain
 from sparsenet.estimators import text_saving
-from sparsenet.estimators.transaction import check_seed
 from sparsenet.features.targets import listed
 from sparsenet.features.text import table_columns
 from sparsenet.features.text.corpus import Corpus

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from sparsenet.core.validation import integer, optional, real
 from sparsenet.engines.linear.linear_model import LinearModel
+from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.text import compact_arrays
 from sparsenet.engines.text.fitted_text import Fitted
 from sparsenet.engines.text.text_network import NetworkModel
-from sparsenet.estimators.parameters import pack_parameters, unpack_parameters
 from sparsenet.features.feature_arrays import pack_labels, unpack_target
 from sparsenet.features.targets import Target
 from sparsenet.features.text import table_columns
@@ -31,7 +31,7 @@ KIND = "TextClassifier"
 
 def pack(model: TextClassifier, fitted: Fitted) -> tuple[Arrays, dict[str, Any]]:
     """Return what `unpack` needs to make an equal classifier: arrays, and what JSON can say."""
-    parameters = pack_parameters(model)
+    parameters = pack_parameters(model.get_params(deep=False))
     model._check()  # wrong parameters, set since, would not be loaded
     target, words, weights = fitted.target, fitted.vocabulary, fitted.model
     labels, about_target = pack_labels(target)
@@ -104,8 +104,8 @@ def _check(target: Target, words: Vocabulary, weights: LinearModel | NetworkMode
         raise ModelError(f"slots must be below 2**{words.rules.bits}")
     if isinstance(weights, LinearModel):
         _check_linear(weights, d)
-    elif weights.network.n_features_in_ != d:
-        raise ModelError(f"the network takes {weights.network.n_features_in_} features, the vocabulary has {d}")
+    elif weights.network.n_features != d:
+        raise ModelError(f"the network takes {weights.network.n_features} features, the vocabulary has {d}")
 
 
 def _check_linear(weights: LinearModel, d: int) -> None:

@@ -1,4 +1,4 @@
-"""What `fit` and `partial_fit` do beside building and training: seeds, lengths, held-out data, growth, progress."""
+"""Steps that the `fit` and `load` methods of classifiers share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sparsenet.core.seeds import _generator
+from numpy.typing import NDArray
+
 from sparsenet.core.validation import check_features
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target, check_points
@@ -26,9 +27,18 @@ def all_or_nothing(model: Any) -> Iterator[None]:
         raise
 
 
-def check_seed(random_state: Any) -> None:
-    """Refuse what `run_seed` would refuse, without drawing from a shared generator."""
-    _generator(random_state)
+def feature_names(model: Any) -> NDArray[Any] | None:
+    """Return the column names that the model was fitted with, if X was a data frame."""
+    names: NDArray[Any] | None = getattr(model, "feature_names_in_", None)
+    return names
+
+
+def adopt_features(model: Any, n_features: int, names: NDArray[Any] | None) -> Any:
+    """Set the attributes that say which features a loaded model takes; return the model."""
+    model.n_features_in_ = n_features
+    if names is not None:
+        model.feature_names_in_ = names
+    return model
 
 
 def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> Points | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -15,31 +13,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet.core.memory import check_cells, check_width
-from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
-from sparsenet.core.seeds import run_seed
+from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import MAX_WIDTH, boolean, check_features, choice, integer, optional, real, switch
-from sparsenet.engines.tree.fit_tree import Fitted
-from sparsenet.engines.tree.machines import COST, Rules, search, train
-from sparsenet.engines.tree.tree_shape import CHILDREN, MOST_ROOTS, Shape, bytes_a_feature, grow
+from sparsenet.engines.tree.fit_tree import FittedTree, fit, logits
+from sparsenet.engines.tree.machines import COST, Rules
+from sparsenet.engines.tree.tree_shape import bytes_a_feature
 from sparsenet.estimators import tree_saving
 from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.transaction import all_or_nothing, check_seed
+from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.scaling import CHOICES
 from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import F32, I32
 
-#: From the root of what speaks against a label to the logit of its probability, slope and shift: those that fit
-#: held-out points of twelve unlike data sets best. The score as a probability said far too little
-#: (bench/notes/trees.md).
-SLOPE, SHIFT = np.float32(-2.5), np.float32(2.8)
 #: A label that is not wanted takes up a place of the beam at each level, and where they are what a point's features
 #: speak of, as what a user has seen, they take up most: the beam has as many more places, up to this number.
 MOST_UNWANTED = 64
-#: Probabilities of all labels are found for so many points and leaves at a time: some 40 bytes each, beside the result.
-CELLS_AT_A_TIME = 1 << 18
 
 
 class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -102,12 +93,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     [['cat', 'pet']]
     """
 
-    _fitted: Fitted
-    #: What `cost` is where it is left open: another number where that was found to be better.
-    _usual_cost = COST
+    _fitted: FittedTree
     _most_unwanted = MOST_UNWANTED
-    #: Which label hangs where, if that is known of the points that `fit` is given next.
-    _grown: Shape | None = None
 
     def __init__(
         self,
@@ -148,13 +135,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             check_width(X.shape[1], bytes_a_feature(labels.width, threads))
             scaling, points = scaled(self, X, labels, normalize, seed=seed, threads=threads, some_label=True)
             seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
-            if scaling.kind == "none":
-                rules = replace(rules, smallest=rules.smallest / _typical_length(points))
-            rules = rules.fitting(labels, seen.label_counts)
-            shape, self._grown = self._grown or grow(points, labels, seed, threads), None
-            with parts_done(1, f"{len(points):,} points", verbose) as told:
-                levels = train(shape, points, labels, rules, seed, threads, told)
-            return self._adopt(Fitted(shape, levels, rules.cost, target, scaling, seen))
+            about: dict[str, Any] = {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
+            return self._adopt(fit((points, labels), rules, seed=seed, threads=threads, **about))
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -164,17 +146,11 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         """
         features, fitted, beam = self._features(X), self._fitted, self._beam()
         check_cells(len(features), len(self.classes_))
-        names, exclusive, done = fitted.shape.labels, fitted.target.kind == "single", 0
-        most = min(len(names), CHILDREN * max(beam, MOST_ROOTS))
-        out = np.zeros((len(features), len(self.classes_)), np.float32)
-        for block in features.blocks(max(1, CELLS_AT_A_TIME // most)):
-            labels, scores = search(fitted.levels, block, beam, most, self._threads(), names)
-            # A row of improbable labels has an order, too.
-            odds = np.maximum(_odds(scores), np.finfo(np.float32).min)
+        out, exclusive = np.zeros((len(features), len(self.classes_)), np.float32), fitted.target.kind == "single"
+        for rows, labels, odds in fitted.all_logits(features, beam=beam, threads=self._threads()):
             p = softmax(odds, axis=1) if exclusive else expit(odds)
             points, places = np.nonzero(labels >= 0)
-            out[done + points, labels[points, places]] = p[points, places]
-            done += len(block)
+            out[rows[points], labels[points, places]] = p[points, places]
         return self._with_blank(features, out)
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
@@ -185,7 +161,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         """
         check_is_fitted(self)
         boolean("compact", compact)
-        storage.save(path, *tree_saving.pack(self, self._fitted))
+        storage.save(path, *tree_saving.pack(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -203,7 +179,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def _rules(self) -> Rules:
         if isinstance(self.cost, str):
             choice("cost", self.cost, ("auto",), " or a number above 0")
-        cost = self._usual_cost if isinstance(self.cost, str) else real("cost", self.cost, 0, 1e6, open_low=True)
+        cost = COST if isinstance(self.cost, str) else real("cost", self.cost, 0, 1e6, open_low=True)
         return Rules(cost=cost, wrong_ways=self._beam(), epochs=integer("epochs", self.epochs, 1, MAX_WIDTH))
 
     def _beam(self) -> int:
@@ -211,44 +187,13 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities; up to `unwanted` are passed over later."""
-        labels, scores = self._ranked(features, k, self._threads(), unwanted=unwanted)
-        odds = _odds(scores)
+        threads = self._threads()
+        labels, scores = self._fitted.rank(features, k, beam=self._beam() + unwanted, threads=threads)
+        odds = logits(scores)
         return labels, expit(odds, out=odds)
 
-    def _ranked(
-        self, features: Rows, k: int, threads: int, *, times_beam: int = 1, unwanted: int = 0
-    ) -> tuple[I32, F32]:
-        """Return the k best labels of each point and the logarithms of their probabilities."""
-        names, levels = self._fitted.shape.labels, self._fitted.levels
-        beam = times_beam * self._beam() + unwanted
-        in_tree = min(k, len(names))
-        labels, scores = search(levels, features, beam, in_tree, threads, names)
-        while np.any(labels[:, -1] < 0):  # some points met fewer than k
-            beam, few = 2 * beam, np.flatnonzero(labels[:, -1] < 0)
-            labels[few], scores[few] = search(levels, features.take(few), beam, in_tree, threads, names)
-        if k > in_tree:  # labels that no training point had come last
-            others = np.setdiff1d(np.arange(len(self.classes_), dtype=np.int32), names)[: k - in_tree]
-            labels = np.hstack((labels, np.tile(others, (len(labels), 1))))
-            scores = np.hstack((scores, np.full((len(labels), k - in_tree), -np.inf, np.float32)))
-        return labels, scores
-
-    def _adopt(self, fitted: Fitted) -> Self:
+    def _adopt(self, fitted: FittedTree) -> Self:
         self._fitted = fitted
         self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
         self.label_counts_, self.n_points_, self.cost_ = fitted.seen.label_counts, fitted.seen.n_points, fitted.cost
         return self
-
-
-def _odds(scores: F32) -> F32:
-    """Return the logits of probabilities, from logarithms of scores, none of them above 0."""
-    odds = np.negative(scores)
-    np.sqrt(odds, out=odds)
-    odds *= SLOPE
-    odds += SHIFT
-    return odds
-
-
-def _typical_length(points: Rows) -> float:
-    """Return the root of the mean square of the points' lengths; 1 where all are empty."""
-    total = float(np.sum(np.square(points.data, dtype=np.float64)))
-    return math.sqrt(total / len(points)) if total > 0 else 1.0

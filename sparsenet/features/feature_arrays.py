@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,13 +10,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.validation import integer
-from sparsenet.estimators.parameters import _DTYPE, _array_of
 from sparsenet.features.scaling import SCALINGS, Scaling
 from sparsenet.features.seen import Seen
 from sparsenet.features.targets import KINDS, Target
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
+
+#: Names become an array of fixed width up to this many bytes, or up to this many times their own size.
+USUAL_ROOM, MOST_TIMES = 1 << 26, 64
+#: The types that labels and indicators have, as NumPy writes them.
+_DTYPE = re.compile(r"[<>|=]?[biufUO]\d{0,9}")
+
+
+def pack_feature_names(names: NDArray[Any] | None) -> Arrays:
+    """Return the column names of a data frame as arrays."""
+    return {} if names is None else pack_strings(names.tolist(), "features")
+
+
+def unpack_feature_names(arrays: Arrays, metadata: Mapping[str, Any], n_features: int) -> NDArray[Any] | None:
+    """Return the names that `pack_feature_names` packed, or None."""
+    if not metadata["named_features"]:
+        return None
+    names = np.array(unpack_strings(arrays, "features"), dtype=object)
+    if len(names) != n_features:
+        raise ModelError(f"the model names {len(names)} of {n_features} features")
+    return names
+
+
+def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
+    """Return names as an array, of a fixed width where that does not take far more memory than the names themselves.
+
+    A fixed width gives every name the room of the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
+    """
+    room, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
+    return np.array(names, dtype=str if fixed_width and room <= max(USUAL_ROOM, MOST_TIMES * own) else object)
 
 
 def pack_scaling(scaling: Scaling) -> Arrays:

@@ -54,6 +54,12 @@ class Seen:
         none = np.zeros(n_labels, np.int64)
         return cls(none, 0, None if is_table else np.zeros(-(-X.shape[1] // 8), np.uint8), none, 0)
 
+    @classmethod
+    def of_rows(cls, n_features: int, n_labels: int) -> Seen:
+        """Return the empty statistics of sparse, unscaled rows."""
+        none = np.zeros(n_labels, np.int64)
+        return cls(none, 0, np.zeros(-(-n_features // 8), np.uint8), none, 0)
+
     def counting(self, points: Rows, labels: Rows) -> Seen:
         """Count further points in."""
         counted = replace(self, label_counts=self.label_counts + _counts(labels), n_points=self.n_points + len(points))

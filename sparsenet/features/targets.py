@@ -131,6 +131,11 @@ class Target:
         target = cls(kind, known, known.dtype)
         return target, target._rows(labels, indptr, drop_unknown=False)
 
+    @classmethod
+    def of_columns(cls, n_labels: int) -> Target:
+        """Return the target of an indicator: labels are column numbers."""
+        return cls("sparse", np.arange(n_labels), np.dtype(np.float32))
+
     def encode(self, y: Any, *, classes: Any = None, drop_unknown: bool = False) -> Rows:
         """Turn y, of the kind that was learnt, into rows of label numbers.
 

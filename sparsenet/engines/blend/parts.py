@@ -16,7 +16,7 @@ from sparsenet.core.seeds import run_seed
 from sparsenet.engines.network import sizing
 from sparsenet.engines.network.building import outline
 from sparsenet.engines.network.network_holdout import held_for_trial, held_out
-from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import CheckpointError, checkpoints
 from sparsenet.engines.network.training.fingerprint import DATA, data_of, differences, fingerprint
 from sparsenet.estimators.extreme import ExtremeClassifier
@@ -84,7 +84,7 @@ def check_without_network(checkpoint: Any, time_budget: float | None, n_neighbor
         raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
 
 
-def check_network(settings: Settings, checkpoint: Any) -> None:
+def check_network(settings: NetworkOptions, checkpoint: Any) -> None:
     """Refuse what the network would, before the tree is trained: patience with nothing to measure on, and the place."""
     if settings.patience is not None and settings.validation_fraction == 0:
         raise ValueError(
@@ -124,7 +124,7 @@ def check_resumed(network: ExtremeClassifier, points: Rows, labels: Rows, checkp
 
 def enough(network: ExtremeClassifier, n_points: int) -> float:
     """Return after how many passes a network is worth something: those that are asked for may be without end."""
-    settings = Settings.of(network.get_params(deep=False)).for_points(n_points)
+    settings = NetworkOptions.of(network.get_params(deep=False)).for_points(n_points)
     usual = replace(settings, epochs=None).n_epochs(n_points)
     return WORTH_A_NETWORK * min(settings.n_epochs(n_points), usual)
 

@@ -21,7 +21,7 @@ from sparsenet.engines.network.layers import Dense, SparseInput
 from sparsenet.engines.network.losses import gives_log_odds
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import Adagrad, Adam, Parameter
-from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.engines.network.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
 from sparsenet.engines.network.wide import WideConfig, WidePath
@@ -35,7 +35,7 @@ AS_IT_WAS = "set it back to what it was, or fit the classifier anew"
 
 
 def build(
-    settings: Settings,
+    settings: NetworkOptions,
     features: Rows,
     labels: Rows,
     *,
@@ -45,7 +45,7 @@ def build(
     scored: bool = False,
     keep_best: bool = False,
     time_left: Callable[[], float | None] = lambda: None,
-) -> tuple[Network, Settings]:
+) -> tuple[Network, NetworkOptions]:
     """Make a network that is ready to be trained, and return the settings that it has.
 
     It is no larger than memory, of which the points hold `held` bytes, and the seconds left to train it, allow, if its
@@ -54,7 +54,7 @@ def build(
     label_points = transpose(labels)
     path: WidePath | None = None
 
-    def make(settings: Settings) -> Network:
+    def make(settings: NetworkOptions) -> Network:
         network = outline(settings, features.width, np.diff(label_points.indptr), len(features), seed, threads)
         network.output.wide = path or network.output.wide
         return network
@@ -78,7 +78,7 @@ def build(
             threads=threads,
         )
 
-    def ready(settings: Settings) -> Network:
+    def ready(settings: NetworkOptions) -> Network:
         network = make(settings)
         network.initialise(seed)
         return network
@@ -89,7 +89,7 @@ def build(
     return ready(settings), settings
 
 
-def outline(settings: Settings, n_features: int, counts: Any, n_points: int, seed: int, threads: int) -> Network:
+def outline(settings: NetworkOptions, n_features: int, counts: Any, n_points: int, seed: int, threads: int) -> Network:
     """Lay out the layers and allocate nothing: the weights are to come by `initialise` or `set_weights`.
 
     `counts` (n_labels,) says how many points each label has.
@@ -125,7 +125,7 @@ def outline(settings: Settings, n_features: int, counts: Any, n_points: int, see
     )
 
 
-def reconfigure(network: Network, made: Network, settings: Settings) -> None:
+def reconfigure(network: Network, made: Network, settings: NetworkOptions) -> None:
     """Have a trained network go on as `made`, laid out by settings that may have changed since, would.
 
     An optimizer of another kind begins without a state. The wide path keeps the rate that was fitted to its start,
@@ -158,17 +158,17 @@ def _layout(network: Network) -> list[tuple[Any, ...]]:
     return [*shapes, *((layer.activation.name,) for layer in network.below())]
 
 
-def wide_config(settings: Settings) -> WideConfig:
+def wide_config(settings: NetworkOptions) -> WideConfig:
     """Say how the wide path starts and learns."""
     return WideConfig(budget=settings.wide_budget, optimizer=settings.wide_optimizer)
 
 
-def _no_support(settings: Settings, n_features: int, n_labels: int) -> WidePath:
+def _no_support(settings: NetworkOptions, n_features: int, n_labels: int) -> WidePath:
     empty = np.zeros(n_labels + 1, np.int64)
     return WidePath(n_features, empty, np.empty(0, np.int32), wide_config(settings))
 
 
-def _sampler(settings: Settings, n_labels: int, seed: int, threads: int) -> Sampler:
+def _sampler(settings: NetworkOptions, n_labels: int, seed: int, threads: int) -> Sampler:
     choice = settings.sampler
     if not isinstance(choice, str | LSHConfig):
         return deepcopy(choice)  # training changes it, and a parameter is the caller's
@@ -181,7 +181,7 @@ def _sampler(settings: Settings, n_labels: int, seed: int, threads: int) -> Samp
     return FrequencySampler() if choice == "frequency" else RandomSampler()
 
 
-def _initial_bias(settings: Settings, n_entries: float, n_cells: int) -> float:
+def _initial_bias(settings: NetworkOptions, n_entries: float, n_cells: int) -> float:
     """Start a yes-or-no neuron from the odds of a yes, which with few labels are not small."""
     if not gives_log_odds(settings.loss):
         return 0.0
@@ -193,7 +193,7 @@ def _initial_bias(settings: Settings, n_entries: float, n_cells: int) -> float:
 
 
 def memory_needed(
-    settings: Settings,
+    settings: NetworkOptions,
     network: Network,
     features: Rows,
     labels: Rows,
@@ -241,7 +241,7 @@ def memory_needed(
     return {purpose: size for purpose, size in needed.items() if size}
 
 
-def _input_gradient(settings: Settings, features: Rows, batch: int) -> int:
+def _input_gradient(settings: NetworkOptions, features: Rows, batch: int) -> int:
     """Return the bytes of the first layer's gradient: a row for each feature present, which Adam makes as it goes."""
     if not settings.hidden or type(settings.optimizer) is Adam:
         return 0
@@ -257,12 +257,12 @@ class TooLargeError(MemoryError):
         self.needs = needs
 
 
-def memory_limit(settings: Settings, held: int = 0) -> int:
+def memory_limit(settings: NetworkOptions, held: int = 0) -> int:
     """Return the bytes that training may take, with those that it holds already."""
     return available_memory() + held if settings.memory_limit is None else settings.memory_limit
 
 
-def check_memory(needed: dict[str, int], settings: Settings, limit: int) -> None:
+def check_memory(needed: dict[str, int], settings: NetworkOptions, limit: int) -> None:
     """Say what is needed, and raise MemoryError where there is less."""
     total = sum(needed.values())
     parts = ", ".join(f"{purpose} {in_words(size)}" for purpose, size in needed.items())

@@ -1,43 +1,61 @@
-"""A fitted network, and how it grows."""
+"""Train a network: `fit` from the start, `fit_more` from where an earlier call left it."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from sparsenet.core.centroids import support_bound
+from sparsenet.core.memory import own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.rows import transpose
-from sparsenet.engines.network import sizing
-from sparsenet.engines.network.building import check_memory, memory_limit
+from sparsenet.engines.network import scouting, sizing
+from sparsenet.engines.network.building import build, check_memory, memory_limit, outline, reconfigure
 from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.network_holdout import held_for_trial, held_out
 from sparsenet.engines.network.optim import Schedule
-from sparsenet.engines.network.options import AFTER_FIT, Settings
+from sparsenet.engines.network.options import AFTER_FIT, NetworkOptions
 from sparsenet.engines.network.training.progress_bar import ProgressBar
 from sparsenet.engines.network.training.reports import Callback, check_callbacks
 from sparsenet.engines.network.training.trainer import Trainer
+from sparsenet.features.kinds import are_dense
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Points, Target
 
-#: That the wide path takes a weight, old or new, while new ones are merged in: keys, their order, owners, and both
-#: generations of indices, weights and state.
+#: Bytes that each weight of the wide path, old or new, takes while new ones are merged in: keys, their order, owners,
+#: and both generations of indices, weights and state.
 GROWTH_BYTES = 56
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """All that a fitted classifier is, beside its parameters.
+class FittedNetwork:
+    """A trained network, and what turns X into its rows and its rows' labels into y.
 
     Attributes
     ----------
-    seen : what training had.
-    steps : how many steps the optimizers' states have seen; 0 if those are gone.
-    calls : how many times it was trained; each draws other numbers.
-    finished : whether `fit` trained it, at rates that fell to next to nothing.
-    choices : parameters that were left to the classifier, what they came to and why.
+    network : Network
+    target : Target
+        The labels.
+    scaling : Scaling
+    seen : Seen
+        Statistics of the training points.
+    history : sequence of dict
+        The measurements of each epoch.
+    steps : int
+        Steps that the optimizers' states have seen; 0 once those are dropped.
+    calls : int
+        How often it was trained; each call draws other random numbers.
+    finished : bool
+        Whether `fit` trained it, with learning rates that fell to nearly zero.
+    choices : mapping
+        By parameter left to "auto": its value, and why.
     """
 
     network: Network
@@ -52,14 +70,14 @@ class Fitted:
 
     @property
     def rates(self) -> Schedule:
-        """Return the rates at which it is trained further."""
+        """Return the learning rates of further training."""
         return Schedule(decay="constant", peak=AFTER_FIT if self.finished else 1.0)
 
-    def after(self, trainer: Trainer, keep_state: bool) -> Fitted:
-        """Take note of a training; without its state, further training is the same before `save` and after `load`."""
+    def after(self, trainer: Trainer, *, keep_state: bool) -> FittedNetwork:
+        """Record a training run; without optimizer state, further training equals that of a saved and loaded model."""
         made = {**self.choices, **sizing.hashed(self.network), **sizing.tried(trainer)}
         if not self.network.output.n_inputs:
-            made.pop("learning_rate", None)  # of weights that there are no more
+            made.pop("learning_rate", None)  # the deep weights are gone
         if not keep_state:
             self.network.drop_state()
         before = len(self.history)  # epochs are counted on
@@ -68,8 +86,148 @@ class Fitted:
         return replace(self, history=history, steps=steps, calls=self.calls + 1, choices=made)
 
 
-def grow(network: Network, settings: Settings, points: Points, threads: int) -> None:
-    """Make a trained network ready to learn from new points: weights that may be written, room in the wide path."""
+class InterruptedFit(KeyboardInterrupt):
+    """Ctrl-C during training; `fitted` is the network as far as it was trained."""
+
+    def __init__(self, fitted: FittedNetwork) -> None:
+        super().__init__()
+        self.fitted = fitted
+
+
+def fit(
+    points: Points,
+    options: NetworkOptions,
+    *,
+    seed: int,
+    threads: int,
+    target: Target | None = None,
+    scaling: Scaling | None = None,
+    seen: Seen | None = None,
+    validation: Points | None = None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    trained_for: str = "ExtremeClassifier",
+    calibrates: bool = True,
+    shared: Sequence[NDArray[Any]] = (),
+    started: float | None = None,
+) -> FittedNetwork:
+    """Train a network on rows of features and labels, from the start.
+
+    Parameters
+    ----------
+    points : (Rows, Rows)
+        Features, scaled, and labels.
+    options : NetworkOptions
+    target, scaling, seen :
+        Kept with the result; by default labels are column numbers and features are unscaled.
+    validation : (Rows, Rows), optional
+        Measured after each epoch; the best epoch by P@1 is kept.
+    checkpoint, resume :
+        Where the state of the run is kept, and whether to go on from there.
+    trained_for : str
+        The classifier that a checkpoint belongs to.
+    calibrates : bool
+        Whether to fit probabilities on held-out points, if there are any.
+    shared : arrays
+        Memory that the caller holds in any case, not counted as held for training.
+    started : float, optional
+        `time.perf_counter` at which a time budget began; now by default.
+    """
+    started = time.perf_counter() if started is None else started
+    n_labels = points[1].width
+    target = Target.of_columns(n_labels) if target is None else target
+    scaling = Scaling("none") if scaling is None else scaling
+    seen = Seen.of_rows(points[0].width, n_labels) if seen is None else seen
+    points, measured = held_out(options, points, validation, seed)
+    points, kept = held_for_trial(options, points, measured, seed)
+    options = options.for_points(len(points[0]), dense=are_dense(points[0]))
+    held = own_bytes([*points, *[part.features for part in (measured, kept) if part]], shared)
+    if resume and checkpoint is not None:
+        options = sizing.as_before(options, checkpoint, len(points[0]))
+    if measured is None:
+        options = scouting.scouted(options, points, held=held, seed=seed, threads=threads)
+    network, options = build(
+        *(options, *points),
+        held=held,
+        seed=seed,
+        threads=threads,
+        scored=kept is not None,
+        keep_best=measured is not None,
+        time_left=lambda: options.time_left(time.perf_counter() - started),
+    )
+    made = sizing.made(options, network, scaling.kind, len(points[0]))
+    sizing.tell(made, options.verbose)
+    finished = options.schedule.decay != "constant"
+    fitted = FittedNetwork(network, target, scaling, seen.counting(*points), finished=finished, choices=made)
+    config = options.training(len(points[0]), seed=seed, threads=threads)
+    with shown(options, callbacks) as on_progress:
+        left = options.time_left(time.perf_counter() - started)
+        if network.input is None and left is not None:
+            kept = None  # too little time for hidden units, so nothing to compare
+        trainer = Trainer(
+            *(network, *points, config),
+            validation=measured,
+            trial=options.trial(len(points[0]), kept, calibrates) if kept else None,
+            callbacks=on_progress,
+            checkpoint=checkpoint,
+            time_budget=left,
+            classifier=trained_for,
+        )
+        if resume:
+            trainer.resume()
+        try:
+            trainer.run()
+        except KeyboardInterrupt as interrupt:
+            raise InterruptedFit(replace(fitted.after(trainer, keep_state=False), finished=False)) from interrupt
+        fitted = fitted.after(trainer, keep_state=False)
+    sizing.tell({name: found for name, found in fitted.choices.items() if made.get(name) != found}, options.verbose)
+    return fitted
+
+
+def fit_first(
+    points: Points,
+    options: NetworkOptions,
+    *,
+    seed: int,
+    threads: int,
+    target: Target,
+    scaling: Scaling,
+    seen: Seen,
+    shared: Sequence[NDArray[Any]] = (),
+) -> FittedNetwork:
+    """Take one pass at a constant learning rate over the first batch of points, and keep the optimizers' state."""
+    options = options.for_points(len(points[0]), dense=are_dense(points[0]))
+    network, options = build(options, *points, held=own_bytes(points, shared), seed=seed, threads=threads)
+    made = sizing.made(options, network, scaling.kind, len(points[0]))
+    made.pop("epochs", None)  # each call takes one pass
+    return _one_pass(FittedNetwork(network, target, scaling, seen, choices=made), options, points, seed, threads)
+
+
+def fit_more(
+    fitted: FittedNetwork, points: Points, options: NetworkOptions, *, seed: int, threads: int
+) -> FittedNetwork:
+    """Take one pass over further points; `options` are those that `sizing.decided` returns."""
+    width = points[0].width
+    made = outline(options, width, fitted.seen.label_counts, fitted.seen.n_points, seed, threads)
+    reconfigure(fitted.network, made, options)
+    grow(fitted.network, options, points, threads)
+    return _one_pass(fitted, options, points, seed, threads)
+
+
+def _one_pass(fitted: FittedNetwork, options: NetworkOptions, points: Points, seed: int, threads: int) -> FittedNetwork:
+    config = options.one_pass(fitted.rates, seed=seed, threads=threads)
+    trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
+    fitted = replace(fitted, seen=fitted.seen.counting(*points))
+    try:
+        trainer.run()
+    except KeyboardInterrupt as interrupt:
+        raise InterruptedFit(fitted.after(trainer, keep_state=True)) from interrupt
+    return fitted.after(trainer, keep_state=True)
+
+
+def grow(network: Network, options: NetworkOptions, points: Points, threads: int) -> None:
+    """Prepare a trained network for new points: writable weights, and room in the wide path."""
     for parameter in network.parameters():
         if not parameter.value.flags.writeable:  # as joblib maps a model that it has on disk
             parameter.value = parameter.value.copy()
@@ -77,19 +235,19 @@ def grow(network: Network, settings: Settings, points: Points, threads: int) -> 
     wide = network.output.wide
     if wide:
         features, label_points = points[0], transpose(points[1])
-        room = len(wide.indices) + int(support_bound(features, label_points, settings.wide_budget).sum())
+        room = len(wide.indices) + int(support_bound(features, label_points, options.wide_budget).sum())
         needed = {"new features of labels": GROWTH_BYTES * room}
-        if settings.memory_limit is not None:  # which is on what there is already, too
+        if options.memory_limit is not None:  # which is on what there is already, too
             needed["model"] = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
-        check_memory(needed, settings, memory_limit(settings))
-        wide.configure(replace(wide.config, budget=settings.wide_budget))
+        check_memory(needed, options, memory_limit(options))
+        wide.configure(replace(wide.config, budget=options.wide_budget))
         wide.grow(features, label_points, threads)
 
 
 @contextmanager
-def shown(settings: Settings, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
-    """Add a progress bar to the callbacks, if one is wanted, and put it away at the end."""
-    if not is_wanted(settings.verbose):
+def shown(options: NetworkOptions, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
+    """Add a progress bar to the callbacks, if one is wanted, and close it at the end."""
+    if not is_wanted(options.verbose):
         yield check_callbacks(callbacks)
         return
     with ProgressBar() as bar:

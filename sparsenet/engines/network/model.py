@@ -214,6 +214,14 @@ class Network:
             backwards.append(backward)
         return units, backwards
 
+    @property
+    def n_features(self) -> int:
+        """Return the number of features that points must have."""
+        if self.input is not None:
+            return int(self.input.weight.shape[0])
+        assert self.output.wide is not None, "a network has hidden units or a wide path"
+        return self.output.wide.n_features
+
     def check_ready(self, features: Rows) -> None:
         """Refuse points of another width than the weights have: a kernel would look for these beyond their end."""
         if not isinstance(features, Rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenet.core.rows import as_matrix
-from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Validation
 from sparsenet.features.targets import Points
 from sparsenet.selection.holdout import split
@@ -15,7 +15,9 @@ from sparsenet.selection.holdout import split
 EVERY, FEWEST, MOST, ENOUGH = 64, 512, 2048, 16384
 
 
-def held_out(settings: Settings, points: Points, given: Points | None, seed: int) -> tuple[Points, Validation | None]:
+def held_out(
+    settings: NetworkOptions, points: Points, given: Points | None, seed: int
+) -> tuple[Points, Validation | None]:
     """Return the points to train on and those to measure on: the ones given, or a share of the former, or none."""
     if given is not None and settings.validation_fraction > 0:
         raise ValueError("validation_fraction and validation are both set: leave one of them out")
@@ -35,7 +37,7 @@ def held_out(settings: Settings, points: Points, given: Points | None, seed: int
 
 
 def held_for_trial(
-    settings: Settings, points: Points, measured: Validation | None, seed: int
+    settings: NetworkOptions, points: Points, measured: Validation | None, seed: int
 ) -> tuple[Points, Validation | None]:
     """Return the points to train on and those that tell whether hidden units earn their keep, if that is to be seen.
 
@@ -50,7 +52,7 @@ def held_for_trial(
     return points, Validation(features, as_matrix(labels))
 
 
-def n_for_trial(settings: Settings, n_points: int, n_labels: int) -> int:
+def n_for_trial(settings: NetworkOptions, n_points: int, n_labels: int) -> int:
     """Return how many of so many points, of which none are held out, are kept from training to try it on."""
     if not settings.may_lose_hidden(n_labels) or n_points < ENOUGH:
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from sparsenet import kernels
@@ -62,8 +63,43 @@ MAX_UNITS = 1 << 16
 WIDTHS, BUDGETS = (256, 128, 64), (1024, 512, 256, 128)
 
 
+#: The parameters of `ExtremeClassifier` and their defaults.
+DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "hidden": "auto",
+        "wide": True,
+        "activation": "relu",
+        "dropout": 0.25,
+        "loss": "bce",
+        "sampler": "random",
+        "n_negatives": "auto",
+        "precision": "auto",
+        "per_sample": False,
+        "epochs": "auto",
+        "batch_size": "auto",
+        "optimizer": "adam",
+        "learning_rate": "auto",
+        "weight_decay": 0.0,
+        "wide_learning_rate": "auto",
+        "wide_weight_decay": 1e-5,
+        "wide_budget": "auto",
+        "warmup": 0.0,
+        "decay": "linear",
+        "label_smoothing": 0.0,
+        "normalize": "auto",
+        "validation_fraction": 0.0,
+        "patience": None,
+        "memory_limit": None,
+        "time_budget": None,
+        "n_jobs": None,
+        "random_state": None,
+        "verbose": None,
+    }
+)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class NetworkOptions:
     """The parameters of `ExtremeClassifier`, checked; names given as text have become objects.
 
     `auto` names those that are left to the classifier; `hidden` and `wide_budget` are then what it tries first, and
@@ -100,11 +136,14 @@ class Settings:
     resumed: bool = False
 
     @classmethod
-    def of(cls, p: Mapping[str, Any], *, most: int = BUDGETS[0]) -> Settings:
+    def of(cls, parameters: Mapping[str, Any], *, most: int = BUDGETS[0]) -> NetworkOptions:
         """Check the parameters of an estimator, as `get_params` returns them; an error names the first wrong one.
 
         ``wide_budget="auto"`` is so many at `most`.
         """
+        if unknown := parameters.keys() - DEFAULTS.keys():
+            raise TypeError(f"unknown parameters of a network: {', '.join(sorted(unknown))}")
+        p = {**DEFAULTS, **parameters}
         wide_decay = real("wide_weight_decay", p["wide_weight_decay"], 0, 1)
         wide_rate = None if is_auto(p["wide_learning_rate"]) else _rate("wide_learning_rate", p)
         settings = cls(
@@ -166,7 +205,7 @@ class Settings:
         epochs = -(-self.n_epochs(n_points) // TRIAL_AFTER)
         return Trial(epochs, kept, calibrates, may_end="epochs" in self.auto and epochs > 1)
 
-    def for_points(self, n_points: int, *, dense: bool = False) -> Settings:
+    def for_points(self, n_points: int, *, dense: bool = False) -> NetworkOptions:
         """Return the settings with the batch, and the rate that goes with it, for so many points, where left to us."""
         settings = self
         if "batch_size" in self.auto:

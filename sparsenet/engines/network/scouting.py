@@ -20,7 +20,7 @@ from sparsenet.core.ranked import share_right
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.building import build
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.options import MOST_EPOCHS, TRIAL_AFTER, Settings
+from sparsenet.engines.network.options import MOST_EPOCHS, TRIAL_AFTER, NetworkOptions
 from sparsenet.engines.network.training import Progress, StopTraining, Trainer
 from sparsenet.features.targets import Points
 from sparsenet.kernels.types import F64
@@ -33,7 +33,7 @@ SHARE_APART, FEWEST, MOST_SCORES = 10, 400, 1 << 27
 RANKS, STANDARD_ERRORS = 5, 2.0
 
 
-def scouted(settings: Settings, points: Points, *, held: int, seed: int, threads: int) -> Settings:
+def scouted(settings: NetworkOptions, points: Points, *, held: int, seed: int, threads: int) -> NetworkOptions:
     """Return the settings, perhaps with fewer passes or without hidden units, where a first training says so.
 
     There is one where nothing else says how many passes there are to be, and those over these points may be too many.
@@ -92,7 +92,7 @@ class _Watch:
         if len(self.with_hidden) == self.most:
             raise StopTraining
 
-    def chosen(self, settings: Settings) -> Settings:
+    def chosen(self, settings: NetworkOptions) -> NetworkOptions:
         """Return settings as the passes looked at want them.
 
         Hidden units go where more labels are right without them, each at best, and passes are too many where after the

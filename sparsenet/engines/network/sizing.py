@@ -19,7 +19,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import SGD, Adagrad, Adam
-from sparsenet.engines.network.options import BUDGETS, FEWEST_EPOCHS, WIDTHS, Settings
+from sparsenet.engines.network.options import BUDGETS, FEWEST_EPOCHS, WIDTHS, NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
 from sparsenet.index.hashing import TABLES
@@ -40,7 +40,7 @@ DECIDED = ("hidden", "wide_budget", "batch_size", "learning_rate")
 PILOT_STEPS, FIRST_STEPS, PILOT_SHARE = 10, 3, 0.05
 
 
-def narrower(settings: Settings) -> Iterator[Settings]:
+def narrower(settings: NetworkOptions) -> Iterator[NetworkOptions]:
     """Yield the settings, then such as take less memory, where these are left to the classifier.
 
     Hidden units go before weights of the wide path: on real data the latter earn more.
@@ -52,17 +52,17 @@ def narrower(settings: Settings) -> Iterator[Settings]:
             yield _less(settings, "memory", **changed)
 
 
-def _less(settings: Settings, short_of: str, **changed: Any) -> Settings:
+def _less(settings: NetworkOptions, short_of: str, **changed: Any) -> NetworkOptions:
     return replace(settings, short_of={**settings.short_of, **dict.fromkeys(changed, short_of)}, **changed)
 
 
-def _budgets(settings: Settings) -> list[int]:
+def _budgets(settings: NetworkOptions) -> list[int]:
     if "wide_budget" not in settings.auto or settings.resumed or not settings.wide:
         return [settings.wide_budget]
     return [budget for budget in BUDGETS if budget <= settings.wide_budget]
 
 
-def _widths(settings: Settings) -> list[tuple[int, ...]]:
+def _widths(settings: NetworkOptions) -> list[tuple[int, ...]]:
     if "hidden" not in settings.auto or settings.resumed:
         return [settings.hidden]
     alone: list[tuple[int, ...]] = [()] if settings.may_be_wide_alone else []
@@ -70,14 +70,14 @@ def _widths(settings: Settings) -> list[tuple[int, ...]]:
 
 
 def in_time(
-    settings: Settings,
+    settings: NetworkOptions,
     points: tuple[Rows, Rows],
-    make: Callable[[Settings], Network],
+    make: Callable[[NetworkOptions], Network],
     left: Callable[[], float],
     *,
     seed: int,
     threads: int,
-) -> Settings:
+) -> NetworkOptions:
     """Return the widest settings with which FEWEST_EPOCHS passes over the points fit into the seconds that are left.
 
     Held out, as many passes of the wide path alone were better by 0.1 to 4 points of P@1 than fewer of both paths; from
@@ -104,7 +104,7 @@ def in_time(
 
 
 def _seconds_a_step(
-    network: Network, points: tuple[Rows, Rows], settings: Settings, most: float, *, seed: int, threads: int
+    network: Network, points: tuple[Rows, Rows], settings: NetworkOptions, most: float, *, seed: int, threads: int
 ) -> float:
     """Time steps at a learning rate of zero, which leave the weights as they are."""
     network.output.prepare(np.bincount(points[1].indices, minlength=points[1].width), threads)
@@ -122,13 +122,13 @@ def _seconds_a_step(
     return float(np.median(paces[min(FIRST_STEPS, len(paces) - 1) :]))
 
 
-def decided(parameters: dict[str, Any], choices: Mapping[str, tuple[Any, str]]) -> Settings:
+def decided(parameters: Mapping[str, Any], choices: Mapping[str, tuple[Any, str]]) -> NetworkOptions:
     """Return the settings of a fitted classifier: its size and its steps, where left to it, are what they came to."""
     known = {name: choices[name][0] for name in DECIDED if name in choices}
-    return Settings.of(parameters | {name: x for name, x in known.items() if parameters.get(name) == "auto"})
+    return NetworkOptions.of({**parameters, **{name: x for name, x in known.items() if parameters.get(name) == "auto"}})
 
 
-def as_before(settings: Settings, checkpoint: str | os.PathLike[str], n_points: int) -> Settings:
+def as_before(settings: NetworkOptions, checkpoint: str | os.PathLike[str], n_points: int) -> NetworkOptions:
     """Return settings with the size and the epochs of the run that left a checkpoint, where they are "auto".
 
     A size that no fit on `n_points` would choose raises CheckpointError: a forged one might exhaust the memory.
@@ -153,7 +153,7 @@ def as_before(settings: Settings, checkpoint: str | os.PathLike[str], n_points: 
     return replace(settings, resumed=True, **kept)
 
 
-def made(settings: Settings, network: Network, scaling: str, n_points: int) -> Choices:
+def made(settings: NetworkOptions, network: Network, scaling: str, n_points: int) -> Choices:
     """Return the value of each parameter that was left to the classifier, and why it is that."""
     output, wide = network.output, network.output.wide
     every = isinstance(output.sampler, AllSampler)
@@ -208,7 +208,7 @@ def tried(trainer: Trainer) -> Choices:
     return found
 
 
-def _why(settings: Settings, name: str, usual: str = "there is memory and time for it") -> str:
+def _why(settings: NetworkOptions, name: str, usual: str = "there is memory and time for it") -> str:
     if settings.resumed:
         return "what the run had that is resumed"
     if name in settings.because:

@@ -113,7 +113,7 @@ def compressed(fitted: Fitted, max_bytes: int, size: Callable[[Fitted], int]) ->
 def n_weights(model: LinearModel | NetworkModel) -> int:
     """Return how many weights a model has that are not zero."""
     if isinstance(model, NetworkModel):
-        return sum(int(np.count_nonzero(p.value)) for p in model.network.network_.parameters())
+        return sum(int(np.count_nonzero(p.value)) for p in model.network.parameters())
     return int(np.count_nonzero(model.matrix))
 
 

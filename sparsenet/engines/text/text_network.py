@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,20 +12,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels
-from sparsenet.core.memory import check_cells
+from sparsenet.core.memory import arrays_of, check_cells
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.core.rows import Rows
+from sparsenet.core.seeds import run_seed
 from sparsenet.engines.linear import calibrating
 from sparsenet.engines.linear.calibration import Calibration
 from sparsenet.engines.network.building import TooLargeError
-from sparsenet.engines.network.fit_network import grow
+from sparsenet.engines.network.fit_network import FittedNetwork, fit, grow
 from sparsenet.engines.network.inference import dense_scores
+from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.network_arrays import pack, unpack
 from sparsenet.engines.network.optim import Schedule
+from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
 from sparsenet.engines.network.sizing import decided
 from sparsenet.engines.network.training import Trainer
 from sparsenet.engines.text.replay import Memory, n_passes
-from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.network_saving import pack, unpack
 from sparsenet.features.seen import Seen
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.vocabulary import Vocabulary
@@ -59,8 +61,10 @@ class NetworkModel:
 
     Attributes
     ----------
-    network : ExtremeClassifier
-        Fitted on an indicator: its label i is that of column i.
+    fitted : FittedNetwork
+        Its labels are column numbers.
+    parameters : mapping
+        The parameters that it was trained with, those of `ExtremeClassifier`.
     calibration : Calibration
     compact : bool
         Whether it is saved in numbers of 8 and 16 bits.
@@ -68,20 +72,26 @@ class NetworkModel:
         Texts to go over again when others are learnt.
     """
 
-    network: ExtremeClassifier
+    fitted: FittedNetwork
+    parameters: Mapping[str, Any]
     calibration: Calibration = AS_TRAINED
     compact: bool = False
     memory: Memory | None = None
 
     @property
+    def network(self) -> Network:
+        """The layers."""
+        return self.fitted.network
+
+    @property
     def n_columns(self) -> int:
         """How many labels there are."""
-        return len(self.network.classes_)
+        return len(self.fitted.target.classes)
 
     @property
     def n_wide(self) -> int:
         """How many weights the wide path has."""
-        wide = self.network.network_.output.wide
+        wide = self.network.output.wide
         return len(wide.indices) if wide else 0
 
     @classmethod
@@ -97,10 +107,12 @@ class NetworkModel:
                 "the texts hold nothing that a network could learn from, as if all were empty: look at what was read, "
                 "or train method='linear', which then learns how frequent labels are"
             )
-        size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": WIDE_BUDGET}
-        network = ExtremeClassifier(**size, normalize="none", random_state=seed, n_jobs=threads, **parameters)
+        size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": WIDE_BUDGET, "normalize": "none"}
+        parameters = {**DEFAULTS, **size, "random_state": seed, "n_jobs": threads, **parameters}
         try:
-            return cls(network.fit(as_matrix(points), as_matrix(labels)), memory=Memory.of(points, labels, seed))
+            options, shared = NetworkOptions.of(parameters), arrays_of(points, labels)
+            fitted = fit((points, labels), options, seed=run_seed(seed), threads=threads, shared=shared)
+            return cls(fitted, parameters, memory=Memory.of(points, labels, seed))
         except TooLargeError as error:
             raise MemoryError(f"{error.needs}: lower bits, for fewer features, or leave out rare labels") from None
 
@@ -113,7 +125,7 @@ class NetworkModel:
 
     def best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the best labels of points and their scores, (n, k) each, best first."""
-        return self.network.network_.topk(points, k, threads)
+        return self.network.topk(points, k, threads)
 
     def learn_on(self, points: Rows, labels: Rows, places: tuple[I64, I64], seed: int, threads: int) -> NetworkModel:
         """Return a model that has learnt from further points too, of features and labels that may be new.
@@ -125,10 +137,9 @@ class NetworkModel:
         if self.memory is None:
             why = "this model remembers no texts to go over again, as compressed ones do not"
             warnings.warn(f"{why}: what it knew may fade as it learns these", stacklevel=4)
-        arrays, about = pack(self.network, self.network._fitted)
-        network = unpack(ExtremeClassifier, *_grown(arrays, about, points.width, labels.width, places))
-        network.set_params(n_jobs=threads)
-        fitted, settings = network._fitted, decided(network.get_params(deep=False), network._fitted.choices)
+        parameters, _, fitted = unpack(*_grown(*self._packed(), points.width, labels.width, places))
+        parameters["n_jobs"] = threads
+        settings = decided(parameters, fitted.choices)
         grow(fitted.network, settings, (points, labels), threads)
         memory = (self.memory or Memory.of_nothing(len(places[1]))).moved(labels.width, places)
         surprise = EXPECTED * memory.surprise(labels, fitted.seen.label_counts, fitted.seen.n_points)[:, None]
@@ -143,34 +154,37 @@ class NetworkModel:
             steps = trainer.steps
         fitted.network.output.bias.value -= surprise
         fitted.network.drop_state()
-        network._adopt(replace(fitted, seen=fitted.seen.counting(points, labels)))
         kept = memory.with_more(points, labels, fitted.seen.n_points, seed) if self.memory else None
-        return replace(self, network=network, compact=False, memory=kept)
+        fitted = replace(fitted, seen=fitted.seen.counting(points, labels))
+        return replace(self, fitted=fitted, parameters=parameters, compact=False, memory=kept)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return what `of_arrays` needs."""
-        arrays, about = pack(self.network, self.network._fitted, small=self.compact)
+        arrays, about = self._packed(small=self.compact)
         memory = pack_part("memory", self.memory.to_arrays()) if self.memory else {}
         return {**pack_part("network", arrays), **memory}, {"network": about, "compact": self.compact}
 
     @classmethod
     def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> NetworkModel:
         """Make the model that `to_arrays` took apart."""
-        network = unpack(ExtremeClassifier, unpack_part("network", arrays), metadata["network"])
-        remembered = unpack_part("memory", arrays)
-        memory = Memory.of_arrays(remembered, network.n_features_in_, len(network.classes_)) if remembered else None
-        return cls(network, Calibration.checked(metadata), bool(metadata["compact"]), memory)
+        parameters, _, fitted = unpack(unpack_part("network", arrays), metadata["network"])
+        remembered, n_features = unpack_part("memory", arrays), metadata["network"]["n_features"]
+        memory = Memory.of_arrays(remembered, n_features, len(fitted.target.classes)) if remembered else None
+        return cls(fitted, parameters, Calibration.checked(metadata), bool(metadata["compact"]), memory)
 
     def pruned(self, n: int) -> NetworkModel:
         """Return a model with the `n` largest weights of the wide path, all in fewer bits, that remembers no texts."""
-        arrays, about = pack(self.network, self.network._fitted)
+        arrays, about = self._packed()
         weight, indptr = np.abs(arrays["wide.weight"][:, 0]), arrays["wide.indptr"]
         kept = np.sort(np.argsort(-weight, kind="stable")[:n])
         arrays["wide.weight"], arrays["wide.indices"] = arrays["wide.weight"][kept], arrays["wide.indices"][kept]
         arrays["wide.indptr"] = np.searchsorted(kept, indptr).astype(np.int64)
-        smaller = unpack(ExtremeClassifier, arrays, about)
-        network = unpack(ExtremeClassifier, *pack(smaller, smaller._fitted, small=True))
-        return replace(self, network=network, compact=True, memory=None)
+        parameters, _, fitted = unpack(arrays, about)
+        parameters, _, fitted = unpack(*pack(fitted, parameters, about["n_features"], small=True))
+        return replace(self, fitted=fitted, parameters=parameters, compact=True, memory=None)
+
+    def _packed(self, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
+        return pack(self.fitted, self.parameters, self.network.n_features, small=small)
 
 
 def _grown(
@@ -270,7 +284,7 @@ class NetworkAnswers:
         found = np.empty((len(texts), self.n_labels), np.float32)
         done = 0
         for points in self._points(texts, threads):
-            own = dense_scores(self.model.network.network_, points, threads)
+            own = dense_scores(self.model.network, points, threads)
             own[self._seen.blank(points)] = self._usual_scores(self._seen.shares())
             found[done : done + len(points)] = own
             done += len(points)
@@ -283,8 +297,8 @@ class NetworkAnswers:
 
     def added(self, point: Rows, number: int) -> tuple[F64, float]:
         """See `Answers`: units that are zero stay out, and what is left is a sum over features."""
-        arrays = self.model.network.network_.weights()
-        units = self.model.network.network_.hidden_units(point, 1)[0]
+        arrays = self.model.network.weights()
+        units = self.model.network.hidden_units(point, 1)[0]
         through = np.where(units > 0, arrays["output.weight"][number], 0).astype(np.float64)
         deep = arrays["input.weight"][point.indices].astype(np.float64) @ through
         begin, end = arrays["wide.indptr"][number : number + 2]
@@ -310,7 +324,7 @@ class NetworkAnswers:
 
     @property
     def _seen(self) -> Seen:
-        return self.model.network._fitted.seen
+        return self.model.fitted.seen
 
     def _usual_scores(self, shares: F32) -> F32:
         exact = np.asarray(shares, np.float64)

@@ -1,0 +1,165 @@
+"""A fitted network as arrays and JSON, and back; loading checks everything it reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.seeds import check_seed
+from sparsenet.core.validation import MAX_WIDTH, boolean, integer, real
+from sparsenet.engines.network import compact
+from sparsenet.engines.network.building import AS_IT_WAS, check_layout, outline, wide_config
+from sparsenet.engines.network.fit_network import FittedNetwork
+from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.optim import Adagrad
+from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
+from sparsenet.engines.network.parameters import SAVABLE, from_json, pack_parameters, to_json, unpack_parameters
+from sparsenet.engines.network.sizing import decided
+from sparsenet.engines.network.wide import WideConfig, WidePath
+from sparsenet.features.feature_arrays import (
+    pack_feature_names,
+    pack_labels,
+    pack_scaling,
+    pack_seen,
+    unpack_feature_names,
+    unpack_scaling,
+    unpack_seen,
+    unpack_target,
+)
+from sparsenet.features.seen import Seen
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage.format import ModelError
+from sparsenet.storage.parts import check_kind
+
+#: The kind of model, as manifests and checkpoints name it.
+KIND = "ExtremeClassifier"
+#: Why a loaded model has its size.
+AS_SAVED = "as it was saved"
+
+
+class UnpackedNetwork(NamedTuple):
+    """A network from a saved model, the parameters of its classifier, and the names of features, if any."""
+
+    parameters: dict[str, Any]
+    feature_names: NDArray[Any] | None
+    fitted: FittedNetwork
+
+
+def pack(
+    fitted: FittedNetwork,
+    parameters: Mapping[str, Any],
+    n_features: int,
+    *,
+    feature_names: NDArray[Any] | None = None,
+    small: bool = False,
+) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and JSON of an equal network; if `small`, of a nearly equal one in fewer bits."""
+    _check_unchanged(fitted, parameters, n_features)
+    weights: Arrays = dict(fitted.network.weights())
+    seen, about_seen = pack_seen(fitted.seen)
+    arrays: Arrays = {**(compact.shrink(weights) if small else weights), **seen}
+    labels, about_target = pack_labels(fitted.target)
+    arrays |= {**labels, **pack_scaling(fitted.scaling), **pack_feature_names(feature_names)}
+    return arrays, {
+        "model": KIND,
+        "compact": small,
+        "parameters": pack_parameters(parameters),
+        "n_features": n_features,
+        **about_seen,
+        "calls": fitted.calls,
+        "finished": fitted.finished,
+        # Without the reasons: a resumed run has its size for another reason, and must save the same file.
+        "choices": {name: to_json(name, value) for name, (value, _) in fitted.choices.items()},
+        "target": about_target,
+        "scaling": fitted.scaling.kind,
+        "wide": _wide_start(fitted.network),
+        "named_features": feature_names is not None,
+        "history": [_history_entry(record) for record in fitted.history],
+    }
+
+
+def _wide_start(network: Network) -> dict[str, float] | None:
+    """Return the settings of the wide path that were fitted to the data; further training needs them."""
+    wide = network.output.wide
+    if wide is None or not isinstance(wide.config.optimizer, Adagrad):
+        return None
+    adagrad = wide.config.optimizer
+    return {"norm": wide.config.norm, "learning_rate": adagrad.rate, "epsilon": adagrad.epsilon}
+
+
+def _check_unchanged(fitted: FittedNetwork, parameters: Mapping[str, Any], n_features: int) -> None:
+    """Refuse parameters that were changed since training to those of another network."""
+    check_seed(parameters["random_state"])
+    options, counts = decided(parameters, fitted.choices), fitted.seen.label_counts
+    built = outline(options, n_features, counts, fitted.seen.n_points, seed=0, threads=1)
+    check_layout(built, fitted.network)
+    before = type(fitted.network.output.loss)
+    if before is not type(built.output.loss) and before.__name__ in SAVABLE:
+        raise ValueError(
+            f"loss was changed since the classifier was fitted, and decides what scores mean: {AS_IT_WAS}, or call "
+            "partial_fit"
+        )
+
+
+def _history_entry(record: dict[str, float]) -> dict[str, float | None]:
+    """Return a record without its seconds: equal models are equal files."""
+    return {name: value if math.isfinite(value) else None for name, value in record.items() if name != "seconds"}
+
+
+def _unpack_history(saved: Any) -> list[dict[str, float]]:
+    """Return the measurements of each epoch; None stands for NaN."""
+    if not isinstance(saved, list) or not all(isinstance(record, dict) and "loss" in record for record in saved):
+        raise ModelError("history must be a list of what was measured of each epoch, the loss among it")
+    return [
+        {name: math.nan if value is None else real(name, value, -math.inf, math.inf) for name, value in record.items()}
+        for record in saved
+    ]
+
+
+def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> UnpackedNetwork:
+    """Return the network that `pack` packed; raises ModelError where the parts do not fit together."""
+    check_kind(metadata, KIND)
+    if boolean("compact", metadata.get("compact", False)):
+        arrays = compact.grow(arrays)
+    parameters = {**DEFAULTS, **unpack_parameters(metadata["parameters"])}
+    n_features = integer("n_features", metadata["n_features"], 0, MAX_WIDTH)
+    names = unpack_feature_names(arrays, metadata, n_features)
+    target = unpack_target(arrays, metadata["target"])
+    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
+    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    check_seed(parameters["random_state"])
+    choices = {str(name): (from_json(value), AS_SAVED) for name, value in metadata.get("choices", {}).items()}
+    options = decided(parameters, choices)
+    network = _network(options, arrays, n_features, seen)
+    if network.output.wide and metadata.get("wide"):
+        network.output.wide.configure(_wide_config(options, metadata["wide"]))
+    history, calls = _unpack_history(metadata["history"]), integer("calls", metadata["calls"], 0)
+    finished = boolean("finished", metadata.get("finished", False))  # absent from old models
+    fitted = FittedNetwork(network, target, scaling, seen, history, calls=calls, finished=finished, choices=choices)
+    return UnpackedNetwork(parameters, names, fitted)
+
+
+def _network(options: NetworkOptions, arrays: Arrays, n_features: int, seen: Seen) -> Network:
+    network = outline(options, n_features, seen.label_counts, seen.n_points, seed=0, threads=1)
+    if options.wide:
+        indptr, indices = arrays["wide.indptr"], arrays["wide.indices"]
+        if indptr.dtype != np.int64 or indptr.shape != (len(seen.label_counts) + 1,) or indices.dtype != np.int32:
+            raise ModelError("wide.indptr and wide.indices do not describe a list of features for each label")
+        network.output.wide = WidePath(n_features, indptr, indices, wide_config(options))
+    network.set_weights(arrays)
+    return network
+
+
+def _wide_config(options: NetworkOptions, start: dict[str, Any]) -> WideConfig:
+    rate = real("learning_rate of the wide path", start["learning_rate"], 0, math.inf)
+    norm = real("norm of the wide path", start["norm"], 0, math.inf)
+    epsilon = real(
+        "epsilon of the wide path", start.get("epsilon", Adagrad.epsilon), 0, math.inf
+    )  # old models have none
+    optimizer = replace(options.wide_optimizer, rate=rate, epsilon=epsilon)
+    return replace(wide_config(options), norm=norm, optimizer=optimizer)

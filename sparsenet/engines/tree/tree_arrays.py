@@ -1,0 +1,84 @@
+"""A fitted tree as arrays and JSON, and back; loading checks everything it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from sparsenet.core.validation import MAX_WIDTH, integer, real
+from sparsenet.engines.tree import machines, tree_shape
+from sparsenet.engines.tree.fit_tree import FittedTree
+from sparsenet.engines.tree.machines import Level
+from sparsenet.engines.tree.tree_shape import Shape
+from sparsenet.features.feature_arrays import (
+    pack_labels,
+    pack_scaling,
+    pack_seen,
+    unpack_scaling,
+    unpack_seen,
+    unpack_target,
+)
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage.format import ModelError
+from sparsenet.storage.parts import check_kind
+
+#: The kind of model, as manifests name it.
+KIND = "TreeClassifier"
+PARTS = tuple(field.name for field in fields(Level))
+
+
+def pack(fitted: FittedTree, n_features: int) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and JSON of an equal tree."""
+    seen, about_seen = pack_seen(fitted.seen)
+    arrays: Arrays = {"labels": fitted.shape.labels, **seen, **pack_scaling(fitted.scaling)}
+    for depth, level in enumerate(fitted.levels):
+        arrays |= {f"level{depth}.{part}": getattr(level, part) for part in PARTS}
+    own, about_target = pack_labels(fitted.target)
+    return arrays | own, {
+        "model": KIND,
+        "n_features": n_features,
+        "cost": fitted.cost,
+        **about_seen,
+        "n_levels": len(fitted.levels),
+        "target": about_target,
+        "scaling": fitted.scaling.kind,
+        **pack_validation(fitted.validation),
+    }
+
+
+def unpack(arrays: Arrays, metadata: Mapping[str, Any], usual_cost: float) -> FittedTree:
+    """Return the tree that `pack` packed; raises ModelError where the parts do not fit together.
+
+    `usual_cost` is the cost of old models, which do not hold it.
+    """
+    check_kind(metadata, KIND)
+    target, labels = unpack_target(arrays, metadata["target"]), arrays["labels"]
+    n_labels, n_features = len(target.classes), integer("n_features", metadata["n_features"], 1, MAX_WIDTH)
+    if labels.dtype != np.int32 or labels.ndim != 1 or labels.min(initial=0) < 0 or len(labels) == 0:
+        raise ModelError("labels must be positions in classes")
+    depths = range(integer("n_levels", metadata["n_levels"], 1))
+    levels = [Level(**{part: arrays[f"level{depth}.{part}"] for part in PARTS}) for depth in depths]
+    for level in levels:
+        if level.children.dtype != np.int64 or level.children.ndim != 1 or len(level.children) < 2:
+            raise ModelError("children must be row pointers")
+        machines.check(level, n_features)
+    shape = Shape(labels, [level.children for level in levels])
+    tree_shape.check(shape, n_labels)
+    cost = real("cost", metadata.get("cost", usual_cost), 0, 1e6, open_low=True)
+    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
+    seen = unpack_seen(arrays, metadata, scaling.kind, n_labels, n_features)
+    return FittedTree(shape, levels, cost, target, scaling, seen, unpack_validation(metadata))
+
+
+def pack_validation(validation: Mapping[str, float] | None) -> dict[str, Any]:
+    """Return the measures on held-out points as JSON, if there are any."""
+    return {} if validation is None else {"validation": dict(validation)}
+
+
+def unpack_validation(metadata: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return the measures that `pack_validation` packed, or None."""
+    found = metadata.get("validation")
+    return None if found is None else {name: real(name, value, 0, 1) for name, value in found.items()}
