@@ -11,7 +11,6 @@ from sparsenet.cli.commands import best_epoch, count
 from sparsenet.cli.runs import place_of_state
 from sparsenet.core.memory import in_words
 from sparsenet.data.columns import quoted_names
-from sparsenet.engines.blend.parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.engines.network import parameters
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training import checkpoints
@@ -22,6 +21,7 @@ from sparsenet.estimators import network_saving as points
 from sparsenet.estimators import text_saving as texts
 from sparsenet.estimators import tree_saving as trees
 from sparsenet.estimators.blend import BlendClassifier
+from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier

@@ -11,8 +11,8 @@ from sparsenet import metrics
 from sparsenet.cli import commands, runs
 from sparsenet.cli.sources import Source, labels_of
 from sparsenet.core.rows import as_matrix
-from sparsenet.engines.blend.parts import DROPPED, OF_THE_WHOLE
 from sparsenet.estimators.blend import BlendClassifier
+from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.tree import TreeClassifier
 

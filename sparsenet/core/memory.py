@@ -25,7 +25,7 @@ def check_width(n_features: int, bytes_each: float) -> None:
 
 
 def arrays_of(*matrices: Any) -> list[NDArray[Any]]:
-    """Return the arrays of those arguments that are rows or CSR matrices; others are converted, and so copied, anyway."""
+    """Return the arrays of arguments that are rows or CSR matrices; others are copied when they are converted."""
     sparse = [matrix for matrix in matrices if isinstance(matrix, Rows | csr_array | csr_matrix)]
     return [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
 

@@ -24,19 +24,13 @@ NEW_PATHS = {
         "sparsenet.core.ranked",
     ),
     "sparsenet.blend": ("sparsenet.estimators.blend",),
-    "sparsenet.blend.calibration": ("sparsenet.engines.blend.correction",),
+    "sparsenet.blend.calibration": ("sparsenet.engines.blend.version1",),
     "sparsenet.blend.classifier": ("sparsenet.estimators.blend",),
-    "sparsenet.blend.costs": ("sparsenet.engines.blend.costs",),
     "sparsenet.blend.fitted": ("sparsenet.engines.blend.fit_blend",),
-    "sparsenet.blend.judging": ("sparsenet.engines.blend.judging",),
-    "sparsenet.blend.naming": ("sparsenet.engines.blend.naming",),
     "sparsenet.blend.neighbors": ("sparsenet.engines.neighbors.neighbors",),
-    "sparsenet.blend.parts": ("sparsenet.engines.blend.parts",),
+    "sparsenet.blend.parts": ("sparsenet.estimators.blend_parts",),
     "sparsenet.blend.persistence": ("sparsenet.estimators.blend_saving",),
     "sparsenet.blend.side_by_side": ("sparsenet.engines.neighbors.side_by_side",),
-    "sparsenet.blend.trust": ("sparsenet.engines.blend.trust",),
-    "sparsenet.blend.unlearnt": ("sparsenet.engines.blend.unlearnt",),
-    "sparsenet.blend.voting": ("sparsenet.engines.blend.voting",),
     "sparsenet.estimators.building": (
         "sparsenet.engines.network.building",
         "sparsenet.core.centroids",
@@ -149,6 +143,13 @@ NEW_PATHS = {
         "sparsenet.core.centroids",
     ),
 }
+#: Classes that have another name now, by old path and name.
+RENAMED = {
+    ("sparsenet.blend.fitted", "Fitted"): ("sparsenet.engines.blend.fit_blend", "FittedBlend"),
+    ("sparsenet.estimators.fitting", "Fitted"): ("sparsenet.engines.network.fit_network", "FittedNetwork"),
+    ("sparsenet.estimators.settings", "Settings"): ("sparsenet.engines.network.options", "NetworkOptions"),
+    ("sparsenet.tree.fitted", "Fitted"): ("sparsenet.engines.tree.fit_tree", "FittedTree"),
+}
 
 
 class _OldModule(ModuleType):
@@ -158,6 +159,8 @@ class _OldModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
+            if renamed := RENAMED.get((self.__name__, name)):
+                return getattr(importlib.import_module(renamed[0]), renamed[1])
             for path in NEW_PATHS[self.__name__]:
                 module = importlib.import_module(path)
                 if hasattr(module, name):

@@ -5,35 +5,32 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet.core.memory import check_cells, check_width
-from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import boolean, check_features, choice, integer, n_jobs, optional, switch
-from sparsenet.engines.blend import judging, parts
-from sparsenet.engines.blend.correction import USUAL, Correction
-from sparsenet.engines.blend.fit_blend import Fitted
-from sparsenet.engines.blend.naming import FEW
-from sparsenet.engines.blend.parts import DROPPED, PARTS
-from sparsenet.engines.blend.voting import curve_of, logits, vote
+from sparsenet.engines.blend.combination import Combination
+from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend, InterruptedBlend, fit
+from sparsenet.engines.blend.network_part import TRAINED_FOR
+from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
-from sparsenet.engines.network.options import is_auto, seconds
+from sparsenet.engines.network.options import NetworkOptions, is_auto, seconds
 from sparsenet.engines.network.training.checkpoints import check_classifier, is_there
 from sparsenet.engines.tree.tree_shape import bytes_a_feature
-from sparsenet.estimators import blend_saving
+from sparsenet.estimators import blend_parts, blend_saving
 from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.transaction import all_or_nothing
+from sparsenet.estimators.transaction import adopt_features, all_or_nothing
 from sparsenet.estimators.tree import MOST_UNWANTED, TreeClassifier
 from sparsenet.features.scaling import CHOICES
 from sparsenet.features.seen import Seen
@@ -41,8 +38,9 @@ from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import F32, I32
 
-#: Labels of points, or neighbours, that are voted on at a time: about 100 bytes each, and Ctrl-C waits for them.
-VOTES_AT_A_TIME = 1 << 18
+#: The most features that a label holds in the wide path by default. Beside a tree more of them are no better
+#: (bench/notes/networks.md).
+WIDE_BUDGET = 256
 
 
 class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -134,7 +132,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     [['cat']]
     """
 
-    _fitted: Fitted
+    _fitted: FittedBlend
 
     _most_unwanted = MOST_UNWANTED
 
@@ -166,7 +164,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         for name, kind in PARTS.items():
             part = params.get(name, getattr(self, name))
             for key in [key for key in params if key.startswith(f"{name}__")]:
-                if parts.is_dropped(part):
+                if blend_parts.is_dropped(part):
                     raise ValueError(f"{key} cannot be set: {name} is {DROPPED!r}")
                 if part is None:
                     params[name] = part = kind()
@@ -197,56 +195,41 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         tree, network = self._copies(seed, checkpoint)
         if resume and checkpoint is not None:  # before the tree is trained
-            check_classifier(checkpoint, blend_saving.KIND)
+            check_classifier(checkpoint, TRAINED_FOR)
+        options = BlendOptions(
+            rules=tree._check(),
+            network=None if network is None else NetworkOptions.of(network.get_params(deep=False), most=WIDE_BUDGET),
+            n_neighbors=self.n_neighbors,
+            candidates=self._given_candidates(),
+            time_budget=self.time_budget,
+            verbose=optional(switch, "verbose", self.verbose),
+        )
+        resumes = resume and checkpoint is not None and is_there(Path(checkpoint))
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             of_tree = bytes_a_feature(labels.width, self._threads())
-            asked = self.n_neighbors
-            check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if asked > 0 else of_tree)
-            how: dict[str, Any] = {"seed": seed, "threads": self._threads()}
-            scaling, points = scaled(self, X, labels, normalize, some_label=True, **how)
-            if network is not None and resume:
-                parts.check_resumed(network, points, labels, checkpoint)
-            seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
-            budget: dict[str, Any] = {"started": started, "time_budget": self.time_budget, "alone": network is None}
-            tree, judge, neighbors, a_pass = judging.tree_and_neighbors(tree, points, labels, asked, **how, **budget)
-            enough = 0.0 if network is None or neighbors is None else parts.enough(network, len(points))
-            resumed = checkpoint is not None and resume and is_there(Path(checkpoint))
-            if network is not None and self.time_budget is not None:
-                left = self.time_budget + started - time.perf_counter()
-                network = parts.in_time(network, left, a_pass, 0.0 if resumed else enough)
-            candidates = self._asked()
-            fitted = Fitted(network, tree, neighbors, target, scaling, seen, FEW if candidates is None else candidates)
+            check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if self.n_neighbors > 0 else of_tree)
+            how: dict[str, Any] = {"threads": self._threads()}
+            scaling, points = scaled(self, X, labels, normalize, some_label=True, seed=seed, **how)
+            how |= {"target": target, "scaling": scaling, "seen": Seen.nothing(X, scaling, labels.width)}
+            how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
             try:
-                if network is not None:
-                    network.fit(as_matrix(points), as_matrix(labels), checkpoint=checkpoint, resume=resume)
-                    if self.time_budget is not None and not resumed and parts.kept(network, enough) is None:
-                        fitted = replace(fitted, network=None)
-                if judge is not None and neighbors is not None:
-                    how |= {"in_haste": self.time_budget is not None, "finds_candidates": candidates is None}
-                    k = min(self.n_neighbors, len(labels))
-                    fitted = judging.weighed(fitted, judge, neighbors, points, labels, k=k, **how)
-            except KeyboardInterrupt:
-                if network is not None and hasattr(network, "network_"):
-                    self._adopt(fitted if parts.has_had(network, enough) else replace(fitted, network=None))
+                fitted = fit((points, labels), options, seed=run_seed(seed), **how)
+            except InterruptedBlend as interrupt:
+                self._adopt(interrupt.fitted, tree, network)
                 raise
-            finally:
-                if network is not None and self.time_budget is not None:
-                    network.set_params(time_budget=None)  # as it was given
-            return self._adopt(fitted)
+            return self._adopt(fitted, tree, network)
 
     def _copies(self, seed: int, checkpoint: Any) -> tuple[TreeClassifier, ExtremeClassifier | None]:
-        """Return what is trained: copies of the parts that were given, or of the usual ones."""
+        """Return unfitted copies of the parts that were given, or of the default ones."""
         own = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
-        tree = parts.copied("tree", self.tree, TreeClassifier, own, self.time_budget)
-        if parts.is_dropped(self.network):
-            parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
+        tree = blend_parts.copied("tree", self.tree, TreeClassifier, own, self.time_budget)
+        if blend_parts.is_dropped(self.network):
+            blend_parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
             return tree, None
-        network = parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
-        network._most_features, network._calibrates = parts.WIDE_BUDGET, False
-        network._trained_for = blend_saving.KIND
-        parts.check_network(network._settings(), checkpoint)  # better now than when the tree is trained
+        network = blend_parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
+        blend_parts.check_network(network._options(), checkpoint)  # rather than after the tree is trained
         return tree, network
 
     def predict_proba(self, X: Any) -> F32:
@@ -258,9 +241,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         features = self._features(X)
         check_cells(len(features), len(self.classes_))
         out = np.zeros((len(features), len(self.classes_)), np.float32)
-        correction, exclusive = self._correction(), self._fitted.target.kind == "single"
-        for own, labels, odds in self._voted(features, self._candidates()):
-            p = softmax(correction.among * odds, axis=1) if exclusive else expit(correction.apply(odds))
+        combination, exclusive = self._combination(), self._fitted.target.kind == "single"
+        for own, labels, scores in self._ranked(features, self._candidates()):
+            p = combination.exclusive_probabilities(scores) if exclusive else combination.probabilities(scores)
             np.put_along_axis(out[own], labels.astype(np.int64), p, 1)
         return self._with_blank(features, out)
 
@@ -272,7 +255,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         Training points that have no vote (``n_neighbors=0``) are not saved.
         """
         check_is_fitted(self)
-        storage.save(path, *blend_saving.pack(self, self._fitted, small=boolean("compact", compact)))
+        storage.save(path, *blend_saving.pack(self, small=boolean("compact", compact)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -282,21 +265,21 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
 
     def _check(self) -> str:
         """Check the parameters that are not a part's; return how points are scaled."""
-        self._asked()
+        self._given_candidates()
         integer("n_neighbors", self.n_neighbors, 0)
-        parts.given("network", self.network, ExtremeClassifier)
-        parts.given("tree", self.tree, TreeClassifier)
+        blend_parts.given("network", self.network, ExtremeClassifier)
+        blend_parts.given("tree", self.tree, TreeClassifier)
         optional(seconds, "time_budget", self.time_budget)
         optional(switch, "verbose", self.verbose)
         n_jobs(self.n_jobs)
         return choice("normalize", self.normalize, CHOICES)
 
-    def _asked(self) -> int | None:
+    def _given_candidates(self) -> int | None:
         """Return how many labels the tree is to name; None if that is to be found."""
         return None if is_auto(self.candidates) else integer("candidates", self.candidates, 1)
 
     def _candidates(self) -> int:
-        asked = self._asked()
+        asked = self._given_candidates()
         return min(self._fitted.candidates if asked is None else asked, len(self.classes_))
 
     def _neighbors(self) -> tuple[Neighbors | None, int]:
@@ -313,9 +296,9 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
         """Return the k best labels of each point and their probabilities; up to `unwanted` are passed over later."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
-        correction = self._correction()
-        for own, found, odds in self._voted(features, max(self._candidates(), k), unwanted):
-            labels[own], p[own] = found[:, :k], expit(correction.apply(odds[:, :k]))
+        combination = self._combination()
+        for own, found, scores in self._ranked(features, max(self._candidates(), k), unwanted):
+            labels[own], p[own] = found[:, :k], combination.probabilities(scores[:, :k])
         return labels, p
 
     def _likely(self, features: Rows, least: float) -> list[I32]:
@@ -323,26 +306,23 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         labels, p = self._best(features, self._candidates())
         return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
 
-    def _voted(self, features: Rows, n: int, unwanted: int = 0) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield which points are next, the n labels named for each, best first, and their logits, to be corrected."""
-        done, (neighbors, k) = 0, self._neighbors()
-        parts, weight = (self._fitted.network, self._fitted.tree), self._fitted.tree_weight
-        curve, correction = curve_of(*parts, neighbors, weight), self._correction()
-        for block in features.blocks(max(1, VOTES_AT_A_TIME // max(n, k))):
-            own = slice(done, done + len(block))
-            among: dict[str, Any] = {"neighbors": neighbors, "k": k, "weight": weight, "unwanted": unwanted}
-            labels, votes = vote(*parts, block, n, self._threads(), **among)
-            yield own, *correction.put_in_order(labels, logits(votes, curve), self._fitted.seen.label_counts)
-            done = own.stop
+    def _ranked(self, features: Rows, n: int, unwanted: int = 0) -> Iterator[tuple[slice, I32, F32]]:
+        """Yield blocks of points, the n labels proposed for each, best first, and their scores."""
+        beam, k = integer("beam", self.tree_.beam, 1), self._neighbors()[1]
+        return self._fitted.rank(features, n, k=k, beam=beam, threads=self._threads(), unwanted=unwanted)
 
-    def _correction(self) -> Correction:
-        """Return what makes logits those of the data at hand, unless neighbours, who had a vote there, have none."""
-        return USUAL if self._neighbors()[0] is None else self._fitted.correction
+    def _combination(self) -> Combination | Version1Combination:
+        return self._fitted.combining(self._neighbors()[1])
 
-    def _adopt(self, fitted: Fitted) -> Self:
+    def _adopt(self, fitted: FittedBlend, tree: TreeClassifier, network: ExtremeClassifier | None) -> Self:
+        """Be fitted; `tree` and `network` hold the parameters of the parts."""
         self._fitted = fitted
-        self.network_, self.tree_, self.neighbors_ = fitted.network, fitted.tree, fitted.neighbors
-        self.candidates_ = fitted.candidates
+        n_features = self.n_features_in_
+        self.tree_ = adopt_features(tree, n_features, None)._adopt(fitted.tree)
+        self.network_ = None
+        if fitted.network is not None and network is not None:
+            self.network_ = adopt_features(network, n_features, None)._adopt(fitted.network)
+        self.neighbors_, self.candidates_, self.choices_ = fitted.neighbors, fitted.candidates, dict(fitted.choices)
         self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         return self

@@ -19,7 +19,7 @@ class Holdout:
     Examples
     --------
     >>> Holdout.draw(10, 3, seed=0).held
-    array([2, 4, 7])
+    array([1, 2, 8])
     >>> Holdout.draw(10, 3, seed=0, strategy="time").held
     array([7, 8, 9])
     """

@@ -1,36 +1,324 @@
-"""What `BlendClassifier` is once it is fitted."""
+"""Train a blend: its parts, and on one hold-out the weights and probabilities of their combination."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from sparsenet.engines.blend.correction import USUAL, Correction
-from sparsenet.engines.blend.naming import FEW
+import numpy as np
+
+from sparsenet.core.memory import arrays_of
+from sparsenet.core.ranked import precisions
+from sparsenet.core.rows import Rows
+from sparsenet.engines.blend import network_part
+from sparsenet.engines.blend.candidates import Candidates, Parts, propose
+from sparsenet.engines.blend.combination import WITHOUT_NETWORK, Combination, fit_weights
+from sparsenet.engines.blend.version1 import Version1Combination, upgraded
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.tree import TreeClassifier
+from sparsenet.engines.network import fit_network, sizing
+from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
+from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.tree import fit_tree
+from sparsenet.engines.tree.fit_tree import FittedTree
+from sparsenet.engines.tree.machines import Rules
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.seen import Seen
-from sparsenet.features.targets import Target
+from sparsenet.features.targets import Points, Target
+from sparsenet.kernels.types import F32, F64, I32, Bools
+from sparsenet.selection.choose import Decision, Option, Rule, choose
+from sparsenet.selection.holdout import Holdout
+
+#: Candidate labels that the tree proposes for each point, and as many as may be better.
+FEW, MANY = 32, 128
+#: Features of points, or weights of neighbors, that are combined at a time: about 100 bytes each.
+CELLS_AT_A_TIME = 1 << 18
+#: Mean P@k over these ranks decides.
+RANKS = (1, 3, 5)
+
+
+@dataclass(frozen=True)
+class HoldoutSize:
+    """How many points are held out.
+
+    From `from_network` points on one in `every`, but `least` at least and `most` at most; the network learns without
+    them. From `from_tree` points on the tree does too. Of fewer points a tenth, `most_of_few` at most, if that makes
+    `least_of_few`: tree and network learn all points, and others, trained without the hold-out, answer it.
+    """
+
+    every: int = 64
+    least: int = 512
+    most: int = 2048
+    from_network: int = 1 << 14
+    from_tree: int = 1 << 16
+    most_of_few: int = 1024
+    least_of_few: int = 128
+
+    def draw(self, labels: Rows, seed: int) -> Holdout | None:
+        """Return the hold-out; None if too few points, or no labels, would be left on either side."""
+        n = len(labels)
+        few = min(n // 10, self.most_of_few)
+        n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else few
+        if n_held < self.least_of_few:
+            return None
+        holdout = Holdout.draw(n, n_held, seed)
+        has_label = np.diff(labels.indptr) > 0
+        return holdout if has_label[holdout.kept].any() and has_label[holdout.held].any() else None
+
+
+@dataclass(frozen=True)
+class BlendOptions:
+    """How a blend is trained; None for `network` or `candidates` means without a network, or to be found."""
+
+    rules: Rules
+    network: NetworkOptions | None
+    n_neighbors: int
+    candidates: int | None
+    time_budget: float | None
+    verbose: bool | None
+    holdout: HoldoutSize = field(default_factory=HoldoutSize)
+    better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0, min_gain=0.001))
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """The parts, fitted on scaled points and an indicator of labels, and what makes these of X and y.
+class FittedBlend:
+    """The parts, trained on scaled points, and their combination.
 
-    `seen` is what training had, `candidates` how many labels the tree names for a point, `tree_weight` what its vote
-    counts beside the network's, and `correction` how sure the whole may be. `validation` is what was measured of it on
-    points kept from training, by its names, if anything was.
+    Attributes
+    ----------
+    network : FittedNetwork or None
+    tree : FittedTree
+    neighbors : Neighbors or None
+    target : Target
+    scaling : Scaling
+    seen : Seen
+        Statistics of the training points.
+    candidates : int
+        Labels that the tree proposes for a point.
+    combination : Combination or Version1Combination
+    choices : mapping
+        The decisions, by name.
+    validation : mapping, optional
+        Measures on held-out points, by name.
     """
 
-    network: ExtremeClassifier | None
-    tree: TreeClassifier
+    network: FittedNetwork | None
+    tree: FittedTree
     neighbors: Neighbors | None
     target: Target
     scaling: Scaling
     seen: Seen
     candidates: int = FEW
-    tree_weight: float = 1.0
-    correction: Correction = USUAL
+    combination: Combination | Version1Combination = field(default_factory=Combination)
+    choices: Mapping[str, Decision] = field(default_factory=dict)
     validation: Mapping[str, float] | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle, of version 0.1 too."""
+        self.__dict__.update(upgraded(state) if "tree_weight" in state else state)
+
+    def parts(self, *, with_neighbors: bool = True) -> Parts:
+        """Return what scores labels."""
+        network = None if self.network is None else self.network.network
+        return Parts(self.tree, network, self.neighbors if with_neighbors else None)
+
+    def rank(
+        self, points: Rows, n: int, *, k: int, beam: int, threads: int, unwanted: int = 0
+    ) -> Iterator[tuple[slice, I32, F32]]:
+        """Yield blocks of points: their place, their n best labels of those proposed, and the scores, best first.
+
+        Parameters
+        ----------
+        k : int
+            Neighbors with a vote; 0 for none.
+        beam : int
+            The tree's.
+        unwanted : int
+            Labels that will be dropped afterwards.
+        """
+        done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
+        for block in points.blocks(max(1, CELLS_AT_A_TIME // max(n, k))):
+            own = slice(done, done + len(block))
+            proposed = propose(parts, block, n, k=k, beam=beam, threads=threads, unwanted=unwanted)
+            yield own, *combination.rank(proposed, n, self.seen.label_counts)
+            done = own.stop
+
+    def combining(self, k: int) -> Combination | Version1Combination:
+        """Return the combination; that of tree and network alone if the neighbors of a fitted one have no vote."""
+        if k > 0 or self.neighbors is None:
+            return self.combination
+        return self.combination.without_neighbors()
+
+
+def fit(
+    points: Points,
+    options: BlendOptions,
+    *,
+    seed: int,
+    threads: int,
+    target: Target,
+    scaling: Scaling,
+    seen: Seen,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    resumes: bool = False,
+    started: float | None = None,
+) -> FittedBlend:
+    """Train tree, neighbors and network, and combine them.
+
+    Ctrl-C raises `InterruptedBlend` once there is something to keep.
+
+    Parameters
+    ----------
+    seed : int
+        Of the parts; the hold-out is drawn by it, too.
+    resumes : bool
+        Whether `checkpoint` holds a run to go on with.
+    """
+    started = time.perf_counter() if started is None else started
+    k = min(options.n_neighbors, len(points[0]))
+    holdout = options.holdout.draw(points[1], seed)
+    n_points, limited = len(points[0]), options.time_budget is not None
+    network_options = options.network
+    for_network = holdout if n_points >= options.holdout.from_network else None
+    for_tree = holdout if n_points >= options.holdout.from_tree and k > 0 else None
+    if network_options is not None and resume and checkpoint is not None:
+        network_part.check_resumed(network_options, points, for_network, checkpoint, seed)
+    how: dict[str, Any] = {"seed": seed, "threads": threads}
+    own = points if for_tree is None else network_part.rows_of(points, for_tree.kept)
+    tree = fit_tree.fit(own, options.rules, verbose=options.verbose, **how)
+    neighbors = Neighbors.learn(*points, k, seed=seed, threads=threads) if k > 0 else None
+    pass_seconds = time.perf_counter() - started
+    enough = 0.0 if network_options is None or k == 0 else network_part.enough_passes(network_options, n_points)
+    if network_options is not None and options.time_budget is not None:
+        left = options.time_budget - pass_seconds
+        network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
+    combination = Combination() if network_options is not None else Combination(WITHOUT_NETWORK)
+    about = target, scaling, seen.counting(*points)
+    fitted = FittedBlend(None, tree, neighbors, *about, options.candidates or FEW, combination)
+    try:
+        if network_options is not None:
+            network = fit_network.fit(
+                points,
+                network_options,
+                holdout=for_network,
+                checkpoint=checkpoint,
+                resume=resume,
+                trained_for=network_part.TRAINED_FOR,
+                calibrates=False,
+                shared=arrays_of(*points),
+                **how,
+            )
+            if not limited or resumes or network_part.is_kept(network, enough):
+                fitted = replace(fitted, network=network)
+            else:
+                fitted = replace(fitted, combination=Combination(WITHOUT_NETWORK))
+        judges_trained = for_tree is not None or k == 0
+        if holdout is not None and k > 0 and (judges_trained or not limited):
+            judges = _judges(fitted, points, holdout, for_tree, for_network, options, **how)
+            fitted = _combined(fitted, judges, points, holdout, options, k, threads)
+    except InterruptedFit as interrupt:
+        if network_part.is_trained_enough(interrupt.fitted, enough):
+            fitted = replace(fitted, network=interrupt.fitted, combination=Combination())
+        elif fitted.neighbors is None:
+            fitted = replace(fitted, network=interrupt.fitted)
+        else:
+            fitted = replace(fitted, combination=Combination(WITHOUT_NETWORK))
+        raise InterruptedBlend(fitted) from interrupt
+    except KeyboardInterrupt as interrupt:
+        if fitted.network is None and fitted.neighbors is None:
+            raise
+        raise InterruptedBlend(fitted) from interrupt
+    return fitted
+
+
+class InterruptedBlend(KeyboardInterrupt):
+    """Ctrl-C during training; `fitted` is the blend as far as it was trained."""
+
+    def __init__(self, fitted: FittedBlend) -> None:
+        super().__init__()
+        self.fitted = fitted
+
+
+def _judges(
+    fitted: FittedBlend,
+    points: Points,
+    holdout: Holdout,
+    for_tree: Holdout | None,
+    for_network: Holdout | None,
+    options: BlendOptions,
+    *,
+    seed: int,
+    threads: int,
+) -> FittedBlend:
+    """Return a blend whose parts have not learnt the hold-out: those of `fitted`, or others trained for that."""
+    rest = network_part.rows_of(points, holdout.kept)
+    if for_tree is None:
+        tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
+        fitted = replace(fitted, tree=tree)
+    if fitted.network is not None and for_network is None and options.network is not None:
+        parameters = {**options.network.parameters, "epochs": len(fitted.network.history), "verbose": False}
+        same = replace(sizing.decided(parameters, fitted.network.choices), auto=frozenset())
+        judge = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
+        fitted = replace(fitted, network=judge)
+    return fitted
+
+
+def _combined(
+    fitted: FittedBlend,
+    judges: FittedBlend,
+    points: Points,
+    holdout: Holdout,
+    options: BlendOptions,
+    k: int,
+    threads: int,
+) -> FittedBlend:
+    """Choose the number of candidates and the weights on the hold-out, and fit probabilities there."""
+    features, truth = network_part.rows_of(points, holdout.held)
+    neighbors = fitted.neighbors
+    assert neighbors is not None
+    weights = neighbors.voters_of_others(points[0], holdout.held, k, threads)
+    n_labels, choices = len(fitted.target.classes), dict(fitted.choices)
+    beam = options.rules.wrong_ways
+
+    def proposed(n: int) -> tuple[Candidates, Bools]:
+        found = propose(judges.parts(), features, n, k=k, beam=beam, threads=threads, weights=weights)
+        return found, found.hits(truth)
+
+    n, prior = fitted.candidates, fitted.combination
+    assert isinstance(prior, Combination)
+    sets = {min(n, n_labels): proposed(min(n, n_labels))}
+    if options.candidates is None and fitted.network is not None and n_labels > FEW:
+        many = min(MANY, n_labels)
+        sets[many] = proposed(many)
+        compared = [Option(str(each), each) for each in (FEW, many)]
+        choices["candidates"] = choose(compared, lambda n: _precision(prior, *sets[n]), options.better)
+        n = choices["candidates"].value
+    found, hits = sets[min(n, n_labels)]
+    if hits.any(axis=1).sum() >= 2:
+        halves = np.arange(len(hits)) % 2 == 0
+        cross = _cross_fitted(found, hits, prior, halves)
+        scores = {"fixed": _precision(prior, found, hits), "fitted": cross}
+        decision = choose([Option("fixed", "fixed"), Option("fitted", "fitted")], scores.__getitem__, options.better)
+        combination = fit_weights(found, hits, prior) if decision.value == "fitted" else prior
+        choices["weights"] = decision._replace(value=tuple(round(weight, 3) for weight in combination.weights))
+        fitted = replace(fitted, combination=combination.with_chances(found, hits))
+    return replace(fitted, candidates=n, choices=choices)
+
+
+def _cross_fitted(found: Candidates, hits: Bools, prior: Combination, halves: Bools) -> F64:
+    """Return each point's precision by weights that are fitted to the other half of the points."""
+    out = np.empty(len(hits))
+    for own in (halves, ~halves):
+        fit_on, asked = found.take(~own), found.take(own)
+        out[own] = _precision(fit_weights(fit_on, hits[~own], prior), asked, hits[own])
+    return out
+
+
+def _precision(combination: Combination, found: Candidates, hits: Bools) -> F64:
+    """Return the mean of P@1, P@3 and P@5 of each point."""
+    scores = combination.scores(found)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : max(RANKS)]
+    return np.asarray(precisions(np.take_along_axis(hits, order, axis=1), RANKS).mean(axis=1))

@@ -48,8 +48,6 @@ class Neighbors:
         How much more rare features count: the power of the inverse frequency by which they are multiplied.
     power : float
         How much more near points count: the power of the cosine.
-    trust : float
-        By what their usual vote is multiplied where a network votes beside them.
     """
 
     index: Rows
@@ -57,10 +55,9 @@ class Neighbors:
     weights: F32
     rarity: float
     power: float
-    trust: float = 1.0
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={getattr(self, name):g}" for name in ("rarity", "power", "trust"))
+        said = ", ".join(f"{name}={getattr(self, name):g}" for name in ("rarity", "power"))
         return f"<Neighbors: {len(self.labels):,} points, {said}>"
 
     @classmethod

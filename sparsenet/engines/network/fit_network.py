@@ -18,7 +18,7 @@ from sparsenet.core.rows import transpose
 from sparsenet.engines.network import scouting, sizing
 from sparsenet.engines.network.building import build, check_memory, memory_limit, outline, reconfigure
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.network_holdout import held_for_trial, held_out
+from sparsenet.engines.network.network_holdout import points_for_training
 from sparsenet.engines.network.optim import Schedule
 from sparsenet.engines.network.options import AFTER_FIT, NetworkOptions
 from sparsenet.engines.network.training.progress_bar import ProgressBar
@@ -28,6 +28,7 @@ from sparsenet.features.kinds import are_dense
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Points, Target
+from sparsenet.selection.holdout import Holdout
 
 #: Bytes that each weight of the wide path, old or new, takes while new ones are merged in: keys, their order, owners,
 #: and both generations of indices, weights and state.
@@ -104,6 +105,7 @@ def fit(
     scaling: Scaling | None = None,
     seen: Seen | None = None,
     validation: Points | None = None,
+    holdout: Holdout | None = None,
     callbacks: Sequence[Callback] = (),
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -123,6 +125,8 @@ def fit(
         Kept with the result; by default labels are column numbers and features are unscaled.
     validation : (Rows, Rows), optional
         Measured after each epoch; the best epoch by P@1 is kept.
+    holdout : Holdout, optional
+        Points not to train on, for the trial of hidden units; drawn here if None.
     checkpoint, resume :
         Where the state of the run is kept, and whether to go on from there.
     trained_for : str
@@ -139,8 +143,7 @@ def fit(
     target = Target.of_columns(n_labels) if target is None else target
     scaling = Scaling("none") if scaling is None else scaling
     seen = Seen.of_rows(points[0].width, n_labels) if seen is None else seen
-    points, measured = held_out(options, points, validation, seed)
-    points, kept = held_for_trial(options, points, measured, seed)
+    points, measured, kept = points_for_training(options, points, validation, holdout, seed)
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
     held = own_bytes([*points, *[part.features for part in (measured, kept) if part]], shared)
     if resume and checkpoint is not None:

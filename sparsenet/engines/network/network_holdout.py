@@ -1,4 +1,4 @@
-"""Points that a network's training is measured on."""
+"""Hold out points that the training of a network is measured on."""
 
 from __future__ import annotations
 
@@ -8,59 +8,77 @@ from sparsenet.core.rows import as_matrix
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Validation
 from sparsenet.features.targets import Points
-from sparsenet.selection.holdout import split
+from sparsenet.selection.holdout import Holdout, split
 
-#: Whether hidden units earn their keep is measured on one point of EVERY, but on no fewer than FEWEST and no more than
-#: MOST; where there are not ENOUGH points it is not, since too many of them would be missed.
+#: From ENOUGH points on, one in EVERY is held out for the trial of hidden units: FEWEST at least, MOST at most.
 EVERY, FEWEST, MOST, ENOUGH = 64, 512, 2048, 16384
 
 
+def points_for_training(
+    options: NetworkOptions, points: Points, given: Points | None, holdout: Holdout | None, seed: int
+) -> tuple[Points, Validation | None, Validation | None]:
+    """Return the points to train on, those that each epoch is measured on, and those of the trial of hidden units.
+
+    `given` is validation data of the user. A `holdout` drawn by the caller is for the trial, and never trained on.
+    """
+    held: Points | None = None
+    if holdout is not None:
+        held = points[0].take(holdout.held), points[1].take(holdout.held)
+        points = points[0].take(holdout.kept), points[1].take(holdout.kept)
+    points, measured = held_out(options, points, given, seed)
+    if held is None:
+        points, kept = held_for_trial(options, points, measured, seed)
+        return points, measured, kept
+    tries = options.may_lose_hidden(points[1].width)
+    return points, measured, Validation(held[0], as_matrix(held[1])) if tries else None
+
+
 def held_out(
-    settings: NetworkOptions, points: Points, given: Points | None, seed: int
+    options: NetworkOptions, points: Points, given: Points | None, seed: int
 ) -> tuple[Points, Validation | None]:
-    """Return the points to train on and those to measure on: the ones given, or a share of the former, or none."""
-    if given is not None and settings.validation_fraction > 0:
+    """Return the points to train on and the validation data: those given, or a share of the points, or None."""
+    if given is not None and options.validation_fraction > 0:
         raise ValueError("validation_fraction and validation are both set: leave one of them out")
     if given is not None and len(given[0]) == 0:
         raise ValueError("validation has no rows: pass some to measure each epoch on, or validation=None")
-    if given is None and settings.validation_fraction > 0:
+    if given is None and options.validation_fraction > 0:
         n = len(points[0])
-        n_held = max(1, round(settings.validation_fraction * n))
+        n_held = max(1, round(options.validation_fraction * n))
         if n_held >= n:
-            raise ValueError(f"validation_fraction={settings.validation_fraction} of {n} rows leaves none to train on")
+            raise ValueError(f"validation_fraction={options.validation_fraction} of {n} rows leaves none to train on")
         points, given = _apart(points, n_held, seed)
     if given is None:
-        if settings.patience is not None:
+        if options.patience is not None:
             raise ValueError("patience needs validation data: set validation_fraction or pass fit(validation=(X, y))")
         return points, None
     return points, Validation(given[0], as_matrix(given[1]))
 
 
 def held_for_trial(
-    settings: NetworkOptions, points: Points, measured: Validation | None, seed: int
+    options: NetworkOptions, points: Points, measured: Validation | None, seed: int
 ) -> tuple[Points, Validation | None]:
-    """Return the points to train on and those that tell whether hidden units earn their keep, if that is to be seen.
+    """Return the points to train on and those of the trial of hidden units, if there is to be one.
 
-    What each epoch is measured on, if anything, will do; else a few points are kept from training.
+    Validation data serve for the trial if they are enough; else a few points are held out.
     """
-    if measured is not None and settings.may_lose_hidden(points[1].width):
+    if measured is not None and options.may_lose_hidden(points[1].width):
         return points, measured if len(measured.features) >= FEWEST else None
-    n_held = n_for_trial(settings, len(points[0]), points[1].width)
+    n_held = n_for_trial(options, len(points[0]), points[1].width)
     if n_held == 0:
         return points, None
     points, (features, labels) = _apart(points, n_held, seed)
     return points, Validation(features, as_matrix(labels))
 
 
-def n_for_trial(settings: NetworkOptions, n_points: int, n_labels: int) -> int:
-    """Return how many of so many points, of which none are held out, are kept from training to try it on."""
-    if not settings.may_lose_hidden(n_labels) or n_points < ENOUGH:
+def n_for_trial(options: NetworkOptions, n_points: int, n_labels: int) -> int:
+    """Return how many points to hold out for the trial of hidden units; 0 for no trial."""
+    if not options.may_lose_hidden(n_labels) or n_points < ENOUGH:
         return 0
     return min(max(n_points // EVERY, FEWEST), MOST)
 
 
 def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, Points]:
-    """Return the points to train on and so many to measure on."""
+    """Return the points to train on, and `n_held` others."""
     features, labels = points
     kept, held = split(len(features), n_held, seed)
     if not np.diff(labels.indptr)[kept].any():

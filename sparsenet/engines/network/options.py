@@ -134,6 +134,7 @@ class NetworkOptions:
     short_of: Mapping[str, str] = field(default_factory=dict)
     because: Mapping[str, str] = field(default_factory=dict)
     resumed: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any], *, most: int = BUDGETS[0]) -> NetworkOptions:
@@ -173,6 +174,7 @@ class NetworkOptions:
             n_jobs=n_jobs(p["n_jobs"]),
             verbose=optional(switch, "verbose", p["verbose"]),
             auto=_left_to_us(p),
+            parameters=p,
         )
         settings._check_together()
         return settings

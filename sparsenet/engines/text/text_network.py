@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels
+from sparsenet.core.matrices import canonical
 from sparsenet.core.memory import arrays_of, check_cells
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.linear import calibrating
 from sparsenet.engines.linear.calibration import Calibration
@@ -78,6 +79,13 @@ class NetworkModel:
     compact: bool = False
     memory: Memory | None = None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle; that of version 0.1 holds a classifier."""
+        if "network" in state:
+            network = state.pop("network")
+            state |= {"fitted": network._fitted, "parameters": network.get_params(deep=False)}
+        self.__dict__.update(state)
+
     @property
     def network(self) -> Network:
         """The layers."""
@@ -111,7 +119,8 @@ class NetworkModel:
         parameters = {**DEFAULTS, **size, "random_state": seed, "n_jobs": threads, **parameters}
         try:
             options, shared = NetworkOptions.of(parameters), arrays_of(points, labels)
-            fitted = fit((points, labels), options, seed=run_seed(seed), threads=threads, shared=shared)
+            ascending = Rows.of(canonical(as_matrix(points)))  # sums then do not depend on the order of words
+            fitted = fit((ascending, labels), options, seed=run_seed(seed), threads=threads, shared=shared)
             return cls(fitted, parameters, memory=Memory.of(points, labels, seed))
         except TooLargeError as error:
             raise MemoryError(f"{error.needs}: lower bits, for fewer features, or leave out rare labels") from None

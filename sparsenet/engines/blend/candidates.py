@@ -1,0 +1,126 @@
+"""Propose labels for each point, and compute what each part of a blend makes of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsenet.core.ranked import is_hit
+from sparsenet.core.rows import Rows
+from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.engines.network.inference import log_probabilities
+from sparsenet.engines.network.model import Network
+from sparsenet.engines.tree.fit_tree import FittedTree
+from sparsenet.kernels.types import F32, I32, Bools
+
+#: The tree proposes labels with a beam this many times as wide as in training: the third to fifth label of a point is
+#: often beyond the narrow one.
+WIDER = 2
+#: The tree proposes this many labels for each one that the neighbors propose.
+TREE_SHARE = 2
+#: The network's probability of a label counts as this fraction of a neighbor: neighbors know little of rare labels.
+PSEUDO_NEIGHBOR = np.float32(0.2)
+#: The penalty of a label that the tree has not met.
+UNKNOWN = np.float32(1e6)
+
+
+class Parts(NamedTuple):
+    """The trained parts of a blend."""
+
+    tree: FittedTree
+    network: Network | None
+    neighbors: Neighbors | None
+
+    @property
+    def n_labels(self) -> int:
+        """Return the number of labels."""
+        return len(self.tree.target.classes)
+
+
+class Candidates(NamedTuple):
+    """Labels of each point, (n, c) each, and the features that the combination weighs.
+
+    Attributes
+    ----------
+    labels : candidate labels.
+    penalties : root of the negative log-probability by the tree; `UNKNOWN` marks columns that hold no candidate.
+    log_probabilities : by the network; zeros without one.
+    shares : root of the share of the neighbors' weights, plus the opinion of the network as a fraction of a neighbor.
+    """
+
+    labels: I32
+    penalties: F32
+    log_probabilities: F32
+    shares: F32
+
+    @property
+    def valid(self) -> Bools:
+        """Tell which columns hold a candidate, once each."""
+        return np.asarray(self.penalties < UNKNOWN)
+
+    @property
+    def features(self) -> F32:
+        """Return what the weights multiply, (n, c, 3)."""
+        return np.stack((-self.penalties, self.log_probabilities, self.shares), axis=-1)
+
+    def take(self, points: Bools) -> Candidates:
+        """Return the candidates of some points."""
+        return Candidates(*(np.asarray(part[points]) for part in self))  # type: ignore[arg-type]
+
+    def hits(self, truth: Rows) -> Bools:
+        """Tell which candidates are true labels."""
+        return is_hit(self.labels, truth) & self.valid
+
+
+def propose(
+    parts: Parts,
+    points: Rows,
+    n: int,
+    *,
+    k: int,
+    beam: int,
+    threads: int,
+    unwanted: int = 0,
+    weights: Rows | None = None,
+) -> Candidates:
+    """Return n labels by the tree for each point, and up to half as many more by its k nearest neighbors.
+
+    Parameters
+    ----------
+    beam : int
+        The tree's, in training.
+    unwanted : int
+        Labels that the caller will drop afterwards: the beam widens by as many.
+    weights : Rows, optional
+        The weights of each point's neighbors, if the k nearest are not to be looked up.
+    """
+    labels, scores = parts.tree.rank(points, n, beam=WIDER * beam + unwanted, threads=threads)
+    penalties = np.where(np.isneginf(scores), UNKNOWN, np.sqrt(-scores))
+    neighbors = parts.neighbors if k > 0 else None
+    if neighbors is not None:
+        weights = neighbors.voters(points, k, threads) if weights is None else weights
+        if n < parts.n_labels:
+            more, shares = neighbors.name(weights, -(-n // TREE_SHARE), threads)
+            labels, penalties = _add(labels, penalties, more, shares, parts.n_labels)
+    if parts.network is None:
+        by_network, opinion = np.zeros_like(penalties), np.exp(-np.square(penalties))
+    else:
+        by_network = log_probabilities(parts.network, points, labels, threads)
+        opinion = np.exp(by_network)
+    found = np.zeros_like(penalties)
+    if neighbors is not None and weights is not None:
+        found = neighbors.shares(weights, labels, threads)
+        # Without any neighbor the opinion takes their whole weight.
+        some = weights.data.reshape(len(points), -1).any(axis=1, keepdims=True)
+        found += np.where(some, PSEUDO_NEIGHBOR, 1 + PSEUDO_NEIGHBOR) * opinion
+    return Candidates(labels, penalties, by_network, np.sqrt(found))
+
+
+def _add(labels: I32, penalties: F32, more: I32, shares: F32, n_labels: int) -> tuple[I32, F32]:
+    """Append the neighbors' labels, with the highest penalty of the tree's; repeated ones become `UNKNOWN`."""
+    rows = np.arange(len(labels), dtype=np.int64)[:, None] * n_labels
+    known, added = (rows + np.sort(labels, axis=1)).reshape(-1), rows + more
+    at = np.minimum(np.searchsorted(known, added), len(known) - 1)
+    is_new = (shares > 0) & (known[at] != added)
+    return np.hstack([labels, more]), np.hstack([penalties, np.where(is_new, penalties[:, -1:], UNKNOWN)])

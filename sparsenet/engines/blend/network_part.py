@@ -1,0 +1,99 @@
+"""The network of a blend: whether there is time for one, and whether a checkpoint is its own."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sparsenet.engines.network import sizing
+from sparsenet.engines.network.building import outline
+from sparsenet.engines.network.fit_network import FittedNetwork
+from sparsenet.engines.network.network_holdout import points_for_training
+from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.network.training import CheckpointError, checkpoints
+from sparsenet.engines.network.training.fingerprint import DATA, data_of, differences, fingerprint
+from sparsenet.features.targets import Points
+from sparsenet.kernels.types import I64
+from sparsenet.selection.holdout import Holdout
+
+#: The classifier that checkpoints of such a network name.
+TRAINED_FOR = "BlendClassifier"
+#: A network that took less than this share of its passes adds nothing to tree and neighbors (bench/notes/blends.md).
+LEAST_PASSES = 1 / 3
+#: A pass of the network takes at least this share of the time of tree and neighbors, and up to ten times as long.
+QUICKEST_PASS = 1 / 10
+#: Entries of a fingerprint that are known only once the network is built, or depend on the time left.
+UNKNOWN_YET = {*DATA[4:], "trial", "may_end", "hidden", "activation", "dropout", "wide_budget", "parameters"}
+
+
+def enough_passes(options: NetworkOptions, n_points: int) -> float:
+    """Return the passes after which a network is of use; the passes asked for may be without end."""
+    options = options.for_points(n_points)
+    usual = replace(options, epochs=None).n_epochs(n_points)
+    return LEAST_PASSES * min(options.n_epochs(n_points), usual)
+
+
+def is_trained_enough(fitted: FittedNetwork, passes: float) -> bool:
+    """Tell whether a network took these passes, or as large a share of the fewer that it found to be best."""
+    found = fitted.choices.get("epochs", (math.inf, ""))[0]
+    return bool(len(fitted.history) >= min(passes, LEAST_PASSES * found))
+
+
+def within(options: NetworkOptions, left: float, pass_seconds: float, passes: float) -> NetworkOptions | None:
+    """Give the network the seconds that are left; return None, with a warning, if they are too few for its passes.
+
+    `pass_seconds` is the time that tree and neighbors took.
+    """
+    left = max(left, 0.0)
+    if left >= QUICKEST_PASS * passes * pass_seconds:
+        return replace(options, time_budget=max(left, QUICKEST_PASS * pass_seconds))
+    _warn_of_none(f"{left:.1f} s are left")
+    return None
+
+
+def is_kept(fitted: FittedNetwork, passes: float) -> bool:
+    """Tell whether a network took enough passes in its time, and warn if it did not."""
+    if len(fitted.history) >= passes:
+        return True
+    made, needed = len(fitted.history), math.ceil(passes)
+    _warn_of_none(f"it took {made} of the {needed} passes or more that make it useful")
+    return False
+
+
+def _warn_of_none(why: str) -> None:
+    warnings.warn(f"time_budget leaves too little for a network, so there is none: {why}", UserWarning, stacklevel=5)
+
+
+def check_resumed(
+    options: NetworkOptions, points: Points, holdout: Holdout | None, checkpoint: str | os.PathLike[str], seed: int
+) -> None:
+    """Refuse the checkpoint of a run with other data or settings, before the tree is trained; absence is no error."""
+    place = Path(checkpoint)
+    if not checkpoints.is_there(place):
+        return
+    own, measured, _ = points_for_training(options, points, None, holdout, seed)
+    n_points, n_labels = len(own[0]), own[1].width
+    options = sizing.as_before(options.for_points(n_points), checkpoint, n_points)
+    counts = np.bincount(own[1].indices, minlength=n_labels)
+    made = outline(options, own[0].width, counts, n_points, seed, 1)
+    config = options.training(n_points, seed=seed, threads=1)
+    now = fingerprint(made, config, data_of(*own, measured), classifier=TRAINED_FOR)
+    before = checkpoints.run_of(place)
+    unknown = UNKNOWN_YET | ({"epochs"} if options.epochs is None else set())  # scouting may find fewer
+    known = {name: value for name, value in now.items() if name not in unknown}
+    if any(before.get(name) != value for name, value in known.items()):
+        there, here = differences({**before, "parameters": []}, {**known, "parameters": []})
+        raise CheckpointError(
+            f"{place} is the checkpoint of a run with other data or settings: that had {there}; this one has {here}; "
+            "give the same ones, or remove it to start afresh"
+        )
+
+
+def rows_of(points: Points, numbers: I64) -> Points:
+    """Return some of the points."""
+    return points[0].take(numbers), points[1].take(numbers)

@@ -1,0 +1,76 @@
+"""The parts that a `BlendClassifier` is given: classifiers, copied and checked before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from sklearn.base import clone
+
+from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.network.training import checkpoints
+from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.tree import TreeClassifier
+
+#: Parameters that are classifiers themselves.
+PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
+#: The network of a blend without one; scikit-learn's VotingClassifier uses the same word.
+DROPPED: Literal["drop"] = "drop"
+#: Parameters of the blend that its parts must leave alone. `random_state` is overridden silently, as scikit-learn's
+#: ensembles do.
+OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
+Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
+
+
+def is_dropped(part: Any) -> bool:
+    """Tell whether `network` asks for a blend without one."""
+    return isinstance(part, str) and part == DROPPED
+
+
+def given(name: str, value: Any, kind: type[Part]) -> Part | None:
+    """Return the classifier that was given for a part, or None; raises ValueError for anything else."""
+    droppable = name == "network"
+    if value is None or (droppable and is_dropped(value)):
+        return None
+    if not isinstance(value, kind):
+        others = f"None, {DROPPED!r}" if droppable else "None"
+        raise ValueError(f"{name} must be {others} or an instance such as {kind.__name__}(), got {value!r}")
+    return value
+
+
+def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any], time_budget: float | None) -> Part:
+    """Return an unfitted copy of the classifier that was given, or of the default one, for scaled points."""
+    own = given(name, value, kind)
+    part: Part = kind() if own is None else clone(own)
+    usual = kind()
+    for parameter in OF_THE_WHOLE:
+        if parameter != "random_state" and (other := getattr(part, parameter)) != getattr(usual, parameter):
+            raise ValueError(f"{name} has {parameter}={other!r}, which is for the blend to say: set it there")
+    if time_budget is not None and getattr(part, "time_budget", None) is not None:
+        raise ValueError(f"time_budget is {time_budget:g}, and {name} has its own: set one of them")
+    part.set_params(normalize="none", **of_the_whole)
+    return part
+
+
+def check_without_network(checkpoint: Any, time_budget: float | None, n_neighbors: int) -> None:
+    """Refuse parameters that need a network."""
+    if checkpoint is not None:
+        raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints: leave checkpoint out")
+    if time_budget is not None:
+        raise ValueError(
+            f"time_budget={time_budget:g} is for the network, and network={DROPPED!r} leaves it out: set "
+            "time_budget=None"
+        )
+    if n_neighbors == 0:
+        raise ValueError(f"network is {DROPPED!r} and n_neighbors 0: that is a TreeClassifier")
+
+
+def check_network(options: NetworkOptions, checkpoint: Any) -> None:
+    """Refuse, before the tree is trained, what the network would: patience without validation data."""
+    if options.patience is not None and options.validation_fraction == 0:
+        raise ValueError(
+            f"network has patience={options.patience}, which needs points to measure each epoch on: set its "
+            "validation_fraction, or patience=None"
+        )
+    if checkpoint is not None and not isinstance(checkpoint, checkpoints.Spare):
+        checkpoints.prepare(Path(checkpoint))
