@@ -1,14 +1,13 @@
-"""What each part earns, at equal time: negatives, hashing, shared or own active sets, wide and deep, logQ, precision.
+"""Ablation at equal training time: negatives, hashing, shared or own active sets, wide and deep, logQ, precision.
 
     python -m bench.ablation [--labels 15000,120000,670091] [--data DIR ...] [--seconds 60,120,300] [--clock wall]
                              [--variants NAME;...] [--repeats 1] [--threads 1] [--set NAME=JSON ...] [--out FILE]
     python -m bench.ablation --show bench/results/ablation.json [--plot FILE.png]
 
-Each variant trains on the same data, planted or real, for the same time, set-up included, while its learning rate
-falls to a tenth over that time; then all test points are scored over all labels. `--clock cpu` counts CPU seconds
-over threads instead of the wall clock's: for a machine that does something else as well, where that would be a lottery.
-A variant that is not there yet is "not run". Variants take turns; seeds are 0, 1, 2, ... by round. The rules are in
-bench/README.md.
+Each variant trains on the same planted or real data for the same time, set-up included. Its learning rate falls over
+that time to its final share. Then all test points are scored against all labels. `--clock cpu` counts CPU seconds
+divided by threads instead of wall time, for machines with other load. Variants take turns; the seed is the number of
+the round. The rules are in bench/README.md.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from typing import Any
 
 from bench.cache import DataSet, plant, prepare
 from bench.planted import Shape
-from bench.running import assignment, head, in_child, keep, numbers, present, setting
-from sparsenet import ExtremeClassifier
+from bench.report import assignment, head, keep, numbers, present, setting
+from bench.runner import in_child
 
-#: A label set for each sample, as SLIDE and BOLT have it, is as large as BOLT's.
+#: Negatives per sample for variants with an active set for each sample, as in SLIDE and BOLT; the number is BOLT's.
 OWN_NEGATIVES = 512
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One way to train: changes to the parameters of `ExtremeClassifier`, and what question it belongs to.
+    """Changes to the parameters of `ExtremeClassifier`, and the question that they answer.
 
-    `sampler` may name a hash family, as ``"lsh-dwta"``; `correct` says whether a softmax is corrected for sampling.
+    `sampler` may name a hash family, such as ``"lsh-dwta"``. `correct` turns the logQ correction of softmax on or off.
     """
 
     question: str
@@ -66,7 +65,7 @@ VARIANTS = {
         question="an active set for each sample", settings={**OWN, "sampler": "lsh-simhash"}
     ),
     "wide alone": Variant(question="paths", settings={"hidden": 0}),
-    # The same as "deep, random": what lies between the two is noise.
+    # Equal to "deep, random": the difference between the two is noise.
     "deep alone": Variant(question="paths", settings=DEEP),
     "softmax, logQ": Variant(question="loss", settings={"loss": "softmax", "correct": True}),
     "softmax, no logQ": Variant(question="loss", settings={"loss": "softmax", "correct": False}),
@@ -88,12 +87,12 @@ VARIANTS = {
 
 
 def main() -> None:
-    """Measure, or show what was measured."""
+    """Measure, or show a kept result."""
     present(_options(), measure, markdown, plot)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run all that the command line asks for; the result is written after each run."""
+    """Run every variant; the result is written after each run."""
     sources = [*options.labels, *options.data]
     if len(options.seconds) != len(sources):
         sys.exit(f"--seconds needs {len(sources)} numbers, one for each of --labels and --data")
@@ -108,7 +107,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 settings = {**dict(options.set), **VARIANTS[name].settings}
                 job = {"title": title, "variant": name, "seed": repeat, "data": str(data.folder)}
                 job |= {"seconds": seconds, "clock": options.clock, "settings": settings}
-                run = _run(job, options.threads)
+                run = in_child("bench.ablation_run", job, threads=options.threads)
                 report["runs"].append(run)
                 keep(report, options.out)
                 print(_brief(run), file=sys.stderr, flush=True)
@@ -116,34 +115,21 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _data(source: int | Path, shape: dict[str, Any]) -> DataSet:
-    """Return planted data of so many labels, or the real data in a directory."""
+    """Return planted data with `source` labels, or the real data in the folder `source`."""
     return prepare(source) if isinstance(source, Path) else plant(Shape.with_labels(source, **shape))
 
 
-def _run(job: dict[str, Any], threads: int) -> dict[str, Any]:
-    known = {*ExtremeClassifier().get_params(), "correct"}
-    unknown = [name for name in job["settings"] if name not in known]
-    if unknown:
-        return {
-            **job,
-            "data": Path(job["data"]).name,
-            "status": "not run",
-            "reason": f"ExtremeClassifier has no parameter {', '.join(unknown)}",
-        }
-    return in_child("bench.ablation_run", job, threads=threads)
-
-
-# --- what came of it -----------------------------------------------------------------------------------------------
+# --- tables --------------------------------------------------------------------------------------------------------
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Return a table for each data set: what each variant reaches in the time given."""
-    parts = [setting(report) + f" Time is {_CLOCKS[report['clock']]}; means over {report['repeats']} rounds."]
+    """Return a table for each data set: the precision of each variant in the given time."""
+    parts = [setting(report) + f" Time: {_CLOCKS[report['clock']]}; means over {report['repeats']} rounds."]
     parts += [_table(report, title) for title in dict.fromkeys(run["title"] for run in report["runs"])]
     return "\n\n".join(parts)
 
 
-_CLOCKS = {"wall": "the wall clock's", "cpu": "CPU seconds divided by threads"}
+_CLOCKS = {"wall": "wall seconds", "cpu": "CPU seconds divided by threads"}
 
 
 def _table(report: dict[str, Any], title: str) -> str:
@@ -172,7 +158,7 @@ def _row(name: str, runs: list[dict[str, Any]]) -> str:
         return f"| {question} | {name} | | | | | | | {state} |"
 
     def average(key: str) -> float:
-        return mean(run[key] for run in done)
+        return float(mean(run[key] for run in done))
 
     grades = " / ".join(f"{100 * average(f'P@{k}'):.1f}" for k in (1, 3, 5))
     recalls = [run["index_recall"] for run in done if run["index_recall"] is not None]
@@ -191,7 +177,7 @@ def _brief(run: dict[str, Any]) -> str:
 
 
 def plot(report: dict[str, Any], path: Path) -> None:
-    """Draw P@1 of each variant, a panel for each data set."""
+    """Plot P@1 of each variant, one panel per data set."""
     from matplotlib.figure import Figure
 
     done = [run for run in report["runs"] if run["status"] == "measured"]
@@ -202,7 +188,7 @@ def plot(report: dict[str, Any], path: Path) -> None:
             found = [100 * run["P@1"] for run in done if (run["title"], run["variant"]) == (title, name)]
             axes.barh(place, mean(found) if found else 0, color="steelblue")
             axes.plot(found, [place] * len(found), ".", color="black")
-        axes.set(title=title.replace(", ", "\n"), xlabel="P@1, per cent", yticks=range(len(VARIANTS)))
+        axes.set(title=title.replace(", ", "\n"), xlabel="P@1, %", yticks=range(len(VARIANTS)))
         axes.set_yticklabels(list(reversed(VARIANTS)))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
@@ -211,17 +197,19 @@ def plot(report: dict[str, Any], path: Path) -> None:
 def _variants(text: str) -> list[str]:
     unknown = [name for name in text.split(";") if name not in VARIANTS]
     if unknown:
-        raise argparse.ArgumentTypeError(f"unknown: {'; '.join(unknown)}; there are {'; '.join(VARIANTS)}")
+        raise argparse.ArgumentTypeError(f"unknown: {'; '.join(unknown)}; choose from {'; '.join(VARIANTS)}")
     return text.split(";")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--labels", type=numbers, default=[15_000, 120_000, 670_091], help="planted; '' for none")
     parser.add_argument(
-        "--data", type=Path, nargs="+", default=[], help="directories of real data, as bench.quality has"
+        "--labels", type=numbers, default=[15_000, 120_000, 670_091], help="sizes of planted data; '' for none"
     )
-    parser.add_argument("--seconds", type=numbers, default=[60, 120, 300], help="for each of --labels and --data")
+    parser.add_argument("--data", type=Path, nargs="+", default=[], help="folders of real data, as for bench.quality")
+    parser.add_argument(
+        "--seconds", type=numbers, default=[60, 120, 300], help="one number for each of --labels and --data"
+    )
     parser.add_argument("--clock", choices=list(_CLOCKS), default="wall")
     parser.add_argument("--variants", type=_variants, default=list(VARIANTS), help="separated by semicolons")
     parser.add_argument("--repeats", type=int, default=1)

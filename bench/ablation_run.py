@@ -1,4 +1,4 @@
-"""One training of `bench.ablation`, in a process of its own: ``python -m bench.ablation_run JOB RESULT``."""
+"""Train one variant for `bench.ablation` in a separate process: ``python -m bench.ablation_run JOB RESULT``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from sparsenet.features.kinds import are_dense
 from sparsenet.features.units import scaled
 from sparsenet.index.hashing import LSHConfig
 
-#: Where the learning rate ends, as a share of where it starts: that of `Schedule`.
+#: The final learning rate as a share of the first, as in the default `Schedule`.
 FINAL = Schedule().final
 TOP = 5
 
 
 class Budget:
-    """The time of a run from now on; also the callback that ends the training, and what was done by then."""
+    """A time budget that starts now, and a callback that counts steps and ends training when the budget is spent."""
 
     def __init__(self, seconds: float, clock: str, threads: int) -> None:
         self.seconds, self._threads = seconds, threads
@@ -41,7 +41,7 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """Seconds so far."""
+        """Seconds since the start."""
         return self._now() - self._begin
 
     def on_batch(self, progress: Any) -> None:
@@ -52,23 +52,23 @@ class Budget:
             raise TimeIsUp
 
     def on_epoch(self, record: Mapping[str, float]) -> None:
-        """Nothing is to be done after an epoch."""
+        """Do nothing: time ends training, epochs do not."""
 
 
 @dataclass(frozen=True)
 class BudgetSchedule:
-    """A learning rate that falls linearly, as `Schedule` has it by default, over time instead of steps."""
+    """The default `Schedule`, a linear decay, over time instead of steps."""
 
     budget: Budget
 
     def factor(self, step: int, total: int) -> float:
-        """Return what the rate is multiplied by now."""
+        """Return the current factor of the learning rate."""
         left = 1 - min(self.budget.spent / self.budget.seconds, 1)
         return FINAL + (1 - FINAL) * left
 
 
 def parameters(settings: Mapping[str, Any], n_labels: int) -> dict[str, Any]:
-    """Turn what a job can say into parameters of `ExtremeClassifier`.
+    """Turn the settings of a job into parameters of `ExtremeClassifier`.
 
     >>> parameters({"sampler": "lsh-dwta", "hidden": 64}, n_labels=1000)["sampler"].family
     'dwta'
@@ -82,7 +82,7 @@ def parameters(settings: Mapping[str, Any], n_labels: int) -> dict[str, Any]:
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
-    """Train for the time that the job gives, set-up included, and score the test points."""
+    """Train for the time of the job, set-up included, and score the test points."""
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
     model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
     budget = Budget(job["seconds"], job["clock"], job["threads"])

@@ -1,10 +1,10 @@
-"""What a width is worth within a time budget: `ExtremeClassifier(time_budget=..., hidden=...)` on held-out points.
+"""Accuracy within a time budget: `ExtremeClassifier(time_budget=..., hidden=...)` on held-out points.
 
     python -m bench.budget --data DIR [DIR ...] --seconds 3,6,12 [--hidden auto,0,128,256] [--repeats 1] [--threads 2]
                            [--out bench/results/budget.json] [--show FILE]
 
-A DIR is in the format of the extreme classification repository; its test set is not looked at: a tenth of the training
-points is held out. Widths take turns within each budget. The budget is the wall clock's: nothing else should run.
+A DIR is in the format of the extreme classification repository. A tenth of its training points is held out; its test
+set is not used. Widths alternate within each budget. The budget is wall time, so nothing else should run.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any
 
 from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
-from bench.running import add_result_options, head, keep, setting, shown_or_measured
+from bench.report import add_result_options, head, keep, setting, shown_or_measured
 from sparsenet import ExtremeClassifier, metrics
 
 KS = (1, 3, 5)
 
 
 def main() -> None:
-    """Measure, or show what was kept, as a table."""
+    """Measure, or show a kept result, as a table."""
     print(markdown(shown_or_measured(_options(), measure)))
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Train within each budget with each width."""
+    """Train with each width in each budget."""
     report = head(threads=options.threads)
     for data in map(held_out, map(prepare, options.data)):
         for seconds in options.seconds:
@@ -52,12 +52,12 @@ def _run(data: DataSet, seconds: float, hidden: int | str, seed: int, threads: i
     took = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     labels = model.topk(data.matrix("test.X"), max(KS))[0]
     scores = metrics.evaluate(data.matrix("test.Y"), labels, KS)
-    # The last epoch may have been cut short.
+    # n_iter_ includes a last epoch that was cut short.
     return {**about, **took, "width": model.network_.output.n_inputs, "epochs": model.n_iter_, "scores": scores}
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Show a result as a table, repeats as means.
+    """Return a table with means over repeats.
 
     >>> run = {"data": "a", "seconds": 3, "hidden": "auto", "width": 0, "epochs": 5, "wall_seconds": 3.01}
     >>> run["scores"] = {"P@1": 0.5, "P@3": 0.4, "P@5": 0.3}

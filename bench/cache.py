@@ -1,4 +1,4 @@
-"""Data sets as the compared systems take them: plain text and .npz matrices, made once and kept under .bench/data."""
+"""Data sets as plain text and .npz matrices, prepared once and cached under .bench/data."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class DataSet:
 
 
 def prepare(source: Path) -> DataSet:
-    """Unpack and parse the train and test file of a directory, unless that has been done."""
-    files = {part: _find(source, part) for part in PARTS}
+    """Unpack and parse the training and test file of a folder, or return the cached copy."""
+    files = {part: find(source, part) for part in PARTS}
     digests = {part: hashlib.sha256(file.read_bytes()).hexdigest() for part, file in files.items()}
     name = source.resolve().name
     key = hashlib.sha256("".join(digests.values()).encode()).hexdigest()[:12]
@@ -46,12 +46,12 @@ def prepare(source: Path) -> DataSet:
     if not (folder / "facts.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         facts = {"sha256": digests} | {part: _unpack(file, folder, part) for part, file in files.items()}
-        (folder / "facts.json").write_text(json.dumps(facts))  # last: its presence says that the rest is whole
+        (folder / "facts.json").write_text(json.dumps(facts))  # written last: marks the folder as complete
     return DataSet(name=name, folder=folder, facts=json.loads((folder / "facts.json").read_text()))
 
 
 def plant(shape: planted.Shape, seed: int = 0) -> DataSet:
-    """Generate planted data, unless that has been done; there are matrices alone, no text."""
+    """Generate planted data, or return the cached copy; it consists of matrices, without text files."""
     facts: dict[str, Any] = {"shape": asdict(shape), "seed": seed}
     facts["generator"] = hashlib.sha256(Path(planted.__file__).read_bytes()).hexdigest()
     key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
@@ -65,12 +65,12 @@ def plant(shape: planted.Shape, seed: int = 0) -> DataSet:
             _save(folder / f"{part}.Y.npz", Y)
             facts[part] = {"points": X.shape[0], "features": X.shape[1], "labels": Y.shape[1]}
             facts[part] |= {"features_a_point": X.nnz / X.shape[0], "labels_a_point": Y.nnz / X.shape[0]}
-        (folder / "facts.json").write_text(json.dumps(facts))  # last: its presence says that the rest is whole
+        (folder / "facts.json").write_text(json.dumps(facts))  # written last: marks the folder as complete
     return DataSet(name=name, folder=folder, facts=json.loads((folder / "facts.json").read_text()))
 
 
 def held_out(data: DataSet, share: float = 0.1, seed: int = 0) -> DataSet:
-    """Return a data set, matrices alone, whose test points are a random share of the training points of another."""
+    """Hold out a random share of the training points as test points; the result consists of matrices."""
     folder = data.folder.with_name(f"{data.folder.name}-held-out")
     folder.mkdir(exist_ok=True)
     n_points = data.facts["train"]["points"]
@@ -84,11 +84,12 @@ def held_out(data: DataSet, share: float = 0.1, seed: int = 0) -> DataSet:
     return DataSet(name=data.name, folder=folder, facts=facts)
 
 
-def _find(source: Path, part: str) -> Path:
+def find(source: Path, part: str) -> Path:
+    """Return the one file of a folder whose name contains ``"train"`` or ``"test"``, plain or compressed."""
     found = [file for file in sorted(source.glob(f"*{part}*")) if file.suffix in OPENERS]
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
-        raise ValueError(f"{source}: expected one *{part}*.txt, or that as .xz, .gz or .bz2; found {names}")
+        raise ValueError(f"{source}: expected one *{part}*.txt, plain or as .xz, .gz or .bz2; found {names}")
     return found[0]
 
 
@@ -103,4 +104,4 @@ def _unpack(file: Path, folder: Path, part: str) -> dict[str, int]:
 
 
 def _save(path: Path, matrix: Any) -> None:
-    sparse.save_npz(path, sparse.csr_matrix(matrix), compressed=False)  # older readers know matrices, no arrays
+    sparse.save_npz(path, sparse.csr_matrix(matrix), compressed=False)  # older SciPy reads matrices, but not arrays

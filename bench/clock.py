@@ -1,23 +1,20 @@
-"""A callback that times batches and can end a training; it needs nothing but Python."""
+"""A callback that times batches and can end training; it needs only the standard library."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-#: A model's first steps fault pages in and fill caches: they are part of an epoch, but not of what a step costs.
+#: The first steps fault pages in and fill caches. They count for an epoch, but not for the cost of a step.
 WARM_UP = 20
 
 
 class TimeIsUp(KeyboardInterrupt):
-    """What a benchmark ends a training with: as after Ctrl-C, an estimator is fitted with what was learnt by then."""
+    """Ends training like Ctrl-C: the estimator keeps what it has learnt so far."""
 
 
 class Clock:
-    """A callback that notes when each batch was done, and ends the training after so many batches.
-
-    Whoever calls `fit` has to expect `TimeIsUp`.
-    """
+    """A callback that records the end of each batch, and raises `TimeIsUp` out of `fit` after `batches` of them."""
 
     def __init__(self, batches: int | None = None) -> None:
         self.batches = batches
@@ -32,15 +29,15 @@ class Clock:
             raise TimeIsUp
 
     def on_epoch(self, record: dict[str, float]) -> None:
-        """Nothing is to be done after an epoch."""
+        """Do nothing: batches are timed, epochs are not."""
 
     @property
     def done(self) -> int:
-        """How many batches have been trained on."""
+        """Number of finished batches."""
         return len(self.wall) - 1
 
     def summary(self, warm_up: int = WARM_UP) -> dict[str, float]:
-        """Return what the start and a step took; the start is what came before the second step, less one step."""
+        """Return the seconds of a step and of the start: the warm-up minus the normal time of its steps."""
         first = min(warm_up, self.done - 1)
         steps = self.done - first
         found: dict[str, float] = {"batches": self.done, "epoch_batches": self.epoch_batches}

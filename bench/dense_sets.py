@@ -1,10 +1,10 @@
-"""Write dense data sets: real ones, whose features have become a few hundred numbers that every point has.
+"""Write dense versions of real data sets: a few hundred numbers per point instead of sparse features.
 
     python -m bench.dense_sets --data DIR [DIR ...] [--features 200] [--out .bench/dense]
 
-As a language model's or a latent space's are, but made of what is at hand: of points of length one a truncated singular
-value decomposition, learnt on the training points. Labels and test points stay what they are. Of `DIR` the set becomes
-``dense-DIR``, in the format of the extreme classification repository; a set of few features keeps half of them at most.
+They stand in for embeddings. Points are scaled to unit length, then a truncated singular value decomposition is fitted
+to the training points. Labels and the split stay the same. The set in `DIR` becomes ``dense-DIR`` in the format of the
+extreme classification repository. A set with few features keeps at most half as many numbers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SEED = 0
 
 
 def dense(data: DataSet, n_features: int) -> dict[str, Any]:
-    """Return the features of the training and the test points, (n, `n_features`) or less, as sparse matrices."""
+    """Return reduced features of training and test points, (n, at most `n_features`), as sparse matrices."""
     train, test = (normalize(data.matrix(f"{part}.X")) for part in PARTS)
     reduced = TruncatedSVD(min(n_features, train.shape[1] // 2), n_iter=3, random_state=SEED)
     return {"train": sparse.csr_array(reduced.fit_transform(train)), "test": sparse.csr_array(reduced.transform(test))}
 
 
 def main() -> None:
-    """Write what the command line asks for."""
+    """Write the dense version of each set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--features", type=int, default=200)

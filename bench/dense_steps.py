@@ -1,7 +1,8 @@
-"""Some steps of a dense network in PyTorch, for `bench.scale`: ``python -m bench.dense_steps JOB RESULT``.
+"""Time steps of a dense network in PyTorch for `bench.scale`: ``python -m bench.dense_steps JOB RESULT``.
 
-Every label is computed for every point, and Adam moves every weight, in each step: so the steps cost alike, and an
-epoch is a step's time times their number. Runs in the environment of the dense peer. A job may name a ``"device"``.
+Each step computes every label for every point, and Adam updates every weight. All steps thus cost the same, and the
+time of an epoch is the time of a step times their number. It runs in the environment of the dense peer. A job may name
+a ``"device"``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bench.peers.measure import peak_mb, unit_rows
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
-    """Take a step to warm up and then as many as the job says; return the median's time."""
+    """Take one step to warm up, then time `batches` steps; return medians."""
     torch.manual_seed(job["seed"])
     torch.set_num_threads(job["threads"])
     X = unit_rows(sparse.csr_matrix(sparse.load_npz(Path(job["data"]) / "train.X.npz")))

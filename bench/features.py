@@ -1,10 +1,10 @@
-"""Megabytes of text that a core turns into features in a second.
+"""Speed of text features: megabytes per second on one core.
 
 python -m bench.features --data DIR [--sets NAME,...] [--rounds N] [--json FILE]
 
-DIR is that of `bench.text`. Each round takes the training texts of a set through each kind of features in turn, on one
-thread; CPU seconds count, and medians are shown. *Kernel*: into arrays that are there already. *Rows*: as training has
-them, in memory that the system hands out for the first time, which on some virtual machines takes as long as the work.
+DIR is the folder of `bench.text`. Each round turns the training texts of a set into each kind of features, on one
+thread; the table shows medians in CPU seconds. *Kernel* writes into existing arrays. *Rows* includes new memory, as in
+training; on some virtual machines the first touch of memory takes as long as the work.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.report import head, keep, setting
 from bench.runner import names, use_cpus
-from bench.running import head, keep, setting
 from bench.text import read
 from sparsenet import kernels
 from sparsenet.features.text.featuriser import FeatureRules, Joined, extract, unicode_table
@@ -29,7 +29,7 @@ KINDS = {
     "and 4 characters": FeatureRules(char_low=4, char_high=4),
     "and 3 to 5 characters": FeatureRules(char_low=3, char_high=5),
 }
-#: Texts that the kernel turns into features at a time, as training does.
+#: Bytes of text per call of the kernel, as in training.
 BLOCK_BYTES = 1 << 18
 
 

@@ -1,9 +1,8 @@
-"""The figures that `bench.check` guards: ``python -m bench.figures`` prints them once, as JSON.
+"""Measure the figures that `bench.check` guards: ``python -m bench.figures`` prints them as JSON.
 
-Each is work done in a CPU second, so that more is better and what else the machine does matters less; each is the
-best of short repetitions, or the best quarter of a training's steps: other processes' use of caches and memory only
-ever takes away. It runs on whatever `sparsenet` the path finds first, so that the
-same measurement can be made of two versions of the library: it uses the public classifier alone.
+Each figure is work per CPU second: more is better, and other load matters less than for wall time. Each is the best of
+short repetitions, or the best quarter of the training steps, because other processes only ever take caches and memory
+away. The script uses only public classifiers, so that it can measure two versions of the library.
 """
 
 from __future__ import annotations
@@ -17,20 +16,21 @@ from typing import Any
 
 import numpy as np
 
+import sparsenet
 from bench.clock import Clock, TimeIsUp
 from bench.planted import Shape, generate
-from sparsenet import ExtremeClassifier, kernels
+from sparsenet import ExtremeClassifier
 
 REPEATS = 7
-#: Planted data that is trained on: small enough to take a second, large enough for weights beyond the caches.
+#: Planted training data: small enough for a second, large enough for weights beyond the caches.
 SHAPE = Shape.with_labels(20_000, points=8192, test_points=512, features=50_000)
 BATCHES, WARM_UP = 40, 5
-#: Given, or the classifier finds out what these are worth, and figures change with what it finds.
+#: A fixed number, since the automatic choice could differ between versions.
 HIDDEN = 256
 
 
 def rate(work: float, function: Callable[[], Any]) -> float:
-    """Return units of work in a CPU second, the best of the repetitions."""
+    """Return units of work per CPU second: the best repetition."""
     function()
     spent = []
     for _ in range(REPEATS):
@@ -41,7 +41,7 @@ def rate(work: float, function: Callable[[], Any]) -> float:
 
 
 def training(data: Any, **settings: Any) -> tuple[float, ExtremeClassifier]:
-    """Return points trained on in a CPU second once the first steps are over, and the model."""
+    """Return training points per CPU second after the first steps, and the model."""
     model, clock = ExtremeClassifier(n_jobs=1, random_state=0, **settings), Clock(BATCHES)
     with suppress(TimeIsUp):
         model.fit(data.X, data.Y, callbacks=[clock])
@@ -62,7 +62,7 @@ def main() -> None:
     figures["prediction in bulk, points"] = rate(n, lambda: model.topk(data.X_test, 5))
     alone = [data.X_test[i : i + 1] for i in range(200)]
     figures["prediction one by one, points"] = rate(len(alone), lambda: [model.topk(point, 5) for point in alone])
-    print(json.dumps({"library": str(Path(kernels.__file__).parents[1]), "figures": figures}))
+    print(json.dumps({"library": str(Path(sparsenet.__file__).parent), "figures": figures}))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Prediction at 670 thousand labels: one point, many points, and what the machine's memory and arithmetic allow.
+"""Prediction speed at 670 thousand labels: single points, batches, and the limits of memory and arithmetic.
 
     python -m bench.inference [--labels 670091] [--hidden 128] [--batches 400] [--repeats 1] [--threads 1]
                               [--peers pecos] [--set NAME=JSON ...] [--out bench/results/inference.json]
     python -m bench.inference --show bench/results/inference.json
 
-A model is trained on planted data for a number of batches, saved and loaded, and asked for five labels: one point a
-call on one thread, and many points at once. Peers are trained to the end on the same data, which takes PECOS hours of
-CPU time at the full size; give it less by --labels. The rules are in bench/README.md.
+A model is trained on planted data for some batches, saved, loaded, and asked for five labels: for one point per call
+on one thread, and for many points at once. Peers are trained to the end on the same data. PECOS takes hours of CPU time
+at the full size; --labels makes it smaller. The rules are in bench/README.md.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from bench.cache import DataSet, plant
 from bench.limits import machine_limits
 from bench.peers import SYSTEMS
 from bench.planted import Shape
-from bench.runner import Runner, system_names
-from bench.running import assignment, head, in_child, keep, setting, shown_or_measured
+from bench.report import assignment, head, keep, setting, shown_or_measured
+from bench.runner import Runner, in_child, system_names
 from bench.scoring import Scorer
 
-#: Points that are predicted together; each is scored against all labels.
+#: Points per batch; each is scored against all labels.
 BULK_POINTS = 1024
 
 
 def main() -> None:
-    """Measure, or show what was measured."""
+    """Measure, or show a kept result."""
     options = _options()
     report = shown_or_measured(options, measure)
     print(markdown(report))
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run all that the command line asks for; the result is written after each run."""
+    """Run sparsenet and the peers; the result is written after each run."""
     data = plant(Shape.with_labels(options.labels, **options.shape))
     limits = {"one": machine_limits(1), "all": machine_limits(options.threads)}
     report = head(threads=options.threads, repeats=options.repeats, limits=limits, data={data.name: data.facts})
@@ -62,11 +62,11 @@ def _peer(name: str, options: argparse.Namespace, data: DataSet, seed: int) -> d
     run = runner.run(SYSTEMS[name], data, Scorer(data, mask_seen=False), seed, {})
     names = ("single_ms_p50", "single_ms_p99", "single_cpu_ms_p50", "points_per_cpu_second", "points_per_second")
     if run["status"] == "measured":
-        run["modes"] = {"its own": {key: run[key] for key in names} | {"P@1": run["scores"]["P@1"]}}
+        run["modes"] = {"default": {key: run[key] for key in names} | {"P@1": run["scores"]["P@1"]}}
     return run
 
 
-# --- what came of it -----------------------------------------------------------------------------------------------
+# --- tables --------------------------------------------------------------------------------------------------------
 
 
 _HEAD = (
@@ -76,7 +76,7 @@ _HEAD = (
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Return a table, a row for each way to predict, and how far exact scoring is from its bounds."""
+    """Return a table with a row for each way to predict, and the distance of exact scoring from its bounds."""
     lines = [
         setting(report),
         "",
@@ -109,7 +109,7 @@ def _row(system: str, mode: str, runs: list[dict[str, Any]]) -> str:
 
 
 def bounds(work: dict[str, float], limits: dict[str, float]) -> dict[str, float]:
-    """Return seconds that exact scoring of a point takes at least: alone, bound by reading; in bulk, by arithmetic.
+    """Return the least seconds of exact scoring per point: single points are bound by reads, batches by arithmetic.
 
     >>> bounds({"bytes": 4e8, "flop": 2e8}, {"read_gbs": 40.0, "fma_gflops": 200.0})
     {'one point': 0.01, 'bulk': 0.001}
@@ -128,10 +128,10 @@ def _bounds(report: dict[str, Any], run: dict[str, Any]) -> str:
     megabytes, megaflop = run["work"]["bytes"] / 1e6, run["work"]["flop"] / 1e6
     times_alone, times_each = exact["single_cpu_ms_p50"] / alone, took / each
     return (
-        f"Exact scoring of one point reads {megabytes:.0f} MB, {alone:.2f} ms at the stream's speed: measured "
-        f"{times_alone:.1f} times that in CPU time. In bulk a point is {megaflop:.0f} Mflop, {each:.0f} us at the peak "
-        f"of arithmetic: measured {times_each:.1f} times that in CPU time. {run['work']['wide_weights']:,.0f} of the "
-        f"weights are wide ones. Peak memory {run['peak_mb']:,.0f} MB."
+        f"Exact scoring of one point reads {megabytes:.0f} MB, which takes {alone:.2f} ms at the speed of a stream: "
+        f"measured {times_alone:.1f} times that in CPU time. In a batch a point needs {megaflop:.0f} Mflop, "
+        f"{each:.0f} us at peak arithmetic: measured {times_each:.1f} times that in CPU time. "
+        f"{run['work']['wide_weights']:,.0f} weights belong to the wide path. Peak memory {run['peak_mb']:,.0f} MB."
     )
 
 
@@ -139,11 +139,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=int, default=670_091)
     parser.add_argument("--hidden", type=int, default=128)
-    parser.add_argument("--batches", type=int, default=400, help="to train on")
+    parser.add_argument("--batches", type=int, default=400, help="training batches")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peers", type=system_names, default=[], help="systems of bench.quality, such as pecos")
-    parser.add_argument("--limit", type=float, default=7200, help="seconds that a peer may take")
+    parser.add_argument("--limit", type=float, default=7200, help="time limit for a peer in seconds")
     parser.add_argument("--set", type=assignment, action="append", default=[], help="a parameter of ExtremeClassifier")
     parser.add_argument("--shape", type=json.loads, default={}, help='JSON, such as {"points": 10000}')
     parser.add_argument("--out", type=Path, default=Path("bench/results/inference.json"))

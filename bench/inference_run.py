@@ -1,4 +1,4 @@
-"""One model of `bench.inference`, in a process of its own: ``python -m bench.inference_run JOB RESULT``."""
+"""Measure one model for `bench.inference` in a separate process: ``python -m bench.inference_run JOB RESULT``."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from bench.peers.measure import TOP, bulk, peak_mb, singles, size_mb
 from bench.scale_run import load
 from sparsenet import ExtremeClassifier, kernels, metrics
 
-#: Recall against exact scoring, and P@k, are looked at on so many test points.
+#: Test points for P@k and for recall against exact scoring.
 TEST_POINTS = 2000
-#: A shortlist is made no longer than this recall takes on so many others.
+#: The recall that the shortest shortlist must reach, and the sample of other points that it is fitted to.
 RECALL, SAMPLE_POINTS = 0.97, 256
 FLOAT = 4
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to predict: of many points, ``X -> labels (n, k), scores``, and of one, ``indices, values -> labels``."""
+    """A way to predict: a batch, ``X -> labels (n, k), scores``, and one point, ``indices, values -> labels``."""
 
     many: Callable[[Any], Any]
     one: Callable[[Any, Any], Any] | None = None
 
 
 def modes(model: ExtremeClassifier, sample: Any) -> dict[str, Mode]:
-    """Return the ways to predict that there are; the first one is exact. One shortlist is fitted to a sample."""
+    """Return the ways to predict: exact scoring, a shortlist, and a shorter one that is fitted to a sample."""
     found = {"exact": Mode(lambda X: model.topk(X, TOP))}
     if model.network_.output.wide:
         shortlist = model.predictor(TOP)
@@ -45,7 +45,7 @@ def modes(model: ExtremeClassifier, sample: Any) -> dict[str, Mode]:
 
 
 class Ours:
-    """A mode of prediction, measured as `bench.quality` measures every system."""
+    """A mode of prediction with the interface that `bench.peers.measure` times."""
 
     distribution = "sparsenet"
 
@@ -92,7 +92,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def recall(exact: Any, labels: Any) -> float:
-    """Return the share of the exact best labels that were found.
+    """Return the share of the exact top labels that were found.
 
     >>> recall(np.array([[1, 2], [3, 4]]), np.array([[2, 9], [4, 3]]))
     0.75
@@ -101,11 +101,11 @@ def recall(exact: Any, labels: Any) -> float:
 
 
 def work(model: ExtremeClassifier, X: Any) -> dict[str, float]:
-    """Count what exact scoring of one point reads (bytes) and computes (flop) at least, on average."""
+    """Return the least bytes to read and flop to compute for the exact scores of one point, on average."""
     output = model.network_.output
     dense = output.n_labels * (output.n_inputs + 1)
     held = np.diff(output.wide.inverted().indptr)[X.indices].sum() / X.shape[0] if output.wide else 0.0
-    # A wide weight goes with the label that it belongs to; each counts in whole, though neighbours share lines.
+    # A wide weight is stored with its label id. Cache lines shared by neighbouring entries are ignored.
     return {"bytes": FLOAT * dense + 2 * FLOAT * held, "flop": 2 * dense + 2 * held, "wide_weights": float(held)}
 
 

@@ -1,8 +1,8 @@
-"""The roofline: what this machine can do at most, and the least time that a training step could take on it.
+"""The roofline: peak rates of this machine, and the least time of a training step at these rates.
 
     python -m bench.limits [--threads 1]
 
-`bench/roofline.c` is compiled for this machine and run; a C compiler is needed, as for the project itself.
+`bench/roofline.c` is compiled for this machine and run, which needs a C compiler.
 """
 
 from __future__ import annotations
@@ -17,50 +17,50 @@ from statistics import fmean
 
 SOURCE = Path(__file__).with_name("roofline.c")
 PROGRAM = Path(".bench") / "roofline"
-#: The array that is streamed and gathered from, in megabytes, and how often.
+#: Size of the array for streamed and gathered reads in megabytes, and number of rounds.
 MEGABYTES, ROUNDS = 800, 9
 LINE = 64
-#: Bytes of a float32 weight that Adam reads and writes: the weight and both moments; Adagrad: the weight and one sum.
+#: Adam reads and writes the weight and two moments, 24 bytes for float32. Adagrad has two arrays: weight and sum.
 ADAM_BYTES, ADAGRAD_ARRAYS = 24, 2
 
 
 def machine_limits(threads: int, reached: str = "best") -> dict[str, float]:
-    """Measure limits, and return the "best" that were reached, the machine's own, or what `measured` has else."""
+    """Measure the limits, and return the "best" or the "median" over rounds."""
     return measured(threads)[reached]
 
 
 def measured(threads: int) -> dict[str, dict[str, float]]:
     """Measure GFLOP/s of multiply-adds (float32, bfloat16) and GB/s of streamed reads, gathered and updated rows.
 
-    Of some rounds the "best", and the "median", which is what others left of it at the time.
+    "best" is the maximum over rounds. "median" includes the load that other processes put on the machine.
     """
     if not PROGRAM.exists() or PROGRAM.stat().st_mtime < SOURCE.stat().st_mtime:
         PROGRAM.parent.mkdir(exist_ok=True)
-        # All that this very CPU has: the program stays here, and is no part of what is built for others.
+        # -march=native is right here: the program is only run on the machine that compiles it.
         flags = ["-O3", "-march=native", "-ffp-contract=fast"]
         subprocess.run([os.environ.get("CC", "cc"), *flags, "-o", PROGRAM, SOURCE, "-lpthread"], check=True)
-    command = [PROGRAM.resolve(), str(threads), str(MEGABYTES), str(ROUNDS)]
+    command = [str(PROGRAM.resolve()), str(threads), str(MEGABYTES), str(ROUNDS)]
     found: dict[str, dict[str, float]] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return found
 
 
 def mean(some: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of limits that were measured one after another."""
+    """Return the mean of several measurements of the limits."""
     return {name: fmean(limits[name] for limits in some) for name in some[0]}
 
 
 def least_step_seconds(work: Mapping[str, float], limits: Mapping[str, float]) -> dict[str, float]:
-    """Return what a training step takes at the machine's limits, by what bounds each part, and their sum.
+    """Return the least seconds of each part of a training step at the machine's limits, and their sum.
 
-    `work` counts points, hidden units, active labels, features present and, for the wide path, weights in the active
-    labels' supports, weights touched, the cache lines they are on, and pairs of a touched weight and a point. Three
-    products make the tile and its gradients. Each row present or active is gathered once and updated once by Adam;
-    supports are streamed; touched weights are updated by Adagrad where they lie, whole cache lines at a time. What
-    caches can hold is free: the tile, rows met a second time. Parts are added up, as if nothing overlapped.
+    `work` counts points, hidden units, active labels and present features. For the wide path it also counts weights in
+    the supports of active labels, touched weights, their cache lines, and pairs of a touched weight and a point. Three
+    products compute the tile and its gradients. Each active or present row is gathered once and updated once by Adam.
+    Supports are streamed. Touched weights are updated in place by Adagrad, in whole cache lines. Data that fits into
+    caches costs nothing: the tile, and rows that are used again. The sum assumes that parts do not overlap.
     """
     n, h, a, p = (work[name] for name in ("points", "hidden", "active", "present"))
     lines = work.get("touched_lines", 0) * LINE
-    # Where tiles are bfloat16, and the CPU has an instruction for that, they have a limit of their own.
+    # bfloat16 tiles have a limit of their own if the CPU has an instruction for them.
     tile_gflops = max(limits["fma_gflops"], limits.get("bf16_gflops", 0) if work.get("bf16") else 0)
     parts = {
         "tile": 6 * a * n * h / (1e9 * tile_gflops),

@@ -1,11 +1,11 @@
-"""Hashing: speed of building and asking the index, and recall against the number of candidates.
+"""Hash index: speed of building and querying, and recall by the number of candidates.
 
     python bench/lsh.py [--labels 10000,100000,1000000] [--width 128] [--threads 1] [--tables 50]
 
-The data is planted: labels are leaves of clusters with lengths and biases that vary, points are noisy activations of
-one of their labels, non-negative as after ReLU. Times are CPU seconds of the process, the least of five for queries.
-"looked at" is the mean number of distinct labels that a point's buckets hold at most `probe_limit` of each; recall@5
-is the share of a point's exact top five among the candidates kept, and beside it what as many random labels hold.
+The data is planted: label vectors form clusters and vary in length and bias; points are noisy activations of one label,
+non-negative as after ReLU. Times are CPU seconds of the process, for queries the least of five. "candidates" is the
+mean number of distinct labels in the buckets of a point, at most `probe_limit` from each. recall@5 is the share of a
+point's exact top five among the first candidates; the row "random" shows it for random labels.
 """
 
 import argparse
@@ -47,7 +47,8 @@ def cpu_seconds(function: Callable[[], object], repeats: int = 1) -> float:
 
 
 def measure(config: LSHConfig, threads: int, hidden: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> str:
-    index = LSHIndex(config, *weight.shape, threads)
+    n_labels, width = weight.shape
+    index = LSHIndex(config, n_labels, width, threads)
     build = cpu_seconds(lambda: index.rebuild(weight, bias))
     changed = np.arange(0, len(weight), 20)
     update = cpu_seconds(lambda: index.update(weight, bias, changed))
@@ -55,12 +56,12 @@ def measure(config: LSHConfig, threads: int, hidden: np.ndarray, weight: np.ndar
     shared = cpu_seconds(lambda: index.query(hidden[::4], 4096), 5)
     batch = cpu_seconds(lambda: index.query_each(hidden, 512), 5)
     single = cpu_seconds(lambda: index.query_each(hidden[:1], 512), 5)
-    looked_at = index.query_each(hidden, len(weight)).ids.size / N_POINTS
+    candidates = index.query_each(hidden, len(weight)).ids.size / N_POINTS
     recalls = recall_by_limit(index, hidden, weight, bias)
     return (
         f"{len(weight):>9,} {config.family:>8} {config.n_bits:>4} {index.nbytes / 2**20:>7.0f} {build:>7.2f} "
         f"{len(weight) / build / 1e6:>8.2f} {update:>7.2f} {shared * 1e3:>8.2f} {batch / N_POINTS * 1e6:>8.0f} "
-        f"{single * 1e6:>7.0f} {looked_at:>9.0f}  " + " ".join(f"{recall:>6.3f}" for recall in recalls)
+        f"{single * 1e6:>7.0f} {candidates:>10.0f}  " + " ".join(f"{recall:>6.3f}" for recall in recalls)
     )
 
 
@@ -85,7 +86,7 @@ def main() -> None:
     print(f"kernels {kernels.backend()} {kernels.isa_used()}, {options.threads} threads, {options.tables} tables")
     print(
         f"{'labels':>9} {'family':>8} {'bits':>4} {'MiB':>7} {'build s':>7} {'Mlabel/s':>8} {'5% upd':>7} "
-        f"{'64 sh.ms':>8} {'us/point':>8} {'one us':>7} {'looked at':>9}  recall@5 of {', '.join(map(str, LIMITS))}"
+        f"{'64 sh.ms':>8} {'us/point':>8} {'one us':>7} {'candidates':>10}  recall@5 of {', '.join(map(str, LIMITS))}"
     )
     for n_labels in map(int, options.labels.split(",")):
         hidden, weight, bias = planted(n_labels, options.width)
@@ -93,7 +94,7 @@ def main() -> None:
             config = LSHConfig.for_size(n_labels, family, n_tables=options.tables)
             print(measure(config, options.threads, hidden, weight, bias), flush=True)
         chance = " ".join(f"{min(limit / n_labels, 1):>6.3f}" for limit in LIMITS)
-        print(f"{n_labels:>9,} {'random':>8}{'':76}{chance}")
+        print(f"{n_labels:>9,} {'random':>8}{'':77}{chance}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a figure was measured on: recorded with every result."""
+"""Describe the machine and the versions; recorded with every result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from sparsenet import kernels
 
-#: CPU implementer and CPU part, which is all that Arm's Linux says, and the core they stand for.
+#: Core names by CPU implementer and CPU part, the only names that Linux knows on Arm.
 ARM_CORES = {
     ("0x41", "0xd03"): "Cortex-A53",
     ("0x41", "0xd08"): "Cortex-A72",
@@ -31,7 +31,7 @@ ARM_CORES = {
 
 
 def describe() -> dict[str, Any]:
-    """Return processor, instruction sets, memory, system, and the version of sparsenet and of its sources."""
+    """Return processor, instruction sets, memory, operating system, and the commit of the sources."""
     return {
         "cpu": cpu_model(),
         "cpus": os.cpu_count(),
@@ -49,7 +49,7 @@ def describe() -> dict[str, Any]:
 
 
 def gpu_model() -> str | None:
-    """Return the name of the first GPU of NVIDIA's, if there is one."""
+    """Return the name of the first NVIDIA GPU, or None."""
     if not shutil.which("nvidia-smi"):
         return None
     query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
@@ -58,7 +58,7 @@ def gpu_model() -> str | None:
 
 
 def cpu_model() -> str:
-    """Return the name of the processor, with the numbers that tell one model from another where Linux knows them."""
+    """Return the name of the processor, with family and model numbers on Linux."""
     path = Path("/proc/cpuinfo")
     if not path.exists():
         return platform.processor() or platform.machine()
@@ -66,7 +66,7 @@ def cpu_model() -> str:
 
 
 def name_cpu(cpuinfo: str, machine: str) -> str:
-    """Name the processor of a ``/proc/cpuinfo``: x86 names itself, Arm has numbers and cores of several kinds."""
+    """Name the processor of a ``/proc/cpuinfo``: x86 has a name, Arm has numbers and may mix kinds of cores."""
     fields = [_fields(block) for block in cpuinfo.split("\n\n")]
     cores = [_arm_core(known) for known in fields if "CPU implementer" in known]
     if cores:
@@ -74,7 +74,7 @@ def name_cpu(cpuinfo: str, machine: str) -> str:
     first = fields[0]
     details = [f"{key} {first[key]}" for key in ("cpu family", "model") if key in first]
     name = ", ".join([first.get("model name", machine), *details])
-    # QEMU shows programs of another architecture the file of the machine that emulates them.
+    # QEMU passes on the file of the host, whose architecture differs from the emulated one.
     emulated = "vendor_id" in first and machine not in ("x86_64", "amd64", "i686")
     return f"{machine} emulated on {name}" if emulated else name
 
@@ -92,7 +92,7 @@ def _arm_core(known: dict[str, str]) -> str:
 
 
 def load_average() -> float:
-    """Return the load of the last minute: above zero before a run means that something else was running."""
+    """Return the load of the last minute; above zero before a run, something else was running."""
     return os.getloadavg()[0]
 
 

@@ -1,16 +1,15 @@
-"""Two real data sets from manual pages, of documents that are long and of their titles.
+"""Two real data sets from manual pages: long documents, and their titles.
 
     apt-cache pkgnames | grep -E '^lib.*-perl$' | xargs apt-get download
     for package in *.deb; do dpkg-deb --extract $package PAGES; done
     python -m bench.manual_sets --pages PAGES --out DIR [--seed 0]
 
-A point is a page, and its labels are the pages that it says to see also: thousands, with a long tail, a few a point. In
-``see-also`` it is told by the words of all else that it says, hundreds of them, in ``see-also-titles`` by those of its
-name and the line that says what it is for. Pages that fewer than two point to are no labels, and pages left without
-any are left out.
+A point is a page. Its labels are the pages in its SEE ALSO section: thousands of labels, with a long tail, a few per
+point. The features in ``see-also`` are the hundreds of words of the rest of the page; in ``see-also-titles`` they are
+the words of its title line. Labels with fewer than two pages are left out, then pages without labels.
 
-Each set is a directory of a train.txt and a test.txt, as `bench.source_sets` writes them. No default was chosen on
-these. What is installed (``--pages /usr/share/man``) makes another such set.
+Each set is a folder with a train.txt and a test.txt, as `bench.source_sets` writes them. No default was chosen on these
+sets. The installed pages (``--pages /usr/share/man``) make another such set.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from bench.source_sets import with_frequent, words, write
 
 FEWEST_PAGES = 2
 TITLE, ABOUT = "NAME", "SEE ALSO"
-#: Another page: its name before the number of its section, or a name as modules have them.
+#: A reference to a page: a name with a section number, or a module name with colons.
 _REFERENCE = re.compile(r"([A-Za-z_][\w.:+-]*) ?\([1-9][A-Za-z]*\)|\b([A-Za-z_]\w*(?:::\w+)+)")
-#: How fonts change, and characters that are written otherwise.
+#: Escapes: changes of fonts, and special characters.
 _ESCAPE = re.compile(r"\\f(?:\[\w*\]|\(..|.)|\\[&|^/,%:]|\\s[-+]?\d+|\\\*\([LR]\"|\\\*\(..|\\\*.")
-_SIGNS = {r"\-": "-", r"\e": "\\", r"\(bu": " ", r"\ ": " ", r"\(aq": "'", r"\(co": " "}
-#: What is said by none of their words.
-_SILENT = re.compile(r"[.'] *(?:\\\"|IX|de|ds|if|ie|el|tr|nr|rm|TH|so|\.)")
+_SPECIAL = {r"\-": "-", r"\e": "\\", r"\(bu": " ", r"\ ": " ", r"\(aq": "'", r"\(co": " "}
+#: Lines without text: comments, definitions and conditions.
+_NO_TEXT = re.compile(r"[.'] *(?:\\\"|IX|de|ds|if|ie|el|tr|nr|rm|TH|so|\.)")
 _HEADING = re.compile(r"\.S[Hh] +\"?([^\"]*)\"?")
 _CROSS = re.compile(r"\.Xr (\S+) (\d\w*)")
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says."""
+    """The text of a page and its references."""
 
     title: str
     body: str
@@ -47,7 +46,7 @@ class Page:
 
 
 def read_page(source: str) -> Page:
-    """Take a page apart.
+    """Split a page into title, body and references.
 
     >>> page = read_page('.SH NAME\\na does it\\n.SH USE\\n.B A\\nlot.\\n.SH "SEE ALSO"\\n.BR b (1), C::D')
     >>> page.title, page.body, sorted(page.see_also)
@@ -60,7 +59,7 @@ def read_page(source: str) -> Page:
             in_definition = line.strip() != ".."
         elif found := _HEADING.match(line):
             heading = found[1].strip().upper()
-        elif not _SILENT.match(line):
+        elif not _NO_TEXT.match(line):
             parts.setdefault(heading, []).append(_plain(line))
     title, about = (" ".join(parts.pop(name, [])).strip() for name in (TITLE, ABOUT))
     body = " ".join(" ".join(lines) for lines in parts.values()).strip()
@@ -68,16 +67,16 @@ def read_page(source: str) -> Page:
 
 
 def _plain(line: str) -> str:
-    """Return the words of a line."""
+    """Return the text of a line without markup."""
     line = _CROSS.sub(r"\1(\2)", line)
-    for sign, meant in _SIGNS.items():
+    for sign, meant in _SPECIAL.items():
         line = line.replace(sign, meant)
     line = _ESCAPE.sub("", line)
     return line.partition(" ")[2].replace('"', "") if line.startswith((".", "'")) else line
 
 
 def pages(folder: Path) -> Iterator[Page]:
-    """Read all pages below a folder, each once, though it may lie there in several versions or under several names."""
+    """Read the distinct pages below a folder, which may hold copies and several names of a page."""
     seen = set()
     for file in sorted(folder.rglob("*.gz")):
         if file.is_symlink() or not file.parent.name.startswith("man"):
@@ -89,9 +88,9 @@ def pages(folder: Path) -> Iterator[Page]:
 
 
 def labelled(found: Iterable[tuple[str, frozenset[str]]]) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the words of what has labels that are frequent enough, and these."""
-    told, labels = zip(*found, strict=True)
-    return with_frequent([words(text) for text in told], labels, FEWEST_PAGES)
+    """Return words and labels of the pages with frequent labels."""
+    texts, labels = zip(*found, strict=True)
+    return with_frequent([words(text) for text in texts], labels, FEWEST_PAGES)
 
 
 def main() -> None:
@@ -107,9 +106,9 @@ def main() -> None:
         "see-also-titles": [(page.title, page.see_also) for page in found],
     }
     for name, entries in sets.items():
-        told, labels = labelled(entries)
-        print(f"{name}: {len(told):,} pages")
-        write(options.out / name, told, labels, options.seed)
+        texts, labels = labelled(entries)
+        print(f"{name}: {len(texts):,} pages")
+        write(options.out / name, texts, labels, options.seed)
 
 
 if __name__ == "__main__":

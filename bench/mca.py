@@ -1,11 +1,11 @@
-"""What the hot loops cost on CPUs that are not at hand, by static analysis: llvm-mca over the compiler's output.
+"""Cost of the hot loops on other CPUs, by static analysis: llvm-mca on the compiler's output.
 
     python bench/mca.py [--details]
 
-Each level is compiled with the flags that it is shipped with; the innermost loop of a kernel that does most of its
-arithmetic is given to LLVM's model of each CPU. "Limit" is what the busiest execution port, or the width of dispatch,
-allows for these instructions; "cycles" adds latencies and dependences. Both assume that data lies in the first-level
-cache and that branches are foreseen: they judge the compiler's code, not the memory, and are computed, not measured.
+Each level is compiled with its release flags. LLVM's model of each CPU then simulates the innermost loop of a kernel
+that does most of its arithmetic. "Limit" is the bound of the busiest execution port, or of the dispatch width, for
+these instructions; "cycles" adds latencies and dependences. Both assume data in the first-level cache and perfect
+branch prediction. They assess the compiled code, not memory, and are computed, not measured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ITERATIONS = 200
 
 @dataclass(frozen=True)
 class Cpu:
-    """A CPU as LLVM calls it: what it is for, the levels worth a look, and the bits of its SVE vectors."""
+    """A CPU by its LLVM name: its common name, its levels, and the bits of its SVE vectors."""
 
     name: str
     meaning: str
@@ -39,7 +39,7 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A hot loop: its name, its function, and the instructions that count elements, with elements a lane of each."""
+    """A hot loop: its name, its function, and the instructions that count elements, with the elements per lane."""
 
     name: str
     function: str
@@ -76,7 +76,7 @@ COMPILERS = {"x86_64": "g++", "aarch64": "aarch64-linux-gnu-g++"}
 
 
 def analyser() -> str:
-    """Find the newest llvm-mca; its models of Neoverse V1 and V2 came with LLVM 17."""
+    """Find the newest llvm-mca; LLVM 17 is the first with models of Neoverse V1 and V2."""
     for version in range(30, 16, -1):
         if found := shutil.which(f"llvm-mca-{version}"):
             return found
@@ -84,7 +84,7 @@ def analyser() -> str:
 
 
 def compile_level(target: str, level: str, folder: Path) -> str:
-    """Return the assembly of a level's file, as shipped."""
+    """Compile the source file of a level with its release flags to assembly."""
     compiler = COMPILERS[target]
     if shutil.which(compiler) is None:
         sys.exit(f"{compiler} is missing. On Debian or Ubuntu: sudo apt-get install g++-aarch64-linux-gnu g++")
@@ -96,7 +96,7 @@ def compile_level(target: str, level: str, folder: Path) -> str:
 
 
 def functions(assembly: str, pattern: str) -> list[str]:
-    """Return the lines of every function whose mangled name has `pattern`, clones included."""
+    """Return the lines of every function whose mangled name matches `pattern`, clones included."""
     lines, found, inside = assembly.splitlines(), [], False
     for line in lines:
         if re.match(rf"_Z\w*{pattern}[\w.]*:", line):
@@ -109,7 +109,7 @@ def functions(assembly: str, pattern: str) -> list[str]:
 
 
 def innermost_loops(lines: list[str]) -> list[list[str]]:
-    """Return the loops that hold no other: from a label to a jump back to it."""
+    """Return the innermost loops, each from a label to a jump back to it."""
     labels = {line[:-1]: i for i, line in enumerate(lines) if re.match(r"\.L\w+:$", line)}
     spans = []
     for i, line in enumerate(lines):
@@ -121,7 +121,7 @@ def innermost_loops(lines: list[str]) -> list[list[str]]:
 
 
 def lanes(instruction: str, cpu: Cpu) -> int:
-    """Return how many floats an instruction of this loop works on; 1 for a scalar one."""
+    """Return the number of floats per instruction; 1 for scalar ones."""
     for pattern, count in ((r"%zmm", 16), (r"%ymm", 8), (r"\bz\d+\.s", cpu.sve_bits // 32), (r"\bv\d+\.4s", 4)):
         if re.search(pattern, instruction):
             return count
@@ -129,13 +129,13 @@ def lanes(instruction: str, cpu: Cpu) -> int:
 
 
 def elements(loop: list[str], kernel: Kernel, cpu: Cpu) -> float:
-    """Return how many elements a pass through the loop works off."""
+    """Return the number of elements that one iteration processes."""
     counted = ((line, each) for line in loop for key, each in kernel.keys.items() if re.match(rf"\s+({key})\b", line))
     return sum(lanes(line, cpu) * each for line, each in counted if lanes(line, cpu) > 1)
 
 
 def analyse(mca: str, loop: list[str], cpu: Cpu) -> tuple[float, float, str]:
-    """Return cycles a pass, its port limit, and llvm-mca's whole report."""
+    """Return cycles per iteration, its port limit, and the report of llvm-mca."""
     triple = f"--mtriple={cpu.target}-linux-gnu"
     command = [mca, triple, f"--mcpu={cpu.name}", f"--iterations={ITERATIONS}", "--bottleneck-analysis"]
     done = subprocess.run(command, input="\n".join(loop) + "\n", capture_output=True, text=True)
@@ -149,7 +149,7 @@ def analyse(mca: str, loop: list[str], cpu: Cpu) -> tuple[float, float, str]:
 
 
 def rows(mca: str, folder: Path, details: bool) -> list[tuple[str, ...]]:
-    """Analyse every kernel of every level on every CPU."""
+    """Analyse every kernel at every level on every CPU."""
     table = []
     for cpu in CPUS:
         for level in cpu.levels:
@@ -158,7 +158,7 @@ def rows(mca: str, folder: Path, details: bool) -> list[tuple[str, ...]]:
                 loops = innermost_loops(functions(assembly, kernel.function))
                 loop = max(loops, key=lambda lines: elements(lines, kernel, cpu), default=[])
                 done = elements(loop, kernel, cpu)
-                if not done:  # as bfloat16 where the level multiplies floats instead
+                if not done:  # a kernel that this level lacks, such as bfloat16
                     continue
                 cycles, limit, report = analyse(mca, loop, cpu)
                 if details:
@@ -168,7 +168,7 @@ def rows(mca: str, folder: Path, details: bool) -> list[tuple[str, ...]]:
 
 
 def row(cpu: Cpu, level: str, kernel: Kernel, cycles: float, limit: float) -> tuple[str, ...]:
-    """Return a line of the table; figures are cycles an element."""
+    """Return a row of the table in cycles per element."""
     where = f"{cpu.meaning} ({cpu.name})"
     return kernel.name, where, level, f"{cycles:.3f}", f"{limit:.3f}", f"{100 * (cycles / limit - 1):+.0f} %"
 
@@ -176,11 +176,11 @@ def row(cpu: Cpu, level: str, kernel: Kernel, cycles: float, limit: float) -> tu
 def main() -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--details", action="store_true", help="print each loop and llvm-mca's report on it as well")
+    parser.add_argument("--details", action="store_true", help="also print each loop and its report")
     options, mca = parser.parse_args(), analyser()
     with tempfile.TemporaryDirectory() as folder:
         table = rows(mca, Path(folder), options.details)
-    print("| loop | CPU | level | cycles an element | limit | above it |\n|---|---|---|---|---|---|")
+    print("| loop | CPU | level | cycles per element | limit | above it |\n|---|---|---|---|---|---|")
     order = [kernel.name for kernel in KERNELS]
     for line in sorted(table, key=lambda line: order.index(line[0])):
         print(f"| {' | '.join(line)} |")

@@ -1,16 +1,20 @@
-"""Five real data sets from a list of Debian's packages.
+"""Five real data sets from the list of Debian packages.
 
     apt-cache dumpavail | python -m bench.package_sets --out DIR [--packages FILE] [--seed 0]
 
-A point is a package, told by the words of its name and of its description. Its labels are in ``source`` the source that
-it was built from (thousands of labels, one a point, consistent: packages of one source are described alike), in
-``maintainer`` who looks after it, in ``section`` where it is filed (dozens), in ``tags`` what somebody found to say of
-it (hundreds, several a point), and in ``depends`` the packages that it needs (thousands, several a point, a long tail).
-Labels of fewer than three packages are left out, and so are packages that have no label then.
+A point is a package. Its features are the words of its name and description.
 
-Each set is a directory of a train.txt and a test.txt, as `bench.source_sets` writes them. Lists differ from release to
-release, and so do the sets: compare within a run only. Other cuts of such a list are what the rule by which a blend
-finds the cost of errors was made on; no other default was.
+| set | labels |
+|---|---|
+| source | its source package: thousands, one a point; packages of one source have similar descriptions |
+| maintainer | its maintainer: one a point |
+| section | its section: dozens, one a point |
+| tags | its tags: hundreds, several a point |
+| depends | the packages that it depends on: thousands, several a point, a long tail |
+
+Labels with fewer than three packages are left out, then packages without labels. Each set is a folder with a train.txt
+and a test.txt, as `bench.source_sets` writes them. Lists differ from release to release, so compare only results of one
+list. The rule for the cost of errors in a blend was developed on other samples of such a list, and no other default.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ Package = dict[str, str]
 
 
 def packages(lines: Iterable[str]) -> Iterator[Package]:
-    """Take a list apart into packages, each by its fields; of several versions of one the first is taken.
+    """Parse a list into packages as dictionaries of fields; the first version of each package counts.
 
     >>> [found] = packages(["Package: ed", "Description: line editor", " for those who like it", "", "Package: ed"])
     >>> found["Description"]
@@ -49,7 +53,7 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[Package]:
         if not text.strip():
             yield fields
             fields, name = {}, ""
-        elif text[0].isspace():  # what goes on from the line before
+        elif text[0].isspace():  # continues the line before
             fields[name] = f"{fields.get(name, '')} {text.strip()}".strip()
         else:
             name, _, value = text.partition(":")
@@ -58,14 +62,14 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[Package]:
 
 
 def _listed(field: str, apart: str) -> Callable[[Package], set[str]]:
-    """Return what takes the parts of a field, apart by commas, each up to what matches `apart`."""
+    """Return a function that splits a field at commas and cuts each part where `apart` matches."""
     ends = re.compile(apart)
     return lambda package: {
         name for part in re.split(r"[,|]", package.get(field, "")) if (name := ends.split(part.strip())[0].strip())
     }
 
 
-#: The labels of a package. Versions, architectures and alternatives are left out, the address of a maintainer is not.
+#: The labels of a package, without versions and architectures; maintainers keep their addresses.
 LABELS: dict[str, Callable[[Package], set[str]]] = {
     "source": _listed("Source", r"[ (]"),
     "maintainer": lambda package: {package["Maintainer"]} if package.get("Maintainer") else set(),
@@ -76,7 +80,7 @@ LABELS: dict[str, Callable[[Package], set[str]]] = {
 
 
 def labelled(found: list[Package], labels_of: Callable[[Package], set[str]]) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and labels of the packages that have any."""
+    """Return words and labels of the packages with frequent labels."""
     texts = [words(f"{package['Package']} {package.get('Description', '')}") for package in found]
     return with_frequent(texts, map(labels_of, found), FEWEST_PACKAGES)
 
@@ -84,7 +88,7 @@ def labelled(found: list[Package], labels_of: Callable[[Package], set[str]]) -> 
 def main() -> None:
     """Write the sets."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--packages", type=Path, metavar="FILE", help="the list; standard input if not given")
+    parser.add_argument("--packages", type=Path, metavar="FILE", help="the list; default: standard input")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     options = parser.parse_args()

@@ -1,15 +1,15 @@
-"""Planted data of the shape of Amazon-670K, or of a multiple of it, from a seed.
+"""Planted data in the shape of Amazon-670K, or a multiple of it, from a seed.
 
     python -m bench.planted --labels 670091 --out DIR [--points N] [--test N] [--features N] [--seed 0]
 
 writes DIR/train.txt and DIR/test.txt in the format of the extreme classification repository; `generate` returns the
-same as matrices.
+same data as matrices.
 
-What is planted. Labels are leaves of a tree of two levels: about 16 to a family, 32 families to a group. A label, a
-family and a group have words (features) of their own. How often labels occur follows a power law, none less than once,
-and a label's points lie near each other in the tree, the more so the rarer it is: so a point has related labels, and
-frequent labels turn up everywhere. Each word of a point belongs to one of its labels, to that label's family or group,
-or is noise, drawn by a power law over all words. Values are tf-idf.
+The structure: labels are the leaves of a tree with two levels, about 16 labels to a family and 32 families to a group.
+Labels, families and groups each have words (features) of their own. Label counts follow a power law, with at least one
+point per label. The rarer a label, the closer its points are to each other in the tree. A point thus has related
+labels, and frequent labels occur everywhere. Each word of a point comes from one of its labels, from the family or
+group of that label, or from noise, which follows a power law over all words. Values are tf-idf.
 """
 
 from __future__ import annotations
@@ -18,31 +18,33 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-I32, I64, F32 = NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]
+I32: TypeAlias = NDArray[np.int32]
+I64: TypeAlias = NDArray[np.int64]
+F32: TypeAlias = NDArray[np.float32]
 
 LABELS_A_FAMILY, FAMILIES_A_GROUP = 16, 32
 WORDS_A_LABEL, WORDS_A_FAMILY, WORDS_A_GROUP = 6, 12, 40
-#: Where a word of a point comes from: its label, the label's family, its group; what is left is noise.
+#: Shares of words from the label, its family and its group; the rest is noise.
 SHARES = (0.30, 0.22, 0.15)
-#: A word is drawn as ``n_features * u ** STEEPNESS``: common ones for noise, rarer ones for what has a meaning.
+#: A word is drawn as ``n_features * u ** STEEPNESS``: noise prefers common words more than labels do.
 NOISE_STEEPNESS, MEANING_STEEPNESS = 4.0, 2.0
-#: The expected count of the label of rank r is proportional to ``(r + RANK_SHIFT) ** -RANK_POWER``, above the one sure.
+#: The expected count of the label of rank r is 1 plus a share proportional to ``(r + RANK_SHIFT) ** -RANK_POWER``.
 RANK_POWER, RANK_SHIFT = 0.9, 50
 #: A label with c points is spread over about ``SPREAD * c + NEIGHBOURS`` places of the tree.
 SPREAD, NEIGHBOURS = 8, 12
-#: Points made at a time: bounds the memory beside the result.
+#: Points generated per block, which bounds temporary memory.
 CHUNK = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How large a data set is; the means are reached within a per cent or two."""
+    """The size of a data set; means are met within one or two per cent."""
 
     points: int = 490_449
     test_points: int = 20_000
@@ -53,7 +55,7 @@ class Shape:
 
     @classmethod
     def with_labels(cls, labels: int, **changes: Any) -> Shape:
-        """Return the shape with another number of labels: points in proportion, but never more than it has."""
+        """Return the default shape with another number of labels; points are in proportion, at most the default."""
         whole = cls()
         points = min(round(whole.points * labels / whole.labels), whole.points)
         test_points = min(whole.test_points, max(points // 5, 1))
@@ -70,14 +72,14 @@ class Planted(NamedTuple):
 
 
 def generate(shape: Shape, seed: int = 0) -> Planted:
-    """Make a data set; equal arguments make equal ones, on every machine with the same NumPy."""
+    """Generate a data set; equal arguments give equal data on every machine with the same NumPy."""
     rng = np.random.default_rng((seed, shape.labels, shape.points))
     labels, label_starts = _labels(shape, rng)
     features, counts, feature_starts = _features(shape, labels, label_starts, rng)
     values = _tf_idf(features, counts, len(feature_starts) - 1, shape.features)
     X = _csr(values, features, feature_starts, shape.features)
     Y = _csr(np.ones(len(labels), np.float32), labels, label_starts, shape.labels)
-    cut = shape.points  # points come in random order, so the last ones are as good as any
+    cut = shape.points  # points are in random order
     return Planted(X[:cut], Y[:cut], X[cut:], Y[cut:])
 
 
@@ -91,34 +93,34 @@ def _csr(values: F32, indices: I32, starts: I64, width: int) -> Any:
 
 
 def label_counts(shape: Shape, total: int, rng: np.random.Generator) -> I64:
-    """Return how often each label is to occur, repeats within a point included: a power law above one, shuffled."""
+    """Draw the count of each label, repeats within a point included: one plus a power law, shuffled."""
     law = (np.arange(shape.labels) + RANK_SHIFT) ** -RANK_POWER
-    if total <= shape.labels:  # fewer places than labels: some never occur
+    if total <= shape.labels:  # fewer occurrences than labels: some never occur
         counts = rng.multinomial(total, law / law.sum())
     else:
         counts = 1 + rng.multinomial(total - shape.labels, law / law.sum())
-    # No label may be everywhere.
+    # Cap the most frequent labels.
     return rng.permutation(np.minimum(counts, max((shape.points + shape.test_points) // 20, 1)))
 
 
 def _labels(shape: Shape, rng: np.random.Generator) -> tuple[I32, I64]:
-    """Return the labels of each point in random order of points, as ids and row pointers."""
+    """Draw the labels of each point, as ids and row pointers."""
     n_points = shape.points + shape.test_points
     wanted = total = round(n_points * shape.labels_a_point)
-    for _ in range(2):  # a first time to learn how many are repeats
+    for _ in range(2):  # the first pass measures the share of repeats
         labels, starts = _place(shape, total, rng)
         total = round(total * wanted / len(labels))
     return labels, starts
 
 
 def _place(shape: Shape, total: int, rng: np.random.Generator) -> tuple[I32, I64]:
-    """Lay labels along the line of leaves and cut that into points; what a point has twice it keeps once."""
+    """Place labels along the line of leaves, and cut it into points; repeats within a point are merged."""
     n_points = shape.points + shape.test_points
     counts = label_counts(shape, total, rng)
     labels = np.repeat(np.arange(shape.labels, dtype=np.int32), counts)
     place = np.arange(len(labels)) + rng.standard_normal(len(labels)) * (SPREAD * counts[labels] + NEIGHBOURS)
     labels = labels[np.argsort(place)]
-    # Neighbours in the line are cut into points: one label each, and the others as they fall.
+    # Each point takes a run of neighbours in the line: one label, plus a random number of further ones.
     sizes = 1 + rng.multinomial(len(labels) - n_points, np.full(n_points, 1 / n_points))
     points = np.repeat(rng.permutation(n_points), sizes)
     pairs = np.unique(points * np.int64(shape.labels) + labels)
@@ -132,7 +134,7 @@ def _place(shape: Shape, total: int, rng: np.random.Generator) -> tuple[I32, I64
 def _features(
     shape: Shape, labels: I32, label_starts: I64, rng: np.random.Generator
 ) -> tuple[I32, NDArray[np.int16], I64]:
-    """Return the words of each point, how often each occurs in it, and row pointers."""
+    """Draw the words of each point; return words, counts and row pointers."""
     tree = _Tree(shape, rng)
     n_points = len(label_starts) - 1
     lengths = _lengths(shape, tree, labels, label_starts, rng)
@@ -145,7 +147,7 @@ def _features(
 
 
 def _lengths(shape: Shape, tree: _Tree, labels: I32, label_starts: I64, rng: np.random.Generator) -> I64:
-    """Draw how many words each point is written with, repeats included, so that the different ones have their mean."""
+    """Draw the number of words of each point, repeats included, so that distinct words meet their mean."""
     n_points = len(label_starts) - 1
     mean = shape.features_a_point
     pilot = rng.integers(0, max(n_points - 256, 1), 8)
@@ -165,11 +167,11 @@ def _gamma(mean: float, size: int, rng: np.random.Generator) -> I64:
 
 
 class _Tree:
-    """The words that labels, families and groups have, and where a point's words come from."""
+    """The words of labels, families and groups."""
 
     def __init__(self, shape: Shape, rng: np.random.Generator) -> None:
         self.n_features = shape.features
-        # The most common words say nothing, and which word is a common one is no matter of its number.
+        # Shuffled, so that the number of a word does not reveal its frequency.
         self.names = rng.permutation(shape.features).astype(np.int32)
         n_families = -(-shape.labels // LABELS_A_FAMILY)
         n_groups = -(-n_families // FAMILIES_A_GROUP)
@@ -179,10 +181,11 @@ class _Tree:
     def _draw(self, size: Any, steepness: float, rng: np.random.Generator) -> I32:
         u = rng.random(size, dtype=np.float32)
         number = np.minimum((self.n_features * u**steepness).astype(np.int32), self.n_features - 1)
-        return self.names[number]
+        drawn: I32 = self.names[number]
+        return drawn
 
     def words(self, labels: I32, rng: np.random.Generator) -> I32:
-        """Draw one word for each of `labels`, its label."""
+        """Draw one word for each of `labels`."""
         chosen = self._draw(len(labels), NOISE_STEEPNESS, rng)
         kind = np.searchsorted(np.cumsum(SHARES), rng.random(len(labels), dtype=np.float32))
         nodes = labels
@@ -198,7 +201,7 @@ class _Tree:
 def _bags(
     tree: _Tree, labels: I32, label_starts: I64, lengths: I64, rng: np.random.Generator
 ) -> tuple[I32, NDArray[np.int16], I64]:
-    """Write some points: their words in ascending order, how often each occurs, and how many words a point has."""
+    """Draw the words of some points; return sorted words, their counts, and the number of words per point."""
     points = np.repeat(np.arange(len(lengths)), lengths)
     n_labels = np.diff(label_starts)
     place = label_starts[points] + (rng.random(len(points), dtype=np.float32) * n_labels[points]).astype(np.int64)
@@ -220,7 +223,7 @@ def _tf_idf(features: I32, counts: NDArray[np.int16], n_points: int, n_features:
 
 
 def write_xmc(path: Path, X: Any, Y: Any) -> None:
-    """Write points in the format of the extreme classification repository, as its own files are written."""
+    """Write points in the format of the extreme classification repository."""
     with path.open("w", encoding="ascii") as file:
         file.write(f"{X.shape[0]} {X.shape[1]} {Y.shape[1]}\n")
         file.writelines(_lines(X, Y))
@@ -235,17 +238,17 @@ def _lines(X: Any, Y: Any) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the files that the command line asks for."""
+    """Write a training and a test file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=int, default=Shape.labels)
-    parser.add_argument("--points", type=int, help="training points; by default in proportion to the labels")
+    parser.add_argument("--points", type=int, help="training points; default: in proportion to the labels")
     parser.add_argument("--test", type=int, help="test points")
     parser.add_argument("--features", type=int, default=Shape.features)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     options = parser.parse_args()
-    asked = {"points": options.points, "test_points": options.test, "features": options.features}
-    changes = {name: value for name, value in asked.items() if value is not None}
+    given = {"points": options.points, "test_points": options.test, "features": options.features}
+    changes = {name: value for name, value in given.items() if value is not None}
     data = generate(Shape.with_labels(options.labels, **changes), options.seed)
     options.out.mkdir(parents=True, exist_ok=True)
     write_xmc(options.out / "train.txt", data.X, data.Y)

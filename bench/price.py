@@ -1,10 +1,10 @@
-"""What a training run of `bench.quality` costs on a rented machine: its time, times what the machine costs an hour.
+"""Cost of a training run of `bench.quality` on a rented machine: its time times the price of an hour.
 
     python -m bench.price PRICE FILE [PRICE FILE ...]
 
-PRICE is what the provider asks for an hour of the machine that made FILE, in any currency; look it up, there is none
-here. The wall clock counts, since that is what is paid for; the median of the runs, and the whole machine, even if
-fewer threads were used. Reading the data is not counted, nor is the time in which the machine stood idle.
+PRICE is the provider's price for an hour of the machine that made FILE, in any currency; look it up. The median wall
+time of the runs counts, and the price of the whole machine, even if the run used fewer threads. Reading the data and
+idle time are not counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEAD = (
 
 
 def rows(price: float, report: dict[str, Any]) -> list[str]:
-    """Return a line for each data set and system that was measured."""
+    """Return a row for each measured data set and system."""
     runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in report["runs"]:
         if run["status"] == "measured":
@@ -48,7 +48,7 @@ def _row(price: float, report: dict[str, Any], data: str, system: str, runs: lis
 
 
 def _precision(machine: dict[str, Any], system: str, settings: dict[str, Any]) -> str:
-    """Name what sparsenet multiplied with: two machines that chose by themselves did not do the same work."""
+    """Name the precision of sparsenet's products, since the automatic choice differs between machines."""
     if not system.startswith("sparsenet"):
         return "-"
     if settings.get("estimator") == "TreeClassifier":
@@ -59,16 +59,18 @@ def _precision(machine: dict[str, Any], system: str, settings: dict[str, Any]) -
 def main() -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pairs", nargs="+", metavar="PRICE FILE", help="price of an hour, and the result it goes with")
+    parser.add_argument(
+        "pairs", nargs="+", metavar="PRICE FILE", help="price of an hour, and the result of that machine"
+    )
     pairs = parser.parse_args().pairs
     if len(pairs) % 2:
-        parser.error("every FILE needs its PRICE before it")
+        parser.error("each FILE needs a PRICE before it")
     print(HEAD)
     for price, file in zip(pairs[::2], pairs[1::2], strict=True):
         try:
             hourly = float(price)
         except ValueError:
-            parser.error(f"{price!r} is no price: each FILE has the price of an hour before it")
+            parser.error(f"{price!r} is not a price: each FILE needs a PRICE before it")
         print("\n".join(rows(hourly, json.loads(Path(file).read_text()))))
 
 

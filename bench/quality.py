@@ -1,13 +1,13 @@
-"""Compare sparsenet with other systems: accuracy, training time, speed of prediction, memory, size of the model.
+"""Compare sparsenet with other systems: accuracy, training time, prediction speed, memory, model size.
 
     make peers
     python -m bench.quality --data DIR [DIR ...] [--systems NAME,...] [--repeats 5] [--threads 2] [--seeds 0,1,2,3,4]
                             [--mask-seen DATA,...] [--tuned bench/results/tuned.json] [--limit 3600]
                             [--out bench/results/quality.json]
 
-A DIR holds one training and one test file in XMC-repository format. Each system runs in a process and an environment
-of its own; in each round every system has its turn, in an order that moves on by one from round to round. All are
-scored by `sparsenet.metrics`. The rules are in bench/README.md.
+A DIR holds one training and one test file in the format of the extreme classification repository. Each system runs in
+a separate process and environment. In each round every system runs once, in an order that rotates from round to round.
+`sparsenet.metrics` scores all of them. The rules are in bench/README.md.
 """
 
 from __future__ import annotations
@@ -17,34 +17,32 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import machine
 from bench.cache import DataSet, prepare
 from bench.peers import COMPARED, SYSTEMS
+from bench.report import head, keep, numbers
 from bench.runner import Runner, parser, scorers, use_cpus
 from bench.table import markdown
 
 
 def main() -> None:
-    """Run what the command line asks for; the report is written after each run, so that none is ever lost."""
+    """Run the comparison; the report is written after each run, so that an interruption loses nothing."""
     options = _options()
     use_cpus(options.threads)
     data_sets = [prepare(path) for path in options.data]
     report = _head(options, data_sets)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     for run in _runs(options, data_sets):
         report["runs"].append(run)
-        options.out.write_text(json.dumps(report, indent=1) + "\n")
+        keep(report, options.out)
         print(_brief(run), file=sys.stderr, flush=True)
     print(markdown(report))
 
 
 def _runs(options: argparse.Namespace, data_sets: list[DataSet]) -> Iterator[dict[str, Any]]:
-    """Go round; a system that failed on a data set is not asked again."""
-    judges = scorers(data_sets, options.mask_seen)
+    """Run each system in each round; a system that failed on a data set is skipped from then on."""
+    scorer_of = scorers(data_sets, options.mask_seen)
     tuned = json.loads(options.tuned.read_text()) if options.tuned else {}
     runner = Runner(threads=options.threads, limit=options.limit)
     given_up = set()
@@ -55,25 +53,22 @@ def _runs(options: argparse.Namespace, data_sets: list[DataSet]) -> Iterator[dic
                 if (data.name, name) in given_up:
                     continue
                 changes = tuned.get(data.name, {}).get(name, {}).get("settings", {})
-                run = runner.run(SYSTEMS[name], data, judges[data.name], seed, changes)
+                run = runner.run(SYSTEMS[name], data, scorer_of[data.name], seed, changes)
                 if run["status"] != "measured":
                     given_up.add((data.name, name))
                 yield {"data": data.name, "system": name, "repeat": repeat, "seed": seed, **run}
 
 
 def _head(options: argparse.Namespace, data_sets: list[DataSet]) -> dict[str, Any]:
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine.describe(),
-        "threads": options.threads,
-        "repeats": options.repeats,
-        "seeds": options.seeds,
-        "limit_seconds": options.limit,
-        "mask_seen": options.mask_seen,
-        "systems": options.systems,
-        "data": {data.name: data.facts for data in data_sets},
-        "runs": [],
-    }
+    return head(
+        threads=options.threads,
+        repeats=options.repeats,
+        seeds=options.seeds,
+        limit_seconds=options.limit,
+        mask_seen=options.mask_seen,
+        systems=options.systems,
+        data={data.name: data.facts for data in data_sets},
+    )
 
 
 def _brief(run: dict[str, Any]) -> str:
@@ -86,8 +81,8 @@ def _brief(run: dict[str, Any]) -> str:
 def _options() -> argparse.Namespace:
     found = parser(__doc__, COMPARED)
     found.add_argument("--repeats", type=int, default=5)
-    found.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2, 3, 4])
-    found.add_argument("--tuned", type=Path, help="what bench.tune found")
+    found.add_argument("--seeds", type=numbers, default=[0, 1, 2, 3, 4])
+    found.add_argument("--tuned", type=Path, help="a file that bench.tune wrote")
     found.add_argument("--out", type=Path, default=Path("bench/results/quality.json"))
     return found.parse_args()
 

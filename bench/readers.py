@@ -1,8 +1,8 @@
-"""Rows a second of the svmlight and XMC readers, against scikit-learn's on the same file.
+"""Rows per second of the svmlight and XMC readers, against scikit-learn's on the same file.
 
     python bench/readers.py [--rows 20000] [--repeats 5] [--threads 1,2] [--json]
 
-Each round runs every reader once, in turn, so that a busy spell hits all alike; figures are medians.
+Each round runs every reader once, so that other load affects all alike; figures are medians.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from sparsenet import kernels
-from sparsenet.core.machine import default_threads
 from sparsenet.data import read_svmlight, read_xmc
 
 
 def write_file(path: Path, n_rows: int, *, header: bool, seed: int = 0) -> None:
-    """Write points of the shape of Amazon-670K: some 75 features of 135,909 a point, 5 labels of 670,091."""
+    """Write points in the shape of Amazon-670K: about 75 of 135,909 features and 5 of 670,091 labels per point."""
     rng = np.random.default_rng(seed)
     n_features, n_labels = 135_909, 670_091
     with path.open("w") as file:
@@ -89,7 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5)
-    threads = sorted({1, default_threads()})
+    threads = sorted({1, len(os.sched_getaffinity(0))})
     parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=threads)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

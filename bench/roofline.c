@@ -1,14 +1,14 @@
-/* What this machine can do at most: multiply-adds, streamed reads, gathered rows and rows read and written back.
+/* Measures the peak rates of this machine: multiply-adds, streamed reads, gathered rows and updated rows.
  *
  *     roofline THREADS MEGABYTES ROUNDS
  *
- * prints a JSON object of two: what was reached at "best", and in the "median" of ROUNDS. Each has GFLOP/s of
- * multiply-adds from registers, of float32 and of bfloat16 (0 where the CPU has no instruction for that), and GB/s of
+ * prints a JSON object with the "best" and the "median" over ROUNDS. Each has GFLOP/s of multiply-adds from registers,
+ * for float32 and bfloat16 (0 if the CPU has no instruction for it), and GB/s of
  *     read:         a sum over an array much larger than the caches,
- *     gather:       sums of 512-byte rows at random places, 16 rows fetched ahead into the first cache or the second,
+ *     gather:       sums of random 512-byte rows, prefetched 16 rows ahead into the first- or second-level cache,
  *     update:       such rows read, changed and written back; bytes read and written both count.
- * Each is of all threads together, and its clock is that of the slowest thread's CPU time: on a machine that does
- * something else as well, the best is what would be reached if it did not, but for what others take of the memory. */
+ * Rates are for all threads together, by the CPU time of the slowest thread. Other load therefore lowers the best rate
+ * only through its use of memory. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,8 +39,8 @@
 #endif
 typedef float Vector __attribute__((vector_size(LANES * 4)));
 
-/* What one instruction of bfloat16 computes: a pair of products in each lane, or 2 x 4 times 4 x 2 numbers. In tiles,
- * where the system gives them, 16 x 32 times 32 x 16. */
+/* Operations per bfloat16 instruction: a pair of products in each lane, or 2 x 4 times 4 x 2 numbers. Tiles, if the
+ * operating system grants them, multiply 16 x 32 by 32 x 16 numbers. */
 #if defined(__AVX512BF16__)
 enum { kBf16Flop = 2 * 2 * LANES };
 #elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
@@ -57,7 +57,7 @@ enum Work { kFma, kBf16, kRead, kGather, kGatherFar, kUpdate, kUpdateFar, kWorks
 
 typedef struct {
   pthread_barrier_t* barrier;
-  float* data;      /* this thread's part */
+  float* data;      /* the part of this thread */
   int32_t* order;   /* its rows, shuffled */
   int64_t n_rows;
   int rounds;
@@ -78,7 +78,7 @@ static float fma_peak(void) {
   for (int i = 0; i < LANES; ++i) a[i] = 1.0f + 1e-7f * i, b[i] = 1e-7f * i;
   for (int s = 0; s < kSums; ++s) {
     sum[s] = b * (float)s;
-    __asm__("" : IN_VECTOR_REGISTER(sum[s])); /* or the compiler would see sums that it can merge */
+    __asm__("" : IN_VECTOR_REGISTER(sum[s])); /* stops the compiler from merging equal sums */
   }
   for (int64_t loop = 0; loop < kFmaLoops; ++loop) {
 #pragma GCC unroll 24
@@ -165,7 +165,7 @@ static float read_all(const float* data, int64_t n) {
   return total;
 }
 
-/* Fetches a row ahead, into the first-level cache or the second. */
+/* Prefetches a row into the first- or second-level cache. */
 static inline void fetch(const float* row, int near) {
   for (int c = 0; c < kRow; c += 16) {
     if (near)
@@ -183,7 +183,7 @@ static inline float gather(const float* data, const int32_t* order, int64_t n_ro
     const float* row = data + (int64_t)order[r] * kRow;
     for (int c = 0; c < kRow; c += LANES) sum[c / LANES] += *(const Vector*)(row + c);
   }
-  float total = 0; /* of all, or the compiler would leave out what nobody asks for */
+  float total = 0; /* used below, or the compiler would remove the sums */
   for (int v = 0; v < kRow / LANES; ++v) total += sum[v][0];
   return total;
 }
@@ -224,7 +224,7 @@ static void* serve(void* argument) {
   prepare(part);
   for (int work = 0; work < kWorks; ++work) {
     for (int round = 0; round < part->rounds; ++round) {
-      pthread_barrier_wait(part->barrier); /* all at once, or they would not share the memory */
+      pthread_barrier_wait(part->barrier); /* all threads start together, so that they share the memory */
       const double start = now();
       run(part, (enum Work)work);
       part->seconds[work * part->rounds + round] = now() - start;
@@ -238,7 +238,7 @@ static int compare(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-/* The seconds of some work by the slowest thread, in the round that so many were better than. */
+/* Seconds of the slowest thread in the round with this rank. */
 static double ranked(const Part* parts, int threads, int rounds, enum Work work, int rank) {
   double slowest[kMostRounds] = {0};
   for (int round = 0; round < rounds; ++round) {

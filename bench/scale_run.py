@@ -1,7 +1,7 @@
 """One training of `bench.scale`, in a process of its own: ``python -m bench.scale_run JOB RESULT``.
 
-Measures set-up, the cost of a step, memory against what was announced, and what a step has to move and compute at
-least; with `profile`, where its time goes.
+It measures set-up, the cost of a step, peak and announced memory, and the least amount of computation and memory
+traffic of a step.
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bench import timers
 from bench.clock import WARM_UP, Clock, TimeIsUp
 from bench.peers.measure import forget_peak, peak_mb
-from bench.running import announced
 from sparsenet import ExtremeClassifier, kernels, metrics
+from sparsenet.engines.network import building
 from sparsenet.engines.network.options import Settings
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.engines.network.wide import WidePath
 
-#: P@1 after the steps measured is looked at on so many test points.
+#: Test points for P@1 after the measured steps.
 TEST_POINTS = 2000
-#: Bytes of a page of memory, at least.
+#: The smallest page of memory in bytes.
 PAGE = 4096
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
-    """Train as the job says, and return what was measured."""
+    """Train with the settings of the job, and return the measurements."""
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
     touch_memory(job["touch_gb"])
     clock = Clock(job["batches"])
@@ -43,11 +42,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     with ExitStack() as stack:
         needed = stack.enter_context(announced())
         stack.enter_context(counted(work))
-        times = stack.enter_context(timers.watch()) if job["profile"] else None
-        after = AfterWarmUp(times) if times else None
-        callbacks = [clock, *([after] if after else [])]
         stack.enter_context(suppress(TimeIsUp))
-        model.fit(X, Y, callbacks=callbacks)
+        model.fit(X, Y, callbacks=[clock])
     bf16 = Settings.of(model.get_params(deep=False)).bf16
     result: dict[str, Any] = {
         "isa": kernels.isa_used(),
@@ -58,8 +54,6 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "peak_mb": peak_mb(),
         "work": {name: float(np.mean([batch[name] for batch in work])) for name in work[0]} | {"bf16": bf16},
     }
-    if times and after and clock.done > WARM_UP:
-        result |= {"profile": times.rows(clock.done - WARM_UP), "profile_of_start": after.start}
     labels = model.topk(X_test[:TEST_POINTS], 5)[0]
     result["P@1"] = metrics.precision_at_k(Y_test[:TEST_POINTS], labels, 1)
     result["peak_with_prediction_mb"] = peak_mb()
@@ -67,10 +61,10 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def touch_memory(gigabytes: float) -> None:
-    """Use so much memory, and hand it back.
+    """Touch memory once, and release it.
 
-    A virtual machine may get a page from its host only when it is first touched, which took 2.1 s a GB where a second
-    touch took 0.05: half of what the start of a training seemed to cost, and a matter of what ran before.
+    A virtual machine may receive a page from its host at the first touch only. Without this, the start of a training
+    would include that time, which depends on earlier processes.
     """
     np.empty(int(1e9 * gigabytes), np.uint8)[::PAGE] = 1
 
@@ -80,26 +74,25 @@ def load(folder: str, name: str) -> Any:
     return sparse.csr_array(sparse.load_npz(Path(folder) / f"{name}.npz"))
 
 
-class AfterWarmUp:
-    """A callback that keeps the profile of the start, first steps included, and lets that of the others begin."""
+@contextmanager
+def announced() -> Iterator[dict[str, int]]:
+    """Record the memory, in bytes by purpose, that an estimator announces before it trains."""
+    check, needed = building.check_memory, {}
 
-    def __init__(self, times: timers.Times) -> None:
-        self.times, self.seen = times, 0
-        self.start: list[dict[str, Any]] = []
+    def record(request: dict[str, int], *rest: Any) -> None:
+        needed.update(request)
+        check(request, *rest)
 
-    def on_batch(self, progress: Any) -> None:
-        self.seen += 1
-        if self.seen == WARM_UP:
-            self.start = self.times.rows(steps=1)
-            self.times.clear()
-
-    def on_epoch(self, record: dict[str, float]) -> None:
-        """Nothing is to be done after an epoch."""
+    building.check_memory = record  # type: ignore[assignment]
+    try:
+        yield needed
+    finally:
+        building.check_memory = check
 
 
 @contextmanager
 def counted(work: list[dict[str, float]]) -> Iterator[None]:
-    """Note what the first steps, which no time is taken of, compute and move."""
+    """Count the work of the warm-up steps, which are not timed."""
     forward, touch = SampledOutput.forward, WidePath.touch
     sizes: dict[str, float] = {}
 
@@ -122,7 +115,7 @@ def counted(work: list[dict[str, float]]) -> Iterator[None]:
             work.append(dict(sizes))
         return found
 
-    SampledOutput.forward, WidePath.touch = counting_forward, counting_touch  # type: ignore[method-assign]
+    SampledOutput.forward, WidePath.touch = counting_forward, counting_touch  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:

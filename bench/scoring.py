@@ -1,4 +1,4 @@
-"""One judge for all systems: `sparsenet.metrics` on the labels that each predicted for the whole test set."""
+"""Score the predictions of every system for the whole test set with `sparsenet.metrics`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from bench.cache import DataSet
 from sparsenet import metrics
 
 KS = (1, 3, 5)
-#: With seen items masked, this many are asked for at most; who fills them with seen items has predicted nothing.
+#: The most labels to request per point when seen items are masked. If all of them are seen items, none is left.
 MOST_PREDICTIONS = 200
 
 
 class Scorer:
     """Scores predictions for a data set.
 
-    `mask_seen` is for recommendation: feature i is label i, and what a user has seen is struck from what is predicted
-    before that is scored. `depth` predictions a point are needed then, so that enough are left.
+    `mask_seen` is for recommendation, where feature i is label i: items that a user has seen are removed from the
+    predictions before scoring. Each system must then predict `depth` labels per point, so that enough are left.
     """
 
     def __init__(self, data: DataSet, *, mask_seen: bool) -> None:
@@ -41,7 +41,7 @@ class Scorer:
         return {name: round(value, 6) for name, value in scores.items()}
 
     def _without_seen(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Strike what a point's features name, and move up what stands behind."""
+        """Remove labels that are features of the point, and move the later ones up."""
         assert self.seen is not None
         n_points, n_labels = self.seen.shape
         rows = np.arange(n_points, dtype=np.int64)

@@ -1,16 +1,15 @@
-"""Two real data sets from the Python source that is installed here, which no default was chosen on.
+"""Two real data sets from the installed Python source; no default was chosen on them.
 
     python -m bench.source_sets [--source DIR ...] --out DIR [--seed 0]
 
-A point is a function. In ``calls`` its labels are the names of all that it calls, told by the words of its docstring
-and of its own name: many labels a point, with a long tail. In ``names`` its one label is its name, told by its
-docstring, its variables and what it calls, which gives it away where that has the same name, as with constructors
-(about one in twelve). What lies within a function is part of it, and a function of its own.
+A point is a function. In ``calls`` the labels are the names of the functions that it calls, and the features are the
+words of its docstring and its name: many labels per point, with a long tail. In ``names`` the one label is its name,
+and the features are its docstring, its variables and its calls. In about one of twelve a call has the same name, such
+as a constructor. A nested function is part of the outer one, and a point of its own.
 
-Each set is a directory of a train.txt and a test.txt, a sixth of the functions, in the format of the extreme
-classification repository; values are tf-idf, vocabularies and idf those of the training functions.
-
-What is installed differs, and so do the sets: compare within a run only.
+Each set is a folder with a train.txt and a test.txt, which holds a sixth of the functions, in the format of the extreme
+classification repository. Values are tf-idf; vocabulary and idf come from the training functions. Installations differ,
+so compare only results of one installation.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from bench.planted import write_xmc
 
-#: The standard library and what is installed beside this.
+#: The standard library and the installed packages.
 INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
 TEST_SHARE = 1 / 6
-#: Words that fewer functions hold say nothing about the others.
+#: A word in fewer functions is dropped.
 FEWEST_FUNCTIONS = 2
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 
 
 @dataclass(frozen=True)
 class Function:
-    """What is known of a function."""
+    """The parts of a function that become features and labels."""
 
     name: str
     docstring: str
@@ -52,7 +51,7 @@ class Function:
 
 
 def words(text: str) -> list[str]:
-    """Take identifiers and prose apart.
+    """Split identifiers and prose into lower-case words.
 
     >>> words("read_csvFile of HTTPServer2")
     ['read', 'csv', 'file', 'of', 'http', 'server', '2']
@@ -61,7 +60,7 @@ def words(text: str) -> list[str]:
 
 
 def functions(sources: Iterable[Path]) -> Iterator[Function]:
-    """Find every function below some directories, each once: copies of a package would give the answers away."""
+    """Find the distinct functions below some folders; a copy in the test set would be too easy."""
     files = sorted({file.resolve() for source in sources for file in source.rglob("*.py")})
     seen_files, seen = set(), set()
     for file in files:
@@ -77,9 +76,9 @@ def functions(sources: Iterable[Path]) -> Iterator[Function]:
 
 
 def _parsed(source: bytes) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield the functions of a file; one that this Python cannot read, such as a template, has none."""
+    """Yield the functions of a file; a file that Python cannot parse, such as a template, has none."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of others' escapes
+        warnings.simplefilter("ignore")  # invalid escapes in the source of others
         try:
             tree = ast.parse(source)
         except (SyntaxError, ValueError, RecursionError):
@@ -102,13 +101,13 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
 
 
 def calls_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and labels of the functions that call something: what they call."""
+    """Return features and labels of ``calls``: words, and the names of called functions."""
     calling = [function for function in found if function.calls]
     return [words(f"{f.docstring} {f.name}") for f in calling], [sorted(f.calls) for f in calling]
 
 
 def names_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and labels of all functions: their name."""
+    """Return features and labels of ``names``: words and calls, and the name of the function."""
     texts = [words(f.docstring) + words(" ".join(f.variables)) + [f"{name}()" for name in f.calls] for f in found]
     return texts, [[f.name] for f in found]
 
@@ -116,7 +115,7 @@ def names_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
 def with_frequent(
     texts: list[list[str]], labels: Iterable[Iterable[str]], fewest: int
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Leave out labels that fewer points have, and points that have none then.
+    """Drop labels with fewer than `fewest` points, then points without labels.
 
     >>> with_frequent([["a"], ["b"], ["c"]], [["x", "y"], ["y"], ["x", "z"]], 2)
     ([['a'], ['b'], ['c']], [['x', 'y'], ['y'], ['x']])
@@ -128,7 +127,7 @@ def with_frequent(
 
 
 def write(folder: Path, texts: list[list[str]], labels: list[list[str]], seed: int) -> None:
-    """Write one set; functions of which no word is known are left out."""
+    """Write one set; points without a word of the vocabulary are left out."""
     order = np.random.default_rng(seed).permutation(len(texts))
     cut = round(TEST_SHARE * len(texts))
     parts = {"test": np.sort(order[:cut]), "train": np.sort(order[cut:])}
@@ -141,8 +140,8 @@ def write(folder: Path, texts: list[list[str]], labels: list[list[str]], seed: i
             made.tocsr()
             for made in (features.transform([texts[i] for i in rows]), indicator.transform([labels[i] for i in rows]))
         )
-        told = np.diff(X.indptr) > 0
-        write_xmc(folder / f"{part}.txt", X[told], Y[told])
+        has_words = np.diff(X.indptr) > 0
+        write_xmc(folder / f"{part}.txt", X[has_words], Y[has_words])
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ HEAD = (
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Return a table for each data set, and what was measured on what."""
+    """Return a table for each data set, after one line on machine, commit and settings."""
     parts = [_setting(report)]
     for name, facts in report["data"].items():
         shape = " x ".join(f"{facts['train'][key]:,} {key}" for key in ("points", "features", "labels"))
@@ -58,20 +58,20 @@ def _cells(runs: Runs) -> list[str]:
 
 
 def _three(value: float) -> str:
-    """Show about three digits, never an exponent."""
+    """Format a number with about three digits and without an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _setting(report: dict[str, Any]) -> str:
     machine, runs = report["machine"], report["runs"]
     loads = [run["load_average_before"] for run in runs if "load_average_before" in run]
-    load = f"; load average before a run: median {median(loads):.1f}, most {max(loads):.1f}" if loads else ""
+    load = f"; load average before a run: median {median(loads):.1f}, highest {max(loads):.1f}" if loads else ""
     seeds = ", ".join(str(seed) for seed in report["seeds"][: report["repeats"]])
     changed = " with uncommitted changes" if machine["uncommitted_changes"] else ""
     return (
         f"{report['started']}: {machine['cpu']} ({machine['isa_used']}), {report['threads']} threads; sparsenet "
         f"{machine['commit'][:10]}{changed}; {report['repeats']} rounds, seeds {seeds}; "
-        f"means of scores, medians of the rest{load}."
+        f"scores are means, other columns medians{load}."
     )
 
 

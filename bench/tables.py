@@ -1,13 +1,12 @@
-"""How the columns of tables are best scaled: what each classifier has right by each `normalize`.
+"""Scaling of table columns: the accuracy of each classifier with each value of `normalize`.
 
     python -m bench.tables [--data DIR [DIR ...]] [--tables NAMES] [--ways auto,columns,together,mixed,rows]
                            [--repeats 3] [--threads 2] [--out bench/results/tables.json] [--show FILE]
 
-The tables are those that scikit-learn brings along, each also with columns in other units, and made ones, of whose
-columns some tell what a point is and most are noise, or which stand beside categories. NAMES are what those that are
-wanted begin with. A DIR is in the format of the extreme classification repository, as `bench.dense_sets` writes it;
-its points are laid out as an array. What is measured is the share of points, in %, whose best label is right: of a DIR
-its test points, of other tables three tenths, drawn anew for each seed.
+The tables are the small ones of scikit-learn, as they come and with columns in other units, and generated ones: some
+informative columns among noise, or amounts next to categories. NAMES selects tables by the start of their names. A DIR
+is in the format of the extreme classification repository, as `bench.dense_sets` writes it, and becomes a dense array.
+The result is accuracy in %: on the test points of a DIR, or on three tenths of another table, drawn for each seed.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ from sklearn.preprocessing import minmax_scale
 
 from bench.cache import prepare
 from bench.machine import load_average
+from bench.report import add_result_options, head, keep, setting, shown_or_measured
 from bench.runner import names
-from bench.running import add_result_options, head, keep, setting, shown_or_measured
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 
 BUNDLED = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}
-#: Points, columns, those of them that tell something, classes, clusters of each, and how far apart these lie.
+#: Points, columns, informative columns, classes, clusters per class, and separation of classes.
 MADE = {
     "made-20": (6000, 40, 15, 20, 2, 2.0),
     "made-50": (6000, 40, 30, 50, 1, 2.0),
     "made-5": (4000, 20, 10, 5, 2, 1.0),
     "made-10": (8000, 100, 20, 10, 3, 1.5),
 }
-#: Points, classes, amounts, categories, the values of each, and whether amounts go from 0 to 1 and not as they like.
+#: Points, classes, amounts, categories, values per category, and whether amounts are scaled to 0 to 1.
 MIXED = {
     "mixed-30": (8000, 20, 6, 4, 30, False),
     "mixed-300": (8000, 50, 8, 3, 300, False),
     "mixed-300, 0 to 1": (8000, 50, 8, 3, 300, True),
 }
-#: The share of the points that have a value their class likes, and how many it likes.
+#: The share of points with a preferred value of their class, and the number of preferred values.
 LIKING, LIKED = 0.35, 20
 CLASSIFIERS: dict[str, Any] = {
     "network": ExtremeClassifier,
@@ -53,18 +52,18 @@ CLASSIFIERS: dict[str, Any] = {
     "tree and neighbours": lambda **given: BlendClassifier(network="drop", **given),
     "blend": BlendClassifier,
 }
-#: Columns in other units are multiplied by powers of ten up to this, either way.
+#: Columns in other units are multiplied by 10 to a power of up to plus or minus this.
 DECADES = 3
 Parts = tuple[Any, Any, Any, Any]
 
 
 def main() -> None:
-    """Measure, or show what was kept, as a table."""
+    """Measure, or show a kept result, as a table."""
     print(markdown(shown_or_measured(_options(), measure)))
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Train each classifier with each scaling on each table, for each seed."""
+    """Train each classifier with each scaling on each table and seed."""
     report = head(threads=options.threads)
     for seed in range(options.repeats):
         for name, parts in _tables(options.data, options.tables, seed):
@@ -101,7 +100,7 @@ def _run(model: Any, X: Any, X_test: Any, y: Any, y_test: Any) -> dict[str, Any]
 
 
 def _tables(folders: list[Path], wanted: list[str], seed: int) -> Iterator[tuple[str, Parts]]:
-    """Return what is trained on and what is asked: points and labels of each table."""
+    """Yield the name of each table, and its training and test points with their labels."""
     for folder in folders:
         data = prepare(folder)
         X, X_test = (data.matrix(f"{part}.X").toarray() for part in ("train", "test"))
@@ -140,7 +139,7 @@ def _drawn() -> Iterator[tuple[str, tuple[NDArray[Any], NDArray[Any]]]]:
 def _mixed(
     n: int, n_classes: int, n_amounts: int, n_categories: int, n_values: int, is_share: bool, rng: np.random.Generator
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return amounts around those of a point's class, and categories, whose values are as many columns of flags."""
+    """Return noisy amounts of each point's class, and categories as one-hot columns."""
     y = rng.integers(0, n_classes, n)
     amounts = rng.normal(size=(n_classes, n_amounts))[y] + 1.5 * rng.normal(size=(n, n_amounts))
     amounts += 5 * rng.normal(size=n_amounts)
@@ -153,7 +152,8 @@ def _mixed(
 
 
 def _in_other_units(X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    return X * 10.0 ** rng.uniform(-DECADES, DECADES, X.shape[1])
+    scaled: NDArray[Any] = X * 10.0 ** rng.uniform(-DECADES, DECADES, X.shape[1])
+    return scaled
 
 
 def _options() -> argparse.Namespace:

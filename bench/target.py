@@ -1,13 +1,13 @@
-"""How soon sparsenet is as good as another system ends up: its defaults, given fewer epochs.
+"""Time to quality: how fast sparsenet with fewer epochs reaches the final P@1 of another system.
 
     python -m bench.target --data DIR [DIR ...] [--systems pecos,...] [--ours sparsenet-light] [--epochs 1,2,3,5,8]
                            [--repeats 5] [--threads 2] [--seeds 0,1,2,3,4] [--set NAME=JSON ...] [--mask-seen DATA,...]
                            [--out bench/results/target.json] [--plot FILE]
     python -m bench.target --show bench/results/target.json
 
-Each number of epochs is a training of its own, whose learning rate falls to the end: what a user has who asks for it.
-Those of a tree are passes over the points of a node at most.
-In each round every system and every number of epochs has its turn. The rules are those of `bench.quality`.
+Each number of epochs is a separate fit with a complete learning-rate schedule. The epochs of a tree are the most passes
+over the points of a node. In each round every system and every number of epochs runs once. The rules of
+`bench.quality` apply.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 
 from bench.cache import DataSet, prepare
 from bench.peers import COMPARED, SYSTEMS
+from bench.report import assignment, head, keep, numbers, present, setting
 from bench.runner import Runner, parser, scorers
-from bench.running import assignment, head, keep, numbers, present, setting
 
-#: What of ours has epochs, and by which name.
+#: The parameter that sets the epochs of each of our systems.
 OURS = {
     "sparsenet": "epochs",
     "sparsenet-tree": "epochs",
@@ -33,12 +33,12 @@ OURS = {
 
 
 def main() -> None:
-    """Measure, or show what was measured."""
+    """Measure, or show a kept result."""
     present(_options(), measure, markdown, plot)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run all that the command line asks for; the result is written after each run."""
+    """Run every system; the result is written after each run."""
     data_sets = [prepare(path) for path in options.data]
     facts = {data.name: data.facts for data in data_sets}
     report = head(
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _runs(options: argparse.Namespace, data_sets: list[DataSet]) -> Iterator[dict[str, Any]]:
-    judges = scorers(data_sets, options.mask_seen)
+    scorer_of = scorers(data_sets, options.mask_seen)
     runner = Runner(threads=options.threads, limit=options.limit)
     turns: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in options.systems if name not in OURS]
     turns += [(options.ours, {**dict(options.set), OURS[options.ours]: epochs}) for epochs in options.epochs]
@@ -63,15 +63,15 @@ def _runs(options: argparse.Namespace, data_sets: list[DataSet]) -> Iterator[dic
         shift, seed = repeat % len(turns), options.seeds[repeat % len(options.seeds)]
         for data in data_sets:
             for name, changes in turns[shift:] + turns[:shift]:
-                run = runner.run(SYSTEMS[name], data, judges[data.name], seed, changes)
+                run = runner.run(SYSTEMS[name], data, scorer_of[data.name], seed, changes)
                 yield {"data": data.name, "system": name, "seed": seed, **run}
 
 
-# --- what came of it -----------------------------------------------------------------------------------------------
+# --- tables --------------------------------------------------------------------------------------------------------
 
 
 def curves(report: dict[str, Any], data: str) -> dict[str, list[dict[str, float]]]:
-    """Return, of each system, training time and P@1 for each number of epochs, the fastest first."""
+    """Return training time and P@1 of each system for each number of epochs, fastest first."""
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for run in report["runs"]:
         if run["data"] == data and run["status"] == "measured":
@@ -86,16 +86,16 @@ def curves(report: dict[str, Any], data: str) -> dict[str, list[dict[str, float]
 
 
 def reached(points: list[dict[str, float]], target: float) -> dict[str, float] | None:
-    """Return the fastest training that is as good as the target."""
+    """Return the fastest fit whose P@1 is at least the target."""
     return next((point for point in points if point["P@1"] >= target), None)
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Return a table, a row for each system that another one is to reach, and the curves below it."""
+    """Return a table with a row for each system to match, and our P@1 for each number of epochs."""
     lines = [
         setting(report),
         "",
-        "| data | system | P@1 | its CPU s (wall) | ours, as good | CPU s (wall) | of its CPU s |",
+        "| data | system | P@1 | its CPU s (wall) | ours at the same P@1 | CPU s (wall) | share of its CPU s |",
     ]
     lines.append("|---" * 7 + "|")
     for data in report["data"]:
@@ -120,7 +120,7 @@ def _row(data: str, name: str, theirs: dict[str, float], ours: list[dict[str, fl
 
 
 def plot(report: dict[str, Any], path: Path) -> None:
-    """Draw P@1 over CPU seconds of training, a picture for each data set."""
+    """Plot P@1 over CPU seconds of training, one panel per data set."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5 * len(report["data"]), 4), layout="constrained")
@@ -135,15 +135,20 @@ def plot(report: dict[str, Any], path: Path) -> None:
 
 def _options() -> argparse.Namespace:
     found = parser(__doc__, [name for name in COMPARED if not name.startswith("sparsenet")], needs_data=False)
-    found.add_argument("--ours", choices=list(OURS), default="sparsenet", help="which of ours")
+    found.add_argument("--ours", choices=list(OURS), default="sparsenet", help="which of our systems")
     found.add_argument("--epochs", type=numbers, default=[1, 2, 3, 5, 8])
     found.add_argument("--repeats", type=int, default=5)
     found.add_argument("--seeds", type=numbers, default=[0, 1, 2, 3, 4])
     found.add_argument(
-        "--set", type=assignment, action="append", default=[], metavar="NAME=JSON", help="other settings"
+        "--set",
+        type=assignment,
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a further setting of our system",
     )
     found.add_argument("--out", type=Path, default=Path("bench/results/target.json"))
-    found.add_argument("--show", type=Path, help="a kept result")
+    found.add_argument("--show", type=Path, help="show a kept result")
     found.add_argument("--plot", type=Path)
     options = found.parse_args()
     if not options.data and not options.show:

@@ -1,14 +1,14 @@
-"""TextClassifier against fastText, Vowpal Wabbit and scikit-learn on texts, defaults only.
+"""TextClassifier against fastText, Vowpal Wabbit and scikit-learn, with default settings.
 
 python -m bench.text --data DIR [--sets NAME,...] [--systems NAME,...] [--rounds N | --folds N] [--threads N]
                      [--unbalanced]
 
-DIR holds NAME.train.tsv and NAME.test.tsv, plain or compressed: a label, a tab and a text a line. Each run is a
-process of its own, confined to as many CPUs as there are threads; rounds are interleaved. fastText and Vowpal Wabbit
-live in .bench/envs (``make peers``); what is not there is not run. The result, every run by itself, goes to --json.
-With --folds the test texts are left alone, and each of so many rounds holds out another part of the training texts:
-where there are few test texts these tell systems apart that the others cannot. With --unbalanced labels keep fewer and
-fewer of their texts, of training and test alike, down to a tenth, in an order that each round draws anew.
+DIR holds NAME.train.tsv and NAME.test.tsv, plain or compressed, with a label, a tab and a text per line. Each run is a
+separate process on --threads CPUs; rounds are interleaved. fastText and Vowpal Wabbit need their environments in
+.bench/envs (``make peers``), otherwise they are not run. Every run is written to --json. With --folds N the test texts
+are not used: each of N rounds holds out another part of the training texts, which separates systems better if there are
+few test texts. With --unbalanced labels keep all to a tenth of their texts, in training and test alike; each round
+draws a new order of the labels.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
-from bench.runner import names, python_of, use_cpus
-from bench.running import head, in_child, keep, setting
+from bench.report import head, keep, setting
+from bench.runner import in_child, names, python_of, use_cpus
 from bench.text_peers import SYSTEMS
 from sparsenet.data import read_table
 
-#: Whose library is not there where sparsenet is.
+#: The environments of systems that do not run in that of sparsenet.
 ENVIRONMENTS = {"fasttext": "fasttext", "fasttext-25": "fasttext", "vw": "vw"}
 #: Texts and the label of each.
 Labelled = tuple[list[str], list[str]]
-#: What the rarest label keeps of its texts under --unbalanced.
+#: The share of its texts that the rarest label keeps with --unbalanced.
 LEAST_SHARE = 0.1
 SHOWN = ("macro_f1", "train_cpu", "train_wall", "single_us_p50", "single_us_p99", "bulk", "model_mb")
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _measure(options: argparse.Namespace, name: str, data: Path, report: dict[str, Any]) -> None:
-    """Let each system have its turn in each round, in an order that moves on."""
+    """Run each system once per round, in an order that rotates."""
     train = read(options.data, name, "train")
     test = None if options.folds else read(options.data, name, "test")
     for seed in range(options.folds or options.rounds):
@@ -78,8 +78,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--systems", type=names, default=list(SYSTEMS))
     rounds = parser.add_mutually_exclusive_group()
     rounds.add_argument("--rounds", type=int, default=5)
-    rounds.add_argument("--folds", type=int, help="hold out one of so many parts of the training texts in each round")
-    parser.add_argument("--unbalanced", action="store_true", help="leave labels unequal shares of their texts")
+    rounds.add_argument("--folds", type=int, help="rounds of cross-validation on the training texts")
+    parser.add_argument("--unbalanced", action="store_true", help="keep unequal shares of the texts of each label")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=1800, help="seconds that a run may take")
     parser.add_argument("--json", type=Path)
@@ -90,7 +90,7 @@ def _options() -> argparse.Namespace:
 
 
 def held_out(data: Labelled, folds: int, fold: int) -> tuple[Labelled, Labelled]:
-    """Return what is left for training and what is held out: each text once in so many folds, the same at any time."""
+    """Split texts for cross-validation into training and held-out parts; the split is always the same."""
     order = random.Random(0).sample(range(len(data[0])), len(data[0]))
     texts, labels = data
     parts = [position for at, position in enumerate(order) if at % folds != fold], order[fold::folds]
@@ -99,7 +99,7 @@ def held_out(data: Labelled, folds: int, fold: int) -> tuple[Labelled, Labelled]
 
 
 def unbalanced(parts: tuple[Labelled, Labelled], seed: int) -> tuple[Labelled, Labelled]:
-    """Return parts in which the first label keeps all of its texts, the last a tenth, and those between in steps."""
+    """Thin out labels in random order: the first keeps all of its texts, the last a tenth, in geometric steps."""
     draw = random.Random(seed)
     names = sorted(set(parts[0][1]))
     steps = zip(draw.sample(names, len(names)), range(len(names)), strict=True)
@@ -116,7 +116,7 @@ def unbalanced(parts: tuple[Labelled, Labelled], seed: int) -> tuple[Labelled, L
 
 
 def read(folder: Path, name: str, part: str) -> Labelled:
-    """Return the texts of a set's training or test part, and their labels."""
+    """Return the texts and labels of the training or test part of a set."""
     (path,) = folder.glob(f"{name}.{part}.tsv*")
     table = read_table(path, text=1, target=0, quotes=False)
     assert table.texts is not None
@@ -141,7 +141,7 @@ def _table(name: str, runs: list[dict[str, Any]]) -> str:
 
 
 def _difference(paired: list[float]) -> str:
-    """Show the mean of differences within rounds, in points, and its standard error."""
+    """Format the mean difference within rounds, in points, and its standard error."""
     if len(paired) < 2:
         return f"{100 * paired[0]:.2f}" if paired else "-"
     return f"{100 * mean(paired):.2f} ± {100 * stdev(paired) / len(paired) ** 0.5:.2f}"

@@ -1,7 +1,7 @@
-"""One run of one system on texts, in a process of its own: ``python -m bench.text_peers JOB RESULT``.
+"""Run one system on texts in a separate process: ``python -m bench.text_peers JOB RESULT``.
 
-It needs Python and the one library of its system. Texts and labels come as lists, in a JSON file; what a system needs
-beside them (files, vectorising) is part of its training or prediction and measured with it. Importing is not.
+It needs only the library of its system. A JSON file contains the texts and labels. Files and vectorising count as
+training or prediction of the system, imports do not.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-#: Texts are answered in bulk again and again until they are so long together: some test sets take a system only
-#: milliseconds, in which it shows how soon a thread wakes up, not how fast it is.
+#: The test texts are repeated up to this length for bulk prediction. A small test set takes only milliseconds, which
+#: would measure how fast a thread wakes up.
 BULK_CHARACTERS = 4_000_000
-#: Answering one text at a time ends after so long, where a system needs a fraction of a second for each.
+#: Time limit for single texts, for systems that need a fraction of a second for each.
 SINGLES_SECONDS = 60.0
+PREFIX = "__label__"
 
 
 class Sparsenet:
@@ -31,16 +32,16 @@ class Sparsenet:
 
         kernels.backend()
         self.model = TextClassifier(n_jobs=threads, random_state=seed, **settings)
-        TextClassifier(n_jobs=1).fit(["warm up", "the process"], ["a", "b"])  # imports come late
+        TextClassifier(n_jobs=1).fit(["warm up", "the process"], ["a", "b"])  # loads late imports
 
     def train(self, texts: list[str], labels: list[str]) -> None:
         self.model.fit(texts, labels)
 
     def predict(self, texts: list[str]) -> list[str]:
-        return self.model.predict(texts).tolist()
+        return list(map(str, self.model.predict(texts)))
 
     def one(self, text: str) -> str:
-        return self.model.predict_one(text)
+        return str(self.model.predict_one(text))
 
     def save(self, folder: Path) -> None:
         self.model.save(folder / "model")
@@ -64,10 +65,10 @@ class ScikitLearn:
         self.model.fit(texts, labels)
 
     def predict(self, texts: list[str]) -> list[str]:
-        return self.model.predict(texts).tolist()
+        return list(map(str, self.model.predict(texts)))
 
     def one(self, text: str) -> str:
-        return self.model.predict([text])[0]
+        return str(self.model.predict([text])[0])
 
     def save(self, folder: Path) -> None:
         import joblib
@@ -76,26 +77,36 @@ class ScikitLearn:
 
 
 class FastText:
+    """fastText, which splits its training file at white space: labels are written as numbers, since names may hold any.
+
+    It trains with twelve threads, its default, on the same CPUs as the others; bench/README.md says why.
+    """
+
     def __init__(self, threads: int, seed: int, **settings: Any) -> None:
         import fasttext
 
         self.library, self.seed, self.settings = fasttext, seed, settings
 
     def train(self, texts: list[str], labels: list[str]) -> None:
+        self.names = sorted(set(labels))
+        number = {label: i for i, label in enumerate(self.names)}
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-            for i in np.random.default_rng(self.seed).permutation(len(texts)):  # it never shuffles
-                file.write(f"__label__{labels[i]} {_plain(texts[i])}\n")
+            for i in np.random.default_rng(self.seed).permutation(len(texts)):  # fastText never shuffles
+                file.write(f"{PREFIX}{number[labels[i]]} {_plain(texts[i])}\n")
             file.flush()
-            # Twelve threads, its default, on the CPUs that all share: see README.md.
             options = {"thread": 12, "seed": self.seed, "verbose": 0, "wordNgrams": 2}
             self.model = self.library.train_supervised(file.name, **options, **self.settings)
 
     def predict(self, texts: list[str]) -> list[str]:
         answers, _ = self.model.predict([_plain(text) for text in texts])
-        return [own[0].removeprefix("__label__") if own else "" for own in answers]
+        return [self._name(own) for own in answers]
 
     def one(self, text: str) -> str:
-        return self.model.predict(_plain(text))[0][0]
+        return self._name(self.model.predict(_plain(text))[0])
+
+    def _name(self, answer: Sequence[str]) -> str:
+        """Return the name of the first label; an empty text gets none."""
+        return self.names[int(answer[0].removeprefix(PREFIX))] if len(answer) else ""
 
     def save(self, folder: Path) -> None:
         self.model.save_model(str(folder / "model"))
@@ -148,7 +159,7 @@ SYSTEMS: dict[str, Callable[[int, int], Any]] = {
 
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
-    """Train, predict, and time both."""
+    """Train and predict; return accuracy, times and size."""
     (texts, labels), (test, truth) = (json.loads(Path(job["data"]).read_text())[part] for part in ("train", "test"))
     system = SYSTEMS[job["system"]](job["threads"], job["seed"])
     cpu, wall = time.process_time(), time.perf_counter()
@@ -166,17 +177,17 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def macro_f1(answers: list[str], truth: list[str]) -> float:
-    """Return the mean of the F1 of the labels that there are in the truth."""
+    """Return the mean F1 over the labels of the truth."""
     right = Counter(a for a, b in zip(answers, truth, strict=True) if a == b)
     given, there = Counter(answers), Counter(truth)
     return float(np.mean([2 * right[label] / (given[label] + there[label]) for label in there]))
 
 
 def singles(system: Any, texts: list[str], *, warm_up: int) -> dict[int, float]:
-    """Return the seconds that an answer to one text takes, by percentile."""
+    """Return percentiles of the seconds per single text."""
     times: list[float] = []
     end = time.perf_counter() + SINGLES_SECONDS
-    for text in texts[:warm_up] + texts:  # the first ones warm caches
+    for text in texts[:warm_up] + texts:  # the first ones warm up caches
         start = time.perf_counter()
         if start > end and len(times) > warm_up:
             break
@@ -186,7 +197,7 @@ def singles(system: Any, texts: list[str], *, warm_up: int) -> dict[int, float]:
 
 
 def size_mb(system: Any) -> float:
-    """Return what a model takes on disk."""
+    """Return the size of a saved model in 10^6 bytes."""
     with tempfile.TemporaryDirectory() as folder:
         system.save(Path(folder))
         return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file()) / 1e6

@@ -1,13 +1,13 @@
-"""Choose settings for the peers that have no defaults worth the name: fastText and the dense network.
+"""Choose settings for peers without useful defaults: fastText and the dense network.
 
     python -m bench.tune --data DIR [DIR ...] [--systems NAME,...] [--threads 2] [--mask-seen DATA,...] [--limit 3600]
                          [--at-once 1] [--anew] [--out bench/results/tuned.json]
 
-Each setting of a system's grid is trained on nine tenths of the training points and scored on the last tenth; the best
-mean of P@1, P@3 and P@5 wins. The test set is not looked at. The file is written after each run, and says how many
-settings are left; what has been tried by the same measure is not tried again, unless `--anew`. A grid is gone through
-from its front, all data sets in turn, so that what is cheap belongs there. Settings that run beside each other
-(`--at-once`) take longer by that.
+Each setting of a system's grid is trained on nine tenths of the training points and scored on the last tenth. The best
+mean of P@1, P@3 and P@5 wins. The test set is not used. The file is written after each run and counts the settings that
+are left. Settings that were tried with the same metric are skipped, unless `--anew` is given. A grid is tried in its
+order, alternating between data sets, so cheap settings belong at its front. `--at-once` runs several settings at the
+same time, each of which then takes longer.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SEED = 0
 
 
 def main() -> None:
-    """Tune what the command line names."""
+    """Tune each system on each data set."""
     options = _options()
     use_cpus(options.threads * options.at_once)
     data_sets = {data.name: data for data in (held_out(prepare(path)) for path in options.data)}
-    judges = scorers(list(data_sets.values()), options.mask_seen)
+    scorer_of = scorers(list(data_sets.values()), options.mask_seen)
     runner = Runner(threads=options.threads, limit=options.limit)
     tuned = json.loads(options.out.read_text()) if options.out.exists() else {}
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def main() -> None:
     ]
 
     def tried(search: Search, settings: dict[str, Any]) -> dict[str, Any]:
-        return _try(runner, SYSTEMS[search.system], data_sets[search.data], judges[search.data], settings)
+        return _try(runner, SYSTEMS[search.system], data_sets[search.data], scorer_of[search.data], settings)
 
     with ThreadPoolExecutor(options.at_once) as pool:
         runs = {pool.submit(tried, *one): one[0] for one in _in_turn(searches)}
@@ -56,7 +56,7 @@ def main() -> None:
                 tuned.setdefault(search.data, {})[search.system] = search.entry()
                 options.out.write_text(json.dumps(tuned, indent=1) + "\n")
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # what runs goes on to its end
+            pool.shutdown(wait=False, cancel_futures=True)  # running settings finish, waiting ones are dropped
             raise
     for search in searches:
         print(f"{search.data}  {search.system}: {_best(search.tried)}", file=sys.stderr, flush=True)
@@ -64,7 +64,7 @@ def main() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What has been tried of a system on a data set, and the settings that had not been when it began."""
+    """The tried settings of a system on a data set, and the settings that were left at the start."""
 
     data: str
     system: str
@@ -73,26 +73,26 @@ class Search:
     todo: list[dict[str, Any]]
 
     def entry(self) -> dict[str, Any]:
-        """Return what the file is to say."""
+        """Return the entry for the file."""
         found = {"settings": _best(self.tried)["settings"], "tried": self.tried}
         found["left"] = len(_left(SYSTEMS[self.system], self.tried))
         return {**found, "mask_seen": True} if self.masks else found
 
 
 def _search(data: str, name: str, entry: dict[str, Any], *, masks: bool, anew: bool) -> Search:
-    """Return the search of a system on a data set, which goes on where the file left it."""
+    """Return the search of a system on a data set, continued from the file."""
     tried = [] if anew else _tried_before(entry, masks)
     return Search(data=data, system=name, masks=masks, tried=tried, todo=_left(SYSTEMS[name], tried))
 
 
 def _in_turn(searches: list[Search]) -> list[tuple[Search, dict[str, Any]]]:
-    """Return what each search is to try first, then what each is to try second, and so on."""
+    """Interleave the searches: the first setting of each, then the second of each, and so on."""
     rounds = itertools.zip_longest(*([(search, settings) for settings in search.todo] for search in searches))
     return [one for turn in rounds for one in turn if one is not None]
 
 
 def _tried_before(entry: dict[str, Any], masks: bool) -> list[dict[str, Any]]:
-    """Return what an entry says was tried, and did run, by the same measure; of what was not tuned it says why."""
+    """Return the settings of an entry that did run with the same metric; an entry may also hold a remark instead."""
     tried = entry.get("tried")
     if not isinstance(tried, list) or entry.get("mask_seen", False) != masks:
         return []
@@ -100,7 +100,7 @@ def _tried_before(entry: dict[str, Any], masks: bool) -> list[dict[str, Any]]:
 
 
 def _left(system: System, tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the settings of a grid that are not among those tried."""
+    """Return the settings of a grid that were not tried."""
     all_of_them = (dict(zip(system.grid, values, strict=True)) for values in itertools.product(*system.grid.values()))
     done = [one["settings"] for one in tried]
     return [settings for settings in all_of_them if settings not in done]
@@ -121,8 +121,8 @@ def _best(tried: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _options() -> argparse.Namespace:
     found = parser(__doc__, [name for name in COMPARED if SYSTEMS[name].grid])
-    found.add_argument("--at-once", type=int, default=1, metavar="N", help="settings tried beside each other")
-    found.add_argument("--anew", action="store_true", help="try again what has been tried")
+    found.add_argument("--at-once", type=int, default=1, metavar="N", help="settings to run at the same time")
+    found.add_argument("--anew", action="store_true", help="repeat settings that were tried")
     found.add_argument("--out", type=Path, default=Path("bench/results/tuned.json"))
     return found.parse_args()
 

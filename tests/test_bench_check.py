@@ -1,4 +1,4 @@
-"""The guard against slower commits: its statistics, its verdicts and its table."""
+"""The guard against slower commits: statistics, verdicts and table."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from bench import check
 
 
-def test_an_interval_holds_the_median_as_often_as_it_says():
+def test_the_interval_covers_the_median():
     rng = np.random.default_rng(0)
     for n in (6, 9, 15, 27):
         samples = rng.standard_normal((4000, n))
@@ -14,7 +14,7 @@ def test_an_interval_holds_the_median_as_often_as_it_says():
         assert np.mean(held) >= 0.94
 
 
-def test_few_values_are_all_of_the_interval():
+def test_the_interval_of_few_values_is_their_range():
     assert check.interval([3.0, 1.0, 2.0]) == (1.0, 3.0)
 
 
@@ -25,9 +25,9 @@ def test_few_values_are_all_of_the_interval():
         ([0.90, 0.91, 0.92, 0.93, 0.94, 0.93, 0.92, 0.91, 0.99], "FAILS"),
         ([0.96] * 9, "holds"),
         ([1.2] * 9, "holds"),
-        # A median below the limit within an interval that reaches over 1 may be noise.
+        # The median is below the limit, but the interval includes 1: it may be noise.
         ([0.80, 0.85, 0.90, 0.91, 0.94, 1.02, 1.05, 1.10, 1.20], "unresolved"),
-        # A median above it says little if the interval reaches far below.
+        # The median is above the limit, but the interval reaches far below it.
         ([0.80, 0.85, 0.90, 0.97, 1.00, 1.02, 1.05, 1.10, 1.20], "unresolved"),
     ],
 )
@@ -35,18 +35,18 @@ def test_verdicts(ratios, state):
     assert check.judge(ratios, limit=0.05).state == state
 
 
-def test_a_slow_spell_that_hits_both_sides_of_a_round_does_not_show():
+def test_load_that_slows_both_sides_of_a_round_cancels_out():
     rounds = [{"base": {"rate": speed}, "this": {"rate": 0.9 * speed}} for speed in (100, 55, 20, 98, 60, 99, 30)]
     ratios = check.ratios_of(rounds)["rate"]
     assert ratios == pytest.approx([0.9] * 7)
     assert check.judge(ratios, 0.05).state == "FAILS"
 
 
-def test_a_figure_that_only_one_side_has_is_left_out():
+def test_figures_of_only_one_side_are_left_out():
     assert check.ratios_of([{"base": {"a": 1.0}, "this": {"a": 2.0, "b": 1.0}}]) == {"a": [2.0]}
 
 
-def test_the_table_says_what_could_hide():
+def test_the_table_shows_the_loss_that_could_be_hidden():
     rounds = [{"base": {"rate": 100.0}, "this": {"rate": r}, "load_average_before": 0.0} for r in (99.0, 97.0, 100.0)]
     verdict = check.judge(check.ratios_of(rounds)["rate"], 0.05)
     about = {"cpu": "a CPU", "isa_used": "avx2", "commit": "0" * 40, "uncommitted_changes": True}
@@ -59,4 +59,4 @@ def test_the_table_says_what_could_hide():
     }
     text = check.markdown(report)
     assert "| rate | 100 | 99 | 0.990 | 0.970 to 1.000 | holds |" in text
-    assert "A loss of up to 3.0 % could hide" in text
+    assert "The least certain figure, rate, could hide a loss of up to 3.0 %." in text

@@ -1,4 +1,4 @@
-"""Dense sets: the points and labels of others, told by a few numbers that every point has."""
+"""Dense versions of data sets: labels stay, features become a few numbers."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ RNG = np.random.default_rng(0)
 KINDS = {"train": np.arange(90) % 3, "test": np.arange(30) % 3}
 
 
-def written(folder, part):
-    """Write points of three kinds, each with its own ten of thirty features, and return their matrix."""
+def write(folder, part):
+    """Write points of three kinds, each with ten features of its own."""
     kinds = KINDS[part]
     features = np.array([kind * 10 + RNG.permutation(10)[:4] for kind in kinds])
     lines = [
@@ -21,11 +21,11 @@ def written(folder, part):
     (folder / f"{part}.txt").write_text(f"{len(kinds)} 30 3\n" + "\n".join(lines) + "\n")
 
 
-def test_points_keep_their_labels_and_what_tells_them_apart(tmp_path, monkeypatch, capsys):
+def test_points_keep_their_labels_and_stay_separable(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
     (tmp_path / "kinds").mkdir()
     for part in KINDS:
-        written(tmp_path / "kinds", part)
+        write(tmp_path / "kinds", part)
     arguments = ["dense_sets", "--data", str(tmp_path / "kinds"), "--features", "5", "--out", str(tmp_path / "out")]
     monkeypatch.setattr("sys.argv", arguments)
     dense_sets.main()
@@ -42,10 +42,10 @@ def test_points_keep_their_labels_and_what_tells_them_apart(tmp_path, monkeypatc
     assert (y["train"][nearest] == y["test"]).mean() > 0.95
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(200, 15), (4, 4)])
-def test_no_more_than_half_of_the_features(tmp_path, monkeypatch, asked, expected):
+@pytest.mark.parametrize(("requested", "expected"), [(200, 15), (4, 4)])
+def test_keeps_at_most_half_as_many_features(tmp_path, monkeypatch, requested, expected):
     monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
     for part in KINDS:
-        written(tmp_path, part)
-    found = dense_sets.dense(cache.prepare(tmp_path), asked)
+        write(tmp_path, part)
+    found = dense_sets.dense(cache.prepare(tmp_path), requested)
     assert {X.shape[1] for X in found.values()} == {expected}

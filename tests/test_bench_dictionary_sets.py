@@ -1,4 +1,4 @@
-"""The data sets that are made of dictionaries."""
+"""Data sets from dictionaries."""
 
 import gzip
 
@@ -30,7 +30,7 @@ ONE_TO_SEVEN = "一二三四五六七"
 FILES = {EDICT: JAPANESE, ENAMDICT: NAMES, FREEDICT: GERMAN, MYTHES: ENGLISH}
 
 
-def written(folder, files=FILES):
+def write(folder, files=FILES):
     for path, text in files.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -47,27 +47,27 @@ def written(folder, files=FILES):
         ("translations", [([" abs", "absc", "bsch", "schl", "chlu", "hlus", "luss", "uss "], {"closing", "end"})]),
     ],
 )
-def test_entries_are_taken_apart(tmp_path, name, expected):
-    assert list(SETS[name](written(tmp_path))) == expected
+def test_parses_entries(tmp_path, name, expected):
+    assert list(SETS[name](write(tmp_path))) == expected
 
 
-def test_a_meaning_is_there_once_and_cut_in_halves(tmp_path):
-    found = list(SETS["synonyms"](written(tmp_path)))
-    assert [sorted({*told, *asked}) for told, asked in found] == [
+def test_each_meaning_occurs_once_and_is_split_in_halves(tmp_path):
+    found = list(SETS["synonyms"](write(tmp_path)))
+    assert [sorted({*features, *labels}) for features, labels in found] == [
         ["auto", "automobile", "car", "machine"],
         ["car", "railcar"],
     ]
-    assert all(len(told) == len(asked) for told, asked in found)
-    assert found == list(SETS["synonyms"](written(tmp_path)))
+    assert all(len(features) == len(labels) for features, labels in found)
+    assert found == list(SETS["synonyms"](write(tmp_path)))
 
 
-def test_rare_labels_and_entries_without_any_are_left_out():
+def test_drops_rare_labels_and_entries_without_labels():
     entries = [([f"w{i}"], {"many" if i < 3 else "few"}) for i in range(5)]
-    told, labels = labelled([*entries, entries[0]])
-    assert (told, labels) == ([["w0"], ["w1"], ["w2"]], [["many"]] * 3)
+    features, labels = labelled([*entries, entries[0]])
+    assert (features, labels) == ([["w0"], ["w1"], ["w2"]], [["many"]] * 3)
 
 
-def test_the_command_writes_all_sets(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_every_set(tmp_path, monkeypatch, capsys):
     words = [f"{chr(97 + i % 7)}{chr(97 + i % 11)}x" for i in range(60)]
     files = {
         EDICT: "".join(f"{ONE_TO_SEVEN[i % 3]}{i} [x] /(n) {word} {i % 5}/\n" for i, word in enumerate(words)),
@@ -75,7 +75,7 @@ def test_the_command_writes_all_sets(tmp_path, monkeypatch, capsys):
         FREEDICT: "".join(f"{word[0]}bcdef{i} /x/ <n>\n{words[i % 6]} of\n" for i, word in enumerate(words)),
         MYTHES: "UTF-8\n" + "".join(f"{word}|1\n(noun)|w{i % 3}|w{i % 5}|w{i % 7}\n" for i, word in enumerate(words)),
     }
-    arguments = ["--dictionaries", str(written(tmp_path / "in", files)), "--out", str(tmp_path / "out")]
+    arguments = ["--dictionaries", str(write(tmp_path / "in", files)), "--out", str(tmp_path / "out")]
     monkeypatch.setattr("sys.argv", ["dictionary_sets", *arguments])
     dictionary_sets.main()
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(SETS)

@@ -1,4 +1,4 @@
-"""The name of a CPU, by what Linux says of it on x86 and on Arm."""
+"""CPU names from /proc/cpuinfo on x86 and Arm."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def several(text: str, *cores: tuple[str, ...]) -> str:
     return "\n".join(text.format(i, *core) for i, core in enumerate(cores)) + "\n"
 
 
-def test_x86_names_itself():
+def test_x86_has_a_name():
     found = machine.name_cpu(several(X86, (), ()), "x86_64")
     assert found == "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz, cpu family 6, model 106"
 
@@ -43,21 +43,21 @@ def test_x86_names_itself():
         ("0x99", "0x123", "unknown Arm core"),
     ],
 )
-def test_arm_is_named_by_its_numbers(implementer, part, name):
+def test_arm_numbers_become_names(implementer, part, name):
     found = machine.name_cpu(several(ARM, (implementer, part), (implementer, part)), "aarch64")
     assert found == f"{name}, implementer {implementer}, part {part.lower()}, r1p1"
 
 
-def test_cores_of_two_kinds_are_both_named():
+def test_mixed_cores_are_all_named():
     found = machine.name_cpu(several(ARM, ("0x41", "0xd03"), ("0x41", "0xd08"), ("0x41", "0xd03")), "aarch64")
     assert [core.split(",")[0] for core in found.split(" + ")] == ["Cortex-A53", "Cortex-A72"]
 
 
-def test_an_emulated_cpu_is_not_taken_for_one():
+def test_emulation_is_recognized():
     assert machine.name_cpu(several(X86, ()), "aarch64").startswith("aarch64 emulated on Intel(R) Xeon(R)")
 
 
-def test_a_file_that_says_nothing_leaves_the_architecture():
+def test_an_unknown_cpu_is_named_by_its_architecture():
     assert machine.name_cpu("processor\t: 0\nhart\t: 0\n", "riscv64") == "riscv64"
 
 

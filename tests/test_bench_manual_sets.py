@@ -1,4 +1,4 @@
-"""The data sets that are made of manual pages."""
+"""Data sets from manual pages."""
 
 import gzip
 
@@ -61,7 +61,7 @@ BY_MDOC = """.Dd June 1, 2020
         (BY_MDOC, "jot print data", "June 1, 2020", {"seq", "random"}),
     ],
 )
-def test_pages_are_taken_apart(source, title, body, see_also):
+def test_parses_pages(source, title, body, see_also):
     page = read_page(source)
     assert (page.title, page.body, page.see_also) == (title, body, see_also)
 
@@ -73,19 +73,19 @@ def write(folder, sources):
         file.write_bytes(gzip.compress(source.encode()))
 
 
-def test_each_page_is_there_once(tmp_path):
+def test_each_page_occurs_once(tmp_path):
     sources = {"man3/a.3pm": BY_POD, "man3/b.3pm": BY_POD, "man2/stat.2": BY_HAND, "doc/stat.2": BY_HAND + "more\n"}
     write(tmp_path, sources | {"man2/fstat.2": ".so man2/stat.2\n"})
     (tmp_path / "man2" / "lstat.2.gz").symlink_to("stat.2.gz")
     assert [page.title.split()[0] for page in pages(tmp_path)] == ["stat,", "Some::Parser"]
 
 
-def test_what_one_page_alone_points_to_is_no_label():
+def test_drops_labels_of_a_single_page():
     found = [("one page", frozenset({"x", "y"})), ("other", frozenset({"y"})), ("third", frozenset({"z"}))]
     assert labelled(found) == ([["one", "page"], ["other"]], [["y"], ["y"]])
 
 
-def test_both_sets_are_written(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_both_sets(tmp_path, monkeypatch, capsys):
     page = ".SH NAME\npage{0} \\- kind {1}\n.SH USE\nword{1} text{0}\n.SH SEE ALSO\n.BR of{1} (1)\n"
     write(tmp_path / "pages", {f"man1/{i}.1": page.format(chr(97 + i), "xyz"[i % 3]) for i in range(24)})
     monkeypatch.setattr("sys.argv", ["m", "--pages", str(tmp_path / "pages"), "--out", str(tmp_path / "out")])

@@ -1,4 +1,4 @@
-"""The data sets that are made of a list of packages."""
+"""Data sets from a list of packages."""
 
 import io
 
@@ -25,7 +25,7 @@ Package: bare
 """
 
 
-def test_packages_are_taken_apart_and_each_once():
+def test_parses_each_package_once():
     first, second = packages(LIST.splitlines(keepends=True))
     assert first["Description"] == "line editor of development"
     assert first["Section"] == "libdevel"
@@ -42,20 +42,20 @@ def test_packages_are_taken_apart_and_each_once():
         ("depends", {"libed1", "libc6", "libc6.1", "python3", "perl"}),
     ],
 )
-def test_labels_are_names_alone(name, expected):
+def test_labels_are_names_without_versions(name, expected):
     first, second = packages(LIST.splitlines())
     assert LABELS[name](first) == expected
     assert LABELS[name](second) == set()
 
 
-def test_rare_labels_and_packages_without_any_are_left_out():
+def test_drops_rare_labels_and_packages_without_labels():
     found = [{"Package": f"p{i}", "Section": "many" if i < 3 else "few"} for i in range(5)]
     texts, labels = labelled(found, LABELS["section"])
     assert labels == [["many"]] * 3
     assert texts[1] == ["p", "1"]
 
 
-def test_the_command_writes_all_sets(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_every_set(tmp_path, monkeypatch, capsys):
     entries = [
         f"Package: tool{i % 7}-{i}\nSource: s{i % 4}\nMaintainer: m{i % 3}\nSection: x{i % 2}\nDepends: d{i % 5}, all\n"
         f"Tag: t{i % 6}\nDescription: words {i % 7}\n"

@@ -1,4 +1,4 @@
-"""The planted data of the benchmarks: reproducible, of the shape asked for, learnable, and readable as files."""
+"""Planted data: reproducible, of the requested shape, learnable, and readable from files."""
 
 import sys
 import tracemalloc
@@ -16,7 +16,7 @@ SHAPE = Shape(points=4000, test_points=500, features=20_000, labels=3000)
 DATA = generate(SHAPE, seed=1)
 
 
-def test_equal_seeds_make_equal_data_and_others_do_not():
+def test_data_depends_on_the_seed_only():
     again, other = generate(SHAPE, seed=1), generate(SHAPE, seed=2)
     for one, two in zip(DATA, again, strict=True):
         assert (one.indptr == two.indptr).all()
@@ -25,7 +25,7 @@ def test_equal_seeds_make_equal_data_and_others_do_not():
     assert (other.X.indptr != DATA.X.indptr).any()
 
 
-def test_shapes_and_means_are_those_asked_for():
+def test_shapes_and_means_are_as_requested():
     assert DATA.X.shape == (4000, 20_000)
     assert DATA.Y_test.shape == (500, 3000)
     assert DATA.X.nnz / 4000 == pytest.approx(75, rel=0.05)
@@ -35,7 +35,7 @@ def test_shapes_and_means_are_those_asked_for():
 
 
 @pytest.mark.parametrize("matrix", DATA, ids=planted.Planted._fields)
-def test_rows_ascend_without_repeats_and_values_are_positive(matrix):
+def test_rows_are_sorted_and_unique_with_positive_values(matrix):
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     keys = rows * np.int64(matrix.shape[1]) + matrix.indices
     assert (np.diff(keys) > 0).all()
@@ -45,7 +45,7 @@ def test_rows_ascend_without_repeats_and_values_are_positive(matrix):
     assert (matrix.data.dtype, matrix.indices.dtype) == (np.float32, np.int32)
 
 
-def test_label_counts_follow_a_power_law_above_one():
+def test_label_counts_are_one_plus_a_power_law():
     shape, total = Shape(points=10**6, test_points=0, labels=3000), 10**6
     counts = np.sort(planted.label_counts(shape, total, np.random.default_rng(0)))[::-1]
     assert counts.min() >= 1
@@ -54,18 +54,18 @@ def test_label_counts_follow_a_power_law_above_one():
     assert np.polyfit(ranks, np.log(counts[:1000] - 1), 1)[0] == pytest.approx(-planted.RANK_POWER, abs=0.05)
 
 
-def test_no_label_is_everywhere():
+def test_label_counts_are_capped():
     counts = planted.label_counts(SHAPE, 10**6, np.random.default_rng(0))
     assert counts.max() == (4000 + 500) // 20
 
 
-def test_more_labels_than_places_leave_some_out():
+def test_some_labels_never_occur_if_there_are_too_many():
     data = generate(Shape(points=300, test_points=50, features=500, labels=50_000, features_a_point=20), seed=0)
     assert data.Y.nnz / 300 == pytest.approx(5.45, rel=0.1)
     assert len(np.unique(data.Y.indices)) < 50_000
 
 
-def test_what_is_planted_can_be_learnt():
+def test_the_data_can_be_learnt():
     model = ExtremeClassifier(hidden=32, epochs=2, n_negatives=512, n_jobs=1, random_state=0).fit(DATA.X, DATA.Y)
     found, _ = model.topk(DATA.X_test, 1)
     shuffled = np.random.default_rng(0).permutation(500)
@@ -79,10 +79,10 @@ def test_related_labels_share_points():
     rows = np.repeat(np.arange(4000), np.diff(DATA.Y.indptr))
     spans = np.abs(np.diff(DATA.Y.indices))[np.diff(rows) == 0]
     assert len(labels) >= 4
-    assert np.median(spans) < 3000 / 20  # a pair of labels at random is a third of them apart
+    assert np.median(spans) < 3000 / 20  # random pairs are a third of the labels apart
 
 
-def test_files_read_back_as_they_were_written(tmp_path: Path):
+def test_files_read_back_unchanged(tmp_path: Path):
     write_xmc(tmp_path / "test.txt", DATA.X_test, DATA.Y_test)
     lines = (tmp_path / "test.txt").read_bytes().split(b"\n")
     assert lines[0] == b"500 20000 3000"
@@ -96,7 +96,7 @@ def test_files_read_back_as_they_were_written(tmp_path: Path):
     assert (read.Y.indptr == DATA.Y_test.indptr).all()
 
 
-def test_memory_beside_the_result_does_not_grow_with_the_points():
+def test_temporary_memory_does_not_grow_with_the_points():
     small, large = (Shape(points=n, test_points=10, features=1000, labels=500) for n in (10_000, 20_000))
 
     def peak(shape: Shape) -> float:
@@ -110,7 +110,7 @@ def test_memory_beside_the_result_does_not_grow_with_the_points():
     assert peak(large) < 1.1 * peak(small)
 
 
-def test_command_line_writes_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_command_writes_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     arguments = [
         "--labels",
         "100",

@@ -1,4 +1,4 @@
-"""What a run costs: the arithmetic, and the way from a measurement to the table."""
+"""The price of a run: arithmetic, and the table of a measurement."""
 
 import json
 import sys
@@ -24,15 +24,15 @@ def cells(row: str) -> list[str]:
     return row.strip("| ").split(" | ")
 
 
-def test_a_run_costs_its_median_time_at_the_price_of_an_hour():
+def test_the_price_is_median_hours_times_the_hourly_price():
     runs = (measured(30, 0.50), measured(36, 0.51), measured(500, 0.52))
     (row,) = price.rows(2.0, report(*runs))
-    what = ["Neoverse V1", "svebf16", "4", "small", "sparsenet", "auto: bfloat16"]
-    assert cells(row) == [*what, "51.0", "36.0", "0.0200", "360,000"]
+    about = ["Neoverse V1", "svebf16", "4", "small", "sparsenet", "auto: bfloat16"]
+    assert cells(row) == [*about, "51.0", "36.0", "0.0200", "360,000"]
     assert len(cells(row)) == len(cells(price.HEAD.splitlines()[0]))
 
 
-def test_runs_that_failed_cost_nothing_and_systems_are_apart():
+def test_failed_runs_are_left_out_and_systems_have_their_own_rows():
     failed = {"data": "small", "system": "sparsenet", "status": "failed", "reason": "killed"}
     fixed = measured(72, 0.5, system="sparsenet-float32", settings={"precision": "float32"})
     rows = price.rows(1.0, report(failed, measured(36, 0.5), fixed, measured(18, 0.4, system="pecos")))
@@ -44,19 +44,19 @@ def test_runs_that_failed_cost_nothing_and_systems_are_apart():
     assert [cells(row)[8] for row in rows] == ["0.0100", "0.0200", "0.0050"]
 
 
-def test_a_result_from_before_the_precision_was_kept():
+def test_an_old_result_without_precision_is_readable():
     kept = report(measured(36, 0.5))
     del kept["machine"]["auto_precision"]
     assert cells(price.rows(1.0, kept)[0])[5] == "auto: unknown"
 
 
-def test_from_a_measurement_in_both_precisions_to_the_table(tmp_path, monkeypatch, capsys):
+def test_a_measurement_in_both_precisions_becomes_a_table(tmp_path, monkeypatch, capsys):
     data = generate(Shape(points=300, test_points=60, features=500, labels=100))
     (tmp_path / "small").mkdir()
     write_xmc(tmp_path / "small" / "train.txt", data.X, data.Y)
     write_xmc(tmp_path / "small" / "test.txt", data.X_test, data.Y_test)
     monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
-    monkeypatch.setattr("bench.quality.use_cpus", lambda threads: None)  # the tests keep their CPUs
+    monkeypatch.setattr("bench.quality.use_cpus", lambda threads: None)  # other tests need their CPUs
     out, tuned = tmp_path / "result.json", tmp_path / "tuned.json"
     quick = {"settings": {"epochs": 1, "hidden": 8}}
     tuned.write_text(json.dumps({"small": {"sparsenet-float32": quick, "sparsenet-bfloat16": quick}}))
@@ -74,9 +74,9 @@ def test_from_a_measurement_in_both_precisions_to_the_table(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"), [(["1.5"], "every FILE needs its PRICE"), (["a.json", "1.5"], "'a.json' is no price")]
+    ("words", "problem"), [(["1.5"], "each FILE needs a PRICE"), (["a.json", "1.5"], "'a.json' is not a price")]
 )
-def test_what_is_no_pair_is_refused(monkeypatch, capsys, words, problem):
+def test_refuses_arguments_that_are_not_pairs(monkeypatch, capsys, words, problem):
     monkeypatch.setattr(sys, "argv", ["price", *words])
     with pytest.raises(SystemExit):
         price.main()

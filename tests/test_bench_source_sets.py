@@ -1,4 +1,4 @@
-"""The data sets that are made of Python source: what a point is, and that an answer is not given away."""
+"""Data sets from Python source: parsing, features and labels."""
 
 import textwrap
 
@@ -31,7 +31,7 @@ def sources(tmp_path):
     return folder.parent
 
 
-def test_functions_are_found_once_whatever_else_lies_there(sources):
+def test_finds_each_function_once_and_skips_other_files(sources):
     found = {function.name: function for function in functions([sources, sources / "package"])}
     assert set(found) == {"read_rows", "helpless"}
     assert len(list(functions([sources, sources / "package"]))) == 2
@@ -39,10 +39,10 @@ def test_functions_are_found_once_whatever_else_lies_there(sources):
     assert read.docstring == "Read the rows of a file."
     assert read.calls == {"open", "parse", "strip"}
     assert {"self", "path", "line", "file"} <= set(read.variables)
-    assert found["helpless"].calls == set()  # what a list holds has no name
+    assert found["helpless"].calls == set()  # an element of a list has no name
 
 
-def test_words_tell_neither_what_is_called_nor_the_name():
+def test_features_do_not_contain_the_labels():
     found = [Function("read_rows", "Rows of a file.", ("path", "openFile"), frozenset({"parse", "open"}))]
     (words,), (labels,) = calls_set(found)
     assert words == ["rows", "of", "a", "file", "read", "rows"]
@@ -53,14 +53,14 @@ def test_words_tell_neither_what_is_called_nor_the_name():
     assert calls_set([Function("idle", "", (), frozenset())]) == ([], [])
 
 
-def test_sets_are_written_as_the_repository_has_them_and_anew_from_a_seed(tmp_path):
+def test_written_sets_are_readable_and_depend_on_the_seed_only(tmp_path):
     texts = [[f"w{i % 7}", f"w{i % 5}", "all", f"once{i}"] for i in range(60)]
     labels = [[f"l{i % 7}", f"m{i % 5}"] for i in range(60)]
     for name, seed in (("one", 0), ("again", 0), ("other", 1)):
         write(tmp_path / name, texts, labels, seed)
     train, test = (read_xmc(tmp_path / "one" / f"{part}.txt") for part in ("train", "test"))
     assert (train.X.shape[0], test.X.shape[0]) == (50, 10)
-    assert train.X.shape[1] == test.X.shape[1] == 8  # what one function alone holds is left out
+    assert train.X.shape[1] == test.X.shape[1] == 8  # words of a single function are dropped
     assert train.Y.shape[1] == test.Y.shape[1] == 12
     assert train.X.power(2).sum(axis=1).tolist() == pytest.approx([1] * 50, rel=1e-4)
     assert (tmp_path / "one" / "train.txt").read_bytes() == (tmp_path / "again" / "train.txt").read_bytes()

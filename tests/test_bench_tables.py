@@ -1,4 +1,4 @@
-"""How tables are scaled: each classifier is tried with each scaling, on tables at hand and on sets of the format."""
+"""Scaling of tables: every classifier, scaling and table is measured."""
 
 import json
 
@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture
 def few(monkeypatch, tmp_path):
-    """Have one made table and one folder, and trees alone."""
+    """Reduce the tables to one generated table and one folder, and the classifiers to trees."""
     monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(tables, "BUNDLED", {})
     monkeypatch.setattr(tables, "MADE", {"made": (900, 40, 8, 6, 1, 2.0)})

@@ -1,4 +1,4 @@
-"""How soon another system's quality is reached: runs of several lengths, and what is made of them."""
+"""Time to quality: fits of several lengths and their table."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ def folder(tmp_path, monkeypatch):
     write_xmc(tmp_path / "small" / "test.txt", data.X_test, data.Y_test)
     monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
     monkeypatch.setattr("bench.runner.ENVIRONMENTS", tmp_path / "nowhere")
-    monkeypatch.setattr("bench.running.use_cpus", lambda threads: None)  # the tests keep their CPUs
+    monkeypatch.setattr("bench.report.use_cpus", lambda threads: None)  # other tests need their CPUs
     return tmp_path
 
 
@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     ("ours", "setting"),
     [("sparsenet", "hidden=8"), ("sparsenet-tree", "beam=5"), ("sparsenet-light", "tree__beam=5")],
 )
-def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys, ours, setting):
+def test_each_number_of_epochs_is_a_separate_fit(folder, monkeypatch, capsys, ours, setting):
     out, picture = folder / "result.json", folder / "curves.svg"
     arguments = ["--data", str(folder / "small"), "--systems", "pecos", "--epochs", "1,4", "--repeats", "2"]
     arguments += ["--threads", "1", "--ours", ours, "--set", setting, "--out", str(out), "--plot", str(picture)]
@@ -39,10 +39,8 @@ def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys, ours, 
         ("pecos", None, 1),
         *((ours, epochs, seed) for epochs in (1, 4) for seed in (0, 1)),
     ]
-    assert {run["reason"] for run in runs if run["system"] == "pecos"} == {
-        "there is no environment for pecos: make peers"
-    }
-    # The fastest first, which among trainings of milliseconds may be either.
+    assert {run["reason"] for run in runs if run["system"] == "pecos"} == {"no environment for pecos: run make peers"}
+    # Sorted by time, and fits of milliseconds may come in either order.
     steps = next(line for line in shown.splitlines() if line.startswith("small, ")).removeprefix("small, epochs: ")
     assert sorted(step.partition(":")[0] for step in steps.split("; ")) == ["1", "4"]
     assert picture.stat().st_size > 1000
@@ -64,7 +62,7 @@ def run(system, score, seconds, epochs=None):
     }
 
 
-def test_the_fastest_training_that_is_as_good_counts():
+def test_the_fastest_fit_that_reaches_the_target_counts():
     runs = [run("pecos", 0.60, 10.0), run("pecos", 0.62, 30.0), run("omikuji-parabel", 0.7, 5.0)]
     runs += [run("sparsenet", 0.55, 1.0, 1), run("sparsenet", 0.61, 4.0, 3), run("sparsenet", 0.65, 9.0, 8)]
     report = {"runs": runs, "data": {"d": {}}, "threads": 2, "started": "today", "ours": "sparsenet"}

@@ -1,4 +1,4 @@
-"""A search for settings: kept after each run, and gone on with."""
+"""Tuning: results are kept after each run and continued."""
 
 import json
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ SCORES = {(lr, batch): lr + batch / 100 for lr in GRID["lr"] for batch in GRID["
 
 @pytest.fixture
 def search(monkeypatch, tmp_path):
-    """Return a function that tunes until so many runs are done, and returns the file and what was run."""
+    """Return a function that tunes for `most` runs, and returns the entry of the file and the settings that ran."""
     out = tmp_path / "tuned.json"
 
     def tuned(most, *arguments):
@@ -52,7 +52,7 @@ def search(monkeypatch, tmp_path):
     return tuned
 
 
-def test_a_search_that_was_interrupted_is_gone_on_with(search):
+def test_an_interrupted_search_continues(search):
     first, ran = search(2)
     assert first["settings"] == {"lr": 0.1, "batch": 2}
     assert first["left"] == 4
@@ -64,7 +64,7 @@ def test_a_search_that_was_interrupted_is_gone_on_with(search):
     assert search(0) == (whole, [])
 
 
-def test_several_at_once_find_the_same(search):
+def test_parallel_runs_find_the_same_settings(search):
     whole, _ = search(None)
     again, ran = search(None, "--anew", "--at-once", "3")
     assert len(ran) == 6
@@ -72,7 +72,7 @@ def test_several_at_once_find_the_same(search):
     assert (again["settings"], again["left"]) == (whole["settings"], 0)
 
 
-def test_an_interrupted_search_leaves_what_it_did_not_come_to(search, tmp_path):
+def test_an_interrupted_search_keeps_other_entries(search, tmp_path):
     search(None, "--mask-seen", "x")
     for most in (0, 1):
         found, _ = search(most, "--systems", "fasttext-hs,fasttext-ova")
@@ -80,26 +80,26 @@ def test_an_interrupted_search_leaves_what_it_did_not_come_to(search, tmp_path):
         assert "fasttext-ova" not in json.loads((tmp_path / "tuned.json").read_text())["x"]
 
 
-def test_all_of_it_is_tried_again_if_that_is_asked_for(search):
+def test_anew_repeats_every_setting(search):
     whole, _ = search(None)
     again, ran = search(None, "--anew")
     assert len(ran) == 6
     assert again == whole
 
 
-def test_what_was_measured_otherwise_or_not_at_all_is_tried_again(search, tmp_path):
+def test_settings_of_another_metric_or_without_a_run_are_repeated(search, tmp_path):
     whole, _ = search(None)
     masked, ran = search(None, "--mask-seen", "x")
     assert len(ran) == 6
     assert masked == {**whole, "mask_seen": True}
-    masked["tried"][0] = {"settings": masked["tried"][0]["settings"], "problem": "not run: there is no environment"}
+    masked["tried"][0] = {"settings": masked["tried"][0]["settings"], "problem": "not run: no environment"}
     (tmp_path / "tuned.json").write_text(json.dumps({"x": {"fasttext-hs": masked}}))
     again, ran = search(None, "--mask-seen", "x")
     assert ran == [(0.1, 1)]
     assert sorted(map(str, again["tried"])) == sorted(map(str, whole["tried"]))
 
 
-def test_what_was_not_tuned_is(search, tmp_path):
+def test_an_entry_with_a_remark_is_tuned(search, tmp_path):
     words = {"settings": {"lr": 9}, "tried": "not tuned: the settings of another"}
     (tmp_path / "tuned.json").write_text(json.dumps({"x": {"fasttext-hs": words}, "y": {"other": words}}))
     assert search(None)[0]["settings"] == {"lr": 0.5, "batch": 1}

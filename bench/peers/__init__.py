@@ -1,6 +1,6 @@
-"""The systems that `bench.quality` compares: which adapter runs each, in which environment, with which settings.
+"""The systems that `bench.quality` compares: the adapter, environment and settings of each.
 
-This file is imported by the driver and, in another environment, by each adapter, so it needs Python alone.
+The driver imports this file, and so does each adapter in its own environment: it needs only the standard library.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class System:
     Attributes
     ----------
     adapter : str
-        The module of `bench.peers` that runs it; also the name of its environment and of its requirements.
+        Module of `bench.peers` that runs it; also the name of its environment and its requirements file.
     settings : mapping
-        What the adapter passes on, beside threads and seed. Empty: the defaults of the system's own makers.
+        Settings besides threads and seed. Empty: the defaults of the system.
     grid : mapping
-        What `bench.tune` tries for each data set, for systems that have no defaults worth the name.
+        Settings that `bench.tune` tries for each data set, for systems without useful defaults.
     seconds_per_output : float
-        CPU seconds that a system which computes every label for every point needs for one of them in training,
-        as measured; tells a run that would take days before it starts.
+        Measured CPU seconds of training per point, label and epoch, for systems that compute every label for every
+        point. It identifies runs that would take days before they start.
     """
 
     adapter: str
@@ -41,11 +41,11 @@ SYSTEMS: dict[str, System] = {
     "sparsenet": System(adapter="sparsenet"),
     "sparsenet-tree": System(adapter="sparsenet", settings={"estimator": "TreeClassifier"}),
     "sparsenet-blend": System(adapter="sparsenet", settings={"estimator": "BlendClassifier"}),
-    # A tree and neighbours without a network.
+    # Tree and neighbours without a network.
     "sparsenet-light": System(adapter="sparsenet", settings={"estimator": "BlendClassifier", "network": "drop"}),
     "pecos": System(adapter="pecos"),
     "omikuji-parabel": System(adapter="omikuji"),
-    # The two further tree types as Omikuji's own README sets them.
+    # Two further kinds of trees with the settings of Omikuji's README.
     "omikuji-bonsai": System(adapter="omikuji", settings={"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}),
     "omikuji-attentionxml": System(adapter="omikuji", settings={"collapse_every_n_layers": 5}),
     "napkinxc": System(adapter="napkinxc"),
@@ -68,17 +68,17 @@ SYSTEMS: dict[str, System] = {
     ),
 }
 
-#: What a comparison runs unless it is told otherwise: each system once.
+#: The systems that a comparison runs by default.
 COMPARED = list(SYSTEMS)
 
-# On a GPU a step costs little, so that more can be tried; large batches cost least.
+# Steps are cheap on a GPU, so the grid is larger; it starts with large batches, the cheapest ones.
 SYSTEMS["dense-gpu"] = System(
     adapter="dense",
     settings={**SYSTEMS["dense-mlp"].settings, "device": "cuda"},
     grid={"batch": [4096, 1024, 256, 64], "lr": [3e-2, 1e-2, 3e-3, 1e-3]},
 )
 
-# By default the precision follows the CPU, so two machines would not do the same work. These do.
+# The default precision depends on the CPU. These fix it, so that two machines do the same work.
 SYSTEMS |= {
     f"sparsenet-{precision}": System(adapter="sparsenet", settings={"precision": precision})
     for precision in ("float32", "bfloat16")

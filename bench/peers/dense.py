@@ -1,8 +1,8 @@
 """A dense network in PyTorch: sparse input, one hidden layer, every label computed for every point.
 
-Binary cross-entropy and Adam, whose state covers all weights; dropout; the rate falls linearly to zero. Biases start
-from the labels' frequencies, without which the first epochs learn little else. On the CPU, or with
-``{"device": "cuda"}`` among the settings on a GPU, where products are in TF32 and Adam is one kernel.
+It uses binary cross-entropy, dropout, and Adam with state for all weights; the rate falls linearly to zero. Biases
+start from the label frequencies; otherwise the first epochs learn little else. It runs on the CPU, or on a GPU with the
+setting ``{"device": "cuda"}``, where products are in TF32 and Adam is fused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import nn
 
 from bench.peers.measure import Job, Labels, main, unit_rows
 
-#: Points that are scored at a time.
+#: Points per batch of prediction.
 BLOCK = 256
 
 
@@ -41,7 +41,7 @@ class Network(nn.Module):
 
 
 def device_of(settings: Mapping[str, Any]) -> torch.device:
-    """Return where a network is to be: on a GPU its products are in TF32 from then on, and on the CPU as they were."""
+    """Return the device of the settings; for a GPU, also turn on TF32 products."""
     device = torch.device(settings.get("device", "cpu"))
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -49,12 +49,12 @@ def device_of(settings: Mapping[str, Any]) -> torch.device:
 
 
 def adam(model: Network, rate: float) -> torch.optim.Optimizer:
-    """Return the optimizer; on a GPU, PyTorch's fused one."""
+    """Return Adam; on a GPU, PyTorch's fused version."""
     return torch.optim.Adam(model.parameters(), lr=rate, fused=model.bias.is_cuda or None)
 
 
 def step(model: Network, optimizer: torch.optim.Optimizer, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> None:
-    """Learn a batch; its targets are laid out, each label of each point, where the network is."""
+    """Train on one batch, with dense targets on the device of the network."""
     optimizer.zero_grad()
     targets = torch.zeros(Y.shape, device=model.bias.device)
     rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
@@ -92,7 +92,7 @@ class Dense:
                 schedule.step()
         self.model.eval()
         if self.device.type == "cuda":
-            torch.cuda.synchronize()  # the last steps are still running there
+            torch.cuda.synchronize()  # wait for the last steps
 
     def save(self, path: Path) -> None:
         torch.save(self.model.state_dict(), path)
@@ -100,8 +100,8 @@ class Dense:
     def use_threads(self, threads: int) -> None:
         torch.set_num_threads(threads)
 
-    def strike_seen(self) -> None:
-        """Do nothing: all labels are scored as it is."""
+    def mask_seen_items(self) -> None:
+        """Do nothing: all labels are scored anyway."""
 
     def points(self, X: sparse.csr_matrix) -> Any:
         return unit_rows(X)
@@ -112,7 +112,8 @@ class Dense:
         return torch.cat(blocks).cpu()
 
     def ranked(self, output: Any) -> Labels:
-        return output.numpy()
+        labels: Labels = output.numpy()
+        return labels
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""fastText: feature numbers are its words, so that values are lost; it has no place for them.
+"""fastText: the feature numbers are its words. It has no place for feature values, so they are lost.
 
-It trains with twelve threads, its default, on the CPUs that all share: with fewer than ten, a part of its
-input matrix stays as the memory happened to be, and some runs end in NaN.
+It trains with twelve threads, its default, on the same CPUs as the others. With fewer than ten threads a part of its
+input matrix stays uninitialised, and some runs end in NaN.
 
-It reads its text file again in each epoch, which cannot be measured apart: that is part of training here, and "parse"
-is the writing of that file. It never shuffles, so the file is shuffled. Points without a label are left out.
+It reads its text file in each epoch, which counts as training, because it cannot be measured separately. "Parsing" is
+writing that file. fastText never shuffles, so the file is shuffled. Points without a label are left out.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class FastText:
     def use_threads(self, threads: int) -> None:
         """Do nothing: fastText predicts on one thread."""
 
-    def strike_seen(self) -> None:
-        """Do nothing: it finds the best of all labels as it is."""
+    def mask_seen_items(self) -> None:
+        """Do nothing: it ranks all labels anyway."""
 
     def points(self, X: sparse.csr_matrix) -> Any:
         words = [str(number) for number in X.indices.tolist()]

@@ -1,9 +1,9 @@
-"""What every adapter does with its system: read, train, save, predict, and measure that.
+"""The measurements of every adapter: read, train, save and predict.
 
-An adapter is run as ``python -m bench.peers.NAME JOB.json`` by its own environment; it leaves ``result.json`` and
-``predictions.npz`` in the job's folder. NumPy and SciPy are all that is needed here.
+``python -m bench.peers.NAME JOB.json`` runs an adapter in its own environment. It writes ``result.json`` and
+``predictions.npz`` to the folder of the job. Only NumPy and SciPy are needed here.
 
-CPU seconds are user + system of the process, all its threads and its children. The wall clock runs beside them.
+CPU seconds are user + system time of the process, of all its threads and of its children. Wall time is recorded too.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-#: Predictions asked for where time is measured.
+#: Labels per point when prediction is timed.
 TOP = 5
-#: Where what a point's features name is struck from its predictions, the trees of others follow so many more nodes of a
-#: level for them, as sparsenet's does: what is struck takes up most of a beam.
+#: Additional beam width of the other trees when seen items are masked, because masked labels fill most of a beam.
+#: sparsenet widens its beam by up to as much.
 WIDER_BEAM = 64
-#: Test points that are sent alone, one after the other, to measure the time of one call.
+#: Test points for timing calls with a single point.
 SINGLES = 1000
-#: Bulk prediction is repeated until it has taken so long.
+#: Bulk prediction is repeated for at least this time.
 BULK_SECONDS = 1.0
 
 Labels = Iterable[Sequence[int] | NDArray[Any]]
@@ -39,7 +39,7 @@ Labels = Iterable[Sequence[int] | NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What the driver asks for: `data` holds {train,test}.txt and {train,test}.{X,Y}.npz, `folder` takes results."""
+    """A job of the driver: `data` contains {train,test}.txt and {train,test}.{X,Y}.npz, `folder` receives results."""
 
     data: Path
     folder: Path
@@ -60,47 +60,47 @@ class Job:
 
 
 class Peer(Protocol):
-    """A system behind an adapter. `distribution` is its name on PyPI, whose version is recorded."""
+    """A system behind an adapter. The version of `distribution`, its name on PyPI, is recorded."""
 
     distribution: str
 
     def __init__(self, job: Job) -> None: ...
 
     def read(self) -> None:
-        """Parse the training data: measured, but apart from training."""
+        """Parse the training data; measured separately from training."""
 
     def train(self) -> None:
-        """Do everything between parsed data and a model that predicts."""
+        """Do everything from parsed data to a model that can predict; measured."""
 
     def save(self, path: Path) -> None:
-        """Write the model to a file or folder of that name; the model may be loaded again for prediction."""
+        """Write the model to a file or folder of that name, and load it again if prediction needs that."""
 
     def use_threads(self, threads: int) -> None:
-        """Predict with so many threads from now on."""
+        """Set the number of threads for prediction."""
 
-    def strike_seen(self) -> None:
-        """Predict from now on so that enough is left when what the features of a point name is struck."""
+    def mask_seen_items(self) -> None:
+        """Prepare for masking: enough predictions must be left after the features of a point are removed."""
 
     def points(self, X: sparse.csr_matrix) -> Any:
-        """Turn test points into what the system takes: not measured, as it is a matter of parsing."""
+        """Convert test points to the input of the system; not measured, since it counts as parsing."""
 
     def predict(self, points: Any, k: int) -> Any:
-        """Predict the k best labels of each point: measured."""
+        """Predict the k best labels of each point; measured."""
 
     def ranked(self, output: Any) -> Labels:
-        """Turn what `predict` returned into label numbers, best first, for each point: not measured."""
+        """Convert the output of `predict` to label numbers, best first, for each point; not measured."""
 
 
 def main(make_peer: type[Peer]) -> None:
-    """Carry out the job named on the command line."""
+    """Run the job that the command line names."""
     job = Job.load(sys.argv[1])
     peer = make_peer(job)
     result: dict[str, Any] = {"versions": _versions(peer)}
-    with _measured(result, "parse"):
+    with measured(result, "parse"):
         peer.read()
     forget_peak()
     result["rss_before_training_mb"] = peak_mb()
-    with _measured(result, "train"):
+    with measured(result, "train"):
         peer.train()
     result["peak_rss_mb"] = peak_mb()
     model = job.folder / "model"
@@ -110,7 +110,7 @@ def main(make_peer: type[Peer]) -> None:
     result |= bulk(peer, X, job.threads) | singles(peer, X, job.seed)
     peer.use_threads(job.threads)
     if job.mask_seen:
-        peer.strike_seen()
+        peer.mask_seen_items()
     labels = _padded(peer.ranked(peer.predict(peer.points(X), job.depth)), X.shape[0], job.depth)
     np.savez_compressed(job.folder / "predictions.npz", labels=labels)
     result["peak_rss_with_prediction_mb"] = peak_mb()
@@ -129,10 +129,10 @@ def _versions(peer: Peer) -> dict[str, str]:
 def bulk(peer: Peer, X: sparse.csr_matrix, threads: int) -> dict[str, float]:
     peer.use_threads(threads)
     points = peer.points(X)
-    peer.predict(peer.points(X[:10]), TOP)  # the first call may set things up
+    peer.predict(peer.points(X[:10]), TOP)  # the first call may include set-up
     spent: dict[str, float] = {}
     passes = 0
-    with _measured(spent, "bulk"):
+    with measured(spent, "bulk"):
         start = time.perf_counter()
         while passes == 0 or time.perf_counter() - start < BULK_SECONDS:
             peer.predict(points, TOP)
@@ -145,7 +145,7 @@ def bulk(peer: Peer, X: sparse.csr_matrix, threads: int) -> dict[str, float]:
 
 
 def singles(peer: Peer, X: sparse.csr_matrix, seed: int) -> dict[str, float]:
-    """Time calls with one point each, on one thread: more of them do not help and may wait for each other."""
+    """Time calls with a single point on one thread; further threads do not help, and may wait for each other."""
     peer.use_threads(1)
     chosen = np.random.default_rng(seed).permutation(X.shape[0])[:SINGLES]
     points = [peer.points(X[i : i + 1]) for i in chosen]
@@ -162,7 +162,8 @@ def singles(peer: Peer, X: sparse.csr_matrix, seed: int) -> dict[str, float]:
 
 
 @contextmanager
-def _measured(result: dict[str, Any], name: str) -> Iterator[None]:
+def measured(result: dict[str, Any], name: str) -> Iterator[None]:
+    """Add the CPU and wall seconds that the body takes to `result`."""
     wall, cpu = time.perf_counter(), _cpu_seconds()
     yield
     result[f"{name}_cpu_seconds"] = _cpu_seconds() - cpu
@@ -178,19 +179,19 @@ def _cpu_seconds() -> float:
 
 
 def forget_peak() -> None:
-    """Let the peak start again from the memory that is held now: what parsing needed for a while is not training's."""
+    """Reset the peak of resident memory to its current value, so that the peak of parsing does not count."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_mb() -> float:
-    """Return the most memory that this process has held since `forget_peak`, in 10^6 bytes.
+    """Return the peak of resident memory since `forget_peak`, in 10^6 bytes.
 
-    Not by getrusage: on Linux its ru_maxrss starts from what the parent process held.
+    getrusage does not serve: on Linux its ru_maxrss starts from the memory of the parent process.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6
-    raise RuntimeError("/proc/self/status names no VmHWM; peak memory can be measured on Linux alone")
+    raise RuntimeError("/proc/self/status has no VmHWM: peak memory can only be measured on Linux")
 
 
 def size_mb(path: Path) -> float:
@@ -199,25 +200,25 @@ def size_mb(path: Path) -> float:
 
 
 def _padded(rows: Labels, n_points: int, depth: int) -> NDArray[np.int32]:
-    """Lay label numbers out as (n_points, depth), -1 where a system predicted fewer."""
+    """Return label numbers as (n_points, depth), padded with -1."""
     labels = np.full((n_points, depth), -1, dtype=np.int32)
     n_rows = 0
     for row, found in zip(labels, rows, strict=False):
         row[: len(found)] = found[:depth]
         n_rows += 1
     if n_rows != n_points:
-        raise ValueError(f"{n_rows} rows were predicted for {n_points} points")
+        raise ValueError(f"{n_rows} rows of predictions for {n_points} points")
     return labels
 
 
 def ranked_csr(scores: sparse.csr_matrix) -> Labels:
-    """Rank the entries of each row by score, for systems that return a sparse matrix."""
+    """Rank the entries of each row of a sparse matrix by score."""
     for begin, end in zip(scores.indptr[:-1], scores.indptr[1:], strict=True):
         yield scores.indices[begin:end][np.argsort(-scores.data[begin:end], kind="stable")]
 
 
 def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Divide each row by its length, float32; an empty row stays."""
+    """Divide each row by its Euclidean length, as float32; empty rows stay empty."""
     lengths = np.sqrt(np.bincount(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.data**2, X.shape[0]))
     values = X.data / np.repeat(np.where(lengths > 0, lengths, 1), np.diff(X.indptr))
     return sparse.csr_matrix((values.astype(np.float32), X.indices, X.indptr), shape=X.shape)

@@ -1,4 +1,4 @@
-"""napkinXC: a probabilistic label tree with default settings, which writes its model to disk while it trains."""
+"""napkinXC: a probabilistic label tree with default settings. It writes its model to disk during training."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class NapkinXC:
     def use_threads(self, threads: int) -> None:
         self.model.set_params(threads=threads)
 
-    def strike_seen(self) -> None:
-        """Do nothing: it finds the best of all labels as it is."""
+    def mask_seen_items(self) -> None:
+        """Do nothing: it ranks all labels anyway."""
 
     def points(self, X: sparse.csr_matrix) -> Any:
         return X
@@ -45,7 +45,8 @@ class NapkinXC:
         return self.model.predict(points, top_k=k)
 
     def ranked(self, output: Any) -> Labels:
-        return output
+        labels: Labels = output
+        return labels
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Omikuji: Parabel by default, Bonsai and AttentionXML-like trees by settings.
 
-`Model.train_on_data` parses and trains in one go; here its two steps are taken one by one, to measure them apart. For
-prediction, weights are densified as its command-line tool does by default. Its binding takes one point at a time, and
-no seed.
+`Model.train_on_data` parses and trains; here the two steps are called separately, to measure each. For prediction the
+weights are densified, as its command-line tool does by default. Its binding predicts one point per call and takes no
+seed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Omikuji:
     def use_threads(self, threads: int) -> None:
         self.model.init_prediction_thread_pool(threads)
 
-    def strike_seen(self) -> None:
+    def mask_seen_items(self) -> None:
         self.beam = BEAM + WIDER_BEAM
 
     def points(self, X: sparse.csr_matrix) -> Any:

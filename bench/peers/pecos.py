@@ -1,7 +1,7 @@
 """PECOS XR-Linear as its command-line tool trains it: PIFA label features, hierarchical k-means, linear rankers.
 
-Inputs are L2-normalised, which its documentation asks for. Its input format is .npz, so "parsing" is loading that.
-It predicts by the model that its makers advise for serving: loaded for prediction only.
+Inputs are L2-normalised, as its documentation requires. Its input format is .npz, so "parsing" is loading that. For
+prediction the model is loaded as predict-only, as its documentation recommends for serving.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Pecos:
     def use_threads(self, threads: int) -> None:
         self.threads = threads
 
-    def strike_seen(self) -> None:
+    def mask_seen_items(self) -> None:
         self.beam = BEAM + WIDER_BEAM
 
     def points(self, X: sparse.csr_matrix) -> Any:

@@ -1,4 +1,4 @@
-"""sparsenet itself: its public classifiers with default settings."""
+"""sparsenet: its public classifiers with default settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Sparsenet:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.settings = dict(job.settings)
-        self.strikes_seen = False
+        self.masks_seen = False
         self.estimator = ESTIMATORS[self.settings.pop("estimator", "ExtremeClassifier")]
 
     def read(self) -> None:
@@ -28,7 +28,7 @@ class Sparsenet:
         if text.exists():
             points = read_xmc(text)
             self.given = points.X, points.Y
-        else:  # planted data: hundreds of megabytes, of which there are matrices alone
+        else:  # planted data has no text files
             self.given = self.job.matrix("train.X"), self.job.matrix("train.Y")
 
     def train(self) -> None:
@@ -42,19 +42,20 @@ class Sparsenet:
     def use_threads(self, threads: int) -> None:
         self.model.set_params(n_jobs=threads)
 
-    def strike_seen(self) -> None:
-        self.strikes_seen = True
+    def mask_seen_items(self) -> None:
+        self.masks_seen = True
 
     def points(self, X: sparse.csr_matrix) -> Any:
         return X
 
     def predict(self, points: Any, k: int) -> Any:
-        if self.strikes_seen:
+        if self.masks_seen:
             return self.model.topk(points, TOP, exclude=points)
         return self.model.topk(points, k)
 
     def ranked(self, output: Any) -> Labels:
-        return output[0]  # classes_ of an indicator are its column numbers
+        labels: Labels = output[0]  # for an indicator matrix the classes are column numbers
+        return labels
 
 
 if __name__ == "__main__":

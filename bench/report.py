@@ -1,40 +1,20 @@
-"""What benchmarks of training share: a clock that can end a run, the memory announced, child processes, results."""
+"""Result files: what they record, how they are kept and shown, and the options that go with them."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench import machine
-from bench.runner import call, use_cpus
-from sparsenet.engines.network import building
-
-
-@contextmanager
-def announced() -> Iterator[dict[str, int]]:
-    """Note the memory, in bytes by purpose, that an estimator says it needs before it trains."""
-    before, needed = building.check_memory, {}
-
-    def noted(asked: dict[str, int], *rest: Any) -> None:
-        needed.update(asked)
-        before(asked, *rest)
-
-    building.check_memory = noted
-    try:
-        yield needed
-    finally:
-        building.check_memory = before
+from bench.runner import use_cpus
 
 
 def head(**settings: Any) -> dict[str, Any]:
-    """Begin a result: when, on what, and how it was measured."""
+    """Begin a result: the time, the machine and the settings of the measurement."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine.describe(),
@@ -43,28 +23,8 @@ def head(**settings: Any) -> dict[str, Any]:
     }
 
 
-def in_child(
-    module: str, job: dict[str, Any], *, python: Path | None = None, threads: int, limit: float | None = None
-) -> dict[str, Any]:
-    """Run ``python -m module JOB RESULT`` and return its result, or why there is none; memory is then its own.
-
-    The load average before goes into the result.
-    """
-    about = {**job, "data": Path(job["data"]).name, "load_average_before": machine.load_average()}
-    python = python or Path(sys.executable)
-    if not python.exists():
-        return {**about, "status": "not run", "reason": f"there is no environment {python.parts[-3]}: make peers"}
-    with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
-        files = Path(folder) / "job.json", Path(folder) / "result.json"
-        files[0].write_text(json.dumps({**job, "threads": threads}))
-        problem = call([python, "-m", module, *files], threads=threads, limit=limit)
-        if problem:
-            return {**about, "status": "failed", "reason": problem}
-        return {**about, "status": "measured", **json.loads(files[1].read_text())}
-
-
 def add_result_options(parser: argparse.ArgumentParser, *, repeats: int = 1) -> None:
-    """Add what `shown_or_measured` goes by, and how often to measure."""
+    """Add the options that `shown_or_measured` reads, and the number of repeats."""
     parser.add_argument("--repeats", type=int, default=repeats)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path)
@@ -74,7 +34,7 @@ def add_result_options(parser: argparse.ArgumentParser, *, repeats: int = 1) -> 
 def shown_or_measured(
     options: argparse.Namespace, measure: Callable[[argparse.Namespace], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a kept result, if the command line asks to show one, or measure on as many CPUs as it says."""
+    """Load the result that ``--show`` names, or measure on ``--threads`` CPUs."""
     if options.show:
         shown: dict[str, Any] = json.loads(options.show.read_text())
         return shown
@@ -88,7 +48,7 @@ def present(
     markdown: Callable[[dict[str, Any]], str],
     plot: Callable[[dict[str, Any], Path], None],
 ) -> None:
-    """Print a result, measured now or kept, and draw it where the command line says so."""
+    """Print a result, measured now or loaded, and plot it if ``--plot`` is given."""
     report = shown_or_measured(options, measure)
     print(markdown(report))
     if options.plot:
@@ -96,13 +56,13 @@ def present(
 
 
 def keep(report: dict[str, Any], path: Path) -> None:
-    """Write a result; after each run, so that none is ever lost."""
+    """Write a result. Call this after each run, so that an interruption loses nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def setting(report: dict[str, Any]) -> str:
-    """Say when, where and how a result was measured."""
+    """Describe in one line when, where and how a result was measured."""
     about = report["machine"]
     loads = [run["load_average_before"] for run in report["runs"] if "load_average_before" in run]
     changed = " with uncommitted changes" if about["uncommitted_changes"] else ""
@@ -121,7 +81,7 @@ def setting(report: dict[str, Any]) -> str:
 
 
 def assignment(text: str) -> tuple[str, Any]:
-    """Split an argument such as ``hidden=256`` into a name and a value, which is JSON."""
+    """Parse ``NAME=JSON``, such as ``hidden=256``."""
     name, equals, value = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"expected NAME=JSON, got {text!r}")
@@ -129,5 +89,5 @@ def assignment(text: str) -> tuple[str, Any]:
 
 
 def numbers(text: str) -> list[int]:
-    """Split an argument at its commas into numbers."""
+    """Parse a list of integers separated by commas."""
     return [int(part) for part in text.split(",") if part]

@@ -1,64 +1,26 @@
-"""Published rows and the ablation: what is set up, what is measured on which data, and how it is shown."""
+"""The ablation: variants, time budgets, data sets and tables."""
 
 import json
-import sys
 
 import pytest
+from planted import X, Y, fast
 
-from bench import ablation, ablation_run, published
-from bench.cache import DataSet, plant
-from bench.planted import Shape, generate, write_xmc
-from sparsenet import ExtremeClassifier, SampledSoftmax
+from bench import ablation, ablation_run
+from bench.cache import plant
+from bench.planted import Shape
+from sparsenet import SampledSoftmax
 from sparsenet.index.hashing import LSHConfig
 
-TASK = published.TASKS["amazon670k"]
 MACHINE = {"cpu": "a CPU", "isa_used": "avx2", "commit": "0" * 40, "uncommitted_changes": False}
 
 
-@pytest.mark.parametrize("setup", TASK.setups)
-def test_set_ups_are_parameters_of_the_classifier(setup):
-    assert set(TASK.setups[setup]) <= set(ExtremeClassifier().get_params())
-
-
-def test_rows_say_measured_or_quoted_and_foreign_data_are_named(tmp_path, monkeypatch, capsys):
-    data = generate(Shape(points=300, test_points=60, features=500, labels=100))
-    (tmp_path / "small").mkdir()
-    write_xmc(tmp_path / "small" / "train.txt", data.X, data.Y)
-    write_xmc(tmp_path / "small" / "test.txt", data.X_test, data.Y_test)
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
-    out = tmp_path / "result.json"
-    arguments = ["amazon670k", "--data", str(tmp_path / "small"), "--threads", "1", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["published", *arguments, "--setups", "as published (closed)"])
-    monkeypatch.setattr("bench.running.use_cpus", lambda threads: None)  # the tests keep their CPUs
-    published.main()
-    shown = capsys.readouterr().out
-    report = json.loads(out.read_text())
-    assert report["runs"][0]["status"] == "measured", report["runs"][0]
-    assert report["runs"][0]["settings"]["learning_rate"] == 1e-3
-    assert str(tmp_path) not in out.read_text()
-    assert "**Not the published data**" in shown
-    assert shown.count("| measured, seed 0") == 1
-    assert shown.count("| quoted: ") == len(TASK.published)
-
-
-def test_data_of_the_published_shape_are_known(tmp_path):
-    data = DataSet(name="any", folder=tmp_path, facts={"train": dict(TASK.shape)})
-    assert published.is_published(TASK, data)
-    data.facts["train"]["labels"] -= 1
-    assert not published.is_published(TASK, data)
-
-
 @pytest.mark.parametrize("name", ablation.VARIANTS)
-def test_variants_are_parameters_of_the_classifier_or_said_not_to_be(name):
+def test_the_classifier_accepts_each_variant(name):
     settings = ablation.VARIANTS[name].settings
-    if "precision" in settings and "precision" not in ExtremeClassifier().get_params():
-        run = ablation._run({"settings": settings, "data": "d"}, threads=1)
-        assert (run["status"], run["reason"]) == ("not run", "ExtremeClassifier has no parameter precision")
-        return
-    ExtremeClassifier(**ablation_run.parameters(settings, n_labels=1000))._settings()
+    fast(**ablation_run.parameters(settings, n_labels=Y.shape[1]), epochs=1).fit(X, Y)
 
 
-def test_names_of_hash_families_and_correction_become_objects():
+def test_hash_families_and_correction_become_objects():
     found = ablation_run.parameters({"sampler": "lsh-minhash", "loss": "softmax", "correct": False}, n_labels=1000)
     assert isinstance(found["sampler"], LSHConfig)
     assert found["sampler"].family == "minhash"
@@ -66,7 +28,7 @@ def test_names_of_hash_families_and_correction_become_objects():
     assert ablation_run.parameters({"sampler": "frequency"}, 1000) == {"sampler": "frequency"}
 
 
-def test_the_rate_falls_with_the_time_that_is_left(monkeypatch):
+def test_the_learning_rate_falls_with_the_remaining_time(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
     budget = ablation_run.Budget(10.0, "wall", threads=1)
@@ -79,7 +41,7 @@ def test_the_rate_falls_with_the_time_that_is_left(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["random", "softmax, no logQ", "deep, each its own, lsh dwta"])
-def test_a_run_ends_when_its_time_is_up(name, tmp_path, monkeypatch):
+def test_a_run_ends_at_its_time_limit(name, tmp_path, monkeypatch):
     monkeypatch.setattr("bench.cache.CACHE", tmp_path)
     data = plant(Shape(points=300, test_points=60, features=500, labels=100))
     job = {"settings": {"hidden": 8, **ablation.VARIANTS[name].settings}, "data": str(data.folder)}
@@ -95,7 +57,7 @@ def test_a_run_ends_when_its_time_is_up(name, tmp_path, monkeypatch):
     assert (tmp_path / "ablation.png").stat().st_size > 1000
 
 
-def test_an_ablation_takes_planted_and_real_data_in_turn(tmp_path, monkeypatch):
+def test_planted_and_real_data_alternate(tmp_path, monkeypatch):
     monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
     (tmp_path / "tags").mkdir()
     for part in ("train", "test"):

@@ -1,0 +1,1 @@
+"""Benchmarks and the scripts that write their data; see bench/README.md."""
