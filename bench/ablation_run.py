@@ -17,7 +17,7 @@ from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.building import build
 from sparsenet.engines.network.optim import Schedule
-from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import Trainer
 from sparsenet.features.kinds import are_dense
 from sparsenet.features.units import scaled
@@ -86,7 +86,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
     model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
     budget = Budget(job["seconds"], job["clock"], job["threads"])
-    settings = Settings.of(model.get_params(deep=False))
+    settings = NetworkOptions.of(model.get_params(deep=False))
     labels, how = Rows.of(Y), {"seed": job["seed"], "threads": job["threads"]}
     scaling, features = scaled(model, X, labels, settings.normalize, **how)
     points = features, labels

@@ -20,7 +20,7 @@ from bench.clock import WARM_UP, Clock, TimeIsUp
 from bench.peers.measure import forget_peak, peak_mb
 from sparsenet import ExtremeClassifier, kernels, metrics
 from sparsenet.engines.network import building
-from sparsenet.engines.network.options import Settings
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.engines.network.wide import WidePath
 
@@ -44,7 +44,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         stack.enter_context(counted(work))
         stack.enter_context(suppress(TimeIsUp))
         model.fit(X, Y, callbacks=[clock])
-    bf16 = Settings.of(model.get_params(deep=False)).bf16
+    bf16 = NetworkOptions.of(model.get_params(deep=False)).bf16
     result: dict[str, Any] = {
         "isa": kernels.isa_used(),
         **clock.summary(),

@@ -13,14 +13,19 @@ from sparsenet.core.machine import available_memory
 from sparsenet.core.rows import Rows
 
 
-def check_width(n_features: int, bytes_each: float) -> None:
-    """Raise MemoryError where what training takes for each feature there is, present or not, does not fit."""
-    needed, available = int(n_features * bytes_each), available_memory()
+def check_width(n_features: int, bytes_each: float, *, limit: int | None = None, of_threads: bool = True) -> None:
+    """Raise MemoryError where what training takes for each feature there is, present or not, does not fit.
+
+    `limit` is what it may take; None: what the machine has to offer. `of_threads` says whether most of it is taken by
+    each thread.
+    """
+    needed, available = int(n_features * bytes_each), available_memory() if limit is None else limit
     if needed > available:
+        fewer_threads = ", or train on one thread, since most of it is for each" if of_threads else ""
         raise MemoryError(
-            f"training on points of {n_features:,} features needs {in_words(needed)} for these alone, there are "
-            f"{in_words(available)}: number the features without gaps, or train on one thread, since most of it is for "
-            "each"
+            f"training on points of {n_features:,} features needs {in_words(needed)} for these alone, "
+            f"{'there are' if limit is None else 'the limit is'} {in_words(available)}: number the features without "
+            f"gaps{fewer_threads}"
         )
 
 

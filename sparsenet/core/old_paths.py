@@ -52,7 +52,7 @@ NEW_PATHS = {
         "sparsenet.core.memory",
     ),
     "sparsenet.estimators.packing": (
-        "sparsenet.estimators.parameters",
+        "sparsenet.engines.network.parameters",
         "sparsenet.storage.parts",
         "sparsenet.features.feature_arrays",
     ),

@@ -15,6 +15,7 @@ from sparsenet.core.memory import arrays_of
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import check_features
 from sparsenet.engines.network import sizing
+from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
 from sparsenet.engines.network.network_arrays import KIND
@@ -256,6 +257,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             shared = arrays_of(X, y, *(validation or ()))
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
+            check_n_features(options, X.shape[1], labels.width, threads)
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, features = scaled(self, X, labels, options.normalize, some_label=True, **how)
             seen = Seen.nothing(X, scaling, labels.width)
@@ -300,6 +302,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             try:
                 if first:
                     target, labels = Target.learn(y, classes, incremental=True)
+                    check_n_features(options, X.shape[1], labels.width, threads)
                     how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": threads}
                     scaling, features = scaled(self, X, labels, options.normalize, **how)
                     how |= {"target": target, "scaling": scaling, "seen": Seen.nothing(X, scaling, labels.width)}

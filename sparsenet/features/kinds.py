@@ -18,7 +18,7 @@ from scipy import sparse
 
 from sparsenet.core.matrices import without_zeros
 from sparsenet.core.rows import Rows, by_row
-from sparsenet.features.scaling import COMMON, Columns, fits_laid_out, n_others
+from sparsenet.features.scaling import COMMON, Columns, Scaling, fits_laid_out, n_others, power_to_square
 
 Contents = Literal["counts", "table", "mixed"]
 #: Of a table that is dense more than one number in so many is not zero; of one that is stored as sparse one or more.
@@ -41,6 +41,8 @@ NEARLY_ALL, MANY = 0.9, 1 / 3
 _LOOKED_AT, _NUMBERS_LOOKED_AT = 1 << 12, 1 << 22
 #: The share of a row's squares that leaves hardly anything to other features, and of how many of these it is said.
 _ALL_BUT, _OTHERS = 0.99, 2
+#: Columns that a warning names.
+_NAMED = 3
 
 
 def contents(X: Any) -> Contents:
@@ -93,10 +95,16 @@ def _are_many(columns: Columns) -> bool:
 
 def _left_to(X: Any, columns: NDArray[np.bool_]) -> float:
     """Return the share of a row's squares that these columns hold, in the median of the rows that have any of them."""
-    squares = np.square(X.data, dtype=np.float64)
+    squares = _squares(X)
     theirs = by_row(np.add, squares * columns[X.indices], X.indptr)
     have_any = theirs > 0
     return float(np.median(theirs[have_any] / by_row(np.add, squares, X.indptr)[have_any])) if have_any.any() else 0.0
+
+
+def _squares(X: Any) -> NDArray[np.float64]:
+    """Return the squares of the numbers of a sparse X, all times one factor where they would underflow."""
+    power = power_to_square(max(X.data.max(initial=0), -X.data.min(initial=0)))
+    return np.asarray(np.square(X.data if power == 1 else X.data * power, dtype=np.float64))
 
 
 def are_dense(points: Rows) -> bool:
@@ -115,7 +123,7 @@ def are_dense(points: Rows) -> bool:
 
 def tell_of_swamping(X: Any, names: Any) -> None:
     """Warn of a column of a sparse X that is nearly all that is left of rows divided by their length."""
-    squares = np.square(X.data, dtype=np.float64)
+    squares = _squares(X)
     totals, n_own = (by_row(np.add, values, X.indptr) for values in (squares, (X.data != 0).astype(np.int64)))
     is_swamped = (n_own > _OTHERS) & (totals > 0)
     is_heavy = squares >= np.repeat(np.where(is_swamped, _ALL_BUT * totals, np.inf), np.diff(X.indptr))
@@ -127,6 +135,32 @@ def tell_of_swamping(X: Any, names: Any) -> None:
             f"column {column} of X holds {_ALL_BUT:.0%} or more of the squared length of most rows, so that "
             "little is left of their other features when rows are divided by their length: scale it, for example by "
             "sklearn.preprocessing.MaxAbsScaler, or set normalize='mixed'; 'rows' says that it is meant so",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_vanished(X: Any, scaling: Scaling, points: Rows, names: Any) -> None:
+    """Warn of columns of X, sparse or dense, all of whose numbers are too small to be learnt from as scaled."""
+    if scaling.factor is not None:
+        gone = np.flatnonzero(scaling.factor == np.finfo(np.float64).max)
+        why = "too small to be scaled: multiply them by a power of ten, or drop them"
+    elif len(points.indices) == n_others(X):
+        return
+    else:
+        is_stored: bool = sparse.issparse(X)  # a plain bool, which does not narrow X
+        held = np.unique(X.indices[X.data != 0]) if is_stored else np.flatnonzero(np.any(X != 0, axis=0))
+        gone = np.setdiff1d(held, points.indices)
+        why = (
+            "that float32 rounds to zero: rescale them, for example by sklearn.preprocessing.MaxAbsScaler, or set "
+            "normalize='mixed' or 'columns'"
+        )
+    if len(gone):
+        named = [str(number) if names is None else repr(names[number]) for number in gone[:_NAMED].tolist()]
+        more = f" and {len(gone) - _NAMED:,} more" if len(gone) > _NAMED else ""
+        columns, hold = ("columns", "hold") if len(gone) > 1 else ("column", "holds")
+        warnings.warn(
+            f"{columns} {', '.join(named)}{more} of X {hold} only numbers {why}",
             UserWarning,
             stacklevel=4,
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,9 @@ CHOICES = ("auto", *SCALINGS)
 #: Far beyond any training point, and far from where float32 would overflow in a layer.
 _FARTHEST = 1e12
 _BLOCK, _NUMBERS_OF_MIXED = 1024, 1 << 21
+#: Sums of squares below this may have underflowed: the smallest normal float64 is 2**-1022. Numbers below
+#: 2**SMALL_EXPONENT are then multiplied by a power of two, up to 2**LARGEST_EXPONENT, before they are squared.
+SMALLEST_SQUARES, SMALL_EXPONENT, LARGEST_EXPONENT = 2.0**-900, -256, 1023
 #: `normalize` lays a sparse X out if it is asked to, unless for each of its numbers there would be more than so many.
 LAID_OUT = 20
 #: What a number takes in rows that are laid out: itself and its column.
@@ -75,10 +78,17 @@ class Scaling:
         """Return both ways to scale a table, ``"columns"`` and ``"together"``."""
         n, d = X.shape
         centre = sum(part.sum(axis=0) for part in _blocks(X)) / n
-        deviation = np.sqrt(sum(np.square(part - centre).sum(axis=0) for part in _blocks(X)) / n)
-        is_constant = _is_constant(centre, deviation, n)
-        own = 1 / (np.where(is_constant, 1.0, deviation) * np.sqrt(d))
-        common = 1 / (np.linalg.norm(np.where(is_constant, 0.0, deviation)) or 1.0)
+        squares, lift = sum(np.square(part - centre).sum(axis=0) for part in _blocks(X)), np.ones(d)
+        if (squares < SMALLEST_SQUARES).any():
+            lift = power_to_square(reduce(np.maximum, (np.abs(part).max(axis=0) for part in _blocks(X))))
+        if (lift != 1).any():
+            squares = sum(np.square((part - centre) * lift).sum(axis=0) for part in _blocks(X))
+        deviation = np.sqrt(squares / n)
+        is_constant = _is_constant(centre * lift, deviation, n)
+        own = _inverse(np.where(is_constant, 1.0, deviation) * np.sqrt(d), np.where(is_constant, 1.0, lift))
+        widths = np.where(is_constant, 0.0, deviation / lift)
+        lift_all = power_to_square(widths.max(initial=0))
+        common = _inverse(np.linalg.norm(widths * lift_all) or 1.0, lift_all)
         # A constant column's deviation is what rounding leaves: it is not to be multiplied by more than others' are.
         together = np.where(is_constant, np.minimum(own, common), common)
         return cls("columns", centre, own), cls("together", centre, together)
@@ -86,7 +96,7 @@ class Scaling:
     @classmethod
     def of_mixed(cls, X: Any) -> Scaling:
         """Return how to scale amounts beside what is mostly zeros."""
-        columns = Columns.of(X)
+        columns, lift = Columns.of(X).lifted()
         means = np.where(columns.are_amounts & columns.held_by(COMMON), columns.sums() / columns.n, 0.0)
         deviation = np.sqrt(columns.squares(means) / columns.n)
         is_centred = (means != 0) & ~_is_constant(means, deviation, columns.n)
@@ -94,12 +104,14 @@ class Scaling:
         squares = columns.squares(np.zeros_like(centre))
         typical = np.sqrt(squares / np.maximum(columns.lengths, 1))
         rare = columns.are_amounts & ~is_centred
-        small, large = np.quantile(typical[rare], (0.1, 0.9)) if rare.any() else (0.0, 0.0)
+        small, large = np.quantile(typical[rare] / lift[rare], (0.1, 0.9)) if rare.any() else (0.0, 0.0)
         if large < ONE_UNIT * small:
-            typical[rare] = np.sqrt(squares[rare].sum() / columns.lengths[rare].sum())
+            theirs, lift = lift[rare], np.where(rare, lift[rare].min(initial=math.inf), lift)
+            of_all = (squares[rare] * np.square(lift[rare] / theirs)).sum()
+            typical[rare] = np.sqrt(of_all / columns.lengths[rare].sum())
         spread = np.where(is_centred, deviation, np.where(typical > 0, typical, 1.0))
         n_numbers = np.count_nonzero(is_centred) + columns.lengths[~is_centred].sum() / columns.n
-        return cls("mixed", centre, 1 / (spread * np.sqrt(n_numbers or 1.0)))
+        return cls("mixed", centre / lift, _inverse(spread * np.sqrt(n_numbers or 1.0), lift))
 
     @property
     def is_of_table(self) -> bool:
@@ -115,16 +127,25 @@ class Scaling:
         matrix = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
         if self.kind == "none":
             return Rows.of(matrix)
-        lengths = np.sqrt(by_row(np.add, np.square(matrix.data, dtype=np.float64), matrix.indptr))
-        inverse = 1 / np.where(lengths > 0, lengths, 1.0)
-        return Rows.of(matrix, matrix.data * np.repeat(inverse, np.diff(matrix.indptr)))
+        data, counts = matrix.data, np.diff(matrix.indptr)
+        squares = by_row(np.add, np.square(data, dtype=np.float64), matrix.indptr)
+        if ((squares < SMALLEST_SQUARES) & (counts > 0)).any():
+            lift = power_to_square(by_row(np.maximum, np.abs(data), matrix.indptr))
+            data = data * np.repeat(lift, counts)
+            squares = by_row(np.add, np.square(data), matrix.indptr)
+        lengths = np.sqrt(squares)
+        return Rows.of(matrix, data * np.repeat(1 / np.where(lengths > 0, lengths, 1.0), counts))
 
     def apply_one(self, indices: NDArray[np.int32], values: F64, width: int) -> Rows:
         """Scale a single checked sparse point; what it does not name is zero."""
         if self.is_of_table:
             return self.apply(sparse.csr_array((values, indices, [0, len(indices)]), shape=(1, width)))
         if self.kind == "rows":
-            length = float(np.sqrt(np.square(values).sum()))
+            squares = np.square(values).sum()
+            if squares < SMALLEST_SQUARES and len(values):
+                values = values * power_to_square(np.abs(values).max())
+                squares = np.square(values).sum()
+            length = float(np.sqrt(squares))
             values = values * (1 / (length if length > 0 else 1.0))
         return Rows(np.array([0, len(indices)]), indices, values.astype(np.float32), width)
 
@@ -195,6 +216,13 @@ class Columns:
         """How many rows have each column."""
         return np.diff(self.starts).astype(np.int64)
 
+    def lifted(self) -> tuple[Columns, F64]:
+        """Multiply columns whose squares may underflow by a power of two; return the powers, too."""
+        if np.abs(self.values).min(initial=1) >= 2.0**SMALL_EXPONENT:
+            return self, np.broadcast_to(1.0, len(self.starts) - 1)
+        lift = power_to_square(by_row(np.maximum, np.abs(self.values), self.starts))
+        return Columns(self.n, self.values * np.repeat(lift, self.lengths), self.starts), lift
+
     def sums(self) -> F64:
         """Return the sum of each column."""
         return by_row(np.add, self.values, self.starts)
@@ -207,7 +235,7 @@ class Columns:
     @cached_property
     def are_amounts(self) -> NDArray[np.bool_]:
         """Which columns are no flags: not all rows that have them have the same number."""
-        least, most = (by_row(reduce, self.values, self.starts) for reduce in (np.minimum, np.maximum))
+        least, most = (by_row(extreme, self.values, self.starts) for extreme in (np.minimum, np.maximum))
         return np.asarray(least < most)
 
     def held_by(self, share: float) -> NDArray[np.bool_]:
@@ -220,6 +248,22 @@ def _blocks(X: Any) -> Iterator[F64]:
     for begin in range(0, X.shape[0], _BLOCK):
         block = X[begin : begin + _BLOCK]
         yield (block.toarray() if hasattr(block, "toarray") else block).astype(np.float64, order="C", copy=False)
+
+
+def power_to_square(largest: Any) -> Any:
+    """Return a power of two for each magnitude that brings it near 1 if its square may underflow; 1 for all others.
+
+    Multiplying by a power of two is exact, so ordinary data are scaled to the same bits.
+    """
+    _, exponent = np.frexp(np.asarray(largest, np.float64))
+    is_small = (exponent < SMALL_EXPONENT) & (np.asarray(largest) > 0)
+    return np.ldexp(1.0, np.where(is_small, np.minimum(-exponent, LARGEST_EXPONENT), 0))
+
+
+def _inverse(length: Any, lift: Any) -> Any:
+    """Return ``lift / length``, or the largest float64 where it overflows, as it does for subnormal numbers."""
+    with np.errstate(over="ignore"):
+        return np.minimum(lift / length, np.finfo(np.float64).max)
 
 
 def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from sparsenet import kernels
+from sparsenet.core.memory import check_width
 from sparsenet.core.ranked import best_first, share_right
 from sparsenet.core.rows import Rows
-from sparsenet.features.kinds import contents, tell_of_swamping
+from sparsenet.features.kinds import FEWEST_ROWS, contents, tell_of_swamping, warn_of_vanished
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import check_lengths
 from sparsenet.index.exact import exact_topk
@@ -28,6 +29,8 @@ MOST_POINTS, MOST_NUMBERS, ASKED, NEAREST = 1 << 15, 1 << 22, 1024, 10
 #: As many labels of each point as it has are to be right, up to so many. Standardised columns are safe whatever their
 #: units, so that more has to be right without, by so many standard errors.
 RANKS, STANDARD_ERRORS = 5, 2.0
+#: Bytes for each feature, present or not, of finding what X holds and of measuring amounts beside categories.
+BYTES_OF_CONTENTS, BYTES_OF_MIXED = 33, 108
 #: The square of the length that half of the points have at least where one number makes it one in the mean.
 LEAST_TYPICAL = 0.25
 
@@ -40,17 +43,24 @@ def scaled(
     `model` knows the names of the columns, if they have any.
     """
     check_lengths(X.shape[0], labels, some_label=some_label)
+    if choice == "auto" and X.shape[0] >= FEWEST_ROWS:
+        check_width(X.shape[1], BYTES_OF_CONTENTS, of_threads=False)
+    elif choice == "mixed":
+        check_width(X.shape[1], BYTES_OF_MIXED, of_threads=False)
     if choice != "auto":
         scaling = Scaling.learn(X, choice)
     elif (held := contents(X)) == "table":
         scaling = _better(X, labels, *Scaling.of_table(X), seed, threads)
     elif held == "mixed":
+        check_width(X.shape[1], BYTES_OF_MIXED, of_threads=False)
         scaling = Scaling.of_mixed(X)
     else:
         if issparse(X):
             tell_of_swamping(X, getattr(model, "feature_names_in_", None))
         scaling = Scaling("rows")
-    return scaling, scaling.apply(X)
+    points = scaling.apply(X)
+    warn_of_vanished(X, scaling, points, getattr(model, "feature_names_in_", None))
+    return scaling, points
 
 
 def _better(X: Any, labels: Rows, columns: Scaling, together: Scaling, seed: int, threads: int) -> Scaling:

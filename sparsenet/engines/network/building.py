@@ -13,7 +13,7 @@ import numpy as np
 
 from sparsenet.core.centroids import SUM_BYTES, support_bound
 from sparsenet.core.machine import available_memory
-from sparsenet.core.memory import in_words
+from sparsenet.core.memory import check_width, in_words
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.rows import Rows, transpose
 from sparsenet.engines.network import sizing
@@ -30,6 +30,8 @@ from sparsenet.index.hashing import LSHConfig
 
 #: With many labels nearly every answer is no, and a neuron starts from there; more would only delay it.
 LOWEST_BIAS = -6.0
+#: Bytes that `are_dense` takes for each feature, to count the points that have it.
+BYTES_TO_COUNT = 18.125
 #: What to do about parameters that are no longer those of the network that there is.
 AS_IT_WAS = "set it back to what it was, or fit the classifier anew"
 
@@ -247,6 +249,13 @@ def _input_gradient(settings: NetworkOptions, features: Rows, batch: int) -> int
         return 0
     present = min(int(batch * features.indptr[-1] / max(len(features), 1)), features.width)
     return 4 * present * settings.hidden[0]
+
+
+def check_n_features(options: NetworkOptions, n_features: int, n_labels: int, threads: int) -> None:
+    """Raise MemoryError, before anything of that width is allocated, if the features alone do not fit."""
+    start = SUM_BYTES * min(threads, n_labels) if options.wide else 0.0
+    by_thread = start > 2 * BYTES_TO_COUNT
+    check_width(n_features, max(BYTES_TO_COUNT, start), limit=options.memory_limit, of_threads=by_thread)
 
 
 class TooLargeError(MemoryError):
