@@ -215,7 +215,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             how |= {"target": target, "scaling": scaling, "seen": Seen.nothing(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
             try:
-                fitted = fit((points, labels), options, seed=run_seed(seed), **how)
+                fitted = fit((points, labels), options, seed=seed, **how)
             except InterruptedBlend as interrupt:
                 self._adopt(interrupt.fitted, tree, network)
                 raise

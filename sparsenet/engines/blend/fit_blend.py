@@ -13,6 +13,7 @@ import numpy as np
 from sparsenet.core.memory import arrays_of
 from sparsenet.core.ranked import precisions
 from sparsenet.core.rows import Rows
+from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
 from sparsenet.engines.blend.combination import WITHOUT_NETWORK, Combination, fit_weights
@@ -173,20 +174,21 @@ def fit(
     Parameters
     ----------
     seed : int
-        Of the parts; the hold-out is drawn by it, too.
+        Of the neighbors; tree, network and hold-out have the one that `run_seed` makes of it.
     resumes : bool
         Whether `checkpoint` holds a run to go on with.
     """
     started = time.perf_counter() if started is None else started
     k = min(options.n_neighbors, len(points[0]))
-    holdout = options.holdout.draw(points[1], seed)
+    part_seed = run_seed(seed)
+    holdout = options.holdout.draw(points[1], part_seed)
     n_points, limited = len(points[0]), options.time_budget is not None
     network_options = options.network
     for_network = holdout if n_points >= options.holdout.from_network else None
     for_tree = holdout if n_points >= options.holdout.from_tree and k > 0 else None
     if network_options is not None and resume and checkpoint is not None:
-        network_part.check_resumed(network_options, points, for_network, checkpoint, seed)
-    how: dict[str, Any] = {"seed": seed, "threads": threads}
+        network_part.check_resumed(network_options, points, for_network, checkpoint, part_seed)
+    how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own = points if for_tree is None else network_part.rows_of(points, for_tree.kept)
     tree = fit_tree.fit(own, options.rules, verbose=options.verbose, **how)
     neighbors = Neighbors.learn(*points, k, seed=seed, threads=threads) if k > 0 else None
