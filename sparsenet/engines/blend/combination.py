@@ -19,8 +19,8 @@ WEIGHTS = (0.5, 0.5, 2.2)
 WITHOUT_NETWORK = (1.0, 0.0, 2.0)
 #: Precision of the prior at those weights, in the scale of a log-likelihood summed over points.
 PRECISION = 100.0
-#: Slope and shift of the logit of a probability where there is no hold-out, and their precision elsewhere.
-CHANCES, CHANCES_PRECISION = (1.0, -1.0), 1.0
+#: Slope, shift and fall of the logit of a probability where there is no hold-out, and the precision of that prior.
+CHANCES, CHANCES_PRECISION = (1.0, 0.0, 0.3), 1.0
 #: Probabilities are fitted to this many best labels of each point.
 RANKS = 5
 #: The score of a column without a candidate.
@@ -34,13 +34,15 @@ class Combination:
     Attributes
     ----------
     weights : of tree, network and neighbors; a score is the weighted sum of `Candidates.features`.
-    slope, shift : the logit of a label's probability is ``slope * score + shift``.
+    slope, shift, fall : the logit of a label's probability is ``slope * score + shift - fall * log(rank)``, and at most
+        that of the label before it. Of two labels with one score, the first of its point is the more probable one.
     temperature : factor of the scores in a softmax over the candidates of a point with one label.
     """
 
     weights: tuple[float, float, float] = WEIGHTS
     slope: float = CHANCES[0]
     shift: float = CHANCES[1]
+    fall: float = CHANCES[2]
     temperature: float = 1.0
 
     def rank(self, candidates: Candidates, n: int, label_counts: I64) -> tuple[I32, F32]:
@@ -60,24 +62,29 @@ class Combination:
         return np.where(candidates.valid, np.maximum(scores, LOWEST), LOWEST)
 
     def probabilities(self, scores: F32) -> F32:
-        """Return the probability of each label by itself."""
-        return np.asarray(expit(np.float32(self.slope) * scores + np.float32(self.shift)))
+        """Return the probability of each label by itself; the scores of a point, (n, k), are its best ones in order."""
+        logits = np.float32(self.slope) * scores + np.float32(self.shift)
+        logits -= np.float32(self.fall) * np.log(np.arange(1, scores.shape[1] + 1, dtype=np.float32))
+        return np.asarray(expit(np.minimum.accumulate(logits, axis=1)))
 
     def exclusive_probabilities(self, scores: F32) -> F32:
         """Return probabilities of candidates of which one is true, in sum one a point."""
         return np.asarray(softmax(np.float32(self.temperature) * scores, axis=1))
 
     def with_chances(self, candidates: Candidates, hits: Bools) -> Combination:
-        """Fit slope, shift and temperature to candidates of held-out points."""
+        """Fit slope, shift, fall and temperature to candidates of held-out points."""
         every = self.scores(candidates)
         scores, right = best_first(every, RANKS, every, hits)
-        prior, precision = np.array(CHANCES), CHANCES_PRECISION
-        slope, shift = newton(_binary(scores.astype(np.float64), right), prior, precision)
+        ranks = np.broadcast_to(-np.log(np.arange(1, scores.shape[1] + 1)), scores.shape)
+        some = scores > LOWEST
+        x = np.stack((scores, np.ones_like(scores), ranks), axis=-1)[some].astype(np.float64)
+        slope, shift, fall = newton(_binary(x, right[some]), np.array(CHANCES), CHANCES_PRECISION)
         one = hits.sum(axis=1) == 1
         exact = every[one].astype(np.float64)[..., None]
-        temperature = float(newton(_softmax(exact, hits[one]), np.ones(1), precision)[0]) if one.any() else 1.0
+        temperature = float(newton(_softmax(exact, hits[one]), np.ones(1), CHANCES_PRECISION)[0]) if one.any() else 1.0
         floor = float(np.finfo(np.float32).eps)  # a negative slope would turn the order round
-        return replace(self, slope=max(float(slope), floor), shift=float(shift), temperature=max(temperature, floor))
+        slope, temperature = max(float(slope), floor), max(temperature, floor)
+        return replace(self, slope=slope, shift=float(shift), fall=float(fall), temperature=temperature)
 
 
 def fit_weights(candidates: Candidates, hits: Bools, prior: Combination) -> Combination:
@@ -106,16 +113,13 @@ def _softmax(x: F64, hits: Bools) -> Callable[[F64], Loss]:
     return loss
 
 
-def _binary(scores: F64, hits: Bools) -> Callable[[F64], Loss]:
-    """Return the loss of hits as independent events, by slope and shift."""
+def _binary(x: F64, hits: Bools) -> Callable[[F64], Loss]:
+    """Return the loss of hits as independent events with log-odds linear in x, (n, d)."""
 
-    def loss(at: F64) -> Loss:
-        logits = at[0] * scores + at[1]
+    def loss(weights: F64) -> Loss:
+        logits = x @ weights
         p = expit(logits)
-        off, weight = p - hits, p * (1 - p)
-        gradient = np.array([(off * scores).sum(), off.sum()])
-        cross = (weight * scores).sum()
-        hessian = np.array([[(weight * scores**2).sum(), cross], [cross, weight.sum()]])
-        return Loss(float((np.logaddexp(0, logits) - hits * logits).sum()), gradient, hessian)
+        value = float((np.logaddexp(0, logits) - hits * logits).sum())
+        return Loss(value, x.T @ (p - hits), (x.T * (p * (1 - p))) @ x)
 
     return loss
