@@ -33,6 +33,7 @@ def pack_combination(combination: Combination | Version1Combination) -> dict[str
         "weights": list(combination.weights),
         "slope": combination.slope,
         "shift": combination.shift,
+        "fall": combination.fall,
         "temperature": combination.temperature,
     }
 
@@ -46,9 +47,8 @@ def unpack_combination(about: Mapping[str, Any]) -> Combination | Version1Combin
         raise ModelError(f"a combination has three weights, got {weights!r}")
     tree, network, neighbors = (real("weight", weight, 0, MOST_WEIGHT) for weight in weights)
     slope, temperature = (real(name, about[name], 0, MOST_WEIGHT, open_low=True) for name in ("slope", "temperature"))
-    return Combination(
-        (tree, network, neighbors), slope, real("shift", about["shift"], -FURTHEST, FURTHEST), temperature
-    )
+    shift, fall = (real(name, about[name], -FURTHEST, FURTHEST) for name in ("shift", "fall"))
+    return Combination((tree, network, neighbors), slope, shift, fall, temperature)
 
 
 def pack_choices(choices: Mapping[str, Decision]) -> dict[str, Any]:

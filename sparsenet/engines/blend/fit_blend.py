@@ -80,7 +80,7 @@ class BlendOptions:
     time_budget: float | None
     verbose: bool | None
     holdout: HoldoutSize = field(default_factory=HoldoutSize)
-    better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0, min_gain=0.001))
+    better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
 
 
 @dataclass(frozen=True, eq=False)
