@@ -48,6 +48,7 @@ def machine() -> str:
 FILE, MACRO = "csrc/isa/{}.cpp", "SPARSENET_HAS_{}"
 LEVELS = ISA_FLAGS[FAMILIES.get(machine(), "other")]
 ISA_FILES = {FILE.format(level): [*KERNEL_FLAGS, *flags] for level, flags in LEVELS.items()}
+EVERY_ISA_FILE = {FILE.format(level) for levels in ISA_FLAGS.values() for level in levels}
 #: Levels that not every compiler knows which can build the others, with instructions of theirs: a compiler may take
 #: the flags whose assembler knows no such instruction.
 PROBES = {"amxbf16": "#include <immintrin.h>\nvoid probe() { _tile_dpbf16ps(0, 1, 2); _tile_release(); }\n"}
@@ -93,7 +94,7 @@ class BuildCore(build_ext):  # type: ignore[misc]
 
 core = Pybind11Extension(
     "sparsenet._core",
-    sources=[*sorted(glob("csrc/*.cpp")), *sorted(ISA_FILES)],
+    sources=sorted({*glob("csrc/**/*.cpp", recursive=True)} - EVERY_ISA_FILE | {*ISA_FILES}),
     depends=sorted(glob("csrc/**/*.h", recursive=True)),
     define_macros=[(MACRO.format(level.upper()), "1") for level in LEVELS],
     extra_compile_args=BASE_FLAGS,

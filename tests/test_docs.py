@@ -26,7 +26,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOTES = [ROOT / "bench/README.md", *sorted(ROOT.glob("bench/notes/*.md"))]
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)|src=\"(?!https?://)([^\"]+)\"")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-SOURCES = [*ROOT.glob("sparsenet/**/*.py"), *ROOT.glob("csrc/*.cpp"), ROOT / "setup.py", ROOT / "Makefile"]
+SOURCES = [*ROOT.glob("sparsenet/**/*.py"), *ROOT.glob("csrc/**/*.cpp"), ROOT / "setup.py", ROOT / "Makefile"]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
