@@ -46,7 +46,8 @@ def build(compiler: str, folder: Path) -> tuple[Path, Path]:
         subprocess.run(command, cwd=ROOT, check=True)
     driver, racy, link = folder / "levels", folder / "racy", ("-pthread", f"-Wl,--wrap={POOL}", "-o")
     subprocess.run([compiler, *FLAGS, *made.values(), *link, driver], check=True)
-    command = [compiler, *FLAGS, "-I", ROOT, "-x", "c++", "-", "-x", "none", made["csrc/core/threads.cpp"], made[TOGETHER]]
+    pool = (made["csrc/core/threads.cpp"], made[TOGETHER])
+    command = [compiler, *FLAGS, "-I", ROOT, "-x", "c++", "-", "-x", "none", *pool]
     subprocess.run([*command, *link, racy], input=RACE, text=True, cwd=ROOT, check=True)
     return driver, racy
 

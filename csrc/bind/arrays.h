@@ -25,7 +25,7 @@
 namespace sparsenet {
 
 namespace py = pybind11;
-using namespace py::literals;
+using namespace py::literals;  // NOLINT(google-build-using-namespace): for "name"_a
 
 using Array = const py::array&;
 
@@ -126,6 +126,7 @@ class GilRelease {
   GilRelease() : state_(PyEval_SaveThread()) {}
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
+  // NOLINTNEXTLINE(bugprone-unsafe-to-allow-exceptions): see above
   ~GilRelease() noexcept(false) { PyEval_RestoreThread(state_); }
 
  private:

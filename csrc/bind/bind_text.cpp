@@ -186,8 +186,8 @@ void bind_text_points(Array ends, Array slots, Array counts, int char_high, int 
 class TextScorer {
  public:
   TextScorer(Array pages, Array entries, int word_ngrams, int char_low, int char_high, int bits, Array used,
-             Array ranks, Array weights, Array log_counts, Array matrix, Array factors, Array bias, py::object indptr,
-             py::object columns)
+             Array ranks, Array weights, Array log_counts, Array matrix, Array factors, Array bias,
+             const py::object& indptr, const py::object& columns)
       : arrays_(
             py::make_tuple(pages, entries, used, ranks, weights, log_counts, matrix, factors, bias, indptr, columns)),
         rules_(rules_argument(word_ngrams, char_low, char_high, bits)),
@@ -266,8 +266,8 @@ void bind_text(py::module_& core) {
   core.def("text_points", bind_text_points, "ends"_a, "slots"_a, "counts"_a, "char_high"_a, "bits"_a, "used"_a,
            "ranks"_a, "weights"_a, "log_counts"_a, "out_ends"_a, "rows"_a, "values"_a, "threads"_a);
   py::class_<TextScorer>(core, "TextScorer")
-      .def(py::init<Array, Array, int, int, int, int, Array, Array, Array, Array, Array, Array, Array, py::object,
-                    py::object>(),
+      .def(py::init<Array, Array, int, int, int, int, Array, Array, Array, Array, Array, Array, Array,
+                    const py::object&, const py::object&>(),
            "pages"_a, "entries"_a, "word_ngrams"_a, "char_low"_a, "char_high"_a, "bits"_a, "used"_a, "ranks"_a,
            "weights"_a, "log_counts"_a, "matrix"_a, "factors"_a, "bias"_a, "indptr"_a = py::none(),
            "columns"_a = py::none())

@@ -52,7 +52,7 @@ class Pool {
         workers_.emplace_back([this] { serve(); });
         workers_.back().detach();
       }
-    } catch (const std::system_error&) {
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): see above
     }
   }
 

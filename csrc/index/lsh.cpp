@@ -223,6 +223,7 @@ void build_tables(const uint16_t* codes, int64_t n_tables, int64_t n_labels, int
 
 int64_t query_shared(const Tables& tables, const Query& query, int32_t* ids, int32_t* hits, int threads) {
   std::vector<Counter> counters;
+  counters.reserve(static_cast<size_t>(query.n_slots));
   for (int64_t slot = 0; slot < query.n_slots; ++slot) counters.emplace_back(query.counts + slot * tables.n_labels);
   parallel_for(query.n_slots, threads, [&](int64_t slot) {
     std::vector<Run> runs;

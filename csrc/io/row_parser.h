@@ -59,7 +59,7 @@ SPARSENET_INLINE const char* read_usual_feature(const char* p, const char* end, 
   uint32_t others = mask_others(p) | 0xF8000000;
   const int colon = __builtin_ctz(others);
   const int dot = __builtin_ctz(others &= others - 1);
-  const int stop = __builtin_ctz(others &= others - 1);
+  const int stop = __builtin_ctz(others & (others - 1));
   const int n_whole = dot - colon - 1, n_fraction = stop - dot - 1;
   const auto is_usual = [](int n) { return static_cast<unsigned>(n - 1) < 8; };
   if (p[colon] != ':' || p[dot] != '.' || !(is_blank(p[stop]) || p[stop] == '\n')) return nullptr;

@@ -160,7 +160,7 @@ void set_isa(const std::string& name) {
     return;
   }
   std::string message = "instruction set '" + name + "' is not available here; this build on this CPU has:";
-  for (const std::string& available : isa_available()) message += " " + available;
+  for (const std::string& available : isa_available()) message.append(" ").append(available);
   throw std::invalid_argument(message);
 }
 

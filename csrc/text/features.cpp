@@ -126,7 +126,7 @@ int64_t max_features(int64_t size, TextRules rules) {
   // A word of c characters has c + 2 <= 3 c with its boundaries, and an n-gram of each length may begin at each of
   // them.
   const int64_t lengths = rules.char_high > 0 ? rules.char_high - rules.char_low + 1 : 0;
-  const int64_t bound = size * (rules.word_ngrams + 3 * lengths) + 2 * kMaxWords;
+  const int64_t bound = size * (rules.word_ngrams + 3 * lengths) + int64_t{2} * kMaxWords;
   return std::min(bound, int64_t{1} << rules.bits);
 }
 
