@@ -155,7 +155,8 @@ void set_isa(const std::string& name) {
   for (const Level& level : levels()) {
     if (!level.usable || name != level.table->name) continue;
     const std::string refusal = level.request != nullptr ? level.request() : "";
-    if (!refusal.empty()) throw std::invalid_argument("instruction set '" + name + "': " + refusal);
+    if (!refusal.empty())
+      throw std::invalid_argument(std::string("instruction set '").append(name).append("': ").append(refusal));
     used.store(level.table);
     return;
   }
