@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 LINTERS := $(VENV)/.linters
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
-SOURCES := $(wildcard csrc/*.cpp csrc/*.h csrc/*/*.cpp csrc/*/*.h)
+SOURCES := $(wildcard csrc/*/*.cpp csrc/*/*.h)
 FORMATTED := $(SOURCES) $(wildcard tests/native/*.cpp)
 
 # The first Python that is new enough. PYTHON=/path/to/python names another one.
@@ -15,7 +15,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(p))))
 
-.PHONY: demo test test-numba fuzz test-arm test-arm-quick test-x86-levels wheels lint bench bench-check peers clean distclean
+.PHONY: demo test test-numba fuzz sanitize test-arm test-arm-quick test-x86-levels wheels lint bench bench-check peers clean distclean
 
 demo: $(INSTALLED)
 	$(BIN)/sparsenet demo
@@ -29,6 +29,10 @@ test-numba: $(INSTALLED)
 # The tests over generated examples, with many more of them, and others each time.
 fuzz: $(INSTALLED)
 	SPARSENET_EXAMPLES=fuzz $(BIN)/python -m pytest -m hypothesis $(PYTEST_ARGS)
+
+# The native driver and the kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+sanitize: $(INSTALLED)
+	$(BIN)/python tools/sanitize.py $(PYTEST_ARGS)
 
 # Under emulation: see the scripts for what they need and what they prove. The whole of test-arm takes hours.
 test-arm: $(INSTALLED)
@@ -49,6 +53,7 @@ lint: $(LINTERS)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
+	$(BIN)/python tools/tidy.py
 	$(BIN)/codespell
 
 # The site, in site/. Warnings are errors.

@@ -45,9 +45,11 @@ def machine() -> str:
     return os.environ.get("SPARSENET_TARGET", platform.machine()).lower()
 
 
+HERE = Path(__file__).resolve().parent
 FILE, MACRO = "csrc/isa/{}.cpp", "SPARSENET_HAS_{}"
 LEVELS = ISA_FLAGS[FAMILIES.get(machine(), "other")]
 ISA_FILES = {FILE.format(level): [*KERNEL_FLAGS, *flags] for level, flags in LEVELS.items()}
+EVERY_ISA_FILE = {FILE.format(level) for levels in ISA_FLAGS.values() for level in levels}
 #: Levels that not every compiler knows which can build the others, with instructions of theirs: a compiler may take
 #: the flags whose assembler knows no such instruction.
 PROBES = {"amxbf16": "#include <immintrin.h>\nvoid probe() { _tile_dpbf16ps(0, 1, 2); _tile_release(); }\n"}
@@ -93,8 +95,8 @@ class BuildCore(build_ext):  # type: ignore[misc]
 
 core = Pybind11Extension(
     "sparsenet._core",
-    sources=[*sorted(glob("csrc/*.cpp")), *sorted(ISA_FILES)],
-    depends=sorted(glob("csrc/**/*.h", recursive=True)),
+    sources=sorted({*glob("csrc/**/*.cpp", root_dir=HERE, recursive=True)} - EVERY_ISA_FILE | {*ISA_FILES}),
+    depends=sorted(glob("csrc/**/*.h", root_dir=HERE, recursive=True)),
     define_macros=[(MACRO.format(level.upper()), "1") for level in LEVELS],
     extra_compile_args=BASE_FLAGS,
     extra_link_args=["-pthread"],

@@ -10,9 +10,18 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
-# What the driver calls; the bindings and readers need Python or belong to no level.
-SOURCES = ("dispatch", "engine", "lsh", "machine", "matmul", "threads", "topk")
-# Where GNU's assembler for x86 calls instructions otherwise than the compiler does.
+# The files that the driver calls. The bindings need Python, and the other files do not depend on the instruction set.
+SOURCES = (
+    "core/machine",
+    "core/threads",
+    "engine/learning",
+    "engine/matmul",
+    "engine/sparse",
+    "index/lsh",
+    "index/predict_topk",
+    "isa/dispatch",
+)
+# Instruction sets whose names differ between GNU's assembler for x86 and the compiler.
 ASSEMBLERS_NAMES = {"avx512bf16": "avx512_bf16", "amx-tile": "amx_tile", "amx-bf16": "amx_bf16"}
 
 
@@ -28,14 +37,14 @@ def setup_for(target: str) -> ModuleType:
 
 
 def sources(setup: ModuleType, levels: list[str]) -> dict[str, list[str]]:
-    """Return what makes the driver, each file with the flags of its own."""
-    plain: dict[str, list[str]] = {f"csrc/{name}.cpp": [] for name in SOURCES if (ROOT / f"csrc/{name}.cpp").exists()}
+    """Return the source files of the driver, each with its extra flags."""
+    plain: dict[str, list[str]] = {f"csrc/{name}.cpp": [] for name in SOURCES}
     isa = {f"csrc/isa/{level}.cpp": setup.ISA_FILES[f"csrc/isa/{level}.cpp"] for level in levels}
     return {**plain, **isa, "tests/native/levels.cpp": []}
 
 
 def defines(levels: list[str]) -> list[str]:
-    """Return the macros that say which levels there are."""
+    """Return the macros that name the compiled levels."""
     return [f"-DSPARSENET_HAS_{level.upper()}=1" for level in levels]
 
 

@@ -26,7 +26,7 @@ TOGETHER = "tests/native/together.cpp"
 REPORTED = 66  # ThreadSanitizer's exit status
 POOL = "_ZN9sparsenet12parallel_forEliRKSt8functionIFvlEE"  # sparsenet::parallel_for, on Linux of 64 bits
 RACE = """
-#include "csrc/threads.h"
+#include "csrc/core/threads.h"
 int main() {
   long sum = 1;
   sparsenet::parallel_for(2, 2, [&](int64_t i) { sum += i; });
@@ -46,7 +46,8 @@ def build(compiler: str, folder: Path) -> tuple[Path, Path]:
         subprocess.run(command, cwd=ROOT, check=True)
     driver, racy, link = folder / "levels", folder / "racy", ("-pthread", f"-Wl,--wrap={POOL}", "-o")
     subprocess.run([compiler, *FLAGS, *made.values(), *link, driver], check=True)
-    command = [compiler, *FLAGS, "-I", ROOT, "-x", "c++", "-", "-x", "none", made["csrc/threads.cpp"], made[TOGETHER]]
+    pool = (made["csrc/core/threads.cpp"], made[TOGETHER])
+    command = [compiler, *FLAGS, "-I", ROOT, "-x", "c++", "-", "-x", "none", *pool]
     subprocess.run([*command, *link, racy], input=RACE, text=True, cwd=ROOT, check=True)
     return driver, racy
 

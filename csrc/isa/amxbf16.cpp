@@ -1,4 +1,4 @@
-// x86 with AMX, whose tiles multiply bfloat16 at several times the speed of vectors; all else as with avx512bf16.
+// x86 with AMX, whose tiles multiply bfloat16 several times faster than vectors; otherwise as avx512bf16.
 #include <immintrin.h>
 
 #define SPARSENET_LEVEL "amxbf16"
@@ -6,12 +6,12 @@
 
 namespace sparsenet {
 namespace {
-// As in avx512.cpp.
+// See avx512.cpp.
 constexpr int kLanes = 16, kTileRows = 12, kTileVectors = 2;
 struct Broadcast;
 using Column = Broadcast;
 struct Tiles;
-using Half = Tiles;
+using Bfloat16 = Tiles;
 }  // namespace
 }  // namespace sparsenet
 

@@ -4,12 +4,12 @@
 
 namespace sparsenet {
 namespace {
-// 12 of 16 registers for sums, two for columns of B, one for an element of A.
+// Of 16 registers, 12 are for sums, two for columns of B and one for an element of A.
 constexpr int kLanes = 8, kTileRows = 6, kTileVectors = 2;
 struct Broadcast;
 using Column = Broadcast;
 struct Rounded;
-using Half = Rounded;
+using Bfloat16 = Rounded;
 }  // namespace
 }  // namespace sparsenet
 

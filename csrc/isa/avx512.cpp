@@ -6,12 +6,12 @@
 
 namespace sparsenet {
 namespace {
-// 24 of 32 registers for sums, two for columns of B.
+// Of 32 registers, 24 are for sums and two for columns of B.
 constexpr int kLanes = 16, kTileRows = 12, kTileVectors = 2;
 struct Broadcast;
 using Column = Broadcast;
 struct Rounded;
-using Half = Rounded;
+using Bfloat16 = Rounded;
 }  // namespace
 }  // namespace sparsenet
 

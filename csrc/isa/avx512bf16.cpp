@@ -1,4 +1,4 @@
-// x86 with AVX-512 and its products of bfloat16.
+// x86 with AVX-512 and its instructions for bfloat16.
 #include <immintrin.h>
 
 #define SPARSENET_LEVEL "avx512bf16"
@@ -6,7 +6,7 @@
 
 namespace sparsenet {
 namespace {
-// As in avx512.cpp.
+// See avx512.cpp.
 constexpr int kLanes = 16, kTileRows = 12, kTileVectors = 2;
 
 struct Instructions {
@@ -18,7 +18,7 @@ struct Broadcast;
 using Column = Broadcast;
 template <typename>
 struct Pairs;
-using Half = Pairs<Instructions>;
+using Bfloat16 = Pairs<Instructions>;
 }  // namespace
 }  // namespace sparsenet
 

@@ -1,10 +1,10 @@
-// The register block of both levels that multiply bfloat16 on aarch64, in NEON: included within their namespace.
+// The register block of both aarch64 instruction sets with bfloat16, in NEON. Included inside their namespace.
 
-// As in neon.cpp; of bfloat16, 24 registers hold 2 x 2 sums each, six columns of B.
+// See neon.cpp. For bfloat16, 24 registers hold 2 x 2 sums each, and six hold columns of B.
 constexpr int kLanes = 4, kTileRows = 8, kTileVectors = 3;
 static_assert(kLanes == 4 && kTileRows % 2 == 0, "a vector holds two words each of two rows");
 
-// bfmmla: twice the products of bfdot, at as many a cycle on Neoverse V1 and V2 (bench/mca.py).
+// bfmmla computes twice the products of bfdot, at the same rate on Neoverse V1 and V2 (bench/mca.py).
 struct Instructions {
   static float32x4_t add_square_products(float32x4_t sum, float32x4_t a, float32x4_t b) {
     return vbfmmlaq_f32(sum, vreinterpretq_bf16_f32(a), vreinterpretq_bf16_f32(b));
@@ -20,4 +20,4 @@ struct ByLane;
 using Column = ByLane;
 template <typename>
 struct Squares;
-using Half = Squares<Instructions>;
+using Bfloat16 = Squares<Instructions>;

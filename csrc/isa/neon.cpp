@@ -1,15 +1,15 @@
-// aarch64: NEON is part of its baseline.
+// aarch64, whose baseline includes NEON.
 #define SPARSENET_LEVEL "neon"
 #define SPARSENET_TABLE neon_table
 
 namespace sparsenet {
 namespace {
-// 24 of 32 registers for sums, three for columns of B.
+// Of 32 registers, 24 are for sums and three for columns of B.
 constexpr int kLanes = 4, kTileRows = 8, kTileVectors = 3;
 struct ByLane;
 using Column = ByLane;
 struct Rounded;
-using Half = Rounded;
+using Bfloat16 = Rounded;
 }  // namespace
 }  // namespace sparsenet
 

@@ -1,4 +1,4 @@
-// aarch64 with products of bfloat16 but without SVE: AmpereOne, Apple's M2 and later.
+// aarch64 with instructions for bfloat16 but without SVE: AmpereOne, Apple's M2 and later.
 #include <arm_neon.h>
 
 #define SPARSENET_LEVEL "neonbf16"

@@ -1,15 +1,15 @@
-// The baseline of the architecture: no flag of its own, so it runs anywhere.
+// The baseline of the architecture, compiled without extra flags, so it runs anywhere.
 #define SPARSENET_LEVEL "scalar"
 #define SPARSENET_TABLE scalar_table
 
 namespace sparsenet {
 namespace {
-// Half of x86-64's 16 registers of four lanes for sums; other architectures emulate the vectors.
+// On x86-64, half of the 16 registers of four lanes are for sums. Other architectures emulate the vectors.
 constexpr int kLanes = 4, kTileRows = 4, kTileVectors = 2;
 struct Broadcast;
 using Column = Broadcast;
 struct Rounded;
-using Half = Rounded;
+using Bfloat16 = Rounded;
 }  // namespace
 }  // namespace sparsenet
 

@@ -1,4 +1,5 @@
-// aarch64 with SVE and products of bfloat16: plain loops at the machine's own width, the register block in NEON.
+// aarch64 with SVE and instructions for bfloat16: plain loops use the vector width of the machine, the register block
+// uses NEON.
 #include <arm_neon.h>
 
 #define SPARSENET_LEVEL "svebf16"

@@ -1,8 +1,8 @@
-// One-vs-rest linear classifiers by dual coordinate descent (Hsieh et al., 2008), a block of labels at a time: the
-// scores of a point for all labels of the block are one vector, so each weight row is a cache line or less.
+// One-vs-rest linear classifiers by dual coordinate descent (Hsieh et al., 2008), a block of labels at a time. The
+// scores of a point for all labels of the block are one vector, so a weight row is at most a cache line.
 
-// As compiler vectors, so that scores stay in registers: from plain loops over 16 labels GCC makes code that stores
-// and loads them for each feature.
+// Compiler vectors, so that scores stay in registers: for plain loops over 16 labels GCC stores and loads them for each
+// feature.
 template <int width>
 struct DualLanes {
   typedef float Floats __attribute__((vector_size(width * sizeof(float)), aligned(4), may_alias));
@@ -12,13 +12,14 @@ struct DualLanes<1> {
   typedef float Floats;
 };
 
-// Visits count points in `order` once, goes a `stride` of the way to where each alone would have the weights, and
-// returns how many of them were wrong by more than `rest` for some label; these come first in `order`.
+// Visits the first `count` points in `order` once. Each moves the weights by the fraction `stride` of the way to its
+// own optimum. Moves the points that violate optimality by more than `rest` for some label to the front of `order`, and
+// returns their number.
 template <int width>
 int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float rest, float stride, float* weight,
                    float* alpha, float* violation) {
   using Floats = typename DualLanes<width>::Floats;
-  // A smaller move is none. What a point moves goes by one over its square, and of usual points this is small enough.
+  // Skip smaller moves. A point's move is in proportion to 1 / square, so the limit shrinks for very long points.
   constexpr float kStill = 1e-6f, kUsualSquare = 1024;
   float worst[width] = {};
   int64_t kept = 0;
@@ -39,7 +40,7 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
     const float* a = alpha + i * width;
     const float square = p.squares[i];
     const float still = square > kUsualSquare ? kStill * kUsualSquare / square : kStill;
-    int32_t moved = 0, busy = 0;  // not the largest of all: the compiler would not vectorise that
+    int32_t moved = 0, active = 0;  // flags, because the compiler would not vectorise a maximum
     for (int c = 0; c < width; ++c) {
       const float slack = sign[c] > 0 ? p.positive_slack[c] : p.negative_slack[c];
       const float before = a[c];
@@ -49,7 +50,7 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
       const float change = after - before;
       const float wrong = gradient < 0 ? -gradient : before > 0 ? gradient : 0;
       moved |= (change > still) | (change < -still);
-      busy |= wrong > rest;
+      active |= wrong > rest;
       worst[c] = wrong > worst[c] ? wrong : worst[c];
       move[c] = change * sign[c];
       next[c] = after;
@@ -64,7 +65,7 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
     }
     order[at] = order[kept];
     order[kept] = static_cast<int32_t>(i);
-    kept += busy;
+    kept += active;
   }
   *violation = 0;
   for (int c = 0; c < width; ++c) *violation = worst[c] > *violation ? worst[c] : *violation;

@@ -1,13 +1,13 @@
-// THE kernels, in plain loops. Each file of isa/ includes this once, with SPARSENET_LEVEL, kLanes and the shape of the
-// register block set for its instruction set; the compiler's flags do the rest. Nothing here may be shared between
-// levels: everything is in an anonymous namespace, in the headers that are included too, or the linker could hand one
-// level's copy of an inline function to all of them.
+// All kernels, as plain loops. Each file of isa/ includes this file once and compiles it with the flags of its
+// instruction set. Before that it defines SPARSENET_LEVEL, kLanes and the shape of the register block. Instruction sets
+// must share no code: everything, including what other headers contribute, is in an anonymous namespace. Otherwise the
+// linker could use the copy of an inline function from one instruction set for all of them.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "../fetch.h"
-#include "../kernel_table.h"
+#include "../core/prefetch.h"
+#include "kernel_table.h"
 
 namespace sparsenet {
 namespace {
@@ -32,14 +32,20 @@ namespace {
 //
 #include "topk.inl.h"
 
+constexpr KernelTable make_table() {
+  KernelTable table = {};
+  table.name = SPARSENET_LEVEL;
+  table.float32 = matmul_of<Single>();
+  table.bfloat16 = matmul_of<Bfloat16>();
+#define SPARSENET_FILL_KERNEL(kernel) table.kernel = kernel;
+  SPARSENET_FOR_EACH_KERNEL(SPARSENET_FILL_KERNEL)
+#undef SPARSENET_FILL_KERNEL
+  return table;
+}
+
 }  // namespace
 
 extern const KernelTable SPARSENET_TABLE;
-const KernelTable SPARSENET_TABLE = {
-    SPARSENET_LEVEL, csr_matmul,    matmul_of<Single>(), matmul_of<Half>(), dot_rows, wide_touch,
-    wide_forward,    wide_gradient, bce_gradient,        softmax_gradient,  sgd_rows, adagrad_rows,
-    adam_rows,       adam_product,  dual_epoch,          number_features,   add_rows, sparse_dot,
-    above,           maxima,
-};
+const KernelTable SPARSENET_TABLE = make_table();
 
 }  // namespace sparsenet

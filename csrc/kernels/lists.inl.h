@@ -1,6 +1,6 @@
-// The supports of labels: lists of distinct ids, some with a value each, from a few to a thousand. A loop over a short
-// one ends where no CPU foresees, and what it had begun of the next is thrown away. Where a mask can say which lanes of
-// a vector count, eight or sixteen ids are one step, and the end of the list is data.
+// Lists of distinct ids, such as the supports of labels, some with values; their length is between a few and a
+// thousand. CPUs mispredict the end of a loop over a short list. With masked vectors, a step handles eight or sixteen
+// ids and the end of the list is a mask, not a branch.
 
 #ifdef __AVX512VL__
 
@@ -24,7 +24,7 @@ float sparse_dot(const int32_t* ids, const float* values, int64_t count, const f
   return sum[0] + sum[1];
 }
 
-// The slots of up to sixteen ids, -1 of those that have none.
+// The slots of up to sixteen ids; -1 for an id without a slot.
 inline __m512i slots_of(const int32_t* ids, int64_t count, const int32_t* slots) {
   const auto there = static_cast<__mmask16>((1u << (count < kIds ? count : kIds)) - 1);
   return _mm512_mask_i32gather_epi32(_mm512_set1_epi32(-1), there, _mm512_maskz_loadu_epi32(there, ids), slots,
@@ -33,7 +33,7 @@ inline __m512i slots_of(const int32_t* ids, int64_t count, const int32_t* slots)
 
 inline __mmask16 have_slots(__m512i slots) { return _mm512_cmpge_epi32_mask(slots, _mm512_setzero_si512()); }
 
-// Writes the slots of the ids that have one, and `first` + j for each such id j; returns how many.
+// For each id j with a slot, writes its slot and `first` + j; returns the number of such ids.
 inline int64_t find_present(const int32_t* ids, int64_t count, const int32_t* slots, int64_t first, int64_t* positions,
                             int32_t* found) {
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -63,11 +63,11 @@ float sparse_dot(const int32_t* ids, const float* values, int64_t count, const f
   return sum;
 }
 
-// Writes the slots of the ids that have one, and `first` + j for each such id j; returns how many.
+// For each id j with a slot, writes its slot and `first` + j; returns the number of such ids.
 inline int64_t find_present(const int32_t* ids, int64_t count, const int32_t* slots, int64_t first, int64_t* positions,
                             int32_t* found) {
   int64_t at = 0;
-  // Whether an id has a slot is hard to predict: each is written, and stays if it has.
+  // Whether an id has a slot is hard to predict: write each, and advance only if it has one.
   for (int64_t j = 0; j < count; ++j) {
     const int32_t slot = slots[ids[j]];
     positions[at] = first + j;

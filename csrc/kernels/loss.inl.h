@@ -1,14 +1,14 @@
-// Losses over a tile of logits, replaced in place by their gradient. The exponential and the logarithm are our own
-// plain arithmetic, so that these loops vectorise on every level without a vector math library.
+// Losses over a tile of logits, which their gradient replaces in place. The exponential and the logarithm are plain
+// arithmetic, so that these loops vectorise for every instruction set without a vector math library.
 
-// e^x for x <= 0, relative error below 1e-6; stays at e^-87 below that.
+// e^x for x <= 0, with a relative error below 1e-6; inputs below -87 count as -87.
 inline float exp_negative(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   x = x < -87.0f ? -87.0f : x;
   const int32_t n = static_cast<int32_t>(x * kLog2E - 0.5f);
   const float whole = static_cast<float>(n);
   const float r = (x - whole * kLn2High) - whole * kLn2Low;
-  // e^r on [-ln 2 / 2, ln 2 / 2] by its Taylor series to r^7.
+  // The Taylor series of e^r to r^7, for r in [-ln 2 / 2, ln 2 / 2].
   float p = 1.98412698e-4f;
   p = p * r + 1.38888889e-3f;
   p = p * r + 8.33333333e-3f;

@@ -1,7 +1,7 @@
 // Lazy optimizers: only the rows with a gradient are read or written.
 
-// Calls update(position in the parameter, position in grads) for each element of rows [begin, end). A width of one gets
-// a loop of its own: the set-up of a vector loop would cost more than its work.
+// Calls update(position in the parameter, position in grads) for each element of rows [begin, end). A width of one has
+// a separate loop, because setting up a vector loop would cost more than its work.
 template <typename Update>
 inline void for_each_element(int64_t width, const int64_t* rows, int64_t begin, int64_t end, Update update) {
   if (width == 1) {
@@ -27,14 +27,14 @@ void adagrad_rows(float* __restrict value, float* __restrict squares, int64_t wi
     sum += g * g;
     x -= rate * g / (__builtin_sqrtf(sum) + epsilon);
   };
-  // Single weights (of the wide path) lie anywhere in large tables: fetched ahead, brought together, and moved as one.
+  // Single weights (of the wide path) are scattered over large tables: prefetch, gather, update, scatter.
   constexpr int64_t kTogether = 16, kAhead = 64;
   for (; width == 1 && begin + kTogether <= end; begin += kTogether) {
     float x[kTogether], sum[kTogether];
     for (int64_t i = 0; i < kTogether; ++i) {
       const int64_t later = rows[begin + i + kAhead < end ? begin + i + kAhead : end - 1];
-      fetch(value + later);
-      fetch(squares + later);
+      prefetch(value + later);
+      prefetch(squares + later);
       x[i] = value[rows[begin + i]];
       sum[i] = squares[rows[begin + i]];
     }
@@ -48,13 +48,13 @@ void adagrad_rows(float* __restrict value, float* __restrict squares, int64_t wi
                    [=](int64_t at, int64_t from) { move(value[at], squares[at], grads[from]); });
 }
 
-// base^exponent of a base below 1, without a branch: how many steps a row sat out is hard to foresee.
+// base^exponent for a base below 1. No branch, because the number of steps that a row missed is hard to predict.
 inline float power(float log_base, int32_t exponent) { return exp_negative(log_base * static_cast<float>(exponent)); }
 
-// The natural logarithm of a decay, which may be 0.
+// The natural logarithm of a decay factor, which may be 0.
 inline float log_of(float decay) { return decay > 0 ? __builtin_logf(decay) : -87.0f; }
 
-// A step for each of some rows, whose gradient is at gradient_of(r).
+// Makes an Adam step for rows [begin, end); gradient_of(r) returns the gradient of row r.
 template <typename Gradient>
 inline void adam_each(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
                       int64_t width, const int64_t* rows, AdamStep adam, int64_t begin, int64_t end,
@@ -64,22 +64,22 @@ inline void adam_each(float* __restrict value, float* __restrict first, float* _
   const float rate = -adam.rate / __builtin_expm1f(log1 * step);  // over 1 - beta1^step
   const float unbias = -1.0f / __builtin_expm1f(log2 * step);
   const float shrink = 1.0f - adam.rate * adam.decay;
-  // Rows lie anywhere in three large tables. They are fetched ahead line by line, as others are worked on: whole rows
-  // at once are more than a core can ask for. Narrow rows are soon done, so more of them are on their way.
+  // Rows are scattered over three large tables. Prefetch later rows line by line during the work on others: a core has
+  // too few line-fill buffers for whole rows at once. Narrow rows take less time, so prefetch more of them.
   constexpr int64_t kLine = 16;
   const int64_t ahead = width < kLine ? 32 : 4;
-  const auto fetch_line = [=](int64_t at) {
-    fetch(first + at);
-    fetch(second + at);
-    fetch(value + at);
+  const auto prefetch_line = [=](int64_t at) {
+    prefetch(first + at);
+    prefetch(second + at);
+    prefetch(value + at);
   };
   for (int64_t r = begin; r < end && r < begin + ahead; ++r) {
-    fetch(last_step + rows[r]);
-    for (int64_t c = 0; c < width; c += kLine) fetch_line(rows[r] * width + c);
+    prefetch(last_step + rows[r]);
+    for (int64_t c = 0; c < width; c += kLine) prefetch_line(rows[r] * width + c);
   }
   for (int64_t r = begin; r < end; ++r) {
     const int64_t later = rows[r + ahead < end ? r + ahead : end - 1];
-    fetch(last_step + later);
+    prefetch(last_step + later);
     const int32_t skipped = adam.step - last_step[rows[r]] - 1;
     const float keep1 = adam.beta1 * power(log1, skipped), keep2 = adam.beta2 * power(log2, skipped);
     const float* __restrict gradient = gradient_of(r);
@@ -95,10 +95,10 @@ inline void adam_each(float* __restrict value, float* __restrict first, float* _
     };
     int64_t c = 0;
     for (; c + kLine <= width; c += kLine) {
-      fetch_line(later * width + c);
+      prefetch_line(later * width + c);
       for (int64_t k = c; k < c + kLine; ++k) update(k);
     }
-    if (c < width) fetch_line(later * width + c);
+    if (c < width) prefetch_line(later * width + c);
     for (; c < width; ++c) update(c);
     last_step[rows[r]] = adam.step;
   }
@@ -111,8 +111,8 @@ void adam_rows(float* __restrict value, float* __restrict first, float* __restri
             [=](int64_t r) { return grads + r * width; });
 }
 
-// Each gradient is summed while the rows of the next are on their way. What it is summed from, a row a point, is near
-// in batches of the usual sizes.
+// Sums each gradient while the rows of later ones are being prefetched. The rows of `dense`, one for each point, are in
+// the cache for batches of usual size.
 void adam_product(float* __restrict value, float* __restrict first, float* __restrict second, int32_t* last_step,
                   int64_t width, const int64_t* rows, Csr csr, const float* dense, AdamStep adam, float* sums,
                   int64_t begin, int64_t end) {

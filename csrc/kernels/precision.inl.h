@@ -1,15 +1,17 @@
-// What the elements of a matrix product are to a register block: floats, or bfloat16 where the level multiplies them.
-// A `Precision` says how words of a packed panel are made and where they stand, what a register of sums holds, and how
-// two words are multiplied.
+// The element types of a matrix product: float32, or bfloat16 if the instruction set multiplies it. A `Precision` class
+// defines the layout of words in a packed panel, the contents of a register of sums, and the product of two words.
 
 typedef float Lanes __attribute__((vector_size(kLanes * 4), aligned(4)));
 constexpr int64_t kTileCols = kTileVectors * kLanes;
 
-// How a block gets at the elements of A's column, each of which it multiplies by vectors of B; a level names one of the
-// two `Column`. Where products take one lane of a vector, few registers hold the whole column: loaded one by one, its
-// elements took a register each, and four of the sums had to go through memory in every step. Where elements are taken
-// one by one, the words of each stand side by side, a cache line of them: strewn over their panel they took a quarter
-// as long to make as to multiply.
+// Two ways to load the elements of a column of A, to multiply each by vectors of B. An instruction set names one of
+// them `Column`.
+//
+// Broadcast loads elements one by one. A cache line holds the words of one element side by side: scattered over the
+// panel, they took a quarter of the time of the product to pack.
+//
+// ByLane is for instructions that multiply by one lane of a vector, so that few registers hold the whole column. With
+// one register for each element, four of the sums went through memory in every step.
 struct Broadcast {
   static constexpr int64_t kWordsAbreast = 16;
   typedef float Element;
@@ -28,21 +30,21 @@ struct ByLane {
   static float value(Element a) { return a.lanes[a.lane]; }
 };
 
-// A block whose sums are held in vector registers; what tiles of sums have in its place is in tiles.inl.h.
+// A block whose sums are in vector registers. The counterpart for AMX tiles is in tiles.inl.h.
 struct InVectors {
   static constexpr int64_t kBlockRows = kTileRows, kBlockCols = kTileCols;
-  struct Setup {};  // what a thread does before it multiplies, and after
+  struct Setup {};  // its constructor and destructor run before and after a thread's products
   template <typename Precision>
   static void multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
                              const float* start, bool accumulate);
 };
 
-// Words of a row, one beside the other, of as many pairs of neighbours in depth: none that have a faster way.
+// `pairs` converts leading pairs of elements to words in a faster way and returns their number: here none.
 struct OneByOne {
   static int64_t pairs(const float*, int64_t, float*) { return 0; }
 };
 
-// A register block whose sums are vectors of the result's rows, and that takes a word of each element in a step.
+// A register block whose sums are vectors of rows of the result. One step consumes one word of each element.
 struct RowSums : InVectors, OneByOne {
   static constexpr bool kInMatrices = false;
   static constexpr int64_t kWordsAbreastInA = Column::kWordsAbreast, kWordsAbreastInB = 1, kWordsOfStep = 1;
@@ -57,8 +59,8 @@ struct Single : RowSums {
   static Lanes multiply_add(Lanes sum, Column::Element a, Lanes b) { return sum + Column::value(a) * b; }
 };
 
-// The upper 16 bits of the nearest bfloat16, ties to even, as bits of a float; the lower half is not cleared. Carrying
-// out of the mantissa is right: it gives the next power of two and, beyond the largest number, infinity.
+// Rounds to the nearest bfloat16, ties to even. Returns the bits of a float whose upper half is the result; the lower
+// half is not cleared. A carry out of the mantissa correctly gives the next power of two, or infinity at the end.
 inline uint32_t bfloat16_bits(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof(bits));
@@ -76,15 +78,15 @@ inline float pair_of_bfloat16(float x, float next) {
   return float_of_bits((bfloat16_bits(x) >> 16) | (bfloat16_bits(next) & 0xffff0000u));
 }
 
-// A level names one of these three `Half`, or has its own. No instruction for bfloat16: the same numbers, at the speed
-// of floats.
+// An instruction set names one of the following three classes, or its own, `Bfloat16`. This one is for those without
+// instructions for bfloat16: the same numbers, at the speed of float32.
 struct Rounded : RowSums {
   static constexpr int64_t kDepthOfWord = 1;
   static float word(float x, float) { return float_of_bits(bfloat16_bits(x) & 0xffff0000u); }
   static Lanes multiply_add(Lanes sum, Column::Element a, Lanes b) { return sum + Column::value(a) * b; }
 };
 
-// Each lane adds both products of a pair by a pair.
+// Each lane multiplies two pairs and adds both products.
 template <typename Instructions>
 struct Pairs : RowSums {
   static constexpr int64_t kDepthOfWord = 2;
@@ -92,8 +94,8 @@ struct Pairs : RowSums {
   static Lanes multiply_add(Lanes sum, float a, Lanes b) { return Instructions::add_pair_products(sum, a, b); }
 };
 
-// A register of sums is two rows by two columns, and takes four neighbours in depth at a time: a vector of A holds two
-// words of one row and two of the next, one of B likewise of columns.
+// A register of sums holds two rows by two columns, and one step adds four elements in depth. A vector of A holds two
+// words of one row and two of the next; a vector of B holds the same of two columns.
 template <typename Instructions>
 struct Squares : InVectors, OneByOne {
   static constexpr bool kInMatrices = true;
@@ -101,7 +103,7 @@ struct Squares : InVectors, OneByOne {
   static constexpr int kSumRows = kTileRows / 2, kSumCols = kTileCols / 2;
   static float word(float x, float next) { return pair_of_bfloat16(x, next); }
   static Lanes left(const float* a, int i) {
-    // Loaded no earlier than used: all vectors of A at once would send sums through memory in every step.
+    // Keeps the compiler from loading all vectors of A early, which would spill sums to memory in every step.
     __asm__ volatile("" ::: "memory");
     return *reinterpret_cast<const Lanes*>(a + i * kLanes);
   }
@@ -112,7 +114,7 @@ struct Squares : InVectors, OneByOne {
   }
 };
 
-// The words of an element are padded to a multiple of as many as stand side by side.
+// The words of an element are padded to a multiple of the number of words side by side.
 template <typename Precision>
 constexpr int64_t kWordsPaddedTo =
     Precision::kWordsAbreastInA > Precision::kWordsAbreastInB ? Precision::kWordsAbreastInA
@@ -123,7 +125,7 @@ constexpr int64_t words_of(int64_t depth) {
   return (depth + unit - 1) / unit * kWordsPaddedTo<Precision>;
 }
 
-// Where word p of element i stands in a panel, in which `kAbreast` words of an element stand side by side.
+// The position of word p of element i in a panel with `kAbreast` words of an element side by side.
 template <int64_t kAbreast, int64_t kPanel>
 constexpr int64_t place(int64_t p, int64_t i) {
   return (p / kAbreast * kPanel + i) * kAbreast + p % kAbreast;

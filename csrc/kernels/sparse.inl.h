@@ -1,29 +1,29 @@
 // Products with sparse operands.
 
-// The sums of some columns stay in registers over the entries of a turn: were they in memory, each entry would read and
-// write them. What a turn takes of `dense` is near when the next columns take it, and what is fetched ahead still
-// there. Sums have 16 registers of 32, or 8 of 16.
+// A row of the product is computed a chunk of entries at a time. The sums of a block of columns stay in registers over
+// the chunk, because in memory they would be read and written for each entry. A chunk is short, so its rows of `dense`
+// are still in the cache for the next block of columns. Sums use 16 registers of 32, or 8 of 16.
 constexpr int kSumVectors = kTileRows * kTileVectors >= 16 ? 16 : 8;
-constexpr int64_t kEntriesOfTurn = 32, kEntriesAhead = 16;
+constexpr int64_t kChunkEntries = 32, kEntriesAhead = 16;
 
-struct Turn {
-  int64_t first, stop;  // the entries that are added
-  int64_t last;         // up to which entries rows are fetched ahead
-  bool begins;          // the sums, at zero
+struct Chunk {
+  int64_t first, stop;  // the entries to add
+  int64_t last;         // prefetch rows of entries before this one
+  bool begins;          // the sums start at zero
 };
 
 template <int kVectors>
-inline void sum_columns(Csr csr, Turn turn, const float* dense, int64_t width, int64_t c, float* out) {
+inline void sum_columns(Csr csr, Chunk chunk, const float* dense, int64_t width, int64_t c, float* out) {
   Lanes sum[kVectors] = {};
-  if (!turn.begins) {
+  if (!chunk.begins) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) sum[v] = *reinterpret_cast<const Lanes*>(out + c + v * kLanes);
   }
-  // Many rows have one or two entries: what an unrolled loop begins and ends with would take longer than these.
+  // Not unrolled: many rows have one or two entries, and the prologue and epilogue would take longer than these.
 #pragma GCC unroll 1
-  for (int64_t j = turn.first; j < turn.stop; ++j) {
-    if (j + kEntriesAhead < turn.last)  // rows of `dense` lie anywhere in a large table
-      fetch(dense + csr.indices[j + kEntriesAhead] * width + c, kVectors * kLanes);
+  for (int64_t j = chunk.first; j < chunk.stop; ++j) {
+    if (j + kEntriesAhead < chunk.last)  // rows of `dense` are scattered over a large table
+      prefetch(dense + csr.indices[j + kEntriesAhead] * width + c, kVectors * kLanes);
     const float* row = dense + csr.indices[j] * width + c;
     const float x = csr.data[j];
 #pragma GCC unroll 16
@@ -33,32 +33,33 @@ inline void sum_columns(Csr csr, Turn turn, const float* dense, int64_t width, i
   for (int v = 0; v < kVectors; ++v) *reinterpret_cast<Lanes*>(out + c + v * kLanes) = sum[v];
 }
 
-// From column c on, as many as make whole blocks of so many vectors, and then of half as many; returns where these end.
+// Sums columns from c on, in blocks of kVectors vectors, then of half as many, and so on; returns the next column.
 template <int kVectors>
-inline int64_t sum_blocks(Csr csr, Turn turn, const float* dense, int64_t width, int64_t c, float* out) {
-  for (; c + kVectors * kLanes <= width; c += kVectors * kLanes) sum_columns<kVectors>(csr, turn, dense, width, c, out);
-  if constexpr (kVectors > 1) return sum_blocks<kVectors / 2>(csr, turn, dense, width, c, out);
+inline int64_t sum_blocks(Csr csr, Chunk chunk, const float* dense, int64_t width, int64_t c, float* out) {
+  for (; c + kVectors * kLanes <= width; c += kVectors * kLanes)
+    sum_columns<kVectors>(csr, chunk, dense, width, c, out);
+  if constexpr (kVectors > 1) return sum_blocks<kVectors / 2>(csr, chunk, dense, width, c, out);
   return c;
 }
 
-// Row i of the product. Rows of `dense` are fetched ahead for entries before `last`, for none if it is 0.
+// Computes row i of the product. Prefetches rows of `dense` for entries before `last`; none if `last` is 0.
 inline void sum_row(Csr csr, int64_t i, const float* dense, int64_t width, int64_t last, float* sums) {
   const int64_t first = csr.indptr[i], stop = csr.indptr[i + 1];
   int64_t done = 0, j = first;
   do {
-    const int64_t next = stop - j < kEntriesOfTurn ? stop : j + kEntriesOfTurn;
+    const int64_t next = stop - j < kChunkEntries ? stop : j + kChunkEntries;
     done = sum_blocks<kSumVectors>(csr, {j, next, last, j == first}, dense, width, 0, sums);
     j = next;
   } while (j < stop);
   if (done == width) return;
-  if (width > kLanes) {  // a last vector, of which some columns are summed once more
+  if (width > kLanes) {  // a last vector that overlaps columns already summed
     sum_columns<1>(csr, {first, stop, last, true}, dense, width, width - kLanes, sums);
     return;
   }
-  for (int64_t c = 0; c < width; ++c) sums[c] = 0;  // less than a vector
+  for (int64_t c = 0; c < width; ++c) sums[c] = 0;  // narrower than a vector
   for (j = first; j < stop; ++j) {
     const float* row = dense + csr.indices[j] * width;
-    if (j + kEntriesAhead < last) fetch(dense + csr.indices[j + kEntriesAhead] * width);
+    if (j + kEntriesAhead < last) prefetch(dense + csr.indices[j + kEntriesAhead] * width);
     for (int64_t c = 0; c < width; ++c) sums[c] += csr.data[j] * row[c];
   }
 }
@@ -68,11 +69,11 @@ void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t 
   for (int64_t i = begin; i < end; ++i) sum_row(csr, i, dense, width, last, out + i * width);
 }
 
-// The support of the next label, which lies anywhere in a large table.
+// Prefetches the support of the next label, which may be anywhere in a large table.
 inline void prefetch_support(Support support, int64_t a, int64_t end) {
   if (a >= end) return;
   const int64_t stop = support.indptr[support.active[a] + 1];
-  for (int64_t j = support.indptr[support.active[a]]; j < stop; j += 16) fetch(support.features + j);
+  for (int64_t j = support.indptr[support.active[a]]; j < stop; j += 16) prefetch(support.features + j);
 }
 
 void wide_touch(Support support, const int32_t* slots, int64_t* positions, int32_t* touched_slots, int64_t* counts,
@@ -86,15 +87,15 @@ void wide_touch(Support support, const int32_t* slots, int64_t* positions, int32
   }
 }
 
-// What a touched weight meets lies anywhere in tables that no L1 cache holds, and is fetched ahead.
+// Weights and strips are scattered over tables larger than the first-level cache, so they are prefetched.
 constexpr int64_t kWeightsAhead = 32, kStripsAhead = 8;
 
 inline void prefetch_strips(const Strips& batch, const Touched& touched, int64_t t, int64_t end) {
-  if (t < end) fetch(batch.strips + batch.lists[touched.slots[t]].first);
+  if (t < end) prefetch(batch.strips + batch.lists[touched.slots[t]].first);
 }
 
-// Two of three lists have one posting, and three of four at most two: whether a list has one strip is foreseen, where
-// its number of postings is not. Points of a strip may repeat those of the one before, so a strip is plain arithmetic.
+// Two of three lists have one posting, and three of four have at most two. A CPU predicts well whether a list has one
+// strip, but not how many postings it has. Adding a strip needs no branch.
 inline void add_strips(const Strip* strip, int32_t count, float factor, float* scores) {
 #pragma GCC unroll 1
   for (int32_t j = 0; j < count; ++j, ++strip)
@@ -102,7 +103,7 @@ inline void add_strips(const Strip* strip, int32_t count, float factor, float* s
 }
 
 inline float dot_strips(const Strip* strip, int32_t count, const float* dense) {
-  static_assert(kStrip == 4, "there is a sum for each posting of a strip");
+  static_assert(kStrip == 4, "the sums below are written out");
   float sums[kStrip] = {};
 #pragma GCC unroll 1
   for (int32_t j = 0; j < count; ++j, ++strip)
@@ -110,10 +111,10 @@ inline float dot_strips(const Strip* strip, int32_t count, const float* dense) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// Weights of a label whose features have dense rows, put off until there are enough to add up in registers.
-struct PutOff {
-  int32_t rows[kEntriesOfTurn];
-  float weights[kEntriesOfTurn];
+// Weights of a label whose features have dense rows, collected until there are enough to sum them in registers.
+struct DeferredWeights {
+  int32_t rows[kChunkEntries];
+  float weights[kChunkEntries];
   int64_t count = 0;
 
   void add_to(float* scores, const float* dense, int64_t n) {
@@ -130,16 +131,16 @@ void wide_forward(Touched touched, const float* weights, Strips batch, float* __
   const int64_t last = touched.indptr[end];
   for (int64_t a = begin; a < end; ++a) {
     float* __restrict scores = out + a * n;
-    PutOff frequent;
+    DeferredWeights frequent;
     for (int64_t t = touched.indptr[a]; t < touched.indptr[a + 1]; ++t) {
-      if (t + kWeightsAhead < last) fetch(weights + touched.positions[t + kWeightsAhead]);
+      if (t + kWeightsAhead < last) prefetch(weights + touched.positions[t + kWeightsAhead]);
       prefetch_strips(batch, touched, t + kStripsAhead, last);
       const StripList list = batch.lists[touched.slots[t]];
       const float weight = weights[touched.positions[t]];
       if (list.count < 0) {
         frequent.rows[frequent.count] = list.first;
         frequent.weights[frequent.count++] = weight;
-        if (frequent.count == kEntriesOfTurn) frequent.add_to(scores, batch.dense, n);
+        if (frequent.count == kChunkEntries) frequent.add_to(scores, batch.dense, n);
       } else {
         add_strips(batch.strips + list.first, list.count, weight, scores);
       }

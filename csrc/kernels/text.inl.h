@@ -1,25 +1,25 @@
-// Features of texts: their numbers in a vocabulary, and the rows of 8-bit weights that they have in a linear model.
+// Features of texts: their ids in a vocabulary, and their rows of 8-bit weights in a linear model.
 
-int32_t number_of(const uint64_t* used, const int32_t* ranks, int32_t slot) {
+int32_t id_of(const uint64_t* used, const int32_t* ranks, int32_t slot) {
   const uint64_t below = (uint64_t{1} << (slot & 63)) - 1;
   return ranks[slot >> 6] + static_cast<int32_t>(__builtin_popcountll(used[slot >> 6] & below));
 }
 
-// Without a branch on whether a slot has a number, which no CPU can predict: what has none is overwritten by the next.
+// No branch on whether the vocabulary has a slot, which CPUs cannot predict: if not, the next feature overwrites it.
 int64_t number_features(const uint64_t* used, const int32_t* ranks, const int32_t* slots, const uint8_t* counts,
                         int64_t n, int32_t* features, uint8_t* their_counts) {
   int64_t found = 0;
   for (int64_t j = 0; j < n; ++j) {
     const int32_t slot = slots[j];
     const uint8_t count = counts[j];
-    features[found] = number_of(used, ranks, slot);
+    features[found] = id_of(used, ranks, slot);
     their_counts[found] = count;
     found += used[slot >> 6] >> (slot & 63) & 1;
   }
   return found;
 }
 
-// For few columns the sums stay in registers.
+// With few columns the sums stay in registers.
 template <int width>
 void add_narrow_rows(const int8_t* matrix, const int32_t* rows, const float* values, int64_t n, float* sums) {
   float own[width];
@@ -31,7 +31,7 @@ void add_narrow_rows(const int8_t* matrix, const int32_t* rows, const float* val
   for (int c = 0; c < width; ++c) sums[c] = own[c];
 }
 
-// So many rows at a time: sums are read and written once for all, and memory is asked for several lines at once.
+// Rows added at a time: sums are read and written once for all of them, and their cache misses overlap.
 constexpr int64_t kRowsAbreast = 4;
 
 void add_wide_rows(const int8_t* matrix, int64_t width, const int32_t* rows, const float* values, int64_t n,
@@ -47,7 +47,7 @@ void add_wide_rows(const int8_t* matrix, int64_t width, const int32_t* rows, con
   }
   for (; j < n; ++j) {
     const int8_t* row = matrix + rows[j] * width;
-    const float x = values[j];  // which the compiler cannot know to stay as it is
+    const float x = values[j];  // a copy, because the compiler cannot know that writing sums leaves values[j] unchanged
     for (int64_t k = 0; k < width; ++k) sums[k] += x * static_cast<float>(row[k]);
   }
 }

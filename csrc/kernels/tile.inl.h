@@ -1,10 +1,10 @@
-// The dense matrix product: a block of the result is held in registers over the whole depth.
-// One source for every precision: a word of a packed panel holds one float, or two neighbours in depth as bfloat16.
+// The dense matrix product: a block of the result stays in registers over the whole depth.
+// One source for every precision: a word of a packed panel holds one float, or two consecutive elements in bfloat16.
 
-constexpr int64_t kPackDepth = 512;  // words of a row that are made at a time
-constexpr int64_t kRowsAhead = 12;   // are fetched, of a table that is larger than the caches
+constexpr int64_t kPackDepth = 512;  // words of a row that are packed at a time
+constexpr int64_t kRowsAhead = 12;   // rows to prefetch from a table that is larger than the caches
 
-// Words of `depth` neighbours of a row, one beside the other.
+// Converts `depth` consecutive elements of a row to words, padded with zeros.
 template <typename Precision>
 void make_words(const float* row, int64_t depth, float* words) {
   constexpr int64_t step = Precision::kDepthOfWord;
@@ -19,17 +19,17 @@ inline const float* row_of(Operand source, int64_t i) {
   return source.data + (source.gather != nullptr ? source.gather[i] : i) * source.stride;
 }
 
-// Panels along the operand's rows: its rows are read whole and strewn over their panel. Other panels follow up to
-// `end`.
+// Packs a panel of rows of the operand: reads each row whole and scatters its words over the panel. Prefetches rows up
+// to `end`, which belong to the panels that follow.
 template <typename Precision, int64_t kPanel, int64_t kAbreast>
 void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_t depth_first, int64_t depth,
                float* out) {
   constexpr int64_t step = Precision::kDepthOfWord;
   const int64_t n_words = words_of<Precision>(depth);
-  static_assert(kPackDepth % kWordsPaddedTo<Precision> == 0, "or a panel would end within words side by side");
+  static_assert(kPackDepth % kWordsPaddedTo<Precision> == 0, "a panel must not end within words side by side");
   float words[kPackDepth];
   for (int64_t i = 0; i < count; ++i) {
-    if (first + i + kRowsAhead < end) fetch(row_of(source, first + i + kRowsAhead) + depth_first, depth);
+    if (first + i + kRowsAhead < end) prefetch(row_of(source, first + i + kRowsAhead) + depth_first, depth);
     const float* row = row_of(source, first + i) + depth_first;
     for (int64_t begin = 0; begin < n_words; begin += kPackDepth) {
       const int64_t n = n_words - begin < kPackDepth ? n_words - begin : kPackDepth;
@@ -41,22 +41,21 @@ void pack_rows(Operand source, int64_t first, int64_t count, int64_t end, int64_
   }
 }
 
-// Panels along the operand's columns: a word joins neighbours of `step` rows; beyond the last row there are zeros.
+// Packs panels of columns of the operand: a word joins the elements of `step` rows, with zeros after the last row.
 template <typename Precision, int64_t kPanel, int64_t kAbreast>
 void pack_columns(Operand source, int64_t first, int64_t count, int64_t depth_first, int64_t depth, float* out) {
   constexpr int64_t step = Precision::kDepthOfWord;
   const int64_t n_words = words_of<Precision>(depth), size = kPanel * n_words;
-  constexpr int64_t kColumns =
-      8 * kPanel;  // whose words are made at a time: in one vector loop, however narrow panels are
+  constexpr int64_t kColumns = 8 * kPanel;  // packed at a time, in one vector loop even if panels are narrow
   static const float zeros[kColumns] = {};
-  for (int64_t p = 0; p < depth && p < kRowsAhead; ++p) fetch(row_of(source, depth_first + p) + first, count);
+  for (int64_t p = 0; p < depth && p < kRowsAhead; ++p) prefetch(row_of(source, depth_first + p) + first, count);
   for (int64_t begin = 0; begin < count; begin += kColumns, out += 8 * size) {
     float words[kAbreast][kColumns] = {};
     const int64_t columns = count - begin < kColumns ? count - begin : kColumns;
     const auto row_at = [&](int64_t p) { return p < depth ? row_of(source, depth_first + p) + first + begin : zeros; };
     for (int64_t p = 0; p < n_words * step; p += step * kAbreast) {
       for (int64_t later = p + kRowsAhead; later < p + kRowsAhead + step * kAbreast && later < depth; ++later)
-        fetch(row_of(source, depth_first + later) + first + begin, columns);
+        prefetch(row_of(source, depth_first + later) + first + begin, columns);
       for (int64_t w = 0; w < kAbreast; ++w) {
         const float *row = row_at(p + w * step), *next = row_at(p + w * step + step - 1);
         for (int64_t i = 0; i < columns; ++i) words[w][i] = Precision::word(row[i], next[i]);
@@ -74,7 +73,7 @@ void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t
           float* out) {
   const int64_t size = kPanel * words_of<Precision>(depth);
   if (!along_rows) return pack_columns<Precision, kPanel, kAbreast>(source, first, count, depth_first, depth, out);
-  for (int64_t i = 0; i < count && i < kRowsAhead; ++i) fetch(row_of(source, first + i) + depth_first, depth);
+  for (int64_t i = 0; i < count && i < kRowsAhead; ++i) prefetch(row_of(source, first + i) + depth_first, depth);
   for (int64_t q = 0; q < count; q += kPanel, out += size) {
     const int64_t used = count - q < kPanel ? count - q : kPanel;
     if (used < kPanel) memset(out, 0, static_cast<size_t>(size) * sizeof(float));
@@ -82,12 +81,12 @@ void pack(Operand source, bool along_rows, int64_t first, int64_t count, int64_t
   }
 }
 
-// One register block. Written over vector types, not scalars, because compilers keep `sum` in registers only so.
+// Computes one register block. Uses vector types because with scalars compilers do not keep `sum` in registers.
 template <typename Precision>
 inline void InVectors::multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
                                       const float* start, bool accumulate) {
   constexpr int64_t padded = kWordsPaddedTo<Precision>, step = Precision::kWordsOfStep;
-  static_assert(padded % step == 0, "or the last words would be passed over");
+  static_assert(padded % step == 0, "the last words would be skipped");
   Lanes sum[Precision::kSumRows][Precision::kSumCols] = {};
   for (int64_t p = 0; p < n_words; p += padded, a += kTileRows * padded) {
     for (int64_t q = 0; q < padded; q += step, b += kTileCols * step) {
@@ -130,7 +129,7 @@ void multiply(const float* a, const float* b, int64_t m, int64_t n, int64_t dept
         Precision::template multiply_block<Precision>(a_panel, b_panel, n_words, target, ld, own_start, accumulate);
         continue;
       }
-      // A block that sticks out over the edge: the same arithmetic into a buffer, then copy what fits.
+      // A block that crosses the edge: the same arithmetic into a buffer, then copy the part inside.
       Precision::template multiply_block<Precision>(a_panel, b_panel, n_words, edge, kCols, nullptr, false);
       const int64_t rows = m - i < kRows ? m - i : kRows;
       const int64_t cols = n - j < kCols ? n - j : kCols;
@@ -144,19 +143,20 @@ void multiply(const float* a, const float* b, int64_t m, int64_t n, int64_t dept
 }
 
 template <typename Precision>
-constexpr Matmul matmul_of() {
-  constexpr int64_t kRows = Precision::kBlockRows, kCols = Precision::kBlockCols;
-  return {kRows,
-          kCols,
-          Precision::kDepthOfWord,
-          kWordsPaddedTo<Precision>,
-          Precision::kInMatrices,
-          pack<Precision, kRows, Precision::kWordsAbreastInA>,
-          pack<Precision, kCols, Precision::kWordsAbreastInB>,
-          multiply<Precision>};
+constexpr MatmulKernels matmul_of() {
+  MatmulKernels kernels = {};
+  kernels.tile_rows = Precision::kBlockRows;
+  kernels.tile_cols = Precision::kBlockCols;
+  kernels.depth_of_word = Precision::kDepthOfWord;
+  kernels.words_padded_to = kWordsPaddedTo<Precision>;
+  kernels.in_matrices = Precision::kInMatrices;
+  kernels.pack_a = pack<Precision, Precision::kBlockRows, Precision::kWordsAbreastInA>;
+  kernels.pack_b = pack<Precision, Precision::kBlockCols, Precision::kWordsAbreastInB>;
+  kernels.multiply = multiply<Precision>;
+  return kernels;
 }
 
-// Sums in several vectors: one alone would make each step wait for the one before, four times as long as it works.
+// Sums in several vectors: with a single one each addition would wait four cycles for the previous addition.
 inline float dot(const float* x, const float* y, int64_t width) {
   constexpr int64_t kSums = kLanes <= 4 ? 8 : 4, kStep = kSums * kLanes;
   Lanes sum[kSums] = {};
@@ -177,13 +177,13 @@ inline float dot(const float* x, const float* y, int64_t width) {
   return total;
 }
 
-// Rows are fetched ahead even where they lie one behind the other: left to itself Zen 5 reads 17 of 35 GB/s.
+// Prefetches rows even if they are consecutive: without it Zen 5 reads 17 GB/s instead of 35.
 void dot_rows(const float* x, const float* weight, int64_t width, const int32_t* ids, int64_t first, int64_t count,
               float* out) {
   constexpr int64_t kAhead = 16;
   const auto row = [=](int64_t j) { return weight + (ids != nullptr ? ids[j] : first + j) * width; };
   for (int64_t j = 0; j < count; ++j) {
-    if (j + kAhead < count) fetch(row(j + kAhead), width);
+    if (j + kAhead < count) prefetch(row(j + kAhead), width);
     out[j] = dot(x, row(j), width);
   }
 }

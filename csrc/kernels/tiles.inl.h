@@ -1,13 +1,13 @@
-// Products of bfloat16 by AMX: four tiles of 16 x 16 sums, two tiles of A and two of B, each of 16 rows of 64 bytes. Of
-// A a row is an element with 16 words in depth; of B it is a word in depth of 16 elements.
+// Products of bfloat16 by AMX: four tiles of 16 x 16 sums, two tiles of A and two of B, each with 16 rows of 64 bytes.
+// A row of an A tile is 16 words of one element. A row of a B tile is one word of each of 16 elements.
 
 struct Tiles {
   static constexpr bool kInMatrices = true;
   static constexpr int64_t kDepthOfWord = 2, kWordsAbreastInA = 16, kWordsAbreastInB = 1;
   static constexpr int64_t kSide = 16, kBlockRows = 2 * kSide, kBlockCols = 2 * kSide;
 
-  // A thread's tiles have no shape until they are given one, and their state is saved whenever it is interrupted until
-  // they are given back.
+  // Each thread configures its tiles before use. It releases them afterwards, because the system saves their state at
+  // every context switch until then.
   struct Setup {
     Setup() {
       struct alignas(64) {
@@ -19,7 +19,8 @@ struct Tiles {
         shape.bytes_of_row[tile] = 64;
         shape.rows[tile] = kSide;
       }
-      // Headers of older compilers say that eight of its 64 bytes are read; the rest would never be written.
+      // Headers of older compilers declare that 8 of the 64 bytes are read, so the compiler would drop the other
+      // writes.
       __asm__ volatile("" ::"r"(&shape) : "memory");
       _tile_loadconfig(&shape);
     }
@@ -30,8 +31,8 @@ struct Tiles {
 
   static float word(float x, float next) { return pair_of_bfloat16(x, next); }
 
-  // Sixteen words at a time. A subnormal number becomes zero; of one that `word` rounds, the products make zero, unless
-  // it is so large that it rounds to the least normal number.
+  // Converts sixteen words at a time. Unlike `word`, it turns subnormal numbers into zero. Products of a subnormal are
+  // zero in both cases, except for one that `word` rounds up to the smallest normal number.
   static int64_t pairs(const float* row, int64_t count, float* words) {
     int64_t p = 0;
     for (; p + kSide <= count; p += kSide) {
@@ -45,7 +46,7 @@ struct Tiles {
   static void multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
                              const float* start, bool accumulate) {
     constexpr int64_t kRowOfTile = kSide * sizeof(float), kRowOfPanel = 2 * kRowOfTile;
-    __asm__ volatile("" ::: "memory");  // loads of tiles do not tell the compiler what they read
+    __asm__ volatile("" ::: "memory");  // the compiler does not know which memory tile loads read
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);

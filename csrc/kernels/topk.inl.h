@@ -1,9 +1,9 @@
-// Selection of the few best out of very many scores.
+// Selection of a few best scores out of very many.
 
 int64_t above(const float* scores, int64_t n, float threshold, int32_t* positions) {
-  // Most blocks of scores hold nothing of interest, and most others little: look at 64 at a time, then gather a bit for
-  // each and go from one that is set to the next. Whether any is above is an OR of flags, which the compiler makes
-  // vectors of; of a maximum it would not, for fear of NaN.
+  // Most blocks of 64 scores have none above the threshold, and the others have few. So test a whole block first, then
+  // collect a bit for each score and visit the bits that are set. The test is an OR of flags, which the compiler
+  // vectorises; it would not vectorise a maximum, because of NaN.
   constexpr int64_t kBlock = 64;
   int64_t found = 0;
   int64_t i = 0;
@@ -20,13 +20,13 @@ int64_t above(const float* scores, int64_t n, float threshold, int32_t* position
   return found;
 }
 
-// Floats as integers of the same order: of those the compiler makes vectors of a maximum. What is no number is lowest.
+// Maps floats to integers of the same order, because the compiler vectorises a maximum of integers. NaN is the lowest.
 inline int32_t ordinal(float x) {
   int32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   const int32_t key = bits ^ ((bits >> 31) & INT32_MAX);
-  const int32_t is_none = -static_cast<int32_t>((bits & INT32_MAX) > 0x7f800000);
-  return (key & ~is_none) | (INT32_MIN & is_none);
+  const int32_t is_nan = -static_cast<int32_t>((bits & INT32_MAX) > 0x7f800000);
+  return (key & ~is_nan) | (INT32_MIN & is_nan);
 }
 
 inline float of_ordinal(int32_t key) {
@@ -37,7 +37,7 @@ inline float of_ordinal(int32_t key) {
   return x;
 }
 
-void maxima(const float* scores, int64_t n, int64_t block, float* out) {
+void block_maxima(const float* scores, int64_t n, int64_t block, float* out) {
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t end = begin + block < n ? begin + block : n;
     int32_t highest = INT32_MIN;

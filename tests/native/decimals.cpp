@@ -1,11 +1,11 @@
-// Reads one number a line and writes the bits of it as a double and as a float, or "none": what csrc/decimal.h makes of
-// it, for a test that compiles it both with and without the library's std::from_chars.
+// Reads one number per line with csrc/io/decimal.h and writes its bits as a double and as a float, or "none". A test
+// compiles this program with and without the library's std::from_chars.
 #include <cinttypes>
 #include <cstdio>
 #include <iostream>
 #include <string>
 
-#include "../../csrc/decimal.h"
+#include "../../csrc/io/decimal.h"
 
 #if defined(SPARSENET_NO_FLOAT_FROM_CHARS) && defined(SPARSENET_FLOAT_FROM_CHARS)
 #error "the library's own conversion is still in use"
@@ -29,7 +29,7 @@ void write(const std::string& line, const char* end) {
 
 int main() {
   for (std::string line; std::getline(std::cin, line);) {
-    const char* end = line.c_str() + line.size();  // the zero behind it is no part of a number
+    const char* end = line.c_str() + line.size();  // the zero after it is not part of a number
     write<double, uint64_t>(line, end);
     write<float, uint32_t>(line, end);
     std::printf("\n");

@@ -1,9 +1,9 @@
-// Runs every level that this CPU is said to have, on the same numbers, and compares it with the plainest one.
+// Runs the kernels of every instruction set that this CPU can use, and compares the results with the scalar baseline.
 //
-//   levels NAME...   the levels that must be usable here, no more and no less
+//   levels NAME...   the instruction sets that must be usable here, no more and no fewer
 //
-// A program of its own, without Python: so the baseline can be tested on CPUs older than any wheel of NumPy runs on.
-// An instruction that the CPU lacks ends it by a signal.
+// A program without Python, so that the baseline can be tested on CPUs that are too old for NumPy's wheels. An
+// instruction that the CPU lacks ends the program with a signal.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -12,10 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "../../csrc/dispatch.h"
-#include "../../csrc/engine.h"
-#include "../../csrc/lsh.h"
-#include "../../csrc/machine.h"
+#include "../../csrc/core/machine.h"
+#include "../../csrc/engine/learning.h"
+#include "../../csrc/engine/matmul.h"
+#include "../../csrc/engine/sparse.h"
+#include "../../csrc/index/lsh.h"
+#include "../../csrc/index/predict_topk.h"
+#include "../../csrc/isa/dispatch.h"
 
 namespace {
 
@@ -23,10 +26,10 @@ using Floats = std::vector<float>;
 using Results = std::map<std::string, Floats>;
 
 constexpr int kThreads = 2;
-// What hashing must give, on every architecture and at every level.
+// The expected hash codes, on every architecture and for every instruction set.
 constexpr uint64_t kCodes = 0xa478928cf9206066ull;
 
-// Any fixed sequence will do; this one depends on no library.
+// A fixed pseudo-random sequence that depends on no library.
 class Numbers {
  public:
   uint32_t next() {
@@ -70,11 +73,11 @@ void products(int64_t width, Results& results) {
   const std::string at = " at width " + std::to_string(width);
   const Floats a = numbers.floats(n * width), b = numbers.floats(labels * width), start = Numbers().floats(n);
   Floats out(static_cast<size_t>(n * labels));
-  for (const bool half : {false, true}) {
-    const sparsenet::MatmulShape shape = {n, labels, width, false, true, half};
+  for (const bool bfloat16 : {false, true}) {
+    const sparsenet::MatmulShape shape = {n, labels, width, false, true, bfloat16};
     sparsenet::matmul({a.data(), width, nullptr}, {b.data(), width, nullptr}, shape, start.data(), out.data(),
                       kThreads);
-    results[(half ? "matmul of bfloat16" : "matmul") + at] = out;
+    results[(bfloat16 ? "matmul of bfloat16" : "matmul") + at] = out;
   }
   const Sparse points = sparse(numbers, n, 40);
   const Floats dense = numbers.floats(40 * width);
@@ -137,7 +140,7 @@ void optimizers(int64_t width, Results& results) {
   results["adam_product" + at] = value;
 }
 
-// No level takes part in hashing, only comparisons and integers.
+// Hashing uses only comparisons and integers, so it does not depend on the instruction set.
 uint64_t hash_of_codes() {
   Numbers numbers;
   const int64_t n = 50, tables = 6, bits = 9;
@@ -182,7 +185,7 @@ int main(int count, char** names) {
   sparsenet::set_isa("scalar");
   const Results plain = everything();
   bool same = usable == wanted;
-  if (!same) std::printf("other levels than expected\n");
+  if (!same) std::printf("the usable levels differ from the expected ones\n");
   for (const std::string& level : usable) {
     sparsenet::set_isa(level);
     const float worst = difference(everything(), plain, level);

@@ -1,7 +1,8 @@
-// Has every thread take part in every parallel_for, for tools/races.py: on a busy machine one thread may else have done
-// all tasks before another has woken, and a race would have no chance to show.
+// Makes every thread take part in every parallel_for, for tools/races.py. Otherwise one thread may finish all tasks on
+// a busy machine before another one wakes, and races stay hidden.
 //
-// The linker puts this between callers and the pool (--wrap). The counter orders nothing: an ordering would hide races.
+// The linker inserts this wrapper between callers and the pool (--wrap). The counter is relaxed, because any ordering
+// would hide races.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -34,7 +35,7 @@ extern "C" void __wrap__ZN9sparsenet12parallel_forEliRKSt8functionIFvlEE(int64_t
   const auto wait_then_work = [&](int64_t i) {
     if (i < wanted) {
       arrived.fetch_add(1, std::memory_order_relaxed);
-      // Bounded, since a call within a task has no thread to wait for.
+      // Bounded, because a nested call has no other thread to wait for.
       for (int n = 0; n < 2000 && arrived.load(std::memory_order_relaxed) < wanted; ++n)
         std::this_thread::sleep_for(std::chrono::microseconds(n < 100 ? 1 : 100));
       if (i == 0 && wanted > 1) {

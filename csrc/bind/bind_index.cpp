@@ -1,0 +1,121 @@
+// Bindings of index/predict_topk.h, index/shortlist.h and index/neighbors.h.
+#include "../index/neighbors.h"
+#include "../index/predict_topk.h"
+#include "../index/shortlist.h"
+#include "arrays.h"
+
+namespace sparsenet {
+namespace {
+
+void bind_predict_topk(Array hidden, Array weight, Array bias, Array indptr, Array indices, Array data,
+                       Array wide_indptr, Array wide_labels, Array wide_weights, Array out_labels, Array out_scores,
+                       int threads) {
+  const Matrix<const float> hidden_(hidden, "hidden"), weight_(weight, "weight");
+  const Vector<const float> bias_(bias, "bias");
+  const Pointers indptr_(indptr, "indptr");
+  const Matrix<int32_t> out_labels_(out_labels, "out_labels");
+  const Matrix<float> out_scores_(out_scores, "out_scores");
+  indptr_.require(0, hidden_.rows() + 1, "rows of hidden + 1");
+  weight_.require(1, hidden_.cols(), "columns of hidden").require(0, bias_.size(), "length of bias");
+  out_labels_.require(0, hidden_.rows(), "rows of hidden");
+  out_scores_.require(0, hidden_.rows(), "rows of hidden").require(1, out_labels_.cols(), "columns of out_labels");
+  if (out_labels_.cols() > bias_.size()) out_labels_.fail("has more columns than there are labels");
+  TopkIn in = {};
+  in.n = hidden_.rows();
+  in.width = hidden_.cols();
+  in.n_labels = bias_.size();
+  in.hidden = hidden_.data();
+  in.weight = weight_.data();
+  in.bias = bias_.data();
+  in.points = csr_view(indptr_, {indices, "indices"}, {data, "data"});
+  in.wide = csr_view({wide_indptr, "wide_indptr"}, {wide_labels, "wide_labels"}, {wide_weights, "wide_weights"});
+  require_threads(threads);
+  GilRelease release;
+  predict_topk(in, out_labels_.cols(), out_labels_.data(), out_scores_.data(), threads);
+}
+
+void bind_shortlist(Array indptr, Array indices, Array data, Array index_indptr, Array index_labels,
+                    Array index_weights, Array bias, Array fallback, Array out_labels, Array out_scores, int threads) {
+  const Vector<const float> bias_(bias, "bias");
+  const Vector<const int32_t> fallback_(fallback, "fallback");
+  const Matrix<int32_t> out_labels_(out_labels, "out_labels");
+  const Matrix<float> out_scores_(out_scores, "out_scores");
+  ShortlistIn in = {};
+  in.n = out_labels_.rows();
+  in.n_labels = bias_.size();
+  in.points = csr_argument(indptr, indices, data);
+  in.index = csr_view({index_indptr, "index_indptr"}, {index_labels, "index_labels"}, {index_weights, "index_weights"});
+  in.bias = bias_.data();
+  in.fallback = fallback_.data();
+  out_labels_.require(0, indptr.size() - 1, "rows of the batch");
+  out_scores_.require(0, out_labels_.rows(), "rows of out_labels")
+      .require(1, out_labels_.cols(), "columns of out_labels");
+  if (out_labels_.cols() < 1) out_labels_.fail("must have a column");
+  if (out_labels_.cols() > fallback_.size()) out_labels_.fail("has more columns than fallback has labels");
+  require_threads(threads);
+  GilRelease release;
+  shortlist(in, out_labels_.cols(), out_labels_.data(), out_scores_.data(), threads);
+}
+
+void bind_wide_scores(Array indptr, Array indices, Array data, int64_t n_features, Array wide_indptr,
+                      Array wide_features, Array wide_weights, Array labels, Array out, int threads) {
+  const Csr points = csr_argument(indptr, indices, data);
+  const Csr wide =
+      csr_view({wide_indptr, "wide_indptr"}, {wide_features, "wide_features"}, {wide_weights, "wide_weights"});
+  const Matrix<const int32_t> labels_(labels, "labels");
+  const Matrix<float> out_(out, "out");
+  labels_.require(0, indptr.size() - 1, "rows of the batch");
+  out_.require(0, labels_.rows(), "rows of labels").require(1, labels_.cols(), "columns of labels");
+  require_threads(threads);
+  GilRelease release;
+  wide_scores(points, labels_.rows(), n_features, wide, labels_.data(), labels_.cols(), out_.data(), threads);
+}
+
+void bind_nearest_points(Array indptr, Array indices, Array data, Array index_indptr, Array index_points,
+                         Array index_weights, int64_t n_others, int64_t most, Array out_points, Array out_products,
+                         int threads) {
+  const Csr points = csr_argument(indptr, indices, data);
+  const Csr index =
+      csr_view({index_indptr, "index_indptr"}, {index_points, "index_points"}, {index_weights, "index_weights"});
+  const Matrix<int32_t> out_points_(out_points, "out_points");
+  const Matrix<float> out_products_(out_products, "out_products");
+  out_points_.require(0, indptr.size() - 1, "rows of the batch");
+  out_products_.require(0, out_points_.rows(), "rows of out_points");
+  out_products_.require(1, out_points_.cols(), "columns of out_points");
+  if (out_points_.cols() < 1) out_points_.fail("must have a column");
+  require_threads(threads);
+  GilRelease release;
+  nearest_points(points, out_points_.rows(), index, n_others, most, out_points_.cols(), out_points_.data(),
+                 out_products_.data(), threads);
+}
+
+void bind_neighbor_votes(Array indptr, Array indices, Array data, Array label_indptr, Array label_ids,
+                         Array label_weights, int64_t n_labels, Array wanted, Array out, int threads) {
+  const Csr neighbors = csr_argument(indptr, indices, data);
+  const Csr labels =
+      csr_view({label_indptr, "label_indptr"}, {label_ids, "label_ids"}, {label_weights, "label_weights"});
+  const Matrix<const int32_t> wanted_(wanted, "wanted");
+  const Matrix<float> out_(out, "out");
+  wanted_.require(0, indptr.size() - 1, "rows of the batch");
+  out_.require(0, wanted_.rows(), "rows of wanted").require(1, wanted_.cols(), "columns of wanted");
+  require_threads(threads);
+  GilRelease release;
+  neighbor_votes(neighbors, wanted_.rows(), labels, n_labels, wanted_.data(), wanted_.cols(), out_.data(), threads);
+}
+
+}  // namespace
+
+void bind_index(py::module_& core) {
+  core.def("predict_topk", bind_predict_topk, "hidden"_a, "weight"_a, "bias"_a, "indptr"_a, "indices"_a, "data"_a,
+           "wide_indptr"_a, "wide_labels"_a, "wide_weights"_a, "out_labels"_a, "out_scores"_a, "threads"_a);
+  core.def("shortlist", bind_shortlist, "indptr"_a, "indices"_a, "data"_a, "index_indptr"_a, "index_labels"_a,
+           "index_weights"_a, "bias"_a, "fallback"_a, "out_labels"_a, "out_scores"_a, "threads"_a);
+  core.def("wide_scores", bind_wide_scores, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "wide_indptr"_a,
+           "wide_features"_a, "wide_weights"_a, "labels"_a, "out"_a, "threads"_a);
+  core.def("nearest_points", bind_nearest_points, "indptr"_a, "indices"_a, "data"_a, "index_indptr"_a, "index_points"_a,
+           "index_weights"_a, "n_others"_a, "most"_a, "out_points"_a, "out_products"_a, "threads"_a);
+  core.def("neighbor_votes", bind_neighbor_votes, "indptr"_a, "indices"_a, "data"_a, "label_indptr"_a, "label_ids"_a,
+           "label_weights"_a, "n_labels"_a, "wanted"_a, "out"_a, "threads"_a);
+}
+
+}  // namespace sparsenet

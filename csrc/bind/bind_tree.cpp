@@ -1,0 +1,155 @@
+// Bindings of tree/tree.h.
+#include <algorithm>
+#include <vector>
+
+#include "../tree/tree.h"
+#include "arrays.h"
+
+namespace sparsenet {
+namespace {
+
+void bind_split_sets(Array indptr, Array indices, Array data, int64_t n_features, Array starts, Array left,
+                     uint64_t seed, int64_t most_rounds, Array order, int threads) {
+  const Csr rows = csr_argument(indptr, indices, data);
+  const Pointers starts_(starts, "starts");
+  const Vector<const int64_t> left_(left, "left");
+  const Vector<int32_t> order_(order, "order");
+  left_.require(0, starts_.n_rows(), "length of starts - 1");
+  order_.require(0, starts_.last(), "last of starts");
+  require_threads(threads);
+  GilRelease release;
+  split_sets(rows, n_features, starts_.data(), left_.data(), left_.size(), seed, most_rounds, order_.data(), threads);
+}
+
+void require_children(const Pointers& children) {
+  for (int64_t b = 1; b < children.size(); ++b) {
+    const int64_t n = children.data()[b] - children.data()[b - 1];
+    if (n < 0 || n > kChildren) children.fail("must give each node 0 to 16 children, got " + std::to_string(n));
+  }
+}
+
+// Concatenates one array of all nodes.
+template <typename T>
+py::array_t<T> concatenate(const std::vector<NodeClassifiers>& nodes, std::vector<T> NodeClassifiers::* part,
+                           int64_t total) {
+  py::array_t<T> out(total);
+  T* at = out.mutable_data();
+  for (const NodeClassifiers& node : nodes) at = std::copy((node.*part).begin(), (node.*part).end(), at);
+  return out;
+}
+
+py::tuple level_arrays(const std::vector<NodeClassifiers>& nodes) {
+  const auto n_nodes = static_cast<int64_t>(nodes.size());
+  py::array_t<int64_t> starts(n_nodes + 1);
+  py::array_t<float> bias({n_nodes, kChildren});
+  starts.mutable_at(0) = 0;
+  for (int64_t b = 0; b < n_nodes; ++b) {
+    starts.mutable_at(b + 1) = starts.at(b) + static_cast<int64_t>(nodes[b].features.size());
+    std::copy_n(nodes[b].bias, kChildren, bias.mutable_data() + b * kChildren);
+  }
+  const int64_t total = starts.at(n_nodes);
+  const py::array_t<int8_t> weights = concatenate(nodes, &NodeClassifiers::weights, total * kChildren);
+  return py::make_tuple(starts, concatenate(nodes, &NodeClassifiers::features, total),
+                        concatenate(nodes, &NodeClassifiers::factors, total),
+                        weights.attr("reshape")(py::make_tuple(total, kChildren)), bias);
+}
+
+py::tuple bind_train_nodes(Array indptr, Array indices, Array data, int64_t n_features, Array squares, Array starts,
+                           Array reached, Array belongs, Array children, float cost, float cost_of_others, float rarity,
+                           int64_t most_epochs, float tolerance, uint64_t seed, float smallest, int threads) {
+  const Csr points = csr_argument(indptr, indices, data);
+  const Vector<const float> squares_(squares, "squares");
+  const Pointers starts_(starts, "starts"), children_(children, "children");
+  const Vector<const int32_t> reached_(reached, "reached");
+  const Vector<const uint16_t> belongs_(belongs, "belongs");
+  require_children(children_);
+  squares_.require(0, indptr.size() - 1, "rows of the batch");
+  children_.require(0, starts_.size(), "length of starts");
+  reached_.require(0, starts_.last(), "last of starts");
+  belongs_.require(0, starts_.last(), "last of starts");
+  require_threads(threads);
+  NodePoints node_points = {};
+  node_points.starts = starts_.data();
+  node_points.reached = reached_.data();
+  node_points.belongs = belongs_.data();
+  node_points.children = children_.data();
+  node_points.n_nodes = starts_.n_rows();
+  std::vector<NodeClassifiers> nodes;
+  {
+    GilRelease release;
+    nodes = train_nodes(points, n_features, squares_.data(), node_points, {cost, cost_of_others, rarity},
+                        {most_epochs, tolerance, seed}, smallest, threads);
+  }
+  return level_arrays(nodes);
+}
+
+TreeLevel level_argument(const py::handle& level) {
+  const auto fail = [] { throw py::value_error("levels must each be a tuple of 6 arrays"); };
+  if (!py::isinstance<py::tuple>(level)) fail();
+  const py::tuple parts = py::reinterpret_borrow<py::tuple>(level);
+  if (parts.size() != 6) fail();
+  for (const py::handle part : parts)
+    if (!py::isinstance<py::array>(part)) fail();
+  const auto part = [&](size_t i) { return py::reinterpret_borrow<py::array>(parts[i]); };
+  const Pointers starts_(part(0), "starts");
+  const Vector<const int32_t> features_(part(1), "features");
+  const Vector<const float> factors_(part(2), "factors");
+  const Matrix<const int8_t> weights_(part(3), "weights");
+  const Matrix<const float> bias_(part(4), "bias");
+  // Not require_children: with many labels that takes as long as a query, and the tree has been checked when it was
+  // made.
+  const Pointers children_(part(5), "children");
+  features_.require(0, starts_.last(), "last of starts");
+  factors_.require(0, features_.size(), "length of features");
+  weights_.require(0, features_.size(), "length of features").require(1, kChildren, "children of a node");
+  bias_.require(0, starts_.n_rows(), "length of starts - 1").require(1, kChildren, "children of a node");
+  children_.require(0, starts_.size(), "length of starts");
+  return {starts_.data(), features_.data(), factors_.data(), weights_.data(),
+          bias_.data(),   children_.data(), starts_.n_rows()};
+}
+
+std::vector<TreeLevel> levels_argument(const py::list& levels) {
+  std::vector<TreeLevel> found;
+  for (const py::handle& level : levels) {
+    found.push_back(level_argument(level));
+    if (found.size() < 2) continue;
+    const TreeLevel& above = found[found.size() - 2];
+    if (above.children[above.n_nodes] != found.back().n_nodes)
+      throw py::value_error("levels must each have as many nodes as the one above has children");
+  }
+  if (found.empty()) throw py::value_error("levels must not be empty");
+  return found;
+}
+
+void bind_search_tree(const py::list& levels, Array indptr, Array indices, Array data, int64_t n_features, int64_t beam,
+                      Array names, Array leaves, Array scores, int threads) {
+  const std::vector<TreeLevel> levels_ = levels_argument(levels);
+  require_at_least_one("beam", beam);
+  const Csr points = csr_argument(indptr, indices, data);
+  const Vector<const int32_t> names_(names, "names");
+  const Matrix<int32_t> leaves_(leaves, "leaves");
+  const Matrix<float> scores_(scores, "scores");
+  const int64_t n = indptr.size() - 1;
+  names_.require(0, levels_.back().children[levels_.back().n_nodes], "children of the last level");
+  leaves_.require(0, n, "rows of the batch");
+  scores_.require(0, n, "rows of the batch").require(1, leaves_.cols(), "columns of leaves");
+  if (leaves_.cols() < 1) leaves_.fail("must have a column");
+  require_threads(threads);
+  GilRelease release;
+  search_tree(levels_, points, n_features, n, beam, leaves_.cols(), names_.data(), leaves_.data(), scores_.data(),
+              threads);
+}
+
+}  // namespace
+
+void bind_tree(py::module_& core) {
+  core.def("split_sets", bind_split_sets, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "starts"_a, "left"_a,
+           "seed"_a, "most_rounds"_a, "order"_a, "threads"_a);
+  core.def("train_nodes", bind_train_nodes, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "squares"_a, "starts"_a,
+           "reached"_a, "belongs"_a, "children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a, "most_epochs"_a,
+           "tolerance"_a, "seed"_a, "smallest"_a, "threads"_a);
+  core.def("search_tree", bind_search_tree, "levels"_a, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "beam"_a,
+           "names"_a, "leaves"_a, "scores"_a, "threads"_a);
+}
+
+}  // namespace sparsenet

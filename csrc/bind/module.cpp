@@ -1,0 +1,30 @@
+// The module sparsenet._core. Each bind_* function checks types and shapes, releases the GIL and calls the engine;
+// there is no arithmetic in these files.
+#include <pybind11/pybind11.h>
+
+namespace sparsenet {
+void bind_dual(pybind11::module_& core);      // training of linear classifiers
+void bind_index(pybind11::module_& core);     // exact and approximate search for the best labels and neighbours
+void bind_isa(pybind11::module_& core);       // the choice of an instruction set
+void bind_learning(pybind11::module_& core);  // losses and optimizers
+void bind_lsh(pybind11::module_& core);       // hash functions and hash tables
+void bind_products(pybind11::module_& core);  // sparse and dense products
+void bind_reader(pybind11::module_& core);    // parsers of text formats
+void bind_text(pybind11::module_& core);      // features and scores of texts
+void bind_tree(pybind11::module_& core);      // classifiers in a tree of labels
+void bind_wide(pybind11::module_& core);      // the wide path
+}  // namespace sparsenet
+
+PYBIND11_MODULE(_core, core) {
+  core.doc() = "C++ kernels of sparsenet; use them through sparsenet.kernels";
+  sparsenet::bind_dual(core);
+  sparsenet::bind_index(core);
+  sparsenet::bind_isa(core);
+  sparsenet::bind_learning(core);
+  sparsenet::bind_lsh(core);
+  sparsenet::bind_products(core);
+  sparsenet::bind_reader(core);
+  sparsenet::bind_text(core);
+  sparsenet::bind_tree(core);
+  sparsenet::bind_wide(core);
+}

@@ -1,0 +1,147 @@
+"""Run the C++ code under AddressSanitizer and UndefinedBehaviorSanitizer: the native driver and the kernel tests.
+
+    python tools/sanitize.py [PYTEST ARGUMENTS]
+
+The sanitized extension and a copy of the package and its tests go to build/sanitize. The first report ends the program
+that made it, so a run that passes has no reports. Before that, a program with a known defect must be reported.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pybind11
+from driver import ROOT, defines, setup_for, sources
+from sysroot import require
+
+FOLDER = ROOT / "build" / "sanitize"
+TREE, REPORTS = FOLDER / "tree", FOLDER / "reports"
+SETUP = setup_for(platform.machine())
+LEVELS = list(SETUP.LEVELS)
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# -O1 replaces -O3: compiling takes a third of the time, and no code is vectorised that the source does not vectorise.
+FLAGS = ("-std=c++17", "-g1", "-O1", "-fno-omit-frame-pointer", *SANITIZE)
+INCLUDES = ("-isystem", pybind11.get_include(), "-isystem", sysconfig.get_path("include"))
+COPIED = ("sparsenet", "tests", "tools")
+NAMES = ("kernels*", "lsh_kernels", "text_kernels", "tree_kernels", "dual")
+# Numba is not C++. The other test limits the address space, of which AddressSanitizer needs terabytes.
+LEFT_OUT = ("not numba", "not where_no_thread_can_be_had")
+PYTEST = ("-q", "-p", "no:cacheprovider", "-n", "2")
+DEFECTS = {
+    "heap-buffer-overflow": "int main(int n, char**) { int* p = new int[n]; int x = p[n]; delete[] p; return x; }",
+    "signed integer overflow": "int main(int n, char**) { return 2147483647 + n; }",
+}
+
+
+def compile_all(files: dict[str, list[str]], *flags: str) -> list[Path]:
+    """Compile the files whose object is older than the source or any header; return the objects."""
+    headers = max(path.stat().st_mtime for path in (ROOT / "csrc").rglob("*.h"))
+
+    def compile_one(source: str) -> Path:
+        made = FOLDER / "objects" / Path(source).with_suffix(".o")
+        if not made.exists() or made.stat().st_mtime < max(headers, (ROOT / source).stat().st_mtime):
+            made.parent.mkdir(parents=True, exist_ok=True)
+            base = [flag for flag in SETUP.BASE_FLAGS if flag != "-O3"]
+            command = ["g++", *base, *FLAGS, *flags, *defines(LEVELS), *files[source], "-c", source, "-o", str(made)]
+            subprocess.run(command, cwd=ROOT, check=True)
+        return made
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(compile_one, files))
+
+
+def reports_defects() -> bool:
+    """Return whether the sanitizers report programs with known defects."""
+    for report, program in DEFECTS.items():
+        binary = FOLDER / "defect"
+        subprocess.run(["g++", *FLAGS, "-x", "c++", "-", "-o", binary], input=program, text=True, check=True)
+        done = subprocess.run([binary], capture_output=True, text=True)
+        if done.returncode == 0 or report not in done.stderr:
+            print(f"the sanitizers did not report a {report}: exit status {done.returncode}\n{done.stderr}")
+            return False
+    return True
+
+
+def usable_levels(program: Path) -> list[str]:
+    """Return the instruction sets that this machine can run, from the baseline to the best."""
+    done = subprocess.run([program], capture_output=True, text=True)
+    if not done.stdout:
+        sys.exit(f"{program}: exit status {done.returncode}\n{done.stderr}")
+    return done.stdout.splitlines()[0].split()[1:]
+
+
+def test_driver(program: Path) -> bool:
+    """Build and run the native driver with all instruction sets of this machine."""
+    print("== the native driver", flush=True)
+    objects = compile_all(sources(SETUP, LEVELS), "-fPIC")
+    subprocess.run(["g++", *SANITIZE, "-pthread", *objects, "-o", program], check=True)
+    return subprocess.run([program, *usable_levels(program)]).returncode == 0
+
+
+def selection(usable: list[str]) -> str:
+    """Select the tests of the baseline and of the best instruction set."""
+    skipped = [level for level in usable if level not in (usable[0], usable[-1])]
+    return " and ".join([*LEFT_OUT, *(f"not {level}{end}" for level in skipped for end in ("-", "]"))])
+
+
+def build_extension() -> None:
+    """Build the extension inside a copy of the package and its tests."""
+    files = {source: SETUP.ISA_FILES.get(source, []) for source in SETUP.core.sources}
+    objects = compile_all(files, "-fPIC", *INCLUDES)
+    shutil.rmtree(TREE, ignore_errors=True)
+    for name in COPIED:
+        shutil.copytree(ROOT / name, TREE / name, ignore=shutil.ignore_patterns("*.so", "__pycache__", "golden"))
+    shutil.copy(ROOT / "pyproject.toml", TREE)
+    extension = TREE / "sparsenet" / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+    subprocess.run(["g++", "-shared", *SANITIZE, "-pthread", *objects, "-o", extension], check=True)
+
+
+def library(name: str) -> str:
+    """Return the path of one of the compiler's libraries."""
+    found = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    return str(Path(found.stdout.strip()).resolve(strict=True))
+
+
+def test_kernels(arguments: list[str], usable: list[str]) -> bool:
+    """Run the kernel tests on the sanitized extension."""
+    build_extension()
+    tests = sorted(str(path.relative_to(TREE)) for name in NAMES for path in TREE.glob(f"tests/**/test_{name}.py"))
+    print(f"== {' '.join(tests)}", flush=True)
+    # Python has to start with AddressSanitizer, and with the library whose exceptions it intercepts. Python itself
+    # leaks at exit, so leaks are not reported; PYTHONMALLOC makes each of its allocations visible.
+    shutil.rmtree(REPORTS, ignore_errors=True)
+    REPORTS.mkdir()
+    environment = {
+        "LD_PRELOAD": f"{library('libasan.so')} {library('libstdc++.so')}",
+        "ASAN_OPTIONS": f"detect_leaks=0:allocator_may_return_null=1:log_path={REPORTS}/address",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={REPORTS}/undefined",
+        "PYTHONMALLOC": "malloc",
+        "PYTHONPATH": str(TREE),
+        "SPARSENET_REQUIRE_EXT": "1",
+    }
+    command = [sys.executable, "-m", "pytest", *PYTEST, *(arguments or ["-k", selection(usable), *tests])]
+    status = subprocess.run(command, cwd=TREE, env={**os.environ, **environment}).returncode
+    for report in sorted(REPORTS.iterdir()):  # of workers, whose standard error pytest does not show
+        print(report.read_text())
+    return status == 0 and not any(REPORTS.iterdir())
+
+
+def main() -> int:
+    """Run everything; the exit status is 0 if there was no report."""
+    require({"g++": "g++"})
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    program = FOLDER / "levels"
+    passed = reports_defects() and test_driver(program) and test_kernels(sys.argv[1:], usable_levels(program))
+    print(f"sanitizers: {'no reports' if passed else 'FAILED'}")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
