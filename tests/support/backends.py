@@ -1,0 +1,37 @@
+"""The backends of the kernels that this machine can test, and where they are installed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sysconfig
+from pathlib import Path
+
+MODULES = {"native": "sparsenet._core", "numba": "sparsenet.kernels.numba"}
+
+
+def has_extension() -> bool:
+    if importlib.util.find_spec(MODULES["native"]) is not None:
+        return True
+    if os.environ.get("SPARSENET_REQUIRE_EXT") == "1":
+        raise ImportError("SPARSENET_REQUIRE_EXT=1, and the extension sparsenet._core is not installed")
+    return False
+
+
+def require_installed() -> None:
+    """Refuse to test anything but an installed package with its extension: a wheel is tested, not the source tree."""
+    site = Path(sysconfig.get_path("platlib")).resolve()
+    for name in ("sparsenet", MODULES["native"]):
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None or not Path(found.origin).resolve().is_relative_to(site):
+            raise ImportError(f"SPARSENET_TEST_INSTALLED=1, and {name} is not in {site}: {found}")
+    used = importlib.import_module("sparsenet.kernels").backend()
+    if used != "native":
+        raise ImportError(f"SPARSENET_TEST_INSTALLED=1, and the kernels in use are those of {used}")
+
+
+def levels() -> list[tuple[str, str]]:
+    """List every (backend, instruction set) that this machine can test."""
+    names = ["native", "numba"] if has_extension() else ["numba"]
+    return [(name, isa) for name in names for isa in importlib.import_module(MODULES[name]).isa_available()]
