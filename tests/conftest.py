@@ -1,4 +1,4 @@
-"""What tests share: every kernel test runs on each usable backend and instruction set."""
+"""Shared fixtures: kernel tests run on each usable backend and instruction set."""
 
 from __future__ import annotations
 
@@ -11,28 +11,47 @@ from types import ModuleType
 import pytest
 from hypothesis import settings
 
-from tests.support.backends import MODULES, has_extension, levels, require_installed
+pytest.register_assert_rewrite("tests.support")
 
-# A shell has what it runs in the background ignore Ctrl-C, which dozens of tests press.
+from tests.support.backends import MODULES, has_extension, levels, quick_levels, require_installed  # noqa: E402
+
+# A shell lets background jobs ignore Ctrl-C, which dozens of tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if os.environ.get("SPARSENET_TEST_INSTALLED") == "1":
     require_installed()
 if not has_extension():
-    # Chosen, not fallen back to: the one warning of that would be an error in whichever test comes first.
+    # Choose Numba explicitly: falling back to it warns once, which would fail the first test.
     os.environ.setdefault("SPARSENET_KERNELS", "numba")
 
 
-# One commit, one result: `make test` draws the same examples each time, and `make fuzz` many more, others each time.
+# `make test` draws the same examples each time; `make fuzz` draws many more, and different ones each time.
 settings.register_profile("same", derandomize=True, max_examples=150, deadline=None)
 settings.register_profile("fuzz", derandomize=False, max_examples=3000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("SPARSENET_EXAMPLES", "same"))
 
 
-@pytest.fixture(params=levels(), ids=lambda level: level[0] if level[0] == level[1] else "-".join(level))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test that takes `backend` on every level; mark the levels that only `make test-all` runs."""
+    if "backend" not in metafunc.fixturenames:
+        return
+    smoke = any(metafunc.definition.iter_markers("numba_smoke"))
+    quick = quick_levels(smoke)
+    params = [
+        pytest.param(
+            (name, isa),
+            id=name if name == isa else f"{name}-{isa}",
+            marks=[] if (name, isa) in quick else pytest.mark.levels,
+        )
+        for name, isa in levels()
+    ]
+    metafunc.parametrize("backend", params, indirect=True)
+
+
+@pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
-    """The module of kernels, set to one instruction set."""
+    """Yield the module of kernels, set to one instruction set."""
     name, isa = request.param
     module = importlib.import_module(MODULES[name])
     before = module.isa_used()
@@ -43,7 +62,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="module")
 def narrow_network() -> Iterator[None]:
-    """Networks over texts of few hidden units: under emulation those of full width take a third of the whole suite."""
+    """Narrow the networks over texts to 16 hidden units: full width takes a third of the suite under emulation."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sparsenet.engines.text.text_network.HIDDEN", 16)
         yield

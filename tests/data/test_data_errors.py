@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
-from tests.support.data_cases import COMPRESSORS, ROADS, same, use_road
+from tests.support.data_cases import COMPRESSORS, ROAD_PARAMS, ROADS, same, use_road
 
 
-@pytest.fixture(params=ROADS, autouse=True)
+@pytest.fixture(params=ROAD_PARAMS, autouse=True)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     use_road(monkeypatch, request.param)
     return request.param

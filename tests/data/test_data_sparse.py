@@ -17,13 +17,13 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
-from tests.support.data_cases import COMPRESSORS, HARD_NUMBERS, ROADS, nearest_float32, same, use_road
+from tests.support.data_cases import COMPRESSORS, HARD_NUMBERS, ROAD_PARAMS, nearest_float32, same, use_road
 
 #: The road is a fixture, the same for all examples of a test.
 one_road = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.fixture(params=ROADS, autouse=True)
+@pytest.fixture(params=ROAD_PARAMS, autouse=True)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     use_road(monkeypatch, request.param)
     return request.param

@@ -70,6 +70,7 @@ def test_labels_can_be_trained_in_parts(backend):
     np.testing.assert_array_equal(part, whole[:, 8:])
 
 
+@pytest.mark.levels
 @pytest.mark.skipif(not has_extension(), reason="needs both backends")
 def test_native_agrees_with_numba():
     native, numba = (importlib.import_module(n) for n in ("sparsenet._core", "sparsenet.kernels.numba"))
@@ -89,6 +90,7 @@ def test_padding_takes_no_passes(backend):
     np.testing.assert_allclose(padded[:, :4], whole, atol=1e-4)
 
 
+@pytest.mark.levels
 @pytest.mark.skipif(not has_extension(), reason="needs both backends")
 def test_native_agrees_with_numba_on_what_rests():
     """Of rare labels beside padding points rest from the first pass on, and the same ones."""

@@ -56,6 +56,7 @@ def test_result_repeats_in_every_bit_wherever_arrays_lie(backend: ModuleType, fu
         assert_same_bytes(call.run(backend, place=misaligned), call.run(backend), name)
 
 
+@pytest.mark.levels
 @pytest.mark.skipif(not has_extension(), reason="there is no C++ extension to compare with")
 @functions
 def test_native_agrees_with_numba(function: str) -> None:
@@ -68,6 +69,7 @@ def test_native_agrees_with_numba(function: str) -> None:
 # --- matters of one kernel ---
 
 
+@pytest.mark.numba_smoke
 def test_a_batch_may_be_written_where_the_one_before_lies(backend: ModuleType) -> None:
     pointers, values, slots = np.array([0, 2]), np.ones(2, np.float32), np.full(5, -1, np.int32)
     features, rows = np.empty(2, np.int32), np.empty(2, np.int32)
@@ -144,6 +146,7 @@ def test_centroid_ties_keep_the_smaller_feature(backend: ModuleType) -> None:
     assert count.tolist() == [3]
 
 
+@pytest.mark.numba_smoke
 @pytest.mark.parametrize("function", ["bce_gradient", "softmax_gradient"])
 def test_huge_logits_give_finite_losses_and_gradients(backend: ModuleType, function: str) -> None:
     for name, call in calls(function, Shape(17, 0, 33)):

@@ -91,7 +91,7 @@ def test_an_exception_comes_out_after_running_ranges_have_ended(error: type[Base
     assert running == [0]
 
 
-@pytest.mark.parametrize("kernels", ["native", "numba"])
+@pytest.mark.parametrize("kernels", ["native", pytest.param("numba", marks=pytest.mark.levels)])
 def test_daemon_threads_inside_a_kernel_do_not_abort_the_end_of_the_process(kernels: str) -> None:
     if kernels == "native":
         pytest.importorskip("sparsenet._core")

@@ -62,6 +62,7 @@ def test_threads_change_nothing(backend):
         assert extract(backend, texts, (2, 3, 5, 22), threads) == one
 
 
+@pytest.mark.numba_smoke
 def test_order_is_that_of_first_appearance(backend):
     (row,) = extract(backend, [b"b a b"], (1, 3, 0, 22))
     (b,) = extract(backend, [b"b"], (1, 3, 0, 22))

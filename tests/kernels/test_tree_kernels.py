@@ -110,6 +110,7 @@ def test_sets_keep_their_members_and_the_seed_counts(backend):
     assert (split(backend, rows, starts, left, order, seed=4) != found).any()
 
 
+@pytest.mark.numba_smoke
 def test_two_heaps_are_told_apart(backend):
     rows = np.arange(21), np.repeat([1, 4], 10).astype(np.int32), np.ones(20, np.float32)
     order = np.random.default_rng(0).permutation(20).astype(np.int32)
@@ -427,6 +428,7 @@ def test_what_is_not_met_is_minus_one(backend):
     assert ((few == -1).sum(axis=1) >= 20 - CHILDREN).all()
 
 
+@pytest.mark.numba_smoke
 def test_equal_scores_go_by_number(backend):
     levels, points = tree(), sparse_rows(np.random.default_rng(0), 3)
     sure = [(*level[:3], level[3] * 0, np.full_like(level[4], 2), level[5]) for level in levels]
@@ -510,6 +512,7 @@ def test_levels_may_be_empty_of_nodes(backend):
 # --- both backends ---
 
 
+@pytest.mark.levels
 @needs_both
 def test_native_agrees_with_numba():
     native, numba = both_backends()

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sysconfig
+from functools import cache
 from pathlib import Path
 
 MODULES = {"native": "sparsenet._core", "numba": "sparsenet.kernels.numba"}
@@ -31,7 +32,15 @@ def require_installed() -> None:
         raise ImportError(f"SPARSENET_TEST_INSTALLED=1, and the kernels in use are those of {used}")
 
 
+@cache
 def levels() -> list[tuple[str, str]]:
-    """List every (backend, instruction set) that this machine can test."""
-    names = ["native", "numba"] if has_extension() else ["numba"]
-    return [(name, isa) for name in names for isa in importlib.import_module(MODULES[name]).isa_available()]
+    """List every (backend, instruction set) that this machine can test, the best native one last."""
+    native = importlib.import_module(MODULES["native"]).isa_available() if has_extension() else []
+    return [*(("native", isa) for isa in native), ("numba", "numba")]
+
+
+@cache
+def quick_levels(smoke: bool) -> set[tuple[str, str]]:
+    """Return the levels of `make test`: the plainest and the best native one, and Numba in smoke tests or alone."""
+    native = [level for level in levels() if level[0] == "native"]
+    return {*native[:1], *native[-1:], *(levels()[-1:] if smoke or not native else [])}

@@ -21,6 +21,8 @@ from sparsenet.data import Dataset
 from tests.support.backends import MODULES, has_extension
 
 ROADS = ["native", "numba"] if has_extension() else ["numba"]
+#: The same for fixtures: `make test` runs the first road only.
+ROAD_PARAMS = [pytest.param(road, marks=pytest.mark.levels if road != ROADS[0] else []) for road in ROADS]
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "plain": lambda data: data,
