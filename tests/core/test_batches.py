@@ -1,4 +1,4 @@
-"""Rows of sparse matrices: what is reduced row by row."""
+"""Rows of sparse matrices: reductions, stored zeros, selection, batches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sparsenet.core.rows import Rows, by_row, squares
 
 
 @pytest.mark.parametrize("empty", [(), (0,), (3, 4, 5), (0, 1, 5), (0, 1, 2, 3, 4, 5)])
-def test_rows_are_reduced_each_by_itself(empty: tuple[int, ...]) -> None:
-    """Wherever the empty ones stand: at the end, what is before them is whole."""
+def test_reduces_each_row_separately(empty: tuple[int, ...]) -> None:
+    """Empty rows may stand anywhere; those at the end do not cut the row before them."""
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((6, 4)).astype(np.float32)
     dense[list(empty)] = 0
@@ -24,7 +24,7 @@ def test_rows_are_reduced_each_by_itself(empty: tuple[int, ...]) -> None:
     np.testing.assert_allclose(squares(rows), 1 + np.square(dense).sum(axis=1), rtol=1e-5)
 
 
-def test_zeros_that_are_stored_are_left_out() -> None:
+def test_drops_stored_zeros() -> None:
     matrix = csr_array(([1.0, 0.0, 2.0, 0.0, 0.0], ([0, 0, 0, 1, 3], [0, 1, 4, 2, 3])), shape=(5, 6))
     rows = Rows.of(matrix)
     assert (rows.indptr.tolist(), rows.indices.tolist()) == ([0, 2, 2, 2, 2, 2], [0, 4])
@@ -34,7 +34,7 @@ def test_zeros_that_are_stored_are_left_out() -> None:
     assert Rows.of(matrix, np.array([0, 1, 0, 1, 1])).indices.tolist() == [1, 2, 3]
 
 
-def test_points_that_are_not_there_are_not_taken() -> None:
+def test_rejects_row_ids_out_of_range() -> None:
     rows = Rows.of(csr_array(np.eye(6, dtype=np.float32)))
     assert rows.take(np.array([5, 0, 5], np.int32)).indices.tolist() == [5, 0, 5]
     assert len(rows.take(np.empty(0, np.int64))) == 0
@@ -47,7 +47,7 @@ def test_points_that_are_not_there_are_not_taken() -> None:
 
 
 @pytest.mark.parametrize("share", [0.001, 0.5])
-def test_a_batch_leaves_nothing_in_the_next(share: float) -> None:
+def test_batches_do_not_leak_into_each_other(share: float) -> None:
     rng, slots = np.random.default_rng(0), Slots(2000)
     for growth in (1, 2, 1.5):  # where there is more, it lies elsewhere
         rows = Rows.of(random_array((5, 2000), density=growth * share, rng=rng, format="csr", dtype=np.float32))

@@ -1,4 +1,4 @@
-"""What bad input gets: an error that names the argument, what came, and what to do."""
+"""Bad input raises an error that names the argument, the value, and the remedy."""
 
 from datetime import datetime
 from pathlib import Path
@@ -87,25 +87,25 @@ def small(**parameters):
         ("verbose", "yes", "verbose must be True, False or an integer of at least 0, got 'yes'"),
     ],
 )
-def test_absurd_parameters(parameter, value, message):
+def test_rejects_absurd_parameters(parameter, value, message):
     with pytest.raises(ValueError, match=message):
         small(**{parameter: value}).fit(X, Y)
 
 
 @pytest.mark.parametrize("value", [2**31, 2**63, 10**30], ids=str)
 @pytest.mark.parametrize("parameter", ["n_negatives", "epochs", "patience", "wide_budget"])
-def test_integers_that_no_model_could_hold_are_refused_before_training(parameter, value):
+def test_rejects_integers_that_no_model_could_hold(parameter, value):
     with pytest.raises(ValueError, match=f"{parameter} must be an integer from 1 to 2147483647, got {value}"):
         small(validation_fraction=0.5, **{parameter: value}).fit(X, Y)
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True), (2, True), (False, False), (True, True)])
-def test_verbose_takes_numbers_as_scikit_learn_does(verbose, shown, capsys):
+def test_verbose_accepts_numbers_like_scikit_learn(verbose, shown, capsys):
     small(verbose=verbose).fit(X, Y)
     assert ("needed" in capsys.readouterr().err) == shown
 
 
-def test_neither_path():
+def test_rejects_a_network_without_hidden_units_and_wide_path():
     with pytest.raises(ValueError, match="hidden=0 leaves the wide path alone, and wide=False takes that away"):
         small(hidden=0, wide=False).fit(X, Y)
 
@@ -132,7 +132,7 @@ def placed(value, as_type):
     ],
 )
 @pytest.mark.parametrize("method", ["fit", "predict", "partial_fit"])
-def test_values_that_are_no_numbers(as_type, value, message, method):
+def test_rejects_nan_and_infinite_features(as_type, value, message, method):
     model = small().fit(as_type(X), Y)
     arguments = () if method == "predict" else (Y,)
     with pytest.raises(ValueError, match=message):
@@ -150,7 +150,7 @@ def test_values_that_are_no_numbers(as_type, value, message, method):
     ],
     ids=["missing", "text", "long text", "dates"],
 )
-def test_what_a_data_frame_lacks_is_named_by_its_column(frame, values, message):
+def test_missing_values_are_reported_by_column_name(frame, values, message):
     if frame is not pd.DataFrame and isinstance(values[0], datetime):
         pytest.skip("Polars and Arrow make numbers of dates")
     good = {"size": X[:, 0].tolist(), "age": X[:, 1].tolist()}
@@ -162,7 +162,7 @@ def test_what_a_data_frame_lacks_is_named_by_its_column(frame, values, message):
         model.predict(bad)
 
 
-def test_columns_that_were_not_learnt_are_named_before_what_they_hold():
+def test_reports_unknown_columns_before_bad_values():
     model = small().fit(pd.DataFrame(X, columns=["size", "age", "hue"]), Y)
     with pytest.raises(ValueError, match="The feature names should match"):
         model.predict(pd.DataFrame({"size": X[:, 0], "age": X[:, 1], "name": list("abcd")}))
@@ -185,12 +185,12 @@ def broken(**changes):
         (broken(indptr=(0, 1)), "X.indptr must hold 5 numbers that rise from 0"),
     ],
 )
-def test_broken_csr(matrix, message):
+def test_rejects_a_broken_csr_matrix(matrix, message):
     with pytest.raises(ValueError, match=message):
         small().fit(matrix, Y)
 
 
-def test_broken_csc():
+def test_rejects_a_broken_csc_matrix():
     matrix = sparse.csc_array(X)
     matrix.indices[0] = 4
     with pytest.raises(ValueError, match="X holds the row index 4, but they go from 0 to 3"):
@@ -198,28 +198,28 @@ def test_broken_csc():
 
 
 @pytest.mark.parametrize(("n_jobs", "threads"), [(None, 4), (-1, 4), (-2, 3), (-4, 1), (-9, 1), (7, 7)])
-def test_threads_are_counted_as_by_joblib(monkeypatch, n_jobs, threads):
+def test_counts_threads_like_joblib(monkeypatch, n_jobs, threads):
     monkeypatch.setattr("sparsenet.core.machine.usable_cpus", lambda: 4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     for model in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier):
         assert model(n_jobs=n_jobs)._threads() == threads
 
 
-def test_broken_coo():
+def test_rejects_a_broken_coo_matrix():
     matrix = sparse.coo_array(X)
     matrix.coords[1][0] = -2
     with pytest.raises(ValueError, match="X holds the column index -2, but they go from 0 to 2"):
         small().fit(matrix, Y)
 
 
-def test_broken_csr_labels():
+def test_rejects_broken_csr_labels():
     labels = sparse.csr_array(np.eye(4, 3))
     labels.indices[0] = 7
     with pytest.raises(ValueError, match="y holds the column index 7, but they go from 0 to 2"):
         small().fit(X, labels)
 
 
-def test_duplicates_are_summed_and_the_input_left_alone():
+def test_sums_duplicates_without_changing_the_input():
     twice = sparse.csr_array((np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
     assert twice.has_canonical_format is False
     twice.has_canonical_format = True  # what SciPy may have cached is not to be trusted
@@ -229,7 +229,7 @@ def test_duplicates_are_summed_and_the_input_left_alone():
     assert twice.nnz == 3
 
 
-def test_unsorted_rows_and_room_at_the_end():
+def test_accepts_unsorted_rows_and_spare_room():
     data, ids = np.array([1.0, 0.5, 1.0, 9.0]), np.array([2, 0, 1, 0])
     matrix = sparse.csr_array((data, ids, np.array([0, 2, 3])), shape=(2, 3))
     plain = sparse.csr_array([[0.5, 0, 1.0], [0, 1, 0]])
@@ -275,13 +275,13 @@ def test_unsorted_rows_and_room_at_the_end():
         (X[0], Y, "Expected 2D array, got 1D array instead"),
     ],
 )
-def test_shapes_and_types(points, labels, message):
+def test_rejects_wrong_shapes_and_types(points, labels, message):
     with pytest.raises((ValueError, TypeError), match=message):
         small().fit(points, labels)
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series, lambda texts: np.array(texts, object)])
-def test_texts_are_shown_to_the_classifier_that_takes_them(kind):
+def test_texts_are_referred_to_the_text_classifier(kind):
     texts = kind(["a word", "two words"])
     with pytest.raises(ValueError, match="takes a matrix of numbers, and X holds texts: TextClassifier takes those"):
         TreeClassifier().fit(texts, [0, 1])
@@ -290,15 +290,15 @@ def test_texts_are_shown_to_the_classifier_that_takes_them(kind):
 
 
 @pytest.mark.parametrize("path", ["train.txt", Path("train.txt")])
-def test_a_file_is_to_be_read_first(path):
+def test_paths_are_referred_to_the_readers(path):
     with pytest.raises(ValueError, match=r"takes a matrix, got 'train.txt': sparsenet.data.read\(path\) makes X and Y"):
         small().fit(path, Y)
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
-def test_rows_are_answered_alike_in_every_type(kind, dtype):
-    """Some go through the checks of scikit-learn and some need not."""
+def test_answers_do_not_depend_on_the_type_of_rows(kind, dtype):
+    """Some types pass the checks of scikit-learn, others skip them."""
     rng = np.random.default_rng(0)
     table = (rng.random((60, 9)) < 0.4).astype(float)
     model = TreeClassifier(n_jobs=1, random_state=0, normalize="rows").fit(table, rng.integers(0, 4, 60))
@@ -317,19 +317,19 @@ def test_rows_are_answered_alike_in_every_type(kind, dtype):
             model.predict(rows)
 
 
-def test_rows_without_names_for_a_model_that_has_some_are_remarked_on():
+def test_warns_about_rows_without_feature_names():
     model = TreeClassifier(n_jobs=1).fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(sparse.csr_array(X))
 
 
-def test_too_many_columns():
+def test_rejects_too_many_columns():
     wide = sparse.csr_array(([1.0], np.array([2**31], np.int64), [0, 1]), shape=(1, 2**31 + 1))
     with pytest.raises(ValueError, match=r"X has 2147483649 columns, at most 2\*\*31 - 1 are possible"):
         small().fit(wide, [0])
 
 
-def test_prediction_before_fit():
+def test_rejects_prediction_before_fit():
     for method in ("predict", "predict_proba", "predict_topk", "topk", "decision_function"):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             getattr(small(), method)(X)
@@ -337,7 +337,7 @@ def test_prediction_before_fit():
         small().save("nowhere")
 
 
-def test_the_wrong_width():
+def test_rejects_the_wrong_number_of_features():
     model = small().fit(X, Y)
     with pytest.raises(ValueError, match="X has 2 features, but ExtremeClassifier is expecting 3"):
         model.predict(X[:, :2])
@@ -345,7 +345,7 @@ def test_the_wrong_width():
         model.partial_fit(sparse.csr_array(X[:, :2]), Y)
 
 
-def test_other_column_names():
+def test_rejects_other_column_names():
     model = small().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names should match"):
@@ -353,17 +353,17 @@ def test_other_column_names():
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, "5"])
-def test_an_absurd_k(k):
+def test_rejects_an_absurd_k(k):
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
         small().fit(X, Y).topk(X, k)
 
 
-def test_sparse_data_are_not_centred():
+def test_refuses_to_center_sparse_data():
     with pytest.raises(ValueError, match="normalize='columns' needs a dense X"):
         small(normalize="columns").fit(sparse.eye_array(40, format="csr"), np.arange(40) % 2)
 
 
-def test_a_dense_answer_beyond_all_bounds():
+def test_refuses_a_dense_answer_beyond_memory():
     model = small().fit(X, Y)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sparsenet.core.memory.MAX_CELLS", 7)
@@ -375,7 +375,7 @@ def test_a_dense_answer_beyond_all_bounds():
 @pytest.mark.parametrize(
     ("text", "size"), [("8GB", 8 * 10**9), ("1.5 GiB", 3 * 2**29), ("100", 100), ("2k", 2000), (77, 77)]
 )
-def test_numbers_of_bytes(text, size):
+def test_parses_sizes_in_bytes(text, size):
     assert number_of_bytes("memory_limit", text) == size
 
 
@@ -388,6 +388,6 @@ def test_numbers_of_bytes(text, size):
     ],
     ids=str,
 )
-def test_what_an_object_says_itself_is_not_said_beside_it(given, message):
+def test_rejects_settings_that_an_object_already_fixes(given, message):
     with pytest.raises(ValueError, match=message):
         small(**given).fit(X, Y)

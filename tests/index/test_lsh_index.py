@@ -1,4 +1,4 @@
-"""The index: what it finds, how it follows changes, that it is the same everywhere, and what it refuses."""
+"""The LSH index: recall, updates, equality across backends, and rejected input."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ FAMILIES = ["simhash", "dwta", "minhash"]
 
 
 def planted(n_labels: int, width: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return hidden vectors near the weights of a label of theirs, and weights of all lengths, and biases."""
+    """Return hidden vectors, each near the weights of one label, then weights of all lengths, and biases."""
     rng = np.random.default_rng(seed)
     features = np.maximum(rng.standard_normal((n_labels, width)) - 0.3, 0)
     hidden = np.maximum(features[rng.integers(n_labels, size=n)] + 0.3 * rng.standard_normal((n, width)), 0)
@@ -38,14 +38,14 @@ def assert_same(left: list[np.ndarray], right: list[np.ndarray]) -> None:
 
 @pytest.fixture
 def on_backend(backend, monkeypatch):
-    """Route the index to one backend."""
+    """Use one backend for the index."""
     for name in ("matmul", "predict_topk", *(name for name in dir(backend) if name.startswith("lsh_"))):
         monkeypatch.setattr(kernels, name, getattr(backend, name), raising=False)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.usefixtures("on_backend")
-def test_same_on_every_backend_at_every_number_of_threads(family, golden):
+def test_equal_on_every_backend_and_thread_count(family, golden):
     hidden, weight, bias = planted(500, 31, 40)
     for threads in (1, 2, 4):
         index = built(family, weight, bias, threads, probe_limit=10, n_tables=20)
@@ -54,12 +54,12 @@ def test_same_on_every_backend_at_every_number_of_threads(family, golden):
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, list[np.ndarray]]:
-    """What the first backend computed, for the others to equal."""
+    """Keep the results of the first backend; all others must equal them."""
     return {}
 
 
 @pytest.mark.parametrize(("family", "least"), [("simhash", 0.4), ("dwta", 0.55), ("minhash", 0.45)])
-def test_finds_planted_labels_far_more_often_than_chance(family, least):
+def test_finds_planted_labels_more_often_than_chance(family, least):
     hidden, weight, bias = planted(10_000, 64, 100)
     index = built(family, weight, bias)
     assert index.recall(hidden, weight, bias, k=1, limit=200) > least
@@ -69,7 +69,7 @@ def test_finds_planted_labels_far_more_often_than_chance(family, least):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_most_hits_first_ties_to_the_smaller_id(family):
+def test_orders_by_hits_then_by_id(family):
     hidden, weight, bias = planted(300, 16, 12)
     weight[100:200] = weight[:100]  # duplicates collide always: ties
     bias[100:200] = bias[:100]
@@ -80,7 +80,7 @@ def test_most_hits_first_ties_to_the_smaller_id(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_shared_query_sums_over_its_points(family):
+def test_shared_queries_sum_over_points(family):
     hidden, weight, bias = planted(200, 16, 9)
     index = built(family, weight, bias, probe_limit=5)
     _, ids, hits = index.query_each(hidden, 200)
@@ -91,7 +91,7 @@ def test_a_shared_query_sums_over_its_points(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_update_of_changed_rows_equals_hashing_all(family):
+def test_updating_changed_rows_equals_a_rebuild(family):
     hidden, weight, bias = planted(300, 24, 10)
     index, other = (built(family, weight, bias) for _ in range(2))
     rows = np.array([3, 299, 17, 18], np.int32)
@@ -106,7 +106,7 @@ def test_update_of_changed_rows_equals_hashing_all(family):
     assert_same(everything(index, hidden)[:3], everything(built(family, weight, bias), hidden)[:3])
 
 
-def test_rows_that_outgrow_the_radius_rebuild_everything_and_are_counted():
+def test_rebuilds_when_rows_outgrow_the_radius():
     _, weight, bias = planted(100, 16, 1)
     index = built("simhash", weight, bias, covered=1.0)
     longest = np.argmax(index.state()["lengths"])
@@ -119,7 +119,7 @@ def test_rows_that_outgrow_the_radius_rebuild_everything_and_are_counted():
     assert_same([index.codes], [built("simhash", weight, bias, covered=1.0).codes])
 
 
-def test_few_long_rows_do_not_rebuild_when_the_radius_does_not_cover_them():
+def test_few_long_rows_do_not_cause_a_rebuild():
     _, weight, bias = planted(100, 16, 1)
     index = built("simhash", weight, bias, covered=0.5)
     weight[:5] *= 10
@@ -130,7 +130,7 @@ def test_few_long_rows_do_not_rebuild_when_the_radius_does_not_cover_them():
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [1, 7, 8, 15, 16, 17, 31, 32, 33])
-def test_sizes(family, size):
+def test_index_of_any_size(family, size):
     hidden, weight, bias = planted(size, size, size)
     index = built(family, weight, bias)
     for n in (0, 1, size):
@@ -142,14 +142,14 @@ def test_sizes(family, size):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_labels(family):
+def test_index_without_labels(family):
     index = built(family, np.empty((0, 4), np.float32), np.empty(0, np.float32))
     assert index.query(np.ones((2, 4), np.float32), 3)[0].size == 0
     assert not index.update(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_zero_vectors(family):
+def test_index_of_zero_vectors(family):
     zeros = np.zeros((40, 8), np.float32)
     index = built(family, zeros, np.zeros(40, np.float32), probe_limit=3)
     ids, hits = index.query(zeros[:2], 40)
@@ -160,8 +160,8 @@ def test_zero_vectors(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_scale_of_the_weights_changes_no_code(family, scale):
-    """Powers of two only, so that rounding scales along."""
+def test_codes_do_not_depend_on_the_scale_of_weights(family, scale):
+    """Scale by powers of two, so that rounding scales too."""
     _, weight, bias = planted(100, 16, 5)
     scale = np.float32(2.0 ** np.round(np.log2(scale)))
     assert_same([built(family, weight, bias).codes], [built(family, weight * scale, bias * scale).codes])
@@ -169,7 +169,7 @@ def test_scale_of_the_weights_changes_no_code(family, scale):
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_memory_is_what_is_allocated(family, threads):
+def test_reports_the_memory_it_allocates(family, threads):
     hidden, weight, bias = planted(1000, 40, 8)
     index = built(family, weight, bias, threads)
     index.query(hidden, 10)
@@ -188,7 +188,7 @@ def test_restored_equals_saved(family):
     assert_same(everything(index, hidden), everything(restored, hidden))
 
 
-def test_damaged_state_is_refused():
+def test_rejects_a_damaged_state():
     _, weight, bias = planted(50, 8, 1)
     index = built("simhash", weight, bias)
     state = index.state()
@@ -224,12 +224,12 @@ def test_recall_counts_the_exact_top_labels():
         ({"covered": 0.0}, "covered must be above 0 and at most 1, got 0.0"),
     ],
 )
-def test_settings_that_make_no_sense(settings, message):
+def test_rejects_senseless_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         LSHConfig(**settings)
 
 
-def test_arguments_that_do_not_fit():
+def test_rejects_mismatched_arguments():
     _, weight, bias = planted(50, 8, 1)
     index = built("simhash", weight, bias)
     with pytest.raises(ValueError, match=r"hidden must be \(n, 8\), got \(3, 9\)"):
@@ -245,7 +245,7 @@ def test_arguments_that_do_not_fit():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_diverged_weights_are_refused_and_change_nothing(value):
+def test_rejects_diverged_weights_without_changes(value):
     hidden, weight, bias = planted(2000, 8, 3)
     index = built("dwta", weight, bias)
     before = [array.copy() for array in everything(index, hidden)]

@@ -1,4 +1,4 @@
-"""Collision rates are those that theory predicts, and completed vectors collide by inner product."""
+"""Collision rates match theory, and completed vectors collide by inner product."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ N_HASHES = 4000
 
 
 def bound(rate: float) -> float:
-    """Return five standard errors: fails one time in two million if the implementation is right."""
+    """Return five standard errors: a correct implementation fails once in two million runs."""
     return 5 * np.sqrt(rate * (1 - rate) / N_HASHES) + 1e-9
 
 
@@ -32,7 +32,7 @@ def bin_agreement(a: np.ndarray, b: np.ndarray, window: int) -> float:
 
 
 @pytest.mark.parametrize("degrees", [0, 10, 45, 60, 90, 120, 180])
-def test_simhash_bits_agree_with_the_angle(degrees):
+def test_simhash_collisions_follow_the_angle(degrees):
     angle = np.radians(degrees)
     rng = np.random.default_rng(degrees)
     u, v = np.linalg.qr(rng.standard_normal((128, 2)))[0].T
@@ -45,15 +45,15 @@ def test_simhash_bits_agree_with_the_angle(degrees):
 @pytest.mark.parametrize(
     ("other", "expected"), [((1, 1), 0.75), ((1, 0), 1.0), ((0, 1), 0.5), ((1, -1), 0.75), ((3, 1), 0.8976)]
 )
-def test_simhash_of_two_coordinates_agrees_with_the_angle_too(other, expected):
-    """Plain signs would tie here, and only three of their agreements would be possible."""
+def test_simhash_of_two_coordinates_follows_the_angle(other, expected):
+    """Plain signs would tie here and allow only three values of agreement."""
     a, b = np.zeros((2, 64))
     a[5], (b[5], b[9]) = 1000, (1000 * other[0], 1000 * other[1])
     assert abs(simhash_agreement(a, b) - expected) < bound(expected) + 0.012
 
 
 @pytest.mark.parametrize(("common", "own"), [(0, 100), (30, 70), (80, 20), (100, 0)])
-def test_minhash_agrees_with_jaccard(common, own):
+def test_minhash_collisions_follow_jaccard(common, own):
     a, b = np.zeros((2, 512))
     a[: common + own] = 1
     b[:common] = b[common + own : common + 2 * own] = 1
@@ -66,8 +66,8 @@ def test_minhash_agrees_with_jaccard(common, own):
 
 
 @pytest.mark.parametrize("common", [0, 8, 16])
-def test_densification_keeps_jaccard_when_most_bins_are_empty(common):
-    """Sets of 16 among 1,024: seven bins of eight see nothing of theirs and must borrow."""
+def test_densification_keeps_jaccard_with_empty_bins(common):
+    """Use sets of 16 among 1,024: seven of eight bins are empty and must borrow."""
     a, b = np.zeros((2, 1024))
     a[:16] = 1
     b[16 - common : 32 - common] = 1
@@ -79,7 +79,7 @@ def test_densification_keeps_jaccard_when_most_bins_are_empty(common):
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3, 1.0, 10.0])
-def test_winner_take_all_of_two_agrees_with_pairwise_order(noise):
+def test_winner_take_all_of_two_follows_pairwise_order(noise):
     rng = np.random.default_rng(int(10 * noise))
     a = rng.random(100) + 0.01
     b = a + noise * rng.random(100)
@@ -88,7 +88,7 @@ def test_winner_take_all_of_two_agrees_with_pairwise_order(noise):
     assert abs(bin_agreement(a, b, window=2) - expected) < bound(expected)
 
 
-def test_winner_take_all_is_not_moved_by_monotone_functions():
+def test_winner_take_all_ignores_monotone_functions():
     values = np.random.default_rng(0).random(100) + 0.01
     assert bin_agreement(values, np.exp(5 * values), window=8) == 1
 
@@ -105,8 +105,8 @@ def hits_of_all(family: str, weight: np.ndarray, bias: np.ndarray, hidden: np.nd
 
 
 @pytest.mark.parametrize(("family", "bits", "least"), [("simhash", 1, 0.97), ("dwta", 3, 0.8), ("minhash", 3, 0.75)])
-def test_collisions_rank_by_inner_product_rather_than_by_cosine(family, bits, least):
-    """Labels in all directions whose lengths differ so much that the two rankings disagree."""
+def test_collisions_rank_by_inner_product_not_cosine(family, bits, least):
+    """Labels point in all directions, and their lengths differ so much that the two rankings disagree."""
     rng = np.random.default_rng(2)
     hidden = np.maximum(rng.standard_normal(64), 0)
     weight = rng.standard_normal((400, 64)) + np.linspace(-1, 2, 400)[:, None] * hidden
@@ -132,7 +132,7 @@ def test_bias_raises_collisions(family, bits):
 
 
 def test_simhash_sums_are_exact_in_float32():
-    """The largest products at the greatest width stay below 2**24, where float32 still counts by ones."""
+    """The largest products at the greatest width stay below 2**24, where float32 represents every integer."""
     family = SimHash(LSHConfig(n_tables=4, n_bits=8), 8192)
     rng = np.random.default_rng(0)
     frame = Frame(center=np.zeros(8193, np.float32), radius=50.0)
@@ -143,7 +143,7 @@ def test_simhash_sums_are_exact_in_float32():
         assert lengths.max() * np.linalg.norm(family.functions.astype(np.float64), axis=1).max() < 2**24
 
 
-def test_longer_vectors_than_the_radius_keep_their_direction():
+def test_vectors_beyond_the_radius_keep_their_direction():
     config = LSHConfig(n_tables=10, n_bits=16)
     family = make_family(config, 32)
     frame = Frame(center=np.zeros(33, np.float32), radius=1.0)
@@ -154,7 +154,7 @@ def test_longer_vectors_than_the_radius_keep_their_direction():
     assert np.unpackbits((codes[:, 0] ^ codes[:, 1]).view(np.uint8)).sum() <= 2
 
 
-def test_dwta_threshold_takes_short_labels_out_of_the_way():
+def test_dwta_threshold_drops_short_labels():
     config = LSHConfig(family="dwta", n_tables=100, n_bits=3)
     family = DWTA(config, 32)
     frame = Frame(center=np.zeros(33, np.float32), radius=1.0)

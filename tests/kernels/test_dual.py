@@ -1,4 +1,4 @@
-"""One-vs-rest classifiers by dual coordinate descent: against a solver of SciPy, and across backends and threads."""
+"""One-vs-rest classifiers by dual coordinate descent: against SciPy's solver, across backends and threads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def optimum(X, y, positive, negative):
 
 
 @pytest.mark.parametrize("width", [1, 4, 8, 16])
-def test_the_optimum_is_reached(backend, width):
+def test_reaches_the_optimum(backend, width):
     X, Y, positive, negative = problem()
     weight, _ = train(backend, X, Y, positive, negative, width=width)
     for label in range(Y.shape[1]):
@@ -80,8 +80,8 @@ def test_native_agrees_with_numba():
         np.testing.assert_allclose(a, b, atol=1e-4)
 
 
-def test_padding_takes_no_passes(backend):
-    """Labels beside padding are trained in as many passes as the same ones that fill their block."""
+def test_padding_points_take_no_passes(backend):
+    """Labels beside padding take as many passes as the same labels in a full block."""
     X, Y, *slacks = problem(200, 30, 4)
     whole, used = train(backend, X, Y, *slacks, width=4, epochs=500, tolerance=1e-2)
     padded, with_padding = train(backend, X, Y, *slacks, width=8, epochs=500, tolerance=1e-2)
@@ -92,8 +92,8 @@ def test_padding_takes_no_passes(backend):
 
 @pytest.mark.levels
 @pytest.mark.skipif(not has_extension(), reason="needs both backends")
-def test_native_agrees_with_numba_on_what_rests():
-    """Of rare labels beside padding points rest from the first pass on, and the same ones."""
+def test_native_agrees_with_numba_on_resting_points():
+    """With rare labels beside padding, the same points rest from the first pass on."""
     native, numba = (importlib.import_module(n) for n in ("sparsenet._core", "sparsenet.kernels.numba"))
     X, Y, *slacks = problem(400, 30, 3)
     keep = np.random.default_rng(1).random(Y.nnz) < 0.05
@@ -105,7 +105,7 @@ def test_native_agrees_with_numba_on_what_rests():
         np.testing.assert_allclose(a, b, atol=1e-4)
 
 
-def test_extents_of_zero(backend):
+def test_accepts_extents_of_zero(backend):
     X, Y, *slacks = problem(0, 3, 2)
     weight, used = train(backend, X, Y, *slacks)
     assert not weight.any()
@@ -114,13 +114,13 @@ def test_extents_of_zero(backend):
     assert train(backend, X, Y, *slacks)[0].shape == (1, 4)
 
 
-def test_training_stops_when_all_is_well(backend):
+def test_training_stops_at_convergence(backend):
     X, Y, *slacks = problem()
     _, used = train(backend, X, Y, *slacks, tolerance=1e-2)
     assert (used < 3000).all()
 
 
-def test_wrong_arguments_are_refused(backend):
+def test_rejects_wrong_arguments(backend):
     X, Y, positive, negative = problem()
     with pytest.raises(ValueError, match="weight must have 1, 4, 8 or 16 columns"):
         train(backend, X, Y, positive, negative, width=5)

@@ -1,4 +1,4 @@
-"""Which instruction set is chosen, and what is asked of the system for it."""
+"""Choice of the instruction set, and the permission for tiles that the system grants."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 ARCH_PRCTL, GET_PERMISSIONS, TILES = 158, 0x1022, 1 << 18
-#: Prints the level in use and whether this process has asked for the state of tiles.
+#: Prints the level in use and whether this process has requested tile state.
 PROGRAM = f"""
 import ctypes
 import sparsenet.kernels as kernels
@@ -21,7 +21,7 @@ used, granted = kernels.isa_used(), ctypes.c_uint64()
 assert ctypes.CDLL(None).syscall({ARCH_PRCTL}, {GET_PERMISSIONS}, ctypes.byref(granted)) == 0
 print(used, bool(granted.value & {TILES}))
 """
-#: Before that, an alternate signal stack that has no room for tiles: Linux then refuses them.
+#: First sets an alternate signal stack without room for tiles, so that Linux refuses them.
 NO_ROOM = """
 import ctypes
 class Stack(ctypes.Structure):
@@ -37,27 +37,27 @@ def run(program: str, isa: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("isa", ["avx2", "avx512bf16"])
-def test_tiles_are_asked_for_only_by_the_level_that_has_them(isa: str) -> None:
+def test_requests_tiles_only_on_the_amx_level(isa: str) -> None:
     assert run(PROGRAM, isa).stdout.split() == [isa, "False"]
 
 
-def test_tiles_are_asked_for_where_they_are_used() -> None:
+def test_requests_tiles_on_first_use() -> None:
     assert run(PROGRAM, "").stdout.split() == ["amxbf16", "True"]
 
 
-def test_without_room_for_tiles_the_next_best_level_is_used() -> None:
+def test_falls_back_if_there_is_no_room_for_tiles() -> None:
     assert run(NO_ROOM + PROGRAM, "").stdout.split() == ["avx512bf16", "False"]
 
 
-def test_a_level_asked_for_by_name_that_the_system_refuses_is_an_error() -> None:
+def test_rejects_a_named_level_that_the_system_refuses() -> None:
     done = run(NO_ROOM + PROGRAM, "amxbf16")
     assert done.returncode != 0
     assert "instruction set 'amxbf16': the system gives this process no state for tiles" in done.stderr
     assert os.strerror(28) in done.stderr  # ENOSPC
 
 
-def test_a_level_that_was_refused_is_asked_for_again() -> None:
-    """The refusal holds for as long as its reason does, not for the life of the process."""
+def test_requests_a_refused_level_again() -> None:
+    """The refusal ends when its reason ends, not with the process."""
     later = """
 assert ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(None, 2, 0)), None) == 0
 kernels.set_isa("amxbf16")

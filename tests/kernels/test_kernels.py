@@ -19,7 +19,7 @@ functions = pytest.mark.parametrize("function", sorted(MAKERS))
 
 
 def assert_close(found: reference.Outputs, expected: reference.Outputs, tolerance: float, name: str) -> None:
-    """Compare what the oracle defines, whole numbers exactly; a buffer may be longer than that."""
+    """Compare the values that the oracle defines, integers exactly; a buffer may be longer."""
     assert found.keys() == expected.keys()
     for output, wanted in expected.items():
         got = found[output][: len(wanted)] if wanted.ndim else found[output]
@@ -66,11 +66,11 @@ def test_native_agrees_with_numba(function: str) -> None:
         assert_close(call.run(native, threads=2), call.run(numba, threads=2), call.tolerance, name)
 
 
-# --- matters of one kernel ---
+# --- single kernels ---
 
 
 @pytest.mark.numba_smoke
-def test_a_batch_may_be_written_where_the_one_before_lies(backend: ModuleType) -> None:
+def test_transposes_a_batch_over_the_previous_one(backend: ModuleType) -> None:
     pointers, values, slots = np.array([0, 2]), np.ones(2, np.float32), np.full(5, -1, np.int32)
     features, rows = np.empty(2, np.int32), np.empty(2, np.int32)
     before = features[:0]
@@ -109,7 +109,7 @@ def test_sums_of_many_entries_over_many_columns(backend: ModuleType, width: int)
 
 @pytest.mark.parametrize("n", [15, 257])
 def test_wide_scores_of_many_frequent_features(backend: ModuleType, n: int) -> None:
-    """Of 100 features every label has all, the first 80 as dense rows, and the last held by no point."""
+    """Every label has all 100 features, the first 80 as dense rows; no point has the last one."""
     rng, slots, labels = np.random.default_rng(n), 100, 3
     holders = [np.flatnonzero(rng.random(n) < 0.5).astype(np.int32) for _ in range(slots - 1)]
     starts = np.concatenate([[0], np.cumsum([len(points) for points in holders]), [sum(map(len, holders))]])
@@ -159,14 +159,14 @@ def test_huge_logits_give_finite_losses_and_gradients(backend: ModuleType, funct
 
 
 @pytest.mark.parametrize("function", ["bce_gradient", "softmax_gradient"])
-def test_a_logit_that_is_not_a_number_shows_in_the_loss(backend: ModuleType, function: str) -> None:
+def test_nan_logits_give_nan_losses(backend: ModuleType, function: str) -> None:
     for name, call in calls(function, Shape(17, 0, 33)):
         call.arguments["logits"][:] = np.nan
         assert np.isnan(call.run(backend)["losses"]).any(), name
 
 
 def topk_call(rng: np.random.Generator, shape: Shape, k: int) -> Call:
-    """Score on the dense path with whole numbers, few of them different: ties everywhere."""
+    """Score on the dense path with few different integers, which tie everywhere."""
     arguments: dict[str, Any] = {
         "hidden": whole(rng, shape.n, shape.width),
         "weight": whole(rng, shape.labels, shape.width),
@@ -203,13 +203,13 @@ def test_topk_of_real_numbers_finds_the_best_scores(backend: ModuleType) -> None
     np.testing.assert_allclose(scores, expected["out_scores"], rtol=1e-4)
 
 
-def test_topk_refuses_more_labels_than_there_are(backend: ModuleType) -> None:
+def test_topk_rejects_k_beyond_the_number_of_labels(backend: ModuleType) -> None:
     call = topk_call(np.random.default_rng(0), Shape(3, 2, 4), 5)
     with pytest.raises(ValueError, match="out_labels"):
         call.run(backend)
 
 
-def test_topk_survives_scores_that_are_not_numbers(backend: ModuleType) -> None:
+def test_topk_survives_nan_scores(backend: ModuleType) -> None:
     call = topk_call(np.random.default_rng(0), Shape(40, 3, 5000), 100)
     call.arguments["hidden"][::2] = np.nan
     call.arguments["weight"][::3] = np.inf
@@ -219,7 +219,7 @@ def test_topk_survives_scores_that_are_not_numbers(backend: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("n_labels", "k"), [(1, 1), (3, 3), (5000, 1), (5000, 100), (40_000, 700)])
-def test_topk_is_the_best_whatever_is_no_number(backend: ModuleType, n_labels: int, k: int) -> None:
+def test_topk_ranks_nan_and_infinite_scores(backend: ModuleType, n_labels: int, k: int) -> None:
     rng = np.random.default_rng(k)
     call = topk_call(rng, Shape(6, 0, n_labels), k)
     call.arguments["bias"] = rng.choice(np.float32([np.nan, -np.inf, np.inf, 0.5, 1, 2]), n_labels)
@@ -232,7 +232,7 @@ def test_topk_is_the_best_whatever_is_no_number(backend: ModuleType, n_labels: i
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
-def test_shortlist_of_many_is_the_best_whatever_is_no_number(backend: ModuleType, size: int) -> None:
+def test_shortlist_ranks_nan_and_infinite_scores(backend: ModuleType, size: int) -> None:
     rng, n_labels = np.random.default_rng(size), 9000
     weights = rng.normal(size=n_labels).astype(np.float32)
     weights[rng.permutation(n_labels)[:4000]] = np.repeat(np.float32([np.nan, -np.inf, 0.5, -0.0]), 1000)

@@ -1,4 +1,4 @@
-"""What every backend says to a wrong argument: a ValueError that names it, before anything is written."""
+"""Every backend rejects a wrong argument with a ValueError that names it, before it writes anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAMAGE: dict[str, Callable[[Array], Array]] = {
     "a step": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
     "Fortran order": np.asfortranarray,
 }
-# The arrays whose length no other argument tells: tables that ids or pointers point into, and a list of ids by itself.
+# Arrays whose length no other argument fixes: tables that ids or pointers point into, and single lists of ids.
 FREE_LENGTH = {
     "csr_matmul": {"dense"},
     "take_rows": {"indptr"},
@@ -50,7 +50,7 @@ FREE_LENGTH = {
     "neighbor_votes": {"label_indptr"},
 }
 
-# The tiles whose number of columns no other argument tells.
+# Tiles whose number of columns no other argument fixes.
 FREE_WIDTH = {"spread_postings": "dense", "wide_forward": "out", "wide_gradient": "grad", "bce_gradient": "logits"}
 
 functions = pytest.mark.parametrize("function", sorted(MAKERS))
@@ -81,7 +81,7 @@ def assert_refused(backend: ModuleType, call: Call, pattern: str) -> None:
 
 @functions
 @pytest.mark.parametrize("what", sorted(DAMAGE))
-def test_an_array_of_the_wrong_kind_is_refused_by_name(backend: ModuleType, function: str, what: str) -> None:
+def test_rejects_arrays_of_the_wrong_kind_by_name(backend: ModuleType, function: str, what: str) -> None:
     refused = 0
     for call in sample(function):
         for name in arrays(call):
@@ -96,7 +96,7 @@ def test_an_array_of_the_wrong_kind_is_refused_by_name(backend: ModuleType, func
 
 
 @functions
-def test_an_array_too_short_is_refused(backend: ModuleType, function: str) -> None:
+def test_rejects_short_arrays(backend: ModuleType, function: str) -> None:
     for call in sample(function):
         if function == "matmul" and (call.arguments["a_rows"] is not None or call.arguments["b_rows"] is not None):
             continue  # what is gathered from may have any length
@@ -106,7 +106,7 @@ def test_an_array_too_short_is_refused(backend: ModuleType, function: str) -> No
 
 
 @functions
-def test_a_row_too_short_is_refused(backend: ModuleType, function: str) -> None:
+def test_rejects_short_rows(backend: ModuleType, function: str) -> None:
     for call in sample(function):
         for name in arrays(call):
             array = call.arguments[name]
@@ -116,7 +116,7 @@ def test_a_row_too_short_is_refused(backend: ModuleType, function: str) -> None:
 
 
 @functions
-def test_an_output_that_is_read_only_is_refused_by_name(backend: ModuleType, function: str) -> None:
+def test_rejects_read_only_outputs_by_name(backend: ModuleType, function: str) -> None:
     def lock(x: Array) -> Array:
         x.flags.writeable = False
         return x
@@ -127,7 +127,7 @@ def test_an_output_that_is_read_only_is_refused_by_name(backend: ModuleType, fun
 
 
 @functions
-def test_inputs_may_be_read_only(backend: ModuleType, function: str) -> None:
+def test_accepts_read_only_inputs(backend: ModuleType, function: str) -> None:
     for call in sample(function):
         expected = call.run(backend)
         for name in set(arrays(call)) - set(call.writes):
@@ -141,7 +141,7 @@ def test_inputs_may_be_read_only(backend: ModuleType, function: str) -> None:
 
 
 @functions
-def test_pointers_that_do_not_start_with_zero_are_refused_by_name(backend: ModuleType, function: str) -> None:
+def test_rejects_pointers_that_do_not_start_at_zero(backend: ModuleType, function: str) -> None:
     def shift(x: Array) -> Array:
         x[0] = 1
         return x
@@ -154,13 +154,13 @@ def test_pointers_that_do_not_start_with_zero_are_refused_by_name(backend: Modul
 
 @pytest.mark.parametrize("threads", [0, -1])
 @pytest.mark.parametrize("function", sorted(MAKERS.keys() - ALONE))
-def test_threads_below_one_are_refused(backend: ModuleType, function: str, threads: int) -> None:
+def test_rejects_threads_below_one(backend: ModuleType, function: str, threads: int) -> None:
     for call in sample(function):
         bad = Call(function, call.arguments | {"threads": threads}, call.writes)
         assert_refused(backend, bad, f"threads must be at least 1, got {threads}")
 
 
-def test_more_threads_than_anyone_has_are_allowed(backend: ModuleType) -> None:
+def test_accepts_more_threads_than_cpus(backend: ModuleType) -> None:
     for call in sample("csr_matmul"):
         assert call.run(backend, threads=10**6)["out"].tobytes() == call.run(backend)["out"].tobytes()
 
@@ -171,13 +171,13 @@ def test_adam_counts_steps_from_one(backend: ModuleType, function: str) -> None:
         assert_refused(backend, Call(function, call.arguments | {"step": 0}, call.writes), "step")
 
 
-def test_matmul_names_what_does_not_fit(backend: ModuleType) -> None:
+def test_matmul_names_the_mismatched_argument(backend: ModuleType) -> None:
     zeros = {name: np.zeros(shape, np.float32) for name, shape in (("a", (2, 3)), ("b", (4, 5)), ("out", (2, 5)))}
     form = {"a_rows": None, "b_rows": None, "start": None, "transpose_a": False, "transpose_b": False, "bf16": False}
     assert_refused(backend, Call("matmul", zeros | form, ("out",)), "b does not fit a.* 3 and 4")
 
 
-def test_an_instruction_set_that_is_not_there_is_refused(backend: ModuleType) -> None:
+def test_rejects_an_unknown_instruction_set(backend: ModuleType) -> None:
     used = backend.isa_used()
     with pytest.raises(ValueError, match="'mmx' is not available"):
         backend.set_isa("mmx")

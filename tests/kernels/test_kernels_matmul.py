@@ -1,4 +1,4 @@
-"""The dense matrix product at sizes where it is cut up: by blocks of rows and columns, and by its depth."""
+"""The dense matrix product at sizes that it splits into blocks of rows, columns and depth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ SHAPES = [(3200, 40, 70), (3100, 800, 9), (50, 60, 2049), (130, 33, 5001), (1, 1
 
 @pytest.mark.parametrize("bf16", [False, True], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
-def test_products_that_are_cut_up_agree_with_the_oracle(
-    backend: ModuleType, shape: tuple[int, int, int], bf16: bool
-) -> None:
+def test_blocked_products_agree_with_the_oracle(backend: ModuleType, shape: tuple[int, int, int], bf16: bool) -> None:
     m, n, depth = shape
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((depth, m), np.float32), rng.standard_normal((n + 3, depth), np.float32)
@@ -35,7 +33,7 @@ def test_products_that_are_cut_up_agree_with_the_oracle(
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 1 + 2**-8, 1 + 3 * 2**-8, -(2.0**-120), 3.4e38, np.inf, np.nan])
-def test_bfloat16_rounds_to_even_and_keeps_what_is_not_a_number(backend: ModuleType, value: float) -> None:
+def test_bfloat16_rounds_to_even_and_keeps_nan(backend: ModuleType, value: float) -> None:
     out = np.empty((1, 1), np.float32)
     with np.errstate(over="ignore"):
         operand = np.array([[value]], np.float32)
@@ -44,7 +42,7 @@ def test_bfloat16_rounds_to_even_and_keeps_what_is_not_a_number(backend: ModuleT
     np.testing.assert_equal(float(out[0, 0]), expected)
 
 
-def test_bfloat16_is_claimed_where_it_is_faster(backend: ModuleType) -> None:
+def test_bfloat16_is_reported_where_it_is_faster(backend: ModuleType) -> None:
     level = backend.isa_used()
     about = Path("/proc/cpuinfo")
     if level == "avx512bf16" and about.exists():  # vectors, which on Intel's CPUs multiply as many floats

@@ -1,4 +1,4 @@
-"""Kernels called from several threads at once, after a fork, and how the Numba side splits its work."""
+"""Kernel calls from several threads at once and after a fork, and how the Numba backend splits its work."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_forked_child_computes_the_same_bytes(backend: ModuleType, function: s
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-# --- the Numba side ---
+# --- the Numba backend ---
 
 
 @pytest.mark.parametrize(("n_tasks", "threads", "grain"), [(0, 2, 1), (1, 4, 1), (10, 3, 1), (100, 2, 16), (7, 1, 2)])
@@ -69,7 +69,7 @@ def test_ranges_cover_every_task_once(n_tasks: int, threads: int, grain: int) ->
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("on_caller", [True, False])
-def test_an_exception_comes_out_after_running_ranges_have_ended(error: type[BaseException], on_caller: bool) -> None:
+def test_exceptions_are_raised_after_running_ranges_end(error: type[BaseException], on_caller: bool) -> None:
     caller, running, started = threading.current_thread(), [0], threading.Barrier(2)
     lock = threading.Lock()
 
@@ -116,8 +116,8 @@ def test_daemon_threads_inside_a_kernel_do_not_abort_the_end_of_the_process(kern
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_where_no_thread_can_be_had_the_work_is_done_without() -> None:
-    """The stack of a new thread is as large as the limit on stacks says: here larger than all memory allowed."""
+def test_works_alone_if_no_thread_starts() -> None:
+    """The stack limit sets the size of a new thread's stack: here it exceeds the memory limit."""
     pytest.importorskip("sparsenet._core")
     program = """
         import threading
@@ -147,7 +147,7 @@ def test_where_no_thread_can_be_had_the_work_is_done_without() -> None:
     assert (done.returncode, done.stdout) == (0, "no thread\n"), done.stderr
 
 
-def test_kernels_compile_without_a_place_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_compile_without_a_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     njit = common.numba.njit
 
     def nowhere_to_write(cache: bool = False, **options: object) -> object:

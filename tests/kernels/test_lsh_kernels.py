@@ -46,7 +46,7 @@ def plain_query(codes: np.ndarray, asked: np.ndarray, probe_limit: int, limit: i
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("n_bits", [1, 9, 16])
-def test_pack_signs(backend, n, n_bits):
+def test_packs_signs_into_codes(backend, n, n_bits):
     scores = np.random.default_rng(n).integers(-2, 3, (n, 3 * n_bits)).astype(np.float32)
     bits = (scores >= 0).reshape(n, 3, n_bits) @ (1 << np.arange(n_bits)[::-1])
     for threads in (1, 2, 4):
@@ -58,7 +58,7 @@ def test_pack_signs(backend, n, n_bits):
 @pytest.mark.parametrize("n", [0, 1, 7, 16, 17, 33])
 @pytest.mark.parametrize(("width", "window", "per_table"), [(1, 2, 3), (7, 8, 2), (33, 4, 2), (100, 16, 1)])
 @pytest.mark.parametrize("density", [0.05, 0.5, 1.0])
-def test_bin_codes(backend, n, width, window, per_table, density):
+def test_bin_codes_match_plain_python(backend, n, width, window, per_table, density):
     rng = np.random.default_rng(n)
     values = rng.integers(-3, 4, (n, width)).astype(np.float32)  # small integers: many ties
     values[rng.random(values.shape) > density] = 0
@@ -71,7 +71,7 @@ def test_bin_codes(backend, n, width, window, per_table, density):
 
 
 @pytest.mark.parametrize("n_labels", SIZES)
-def test_build_tables(backend, n_labels):
+def test_builds_sorted_tables(backend, n_labels):
     codes = np.random.default_rng(n_labels).integers(0, 8, (3, n_labels)).astype(np.uint16)
     for threads in (1, 2, 4):
         offsets, labels = np.full((3, 9), -1, np.int32), np.full((3, n_labels), -1, np.int32)
@@ -83,7 +83,7 @@ def test_build_tables(backend, n_labels):
 
 @pytest.mark.parametrize("n_labels", SIZES)
 @pytest.mark.parametrize(("n", "probe_limit", "limit"), [(0, 4, 5), (1, 1, 5), (9, 3, 4), (9, 1000, 1), (33, 5, 1000)])
-def test_queries(backend, n_labels, n, probe_limit, limit):
+def test_queries_match_plain_python(backend, n_labels, n, probe_limit, limit):
     rng = np.random.default_rng(n_labels + n)
     codes, asked = (rng.integers(0, 4, (6, size)).astype(np.uint16) for size in (n_labels, n))
     offsets, labels = np.empty((6, 5), np.int32), np.empty((6, n_labels), np.int32)
@@ -103,7 +103,7 @@ def test_queries(backend, n_labels, n, probe_limit, limit):
         assert not counts.any()
 
 
-def test_arguments_that_do_not_fit_are_named(backend):
+def test_mismatched_arguments_are_named(backend):
     codes = np.zeros((2, 3), np.uint16)
     with pytest.raises(ValueError, match="scores must have 1 to 16 columns for each of the 2 tables, got 5"):
         backend.lsh_pack_signs(np.zeros((3, 5), np.float32), codes, 1)

@@ -1,4 +1,4 @@
-"""Texts to features: each backend against plain Python and `unicodedata`."""
+"""Features of texts: each backend against plain Python and `unicodedata`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def extract(module, texts: list[bytes], rules, threads: int = 1) -> list[dict[in
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_features_are_those_of_plain_python(backend, rules):
+def test_features_match_plain_python(backend, rules):
     texts = [text.encode() for text in TEXTS] + BROKEN
     found = extract(backend, texts, rules)
     for text, row in zip(texts, found, strict=True):
@@ -50,7 +50,7 @@ def test_features_are_those_of_plain_python(backend, rules):
 
 
 @given(text=st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda t: t.encode("utf-8", "surrogatepass"))))
-def test_any_bytes_have_the_features_of_plain_python(text):
+def test_any_bytes_match_plain_python(text):
     rules = (2, 3, 5, 22)
     assert extract(kernels, [text], rules) == [features(text, *rules)]
 
@@ -63,22 +63,22 @@ def test_threads_change_nothing(backend):
 
 
 @pytest.mark.numba_smoke
-def test_order_is_that_of_first_appearance(backend):
+def test_features_keep_the_order_of_first_appearance(backend):
     (row,) = extract(backend, [b"b a b"], (1, 3, 0, 22))
     (b,) = extract(backend, [b"b"], (1, 3, 0, 22))
     assert [*row.values()] == [2, 1]
     assert next(iter(row)) == next(iter(b))
 
 
-def test_slots_are_used_evenly():
-    """The hash of 200,000 words fills slots as chance would: an excess of collisions would cost accuracy."""
+def test_uses_slots_evenly():
+    """Hashes of 200,000 words fill slots uniformly: more collisions would cost accuracy."""
     (row,) = extract(kernels, [" ".join(f"{i:x}" for i in range(200_000)).encode()], (1, 3, 0, 19))
     n_slots = 2**18
     expected = n_slots * (1 - (1 - 1 / n_slots) ** 200_000)
     assert abs(len(row) / expected - 1) < 0.005
 
 
-def test_table_is_unicodedata():
+def test_unicode_table_matches_unicodedata():
     pages, entries = unicode_table()
     table = entries.reshape(-1, 128)[pages].reshape(-1)
     assigned = [c for c in range(0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
@@ -89,7 +89,7 @@ def test_table_is_unicodedata():
     assert len(wrong) <= (0 if unicodedata.unidata_version == "14.0.0" else 100)
 
 
-def test_a_long_text_needs_no_more_room_than_there_are_slots(backend):
+def test_long_texts_need_at_most_one_entry_a_slot(backend):
     assert backend.text_room(np.array([0, 100_000_000]), 2, 3, 5, 20) == 2**20
 
 
@@ -109,7 +109,7 @@ def test_a_long_text_needs_no_more_room_than_there_are_slots(backend):
         ({"threads": 0}, "threads must be at least 1"),
     ],
 )
-def test_wrong_arguments_are_refused(backend, change, message):
+def test_rejects_wrong_arguments(backend, change, message):
     pages, entries = unicode_table()
     arguments = {
         "text": np.frombuffer(b"a b c", np.uint8),
@@ -131,7 +131,7 @@ def test_wrong_arguments_are_refused(backend, change, message):
 
 
 class Name(str):
-    """As NumPy and others have their own kinds of strings."""
+    """A subclass of str, such as NumPy has."""
 
     __slots__ = ()
 
@@ -149,11 +149,11 @@ def test_texts_are_joined_as_utf8(backend, texts):
 
 
 @pytest.mark.parametrize("wrong", [None, b"bytes", 3])
-def test_what_is_no_text_is_refused(backend, wrong):
+def test_rejects_values_that_are_not_text(backend, wrong):
     with pytest.raises(TypeError, match="str"):
         backend.join_texts(["a", wrong])
 
 
-def test_rules_say_what_is_wrong():
+def test_rules_name_the_wrong_setting():
     with pytest.raises(ValueError, match="word_ngrams must be an integer from 1 to 8, got 9"):
         FeatureRules(word_ngrams=9)

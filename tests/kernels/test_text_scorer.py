@@ -1,4 +1,4 @@
-"""Weighted features and scores of texts, by every backend and level, against an oracle in float64."""
+"""Weighted features and scores of texts on every backend and level, against a float64 oracle."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TEXTS = [*planted(40)[0], "", "unheard-of", "one " * 300, "x" * 5000]
 
 
 def vocabulary(rules: FeatureRules, share: float, rng: np.random.Generator) -> Vocabulary:
-    """Some of the slots there are as features, with weights at random."""
+    """Return a vocabulary of some slots, with random weights."""
     slots = np.flatnonzero(rng.random(1 << rules.bits) < share).astype(np.int32)
     return Vocabulary(rules, slots, rng.uniform(0.5, 2, len(slots)).astype(np.float32))
 
 
 def expected_points(words: Vocabulary) -> np.ndarray:
-    """All texts as dense points (n, n_features)."""
+    """Return all texts as dense points (n, n_features)."""
     rules = words.rules
     rows = extract(*kernels.join_texts(TEXTS), rules, 1)
     points = np.zeros((len(TEXTS), len(words)))
@@ -40,7 +40,7 @@ def expected_points(words: Vocabulary) -> np.ndarray:
 @pytest.mark.parametrize("bits", [2, 5, 6, 7, 14])
 @pytest.mark.parametrize("char_high", [0, 5])
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
-def test_points(backend, monkeypatch, bits, char_high, share):
+def test_text_points_match_the_oracle(backend, monkeypatch, bits, char_high, share):
     monkeypatch.setattr("sparsenet.features.text.vocabulary.kernels.text_points", backend.text_points)
     words = vocabulary(FeatureRules(char_high=char_high, bits=bits), share, np.random.default_rng(bits))
     points = words.points(extract(*kernels.join_texts(TEXTS), words.rules, 1), threads=2)
@@ -52,7 +52,7 @@ def test_points(backend, monkeypatch, bits, char_high, share):
 @pytest.mark.parametrize("n_columns", [1, 2, 3, 4, 5, 6, 7, 16, 17, 40])
 @pytest.mark.parametrize(("bits", "char_high", "share"), [(14, 5, 0.3), (14, 0, 1.0), (5, 5, 0.5), (7, 5, 0.0)])
 @pytest.mark.parametrize("kept", [None, 0.1, 0.3])  # of 40 columns: some features with a full row, and all
-def test_scores(backend, n_columns, bits, char_high, share, kept):
+def test_text_scores_match_the_oracle(backend, n_columns, bits, char_high, share, kept):
     rng = np.random.default_rng(n_columns)
     words = vocabulary(FeatureRules(char_high=char_high, bits=bits), share, rng)
     matrix = rng.integers(-127, 128, (len(words), n_columns)).astype(np.int8)

@@ -70,7 +70,7 @@ def split(module, rows, starts, left, order, *, seed=3, rounds=10, threads=1):
 
 
 def split_by_hand(rows, starts, left, order, *, seed=3, rounds=10):
-    """Return the order, and by how little any choice was made."""
+    """Return the order, and the smallest margin of any choice."""
     X, order, margin = dense(*rows), order.copy(), np.inf
     for b, n_left in enumerate(left):
         own = order[starts[b] : starts[b + 1]]
@@ -94,7 +94,7 @@ def split_by_hand(rows, starts, left, order, *, seed=3, rounds=10):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sets_are_split_as_by_hand(backend, seed):
+def test_splits_match_plain_python(backend, seed):
     given = sets(seed)
     for rounds in (0, 1, 2, 50):
         expected, margin = split_by_hand(*given, rounds=rounds)
@@ -102,7 +102,7 @@ def test_sets_are_split_as_by_hand(backend, seed):
         np.testing.assert_array_equal(split(backend, *given, rounds=rounds), expected)
 
 
-def test_sets_keep_their_members_and_the_seed_counts(backend):
+def test_splits_keep_members_and_depend_on_the_seed(backend):
     rows, starts, left, order = sets()
     found = split(backend, rows, starts, left, order)
     for begin, end in pairwise(starts):
@@ -111,22 +111,22 @@ def test_sets_keep_their_members_and_the_seed_counts(backend):
 
 
 @pytest.mark.numba_smoke
-def test_two_heaps_are_told_apart(backend):
+def test_splits_two_clusters_apart(backend):
     rows = np.arange(21), np.repeat([1, 4], 10).astype(np.int32), np.ones(20, np.float32)
     order = np.random.default_rng(0).permutation(20).astype(np.int32)
     found = [split(backend, rows, np.array([0, 20]), np.array([10]), order, seed=seed) for seed in range(6)]
     assert any(set(order[:10]) in ({*range(10)}, {*range(10, 20)}) for order in found)
 
 
-def test_equal_rows_go_left_by_number(backend):
+def test_equal_rows_are_split_by_id(backend):
     rows = pointers([1] * 9), np.full(9, 2, np.int32), np.ones(9, np.float32)
     order = np.arange(9, dtype=np.int32)[::-1].copy()
     found = split(backend, rows, np.array([0, 9]), np.array([4]), order)
     np.testing.assert_array_equal(found, np.arange(9))
 
 
-def test_a_feature_whose_sum_was_cancelled_out_counts_once(backend):
-    """Where rows cancel a feature out and others put it back, its square must not count twice."""
+def test_a_cancelled_feature_counts_once(backend):
+    """If rows cancel a feature and others restore it, its square must not count twice."""
     rng, n = np.random.default_rng(1), 12
     indices = np.column_stack([np.zeros(n, int), rng.integers(1, 5, n)]).ravel().astype(np.int32)
     compared = 0
@@ -140,7 +140,7 @@ def test_a_feature_whose_sum_was_cancelled_out_counts_once(backend):
     assert compared > 5
 
 
-def test_sets_without_features_or_without_sets(backend):
+def test_splits_empty_input(backend):
     rows = pointers([0] * 5), np.empty(0, np.int32), np.empty(0, np.float32)
     order = np.array([3, 1, 4, 0, 2], np.int32)
     found = split(backend, rows, np.array([0, 5]), np.array([2]), order)
@@ -159,12 +159,12 @@ def test_splitting_does_not_depend_on_threads(backend):
 # --- train_nodes ---
 
 COUNTS = [3, 16, 1, 5, 2, 0]
-#: What errors cost on points of a child and on others, and the power by which few points cost more.
+#: Cost of errors on points of a child and on others, and the exponent that raises the cost of few points.
 UNEVEN = (2.0, 1.0, 0.0)
 
 
 def arrivals(seed=0, n=60, sizes=(30, 60, 5, 0, 1, 4), counts=COUNTS):
-    """Draw points, and which reach each node: of a node none, of another one."""
+    """Draw points, and the points that reach each node: none for one node, one for another."""
     rng = np.random.default_rng(seed)
     points = sparse_rows(rng, n)
     reached = np.concatenate([np.sort(rng.choice(n, size, replace=False)) for size in sizes]).astype(np.int32)
@@ -175,7 +175,7 @@ def arrivals(seed=0, n=60, sizes=(30, 60, 5, 0, 1, 4), counts=COUNTS):
 
 
 def strangers(n=1000):
-    """Draw points of one feature each, most of which belong to no child: near the end their moves are none."""
+    """Draw points of one feature each, most of them of no child: near the end they no longer move."""
     rng = np.random.default_rng(0)
     points = np.arange(n + 1), rng.integers(0, N_FEATURES, n).astype(np.int32), np.ones(n, np.float32)
     belongs = np.where(rng.random(n) < 0.02, 1 << rng.integers(0, CHILDREN, n), 0).astype(np.uint16)
@@ -209,13 +209,13 @@ def slacks_of(member, n_children, costs):
 
 
 def trained_alone(module, points, squares, starts, reached, belongs, children, *, costs, epochs, seed):
-    """Train each node by the kernel of linear models, all features kept, without rounding."""
+    """Train each node with the kernel of linear models, with all features and without rounding."""
     X, weight = dense(*points).astype(np.float32), []
     for b in range(len(starts) - 1):
         own = slice(starts[b], starts[b + 1])
         here = X[reached[own]]
         features = np.flatnonzero((here != 0).any(axis=0))
-        # In the order in which each point has them: with it sums round in the same way.
+        # Keep each point's order of features, so that sums round in the same way.
         rows = [points[1][points[0][i] : points[0][i + 1]] for i in reached[own]]
         indices = np.concatenate([np.empty(0, int), *(np.searchsorted(features, row) for row in rows)])
         data = np.concatenate([np.empty(0), *(X[i, row] for i, row in zip(reached[own], rows, strict=True))])
@@ -244,7 +244,7 @@ def optimum(X, y, slack):
 
 
 @pytest.mark.parametrize("costs", [(1.0, 1.0, 0.0), (1.0, 0.5, 0.5)], ids=["even", "uneven"])
-def test_nodes_are_trained_to_the_optimum(backend, costs):
+def test_trains_nodes_to_the_optimum(backend, costs):
     given = arrivals(sizes=(30, 20, 5, 0, 1, 4))
     points, _, starts, reached, belongs, children = given
     weight, X = as_dense(*train(backend, *given, costs=costs, epochs=3000, tolerance=1e-5)), dense(*points)
@@ -259,7 +259,7 @@ def test_nodes_are_trained_to_the_optimum(backend, costs):
             np.testing.assert_allclose(weight[b, :, c], expected, atol=rounding + 2e-3)
 
 
-def test_a_node_is_trained_as_a_linear_model_of_its_points(backend):
+def test_a_node_equals_a_linear_model_of_its_points(backend):
     given = arrivals()
     starts, features, factors, weights, bias = train(backend, *given, costs=UNEVEN, epochs=5, seed=MASK - 2)
     found = as_dense(starts, features, factors, weights, bias)
@@ -272,7 +272,7 @@ def test_a_node_is_trained_as_a_linear_model_of_its_points(backend):
     assert (np.abs(weights).max(axis=1, initial=0) == 127).all()
 
 
-def test_the_rarer_a_child_the_higher_its_own_points_score(backend):
+def test_points_of_rarer_children_score_higher(backend):
     points, _, _, reached, belongs, _ = given = arrivals(sizes=(60,), counts=[16])
     X = np.hstack([dense(*points)[reached], np.ones((60, 1))])
     even, uneven = (X @ as_dense(*train(backend, *given, costs=(0.5, 0.5, power)))[0] for power in (0.0, 0.5))
@@ -282,7 +282,7 @@ def test_the_rarer_a_child_the_higher_its_own_points_score(backend):
     assert np.corrcoef(gains, counts)[0, 1] < -0.5
 
 
-def test_rows_of_small_weights_are_left_out(backend):
+def test_drops_rows_of_small_weights(backend):
     given = arrivals()
     everything = as_dense(*train(backend, *given))
     starts, features, factors, weights, bias = train(backend, *given, smallest=0.2)
@@ -295,7 +295,7 @@ def test_rows_of_small_weights_are_left_out(backend):
     np.testing.assert_array_equal(found[found != 0], everything[found != 0])
 
 
-def test_types_and_shapes_of_machines(backend):
+def test_machines_have_the_expected_types_and_shapes(backend):
     given = arrivals()
     starts, features, factors, weights, bias = train(backend, *given)
     kinds = [(part.dtype, part.ndim) for part in (starts, features, factors, weights, bias)]
@@ -307,7 +307,7 @@ def test_types_and_shapes_of_machines(backend):
         assert (np.diff(features[starts[b] : starts[b + 1]]) > 0).all()
 
 
-def test_what_is_not_there_learns_nothing(backend):
+def test_children_without_points_learn_nothing(backend):
     starts, _, _, _, bias = train(backend, *arrivals())
     assert starts[3] == starts[4], "a node without points has no rows"
     assert (bias[3] == 0).all(), "and no bias"
@@ -315,7 +315,7 @@ def test_what_is_not_there_learns_nothing(backend):
         assert np.abs(bias[b, count:]).max(initial=0) < 1e-20
 
 
-def test_no_nodes_or_no_features(backend):
+def test_trains_without_nodes_or_features(backend):
     points, squares, *_ = arrivals()
     nothing = np.empty(0, np.int32), np.empty(0, np.uint16)
     parts = train(backend, points, squares, np.zeros(1, np.int64), *nothing, np.zeros(1, np.int64))
@@ -330,7 +330,7 @@ def test_no_nodes_or_no_features(backend):
     assert bias[0, 0] > 0 > bias[0, 1], "the bias alone tells the child of two from that of one"
 
 
-def test_training_depends_neither_on_threads_nor_on_other_nodes(backend):
+def test_training_is_independent_of_threads_and_other_nodes(backend):
     points, squares, starts, reached, belongs, children = arrivals(1)
     one = train(backend, points, squares, starts, reached, belongs, children)
     for threads in THREADS:
@@ -350,7 +350,7 @@ def test_training_depends_neither_on_threads_nor_on_other_nodes(backend):
 
 
 def machines(rng, counts, sizes, n_features=N_FEATURES):
-    """Draw a level: so many children and rows for each node."""
+    """Draw a level with the given numbers of children and rows of each node."""
     features = [np.sort(rng.choice(n_features, size, replace=False)) for size in sizes]
     total = sum(sizes)
     return (
@@ -364,7 +364,7 @@ def machines(rng, counts, sizes, n_features=N_FEATURES):
 
 
 def tree(seed=0, n_features=N_FEATURES):
-    """Draw a tree of three roots and three levels, with nodes that have no child, one, or no rows."""
+    """Draw a tree of three roots and three levels; some nodes have no child, one child, or no rows."""
     rng = np.random.default_rng(seed)
     top = machines(rng, [3, 1, 4], [20, 5, 0], n_features)
     middle = machines(rng, [2, 16, 0, 1, 5, 3, 1, 2], [9, 30, 3, 1, 0, 30, 7, 12], n_features)
@@ -402,21 +402,21 @@ def search_by_hand(levels, points, beam, k, n_features=N_FEATURES):
 
 
 @pytest.mark.parametrize(("beam", "k"), [(1, 1), (1, 20), (3, 5), (8, 40), (10**12, 300)])
-def test_the_search_finds_what_one_by_hand_does(backend, beam, k):
+def test_search_matches_plain_python(backend, beam, k):
     rng = np.random.default_rng(0)
     levels, points = tree(), sparse_rows(rng, 40, shuffled=True)
     leaves, scores = search(backend, levels, points, beam, k)
     expected, logs, margin = search_by_hand(levels, points, beam, k)
     np.testing.assert_allclose(scores, logs, rtol=2e-5, atol=2e-5)
     assert margin > 1e-7 or k > 1
-    # Of leaves whose scores are equal but for rounding, either may come first.
+    # Either of two leaves may come first if rounding alone separates their scores.
     for row, wanted, log in zip(leaves, expected, logs, strict=True):
         apart = np.abs(np.diff(np.maximum(log, -1e6), prepend=1, append=-1e9)) > 1e-3
         sure = apart[:-1] & apart[1:] | (wanted < 0)
         np.testing.assert_array_equal(row[sure], wanted[sure])
 
 
-def test_what_is_not_met_is_minus_one(backend):
+def test_missing_answers_are_minus_one(backend):
     levels, points = tree(), sparse_rows(np.random.default_rng(0), 5)
     n_leaves = int(levels[-1][5][-1])
     leaves, scores = search(backend, levels, points, 30, n_leaves + 10)
@@ -429,19 +429,19 @@ def test_what_is_not_met_is_minus_one(backend):
 
 
 @pytest.mark.numba_smoke
-def test_equal_scores_go_by_number(backend):
+def test_equal_scores_are_ordered_by_id(backend):
     levels, points = tree(), sparse_rows(np.random.default_rng(0), 3)
     sure = [(*level[:3], level[3] * 0, np.full_like(level[4], 2), level[5]) for level in levels]
     leaves, scores = search(backend, sure, points, 30, 9)
     assert (leaves == np.arange(9)).all()
     assert (scores == 0).all()
-    # With a narrow beam: the first two nodes of each level are visited.
+    # A narrow beam visits the first two nodes of each level.
     leaves, _ = search(backend, sure, points, 2, 4)
     assert (leaves == [0, 1, 2, -1]).all(), "nodes 0 and 1 have one leaf and two"
 
 
 @pytest.mark.parametrize("k", [1, 4, 9])
-def test_leaves_are_called_by_their_names_and_equal_scores_go_by_these(backend, k):
+def test_named_leaves_order_equal_scores(backend, k):
     levels, points = tree(), sparse_rows(np.random.default_rng(0), 30)
     n_leaves = int(levels[-1][5][-1])
     names = np.random.default_rng(1).permutation(n_leaves).astype(np.int32)
@@ -453,7 +453,7 @@ def test_leaves_are_called_by_their_names_and_equal_scores_go_by_these(backend, 
     np.testing.assert_array_equal(own, np.take_along_axis(scores, order, 1))
 
 
-def test_points_without_features_are_led_by_the_biases(backend):
+def test_points_without_features_follow_the_biases(backend):
     levels = tree()
     points = pointers([0, 0]), np.empty(0, np.int32), np.empty(0, np.float32)
     leaves, scores = search(backend, levels, points, 4, 6)
@@ -464,8 +464,8 @@ def test_points_without_features_are_led_by_the_biases(backend):
     assert search(backend, levels, none, 4, 6)[0].shape == (0, 6)
 
 
-def test_few_points_and_many_get_the_same_answers(backend):
-    """A node that many features come to is looked up in a table, else by bisection."""
+def test_answers_do_not_depend_on_the_batch_size(backend):
+    """The search looks up a node's features in a table if many reach it, else by bisection."""
     n_features, rng = 3000, np.random.default_rng(2)
     levels = [machines(rng, [16, 16], [2500, 1500], n_features), machines(rng, [16] * 32, [1000] * 32, n_features)]
     points = sparse_rows(rng, 300, n_features)
@@ -487,8 +487,8 @@ def test_searching_does_not_depend_on_threads(backend):
         assert all(a.tobytes() == b.tobytes() for a, b in zip(many, one, strict=True))
 
 
-def test_values_beyond_all_bounds_have_a_place(backend):
-    """Sums of huge values are infinite, or no numbers: worst, and each leaf is still found once."""
+def test_ranks_infinite_values(backend):
+    """Sums of huge values become infinite or NaN: they rank last, and each leaf is still found once."""
     rng = np.random.default_rng(4)
     levels, (indptr, indices, data) = tree(), sparse_rows(rng, 200)
     huge = [(*level[:2], level[2] * np.float32(1e30), *level[3:]) for level in levels]
@@ -568,14 +568,14 @@ def all_arguments():
 
 
 def damages(array):
-    """Yield what is wrong with an array, and it."""
+    """Yield damaged copies of an array, each after its description."""
     yield "dtype", array.astype(np.float64)
     yield "dimensions", array[None]
     yield "contiguous", np.repeat(array, 2, axis=-1)[..., ::2]
 
 
 @pytest.mark.parametrize("which", range(3), ids=["split_sets", "train_nodes", "search_tree"])
-def test_arrays_of_the_wrong_kind_or_length_are_refused_by_name(backend, which):
+def test_rejects_arrays_of_the_wrong_kind_or_length_by_name(backend, which):
     name, arguments = [*all_arguments()][which]
     function = getattr(backend, name)
     function(**arguments)
@@ -598,7 +598,7 @@ def test_arrays_of_the_wrong_kind_or_length_are_refused_by_name(backend, which):
     refused(function, arguments, "^threads must be at least 1, got 0", threads=0)
 
 
-def test_arrays_that_are_only_read_may_be_locked(backend):
+def test_accepts_read_only_arrays(backend):
     for name, arguments in all_arguments():
         for array in [*arguments.values(), *(part for level in arguments.get("levels", ()) for part in level)]:
             if isinstance(array, np.ndarray) and not any(
@@ -608,7 +608,7 @@ def test_arrays_that_are_only_read_may_be_locked(backend):
         getattr(backend, name)(**arguments)
 
 
-def test_more_children_than_machines_are_refused(backend):
+def test_rejects_more_children_than_machines(backend):
     _, (name, arguments), _ = all_arguments()
     counts = [3, 17, 1, 5, 2, 0]
     refused(getattr(backend, name), arguments, "^children must .* 0 to 16 .* 17", children=pointers(counts))
@@ -616,7 +616,7 @@ def test_more_children_than_machines_are_refused(backend):
     refused(getattr(backend, name), arguments, "^children must .* 0 to 16 .* -1", children=wrong)
 
 
-def test_wrong_levels_are_refused(backend):
+def test_rejects_wrong_levels(backend):
     *_, (name, arguments) = all_arguments()
     function, levels = getattr(backend, name), arguments["levels"]
     refused(function, arguments, "^levels must not be empty", levels=[])

@@ -1,4 +1,4 @@
-"""The metrics against an oracle that is slow, dense and obviously right."""
+"""Metrics against a slow, dense and obviously correct oracle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score
 
 from sparsenet import metrics
 
-# Only one test is about this one; in the others there are few predictions on purpose.
+# One test checks this warning; the others predict few labels on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:predictions name at most")
 
 # --- the oracle: one point at a time, in plain Python -------------------------------------------------------
@@ -45,7 +45,7 @@ def oracle_metrics(truth, rankings, k, propensity):
 
 
 def csr(rows: list[dict[int, float]], n_labels: int, shuffle: np.random.Generator | None = None):
-    """Build a CSR matrix, entry by entry so that zeros stay, in any order within a row."""
+    """Build a CSR matrix entry by entry, which keeps zeros, in any order within a row."""
     indptr = np.cumsum([0, *map(len, rows)])
     entries = [list(row.items()) for row in rows]
     if shuffle is not None:
@@ -81,7 +81,7 @@ def padded(rankings, width):
 
 
 @given(problem=problems(), seed=st.integers(0, 9), ks=st.lists(st.integers(1, 15), min_size=1, unique=True))
-def test_equal_to_the_oracle_from_scores_and_from_ids(problem, seed, ks):
+def test_scores_and_ids_match_the_oracle(problem, seed, ks):
     n_labels, truth, scores, propensity = problem
     rankings = [oracle_ranking(row) for row in scores]
     expected = {}
@@ -94,7 +94,7 @@ def test_equal_to_the_oracle_from_scores_and_from_ids(problem, seed, ks):
 
 
 @given(problem=problems(), k=st.integers(1, 15))
-def test_single_metrics_equal_evaluate(problem, k):
+def test_single_metrics_match_evaluate(problem, k):
     n_labels, truth, scores, propensity = problem
     true, predicted = truth_matrix(truth, n_labels), csr(scores, n_labels)
     result = metrics.evaluate(true, predicted, [k], propensity)
@@ -113,7 +113,7 @@ def test_top_labels(problem, k):
 
 
 @given(problem=problems())
-def test_f1_equals_scikit_learn(problem):
+def test_f1_matches_scikit_learn(problem):
     n_labels, truth, scores, _ = problem
     true, predicted = truth_matrix(truth, n_labels), csr(scores, n_labels)
     dense = [(matrix.toarray() != 0).astype(int) for matrix in (true, predicted)]
@@ -142,21 +142,21 @@ def test_points_without_labels_count_as_misses():
     assert result == {"P@1": 0.5, "nDCG@1": 0.5, "PSP@1": 1.0, "recall@1": 0.5}
 
 
-def test_no_true_label_at_all():
+def test_metrics_without_any_true_label():
     result = metrics.evaluate(sparse.csr_array((2, 3)), [[0], [1]], ks=[1], propensity=[1, 1, 1])
     assert set(result.values()) == {0.0}
 
 
-def test_stored_zeros_of_the_truth_are_no_labels():
+def test_ignores_stored_zeros_of_the_truth():
     assert metrics.precision_at_k(csr([{0: 0.0, 1: 1.0}], 2), [[0, 1]], k=2) == 0.5
 
 
-def test_a_hole_in_the_ids_keeps_its_rank():
+def test_missing_ids_keep_their_rank():
     assert metrics.evaluate(truth_matrix([{3}], 5), [[-1, 3]], ks=[1, 2])["nDCG@2"] == pytest.approx(1 / np.log2(3))
 
 
-def test_more_labels_than_one_block():
-    """Rows are worked on in blocks and by length: order must not be lost between them."""
+def test_ranks_more_labels_than_one_block():
+    """Rows are processed in blocks and by length, which must not change their order."""
     rng = np.random.default_rng(0)
     rows = [
         dict(zip(rng.permutation(3000)[: rng.integers(0, 3000)], rng.random(3000), strict=False)) for _ in range(900)
@@ -169,21 +169,21 @@ def test_more_labels_than_one_block():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, bool])
-def test_scores_of_any_real_type(dtype):
+def test_accepts_scores_of_any_real_type(dtype):
     scores = sparse.csr_array(np.array([[0, 1, 3, 2], [1, 0, 0, 0]]).astype(dtype))
     expected = [[1, 2], [0, -1]] if dtype is bool else [[2, 3], [0, -1]]
     np.testing.assert_array_equal(metrics.top_labels(scores, 2), expected)
 
 
 @pytest.mark.parametrize("kind", ["csr_matrix", "csc_array", "coo_array"])
-def test_other_sparse_kinds(kind):
+def test_accepts_other_sparse_formats(kind):
     make = getattr(sparse, kind)
     truth, scores = make(np.array([[0, 1, 1], [1, 0, 0]])), make(np.array([[0.0, 0.5, 0.2], [0, 1, 0]]))
     assert metrics.evaluate(truth, scores, ks=[2])["P@2"] == 0.5
     assert metrics.micro_f1(truth, scores) == pytest.approx(2 / 3)
 
 
-def test_arguments_are_left_alone():
+def test_does_not_change_its_arguments():
     truth, scores = csr([{2: 1.0, 0: 1.0}], 3), csr([{2: 1.0, 1: 0.0}], 3)
     before = [(m.indices.copy(), m.data.copy()) for m in (truth, scores)]
     metrics.evaluate(truth, scores)
@@ -249,12 +249,12 @@ BAD = {
 
 
 @pytest.mark.parametrize(("words", "arguments"), [(words, case) for words, cases in BAD.items() for case in cases])
-def test_bad_arguments(words, arguments):
+def test_rejects_bad_arguments(words, arguments):
     with pytest.raises(ValueError, match=words):
         metrics.precision_at_k(*arguments)
 
 
-def test_a_broken_matrix_is_refused():
+def test_rejects_a_broken_matrix():
     broken = sparse.csr_array(np.eye(2, 3))
     broken.indices[1] = 3
     with pytest.raises(ValueError, match="indices must be < 3"):
@@ -262,12 +262,12 @@ def test_a_broken_matrix_is_refused():
 
 
 @pytest.mark.parametrize("propensity", [[1, 1], [1, 1, 0], [1, 1, 1.5], [1, 1, np.nan], [[1, 1, 1]]])
-def test_bad_propensity(propensity):
+def test_rejects_a_bad_propensity(propensity):
     with pytest.raises(ValueError, match="propensity must hold"):
         metrics.evaluate(TRUTH, [[0], [1]], propensity=propensity)
 
 
-def test_bad_propensity_parameters():
+def test_rejects_bad_propensity_parameters():
     with pytest.raises(ValueError, match="b positive"):
         metrics.propensities(TRUTH, b=0)
     with pytest.raises(ValueError, match="counts must be"):
@@ -286,7 +286,7 @@ def test_evaluate_needs_a_k():
 
 
 @pytest.mark.parametrize("as_matrix", [False, True])
-def test_predictions_that_are_too_few_for_k_are_pointed_out(as_matrix):
+def test_reports_fewer_predictions_than_k(as_matrix):
     truth = sparse.csr_array(np.eye(8))
     ids = np.array([[i, (i + 1) % 8] for i in range(8)])
     predictions = (

@@ -1,4 +1,4 @@
-"""From scores to probabilities: the curve under which held-out labels are most probable."""
+"""From scores to probabilities: the maximum-likelihood curve on held-out labels."""
 
 import numpy as np
 import pytest
@@ -9,19 +9,19 @@ from sparsenet.selection.platt import STEEPNESS, most_probable
 
 
 def drawn(steepness, shift, n=20_000):
-    """Return scores, and labels that come true as the curve says."""
+    """Return scores, and labels drawn with the probabilities of the curve."""
     rng = np.random.default_rng(0)
     scores = rng.normal(-1, 2, n).astype(np.float32)
     return scores, rng.random(n) < expit(steepness * scores.astype(np.float64) + shift)
 
 
 @pytest.mark.parametrize("curve", [(0.3, 1.0), (1.0, 0.0), (4.0, -2.0)])
-def test_the_curve_is_found(curve):
+def test_finds_slope_and_shift(curve):
     found = most_probable(*drawn(*curve), usual=0.0, firmness=1e-9)
     assert found == pytest.approx(curve, rel=0.1, abs=0.1)
 
 
-def test_counts_are_how_many_a_score_stands_for():
+def test_counts_weigh_scores():
     scores, truth = drawn(1.5, -1.0, 500)
     counts = np.random.default_rng(1).integers(1, 50, 500)
     repeated = most_probable(np.repeat(scores, counts), np.repeat(truth, counts), usual=0.0, firmness=1e-4)
@@ -38,7 +38,7 @@ def test_counts_are_how_many_a_score_stands_for():
 
 
 @pytest.mark.parametrize("all_true", [False, True])
-def test_labels_of_one_kind_leave_room_for_the_other(all_true):
+def test_equal_labels_keep_probabilities_away_from_zero_and_one(all_true):
     scores = np.linspace(-3, 3, 50, dtype=np.float32)
     steepness, shift = most_probable(scores, np.full(50, all_true), usual=0.0, firmness=0.01)
     assert STEEPNESS[0] <= steepness <= STEEPNESS[1]

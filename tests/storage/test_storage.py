@@ -1,4 +1,4 @@
-"""Saved models: what comes back, what cannot be saved, and where."""
+"""Saved models: round trips, models that cannot be saved, and paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def saved(tmp_path):
     return directory
 
 
-# --- what comes back --------------------------------------------------------------------------------------
+# --- round trips ------------------------------------------------------------------------------------------
 
 
 def test_round_trip(saved):
@@ -40,7 +40,7 @@ LAYOUTS = [lambda a: a, np.transpose, lambda a: a[..., ::-2] if a.ndim else a, n
 
 
 @given(data=st.data(), dtype=st.sampled_from(DTYPES), layout=st.sampled_from(LAYOUTS))
-def test_any_array_comes_back(data, dtype, layout):
+def test_any_array_round_trips(data, dtype, layout):
     shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))
     array = layout(data.draw(hnp.arrays(dtype, shape)))
     with tempfile.TemporaryDirectory() as directory:
@@ -52,14 +52,14 @@ def test_any_array_comes_back(data, dtype, layout):
         np.testing.assert_array_equal(found, array)
 
 
-def test_arrays_larger_than_a_piece():
+def test_saves_arrays_larger_than_a_chunk():
     big = {"wide": np.random.default_rng(0).random((700, 700)).T, "long": np.arange(3_000_001, dtype=np.uint8)}
     with tempfile.TemporaryDirectory() as directory:
         storage.save(directory, big, {})
         assert_equal(storage.load(directory)[0], big)
 
 
-def test_no_arrays_and_no_metadata(tmp_path):
+def test_saves_a_model_without_arrays_or_metadata(tmp_path):
     storage.save(tmp_path, {}, {})
     assert storage.load(tmp_path) == ({}, {})
 
@@ -68,7 +68,7 @@ def test_the_safetensors_library_reads_the_data(saved):
     assert_equal(safetensors.numpy.load_file(data_file(saved)), ARRAYS)
 
 
-def test_memory_is_not_doubled(tmp_path):
+def test_saving_does_not_double_memory(tmp_path):
     arrays = {"a": np.zeros((2048, 1024), np.float32), "b": np.zeros((1024, 2048), np.float32).T}
     tracemalloc.start()
     storage.save(tmp_path, arrays, {})
@@ -78,7 +78,7 @@ def test_memory_is_not_doubled(tmp_path):
     tracemalloc.stop()
 
 
-def test_equal_models_are_equal_files(tmp_path):
+def test_equal_models_give_equal_files(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     storage.save(first, ARRAYS, METADATA)
     storage.save(second, dict(reversed(ARRAYS.items())), dict(reversed(METADATA.items())))
@@ -88,7 +88,7 @@ def test_equal_models_are_equal_files(tmp_path):
 
 
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
-def test_floats_of_the_metadata_come_back_exactly(value):
+def test_metadata_floats_round_trip_exactly(value):
     with tempfile.TemporaryDirectory() as directory:
         storage.save(directory, {}, {"x": value})
         assert storage.load(directory)[1]["x"].hex() == value.hex()
@@ -98,7 +98,7 @@ def test_floats_of_the_metadata_come_back_exactly(value):
 
 
 @given(strings=st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
-def test_strings_come_back(strings):
+def test_strings_round_trip(strings):
     packed = storage.pack_strings(strings, "labels")
     assert {name: array.dtype for name, array in packed.items()} == {
         "labels.utf8": np.uint8,
@@ -107,7 +107,7 @@ def test_strings_come_back(strings):
     assert storage.unpack_strings(packed, "labels") == strings
 
 
-def test_a_lone_surrogate_is_refused():
+def test_rejects_a_lone_surrogate():
     with pytest.raises(ValueError, match=r"labels holds 'x\\ud800'"):
         storage.pack_strings(["a", "x\ud800"], "labels")
 
@@ -116,7 +116,7 @@ BAD_OFFSETS = [[], [0, 1], [0, 3, 2], [1, 2], [0, 2, 1, 2], [0, -1, 2], [0, 9, 2
 
 
 @pytest.mark.parametrize("offsets", BAD_OFFSETS)
-def test_bad_offsets(offsets):
+def test_rejects_bad_string_offsets(offsets):
     packed = storage.pack_strings(["ab"]) | {"strings.offsets": np.array(offsets, np.int64)}
     with pytest.raises(ModelError, match=r"strings\.offsets must rise"):
         storage.unpack_strings(packed)
@@ -131,17 +131,17 @@ def test_bad_offsets(offsets):
         ({"strings.offsets": np.zeros(2, np.int32)}, "one-dimensional, of uint8"),
     ],
 )
-def test_bad_strings(change, words):
+def test_rejects_bad_string_bytes(change, words):
     with pytest.raises(ModelError, match=words):
         storage.unpack_strings(storage.pack_strings(["ab"]) | change)
 
 
-def test_missing_strings():
+def test_rejects_missing_strings():
     with pytest.raises(ModelError, match="does not hold the strings 'labels'"):
         storage.unpack_strings({}, "labels")
 
 
-# --- what cannot be saved ---------------------------------------------------------------------------------
+# --- unsupported content ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_missing_strings():
         ({"a": "x" * (5 << 20)}, "Save large data as arrays"),
     ],
 )
-def test_metadata_that_json_would_change(tmp_path, metadata, words):
+def test_rejects_metadata_that_json_would_change(tmp_path, metadata, words):
     with pytest.raises(ValueError, match=words):
         storage.save(tmp_path / "model", {}, metadata)
     assert not (tmp_path / "model").exists()
@@ -177,21 +177,21 @@ def test_metadata_that_json_would_change(tmp_path, metadata, words):
         ({"__metadata__": np.zeros(1)}, "name must consist"),
     ],
 )
-def test_arrays_that_a_model_does_not_hold(tmp_path, arrays, words):
+def test_rejects_unsupported_arrays(tmp_path, arrays, words):
     with pytest.raises(ValueError, match=words):
         storage.save(tmp_path / "model", arrays, {})
     assert not (tmp_path / "model").exists()
 
 
-# --- where it may be saved --------------------------------------------------------------------------------
+# --- paths ------------------------------------------------------------------------------------------------
 
 
-def test_parents_are_made(tmp_path):
+def test_creates_parent_directories(tmp_path):
     storage.save(tmp_path / "a" / "b", *model(1))
     assert storage.load(str(tmp_path / "a" / "b"))[1] == {"number": 1}
 
 
-def test_foreign_files_survive_beside_a_model(saved):
+def test_keeps_foreign_files_beside_a_model(saved):
     (saved / "notes.txt").write_text("mine")
     (saved / "arrays-mine.safetensors").write_text("mine too")
     storage.save(saved, *model(1))
@@ -201,14 +201,14 @@ def test_foreign_files_survive_beside_a_model(saved):
 
 
 @pytest.mark.parametrize("name", ["notes.txt", MANIFEST, ".hidden"])
-def test_a_directory_with_other_files_is_refused(tmp_path, name):
+def test_refuses_a_directory_of_other_files(tmp_path, name):
     (tmp_path / name).write_text('{"format": "web-app"}')
     with pytest.raises(FileExistsError, match=rf"holds '{name}' and no sparsenet model"):
         storage.save(tmp_path, *model(1))
     assert os.listdir(tmp_path) == [name]
 
 
-def test_a_file_instead_of_a_directory(tmp_path):
+def test_refuses_a_file_instead_of_a_directory(tmp_path):
     (tmp_path / "model").write_text("x")
     with pytest.raises(NotADirectoryError, match="choose another name"):
         storage.save(tmp_path / "model", *model(1))
@@ -217,7 +217,7 @@ def test_a_file_instead_of_a_directory(tmp_path):
 
 
 @pytest.mark.parametrize("saves", [True, False])
-def test_remove_leaves_what_is_saved_in_between(saved, monkeypatch, saves):
+def test_remove_keeps_a_model_saved_meanwhile(saved, monkeypatch, saves):
     removing = os.rmdir
 
     def late(path):
@@ -234,7 +234,7 @@ def test_remove_leaves_what_is_saved_in_between(saved, monkeypatch, saves):
         assert storage.load(saved)[0]["bias"].tolist() == [1, 1, 1]
 
 
-def test_remove_says_why_a_directory_cannot_be_removed(saved, monkeypatch):
+def test_remove_reports_why_it_failed(saved, monkeypatch):
     def refuse(path):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
 
@@ -243,7 +243,7 @@ def test_remove_says_why_a_directory_cannot_be_removed(saved, monkeypatch):
         storage.remove(saved)
 
 
-def test_what_a_killed_process_left_is_removed(saved):
+def test_removes_leftovers_of_a_killed_process(saved):
     left = [saved / ".sparsenet-0123456789abcdef.tmp", saved / "arrays-0123456789abcdef.safetensors"]
     for path in left:
         path.write_bytes(b"torn")
@@ -251,14 +251,14 @@ def test_what_a_killed_process_left_is_removed(saved):
     assert len(os.listdir(saved)) == 2
 
 
-def test_a_first_save_that_was_killed_does_not_block_the_next(tmp_path):
+def test_saves_after_a_killed_first_save(tmp_path):
     (tmp_path / ".sparsenet-0123456789abcdef.tmp").write_bytes(b"torn")
     storage.save(tmp_path, *model(1))
     assert len(os.listdir(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("position", [10, 200, -10])
-def test_a_damaged_model_may_be_saved_over(saved, position):
+def test_overwrites_a_damaged_model(saved, position):
     raw = bytearray((saved / MANIFEST).read_bytes())
     raw[position] = 0xFF
     (saved / MANIFEST).write_bytes(raw)
@@ -267,7 +267,7 @@ def test_a_damaged_model_may_be_saved_over(saved, position):
     assert len(os.listdir(saved)) == 2
 
 
-def test_a_link_to_a_directory_is_followed(saved, tmp_path):
+def test_follows_a_link_to_a_directory(saved, tmp_path):
     (tmp_path / "latest").symlink_to(saved)
     storage.save(tmp_path / "latest", *model(2))
     assert storage.load(saved)[1] == {"number": 2}

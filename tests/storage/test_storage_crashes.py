@@ -1,4 +1,4 @@
-"""Saved models survive: kills, full disks, failing disks, and others at work."""
+"""Saved models survive kills, full disks, failing disks and concurrent processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def saved(tmp_path):
 
 # --- crashes ----------------------------------------------------------------------------------------------
 
-# The library that is being tested, whatever is installed.
+# The children import the library under test, whatever else is installed.
 TESTS = Path(__file__).parents[1]
 PLACES = os.pathsep.join([str(Path(storage.__file__).parents[2]), str(TESTS.parent)])
 ENVIRONMENT = os.environ | {"PYTHONPATH": PLACES, "OPENBLAS_NUM_THREADS": "1"}
@@ -44,26 +44,26 @@ def crash(directory: Path, *arguments: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_killed_before_any_step_the_old_model_or_the_new_one_is_complete(tmp_path):
+def test_a_kill_before_any_step_leaves_a_complete_model(tmp_path):
     outcomes = crash(tmp_path / "model", "every_step", "1")
     switch = outcomes.index("1")
     assert switch > 10
     assert outcomes == ["0"] * switch + ["1"] * (len(outcomes) - switch)
 
 
-def test_killed_before_any_step_of_the_first_save(tmp_path):
+def test_a_kill_during_the_first_save_leaves_a_model_or_none(tmp_path):
     outcomes = crash(tmp_path / "model", "every_step", "0")
     switch = outcomes.index("1")
     assert outcomes == ["none"] * switch + ["1"] * (len(outcomes) - switch)
 
 
-def test_killed_at_any_time(tmp_path):
+def test_a_kill_at_any_time_leaves_a_complete_model(tmp_path):
     storage.save(tmp_path / "model", *model(-1, 20_000))
     assert len(set(crash(tmp_path / "model", "killed_at_any_time"))) > 3  # else nothing was killed in a save
 
 
-def test_order_of_what_makes_it_durable(saved, monkeypatch):
-    """Data on disk before its name, its name before the manifest's, and old data removed last."""
+def test_syncs_data_before_the_manifest(saved, monkeypatch):
+    """Sync the data before its name, its name before the manifest's, and remove old data last."""
     calls = []
 
     def recorded(name):
@@ -93,7 +93,7 @@ def test_order_of_what_makes_it_durable(saved, monkeypatch):
 
 
 def failing(monkeypatch, step: int, number: int) -> None:
-    """Make the given one of the next writes, syncs and renames fail."""
+    """Make the n-th of the next writes, syncs and renames fail."""
     steps = itertools.count()
 
     def wrap(function):
@@ -136,7 +136,7 @@ def test_a_failure_at_any_step_keeps_a_complete_model_and_leaves_nothing_behind(
     assert len(outcomes) >= 8
 
 
-def test_short_writes_are_continued(tmp_path, monkeypatch):
+def test_continues_short_writes(tmp_path, monkeypatch):
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))
     storage.save(tmp_path, ARRAYS, METADATA)
@@ -176,7 +176,7 @@ def can_mount(directory: Path) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_a_disk_that_is_really_full(tmp_path):
+def test_reports_a_full_disk(tmp_path):
     if not can_mount(tmp_path):
         pytest.skip("needs the right to mount a small file system")
     command = in_namespace("sh", "-c", FULL_DISK, "sh", str(tmp_path), sys.executable)
@@ -185,7 +185,7 @@ def test_a_disk_that_is_really_full(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_no_permission(saved):
+def test_reports_missing_permission(saved):
     saved.chmod(0o500)
     with pytest.raises(PermissionError, match=r"unchanged.*model"):
         storage.save(saved, *model(1))
@@ -195,10 +195,10 @@ def test_no_permission(saved):
         storage.load(saved)
 
 
-# --- at the same time -------------------------------------------------------------------------------------
+# --- concurrency ------------------------------------------------------------------------------------------
 
 
-def test_two_savers_and_a_loader(tmp_path):
+def test_two_savers_and_a_loader_do_not_disturb_each_other(tmp_path):
     storage.save(tmp_path, *model(0, 1000))
     threads = [
         threading.Thread(
@@ -216,7 +216,7 @@ def test_two_savers_and_a_loader(tmp_path):
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_a_save_between_manifest_and_data_is_noticed(saved, monkeypatch):
+def test_notices_a_save_between_manifest_and_data(saved, monkeypatch):
     parse, numbers = directory.parse_manifest, iter([1, 2])
 
     def parse_then_save(*arguments):
@@ -229,7 +229,7 @@ def test_a_save_between_manifest_and_data_is_noticed(saved, monkeypatch):
     assert storage.load(saved)[1] == {"number": 2}
 
 
-def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
+def test_works_on_a_file_system_without_locks(tmp_path, monkeypatch):
     def flock(fd, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -238,7 +238,7 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     assert storage.load(tmp_path)[1] == {"number": 1}
 
 
-def test_a_lock_that_fails_otherwise_is_an_error(tmp_path, monkeypatch):
+def test_reports_a_failing_lock(tmp_path, monkeypatch):
     def flock(fd, operation):
         raise OSError(errno.EIO, "Input/output error")
 

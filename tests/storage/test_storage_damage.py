@@ -1,4 +1,4 @@
-"""Damaged and forged models are refused, in words and without harm."""
+"""Damaged and forged models are refused with a clear error and without harm."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def saved(tmp_path):
 
 
 def assert_refused(directory: Path, words: str | None = None) -> None:
-    """Loading must fail in words that name a path of the model, and allocate next to nothing."""
+    """Loading must fail with an error that names a path of the model, and allocate almost nothing."""
     tracemalloc.start()
     try:
         with pytest.raises(ModelError, match=words) as caught:
@@ -42,7 +42,7 @@ def assert_refused(directory: Path, words: str | None = None) -> None:
 
 
 @pytest.mark.parametrize("kind", [MANIFEST, "data"])
-def test_any_flipped_byte_is_an_error(saved, kind):
+def test_rejects_any_flipped_byte(saved, kind):
     path = data_file(saved) if kind == "data" else saved / MANIFEST
     raw = path.read_bytes()
     rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_any_flipped_byte_is_an_error(saved, kind):
 
 
 @pytest.mark.parametrize("kind", [MANIFEST, "data"])
-def test_any_truncation_is_an_error(saved, kind):
+def test_rejects_any_truncation(saved, kind):
     path = data_file(saved) if kind == "data" else saved / MANIFEST
     raw = path.read_bytes()
     for length in range(len(raw)):
@@ -63,7 +63,7 @@ def test_any_truncation_is_an_error(saved, kind):
 
 
 @given(raw=st.binary(max_size=300), kind=st.sampled_from([MANIFEST, "data"]))
-def test_any_other_content_is_an_error(raw, kind):
+def test_rejects_any_other_content(raw, kind):
     with tempfile.TemporaryDirectory() as name:
         storage.save(name, ARRAYS, METADATA)
         path = data_file(Path(name)) if kind == "data" else Path(name, MANIFEST)
@@ -73,7 +73,7 @@ def test_any_other_content_is_an_error(raw, kind):
 
 @pytest.mark.parametrize("kind", [MANIFEST, "data"])
 @pytest.mark.parametrize("what", ["link", "directory", "pipe", "nothing"])
-def test_only_regular_files_are_read(saved, tmp_path, kind, what):
+def test_reads_only_regular_files(saved, tmp_path, kind, what):
     path = data_file(saved) if kind == "data" else saved / MANIFEST
     path.rename(tmp_path / "elsewhere")
     words = {"link": "symbolic link", "nothing": "missing" if kind == "data" else "is not a sparsenet model"}
@@ -86,22 +86,22 @@ def test_only_regular_files_are_read(saved, tmp_path, kind, what):
     assert_refused(saved, words.get(what, "not a regular file"))
 
 
-def test_no_directory_and_an_empty_one(tmp_path):
+def test_reports_a_missing_or_empty_directory(tmp_path):
     assert_refused(tmp_path, r"is not a sparsenet model: that is a directory with manifest\.json")
     assert_refused(tmp_path / "absent", r"does not exist")
 
 
-def test_a_huge_manifest_is_not_read(saved):
+def test_does_not_read_a_huge_manifest(saved):
     with (saved / MANIFEST).open("r+b") as file:
         file.truncate(1 << 40)
     assert_refused(saved, "at most")
 
 
-# --- malice: the checksums are right ----------------------------------------------------------------------
+# --- forgeries with valid checksums -----------------------------------------------------------------------
 
 
 def seal(directory: Path, text: str) -> None:
-    """Write a manifest, given without its last line and brace, as `save` would."""
+    """Write a manifest like `save`, given without its last line and brace."""
     body = text.encode()
     digest = hashlib.sha256(body).hexdigest()
     (directory / MANIFEST).write_bytes(body + f',\n  "sha256": "{digest}"\n}}\n'.encode())
@@ -122,7 +122,7 @@ def forge(directory: Path, *path: str, value: object) -> None:
     seal(directory, json.dumps(content, indent=2, sort_keys=True).removesuffix("\n}"))
 
 
-def test_forging_nothing_is_accepted(saved):
+def test_accepts_an_unforged_model(saved):
     forge(saved, "version", value=1)
     assert_equal(storage.load(saved)[0], ARRAYS)
 
@@ -163,7 +163,7 @@ def test_forging_nothing_is_accepted(saved):
         ("arrays/..%2Fx", {"dtype": "F32", "shape": [0]}, "arrays"),
     ],
 )
-def test_forged_manifests(saved, path, value, words):
+def test_rejects_forged_manifests(saved, path, value, words):
     forge(saved, *path.split("/"), value=value)
     assert_refused(saved, words)
 
@@ -178,7 +178,7 @@ PLACES += ["arrays/ids/shape", "arrays/ids/dtype", "arrays/new", "arrays/ids/new
 
 
 @given(path=st.sampled_from(PLACES), value=JSON)
-def test_randomly_forged_manifests(path, value):
+def test_rejects_randomly_forged_manifests(path, value):
     with tempfile.TemporaryDirectory() as name:
         storage.save(name, ARRAYS, METADATA)
         forge(Path(name), *path.split("/"), value=value)
@@ -197,7 +197,7 @@ def test_randomly_forged_manifests(path, value):
         ('{"a": "\udcff"'.encode("utf-8", "surrogateescape").decode("latin-1"), "not a manifest"),
     ],
 )
-def test_forged_texts(saved, text, words):
+def test_rejects_forged_texts(saved, text, words):
     seal(saved, text)
     assert_refused(saved, words)
 
@@ -215,11 +215,11 @@ def forge_data(directory: Path, old: bytes, new: bytes) -> None:
     seal(directory, json.dumps(content, indent=2, sort_keys=True).removesuffix("\n}"))
 
 
-def test_forged_header(saved):
+def test_rejects_a_forged_header(saved):
     forge_data(saved, b'"shape":[3,4]', b'"shape":[4,3]')
     assert_refused(saved, "header does not describe")
 
 
-def test_forged_boolean(saved):
+def test_rejects_a_forged_boolean(saved):
     forge_data(saved, b"\x01\x00\x01", b"\x01\x02\x01")
     assert_refused(saved, "neither 0 nor 1")
