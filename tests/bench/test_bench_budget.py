@@ -3,10 +3,13 @@
 import json
 import sys
 
+import pytest
+
 from bench import budget
 from bench.planted import Shape, generate, write_xmc
 
 
+@pytest.mark.slow
 def test_each_width_has_each_budget(tmp_path, monkeypatch, capsys):
     data = generate(Shape(points=300, test_points=60, features=500, labels=100))
     folder, out = tmp_path / "small", tmp_path / "result.json"

@@ -50,6 +50,7 @@ def test_a_result_from_before_the_precision_was_kept():
     assert cells(price.rows(1.0, kept)[0])[5] == "auto: unknown"
 
 
+@pytest.mark.slow
 def test_from_a_measurement_in_both_precisions_to_the_table(tmp_path, monkeypatch, capsys):
     data = generate(Shape(points=300, test_points=60, features=500, labels=100))
     (tmp_path / "small").mkdir()

@@ -20,6 +20,7 @@ def test_set_ups_are_parameters_of_the_classifier(setup):
     assert set(TASK.setups[setup]) <= set(ExtremeClassifier().get_params())
 
 
+@pytest.mark.slow
 def test_rows_say_measured_or_quoted_and_foreign_data_are_named(tmp_path, monkeypatch, capsys):
     data = generate(Shape(points=300, test_points=60, features=500, labels=100))
     (tmp_path / "small").mkdir()
@@ -79,6 +80,7 @@ def test_the_rate_falls_with_the_time_that_is_left(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["random", "softmax, no logQ", "deep, each its own, lsh dwta"])
+@pytest.mark.slow
 def test_a_run_ends_when_its_time_is_up(name, tmp_path, monkeypatch):
     monkeypatch.setattr("bench.cache.CACHE", tmp_path)
     data = plant(Shape(points=300, test_points=60, features=500, labels=100))

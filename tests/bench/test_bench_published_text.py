@@ -70,6 +70,7 @@ def test_the_syntax_of_the_published_files(tmp_path):
 
 
 @pytest.mark.parametrize("task", published_text.TASKS)
+@pytest.mark.slow
 def test_our_row_stands_beside_the_quoted_ones(tmp_path, monkeypatch, capsys, task):
     data, out = write(tmp_path / "small", task), tmp_path / "result.json"
     run(monkeypatch, task, "--data", data, "--threads", 1, "--out", out)

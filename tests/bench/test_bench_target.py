@@ -23,7 +23,11 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("ours", "setting"),
-    [("sparsenet", "hidden=8"), ("sparsenet-tree", "beam=5"), ("sparsenet-light", "tree__beam=5")],
+    [
+        ("sparsenet-tree", "beam=5"),
+        pytest.param("sparsenet", "hidden=8", marks=pytest.mark.slow),
+        pytest.param("sparsenet-light", "tree__beam=5", marks=pytest.mark.slow),
+    ],
 )
 def test_each_number_of_epochs_is_a_training(folder, monkeypatch, capsys, ours, setting):
     out, picture = folder / "result.json", folder / "curves.svg"

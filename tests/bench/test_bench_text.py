@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 from bench import features, text, text_peers
 from bench.runner import call
 from bench.running import in_child
@@ -31,6 +33,7 @@ def test_systems_are_measured_or_said_not_to_be(tmp_path, monkeypatch, capsys):
     assert "| 1 runs; measured |" in shown
 
 
+@pytest.mark.slow
 def test_each_training_text_is_held_out_once(tmp_path, monkeypatch, capsys):
     texts, labels = planted(203)
     for fold in range(5):

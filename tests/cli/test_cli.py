@@ -452,6 +452,7 @@ class TestPredict:
             assert process.stderr.read() == ""
         assert process.returncode == 0
 
+    @pytest.mark.slow
     def test_memory_does_not_grow_with_the_input(self, model: Path, tmp_path: Path) -> None:
         peaks = [self.peak_memory(model, tmp_path / "in.svm", n) for n in (20_000, 150_000)]
         assert peaks[1] - peaks[0] < 16 << 20, "35 MB more of text, 48 MB more of numbers"

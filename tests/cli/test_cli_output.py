@@ -22,6 +22,11 @@ COMMANDS = {
     "evaluate": ["evaluate", "model", "train.txt"],
     "predict": ["predict", "model", "train.txt"],
 }
+#: `make test` runs three of them.
+PARAMS = [
+    pytest.param(arguments, id=name, marks=[] if name in ("version", "info", "predict") else pytest.mark.slow)
+    for name, arguments in COMMANDS.items()
+]
 QUIET = os.environ | {"PYTHONWARNINGS": "ignore"}  # that Numba is in use may be said
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 
@@ -40,7 +45,7 @@ def command(*arguments: str) -> list[str]:
 
 
 @needs_full_device
-@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("arguments", PARAMS)
 def test_a_full_disk(folder: Path, arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -50,7 +55,7 @@ def test_a_full_disk(folder: Path, arguments: list[str]) -> None:
     assert done.stderr == "sparsenet: error: standard output: No space left on device\n"
 
 
-@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("arguments", PARAMS)
 def test_nobody_reads(folder: Path, arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

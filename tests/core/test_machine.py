@@ -61,9 +61,9 @@ def test_memory_of_cgroups_v1(machine):
 
 @pytest.mark.parametrize(("limit", "available"), [("unlimited", 8 * GIB), (str(3 * GIB), 2 * GIB)])
 def test_memory_is_bounded_by_the_address_space_limit(machine, limit, available):
-    limits = f"Limit           Soft Limit  Hard Limit  Units\nMax address space         {limit}  unlimited  bytes\n"
+    text = f"Limit           Soft Limit  Hard Limit  Units\nMax address space         {limit}  unlimited  bytes\n"
     status = f"Name:\tpython\nVmPeak:\t  1 kB\nVmSize:\t {GIB // 1024} kB\n"
-    machine(**{"proc/self/limits": limits, "proc/self/status": status})
+    machine(**{"proc/self/limits": text, "proc/self/status": status})
     assert limits.available_memory() == available
 
 

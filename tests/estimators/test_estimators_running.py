@@ -185,6 +185,7 @@ def test_what_features_take_before_training_is_foretold():
     assert sum(needed.values()) == at_the_start, "what comes later takes less, and is not there yet"
 
 
+@pytest.mark.slow
 def test_memory_of_a_trial_is_foretold(monkeypatch):
     _, _, points, y = sparse_points(6000, 5000, 1500, 0.04)  # most weights are in the wide path
     monkeypatch.setattr(options, "ALL_LABELS", 10)

@@ -224,14 +224,22 @@ def test_neither_lines_nor_decimals_ask_for_a_delimiter(tmp_path):
 # --- from a pipe ---
 
 
-def test_parquet_through_a_pipe_is_refused(trained):
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "-", "--model", "other"],
+        pytest.param(["evaluate", "model", "-"], marks=pytest.mark.slow),
+        pytest.param(["predict", "model"], marks=pytest.mark.slow),
+    ],
+    ids=lambda command: command[0],
+)
+def test_parquet_through_a_pipe_is_refused(trained, command):
     frame = io.BytesIO()
     pd.DataFrame({"text": TEXTS, "label": LABELS}).to_parquet(frame)
-    model = trained / "model"
-    for command in (["train", "-", "--model", trained / "other"], ["evaluate", model, "-"], ["predict", model]):
-        done = sparsenet(*command, stdin=frame.getvalue(), check=False)
-        assert (done.returncode, done.stdout) == (1, b"")
-        assert b"sparsenet: error: <stdin>: this is Parquet, of which the end is read first: name a file" in done.stderr
+    command = [trained / word if word in ("model", "other") else word for word in command]
+    done = sparsenet(*command, stdin=frame.getvalue(), check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"sparsenet: error: <stdin>: this is Parquet, of which the end is read first: name a file" in done.stderr
 
 
 def test_a_pipe_is_read_in_every_format(trained):
@@ -254,15 +262,21 @@ def test_a_pipe_is_read_in_every_format(trained):
     assert json.loads(out)["P@1"] == 1.0
 
 
-def test_a_model_may_be_trained_from_a_pipe(tmp_path):
-    rows = list(zip(TEXTS, LABELS, strict=True))
-    for arguments, content in (
+LINES = as_lines(list(zip(TEXTS, LABELS, strict=True))).encode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content"),
+    [
         (["--format", "csv"], GOOD.encode()),
-        ([], as_lines(rows).encode()),
-        ([], b"\xef\xbb\xbf" + as_lines(rows).encode()),
-    ):
-        done = sparsenet("train", "-", "--model", tmp_path / "model", "--json", *arguments, stdin=content)
-        assert json.loads(done.stdout)["labels"] == 3
+        pytest.param([], LINES, marks=pytest.mark.slow),
+        pytest.param([], b"\xef\xbb\xbf" + LINES, marks=pytest.mark.slow),
+    ],
+    ids=["csv", "lines", "lines after a byte-order mark"],
+)
+def test_a_model_may_be_trained_from_a_pipe(tmp_path, arguments, content):
+    done = sparsenet("train", "-", "--model", tmp_path / "model", "--json", *arguments, stdin=content)
+    assert json.loads(done.stdout)["labels"] == 3
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ def test_a_network_takes_points_from_temporary_files(tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", [0, 1, 1000])
 def test_arrays_large_and_small(tmp_path, monkeypatch, size):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     numbers = np.arange(size, dtype=np.int32)
     for most_bytes in (100, 10_000):
@@ -166,6 +167,7 @@ print(len(model.classes_), status["VmHWM"].split()[0])  # ru_maxrss would be tha
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_raw_text(tmp_path):
     """A hundred and twenty megabytes against sixty, with the same features: words that come again are counted."""
     texts, labels = planted(4000)

@@ -34,6 +34,7 @@ def isa_files(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     return module.ISA_FILES
 
 
+@pytest.mark.slow
 def test_levels_share_no_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A weak symbol could be taken from one level's file by all: an illegal instruction on the next older CPU."""
     for source, flags in isa_files(monkeypatch).items():

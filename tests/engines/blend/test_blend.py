@@ -56,6 +56,7 @@ def model():
 
 
 @parametrize_with_checks([BlendClassifier(network=ExtremeClassifier(hidden=16), n_jobs=1)])
+@pytest.mark.slow
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -36,6 +36,7 @@ def precision_at_1(model: Any, X: csr_array, Y: csr_array) -> float:
     return float(model.score(X, Y))
 
 
+@pytest.mark.slow
 def test_points_learnt_by_heart_get_fewer_passes(data: tuple[csr_array, csr_array]) -> None:
     X, Y = data
     test = by_chance(1000, seed=1)

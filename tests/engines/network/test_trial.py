@@ -154,7 +154,7 @@ def test_validation_data_serve_where_there_are_some(data):
 
 
 @pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("batch", [3, 60, 88, 89, 120])
+@pytest.mark.parametrize("batch", [60, 89, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 88, 120))])
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, data, batch):
     whole = fitted(data)
     assert -(-(N - 200) // 32) == 44  # so the trial, after two epochs, comes with the 88th batch
@@ -260,7 +260,7 @@ def test_rates_fall_to_their_end_in_the_last_epoch(nothing_to_gain, monkeypatch)
     assert (np.diff(factors) < 0).all()
 
 
-@pytest.mark.parametrize("epoch", range(3))
+@pytest.mark.parametrize("epoch", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2))])
 @pytest.mark.parametrize("data", DATA)
 def test_an_early_end_is_resumed(nothing_to_gain, monkeypatch, tmp_path, data, epoch):
     judge, judged = Trial.judge, []

@@ -11,7 +11,7 @@ from sparsenet import ModelError, TextClassifier
 from sparsenet.engines.text import compact_arrays
 from sparsenet.engines.text.compression import coarse
 from sparsenet.estimators.text_saving import saved_size
-from tests.support.text_command_line import unchecked as sparsenet
+from tests.support.text_command_line import run
 from tests.support.texts import planted, write
 
 
@@ -127,20 +127,19 @@ def test_the_command_says_what_is_lost(tmp_path):
     write(tmp_path / "test.csv", *planted(100, seed=1))
     columns = ["--text", "review", "--target", "topic"]
     model, small = tmp_path / "model", tmp_path / "small"
-    assert sparsenet("train", tmp_path / "train.csv", *columns, "--model", model).returncode == 0
+    assert run("train", tmp_path / "train.csv", *columns, "--model", model)[0] == 0
     command = ["compress", model, "--max-bytes", "4kB", "--valid", tmp_path / "test.csv", *columns, "--output", small]
-    done = sparsenet(*command, "--json")
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    status, shown, error = run(*command, "--json")
+    assert status == 0, error
+    report = json.loads(shown)
     assert on_disk(small) == report["bytes_after"] <= 4000 < on_disk(model)
     assert report["accuracy_after"] > 0.9
     assert report["n_texts"] == 100
-    done = sparsenet("compress", model, "--max-bytes", "5kB")
-    assert "not measured" in done.stdout.decode()
+    assert "not measured" in run("compress", model, "--max-bytes", "5kB")[1]
     assert on_disk(model) <= 5000
-    done = sparsenet("compress", model, "--max-bytes", "50")
-    assert done.returncode == 1
-    assert "impossible" in done.stderr.decode()
+    status, _, error = run("compress", model, "--max-bytes", "50")
+    assert status == 1
+    assert "impossible" in error
 
 
 # --- arrays in less room ---
