@@ -1,4 +1,4 @@
-"""ExtremeClassifier: what it learns, the kinds of y, prediction, determinism, validation, and learning in parts."""
+"""ExtremeClassifier: learning, forms of y, prediction, determinism, validation, and partial_fit."""
 
 import numpy as np
 import pandas as pd
@@ -45,7 +45,7 @@ from tests.support.planted import NAMES, X, Y, fast, lists
     ],
     ids=str,
 )
-def test_planted_labels_are_learnt(parameters):
+def test_learns_planted_labels(parameters):
     train, test = slice(0, 320), slice(320, 400)
     model = fast(**parameters).fit(X[train], Y[train])
     assert model.score(X[test], Y[test]) > 0.9
@@ -62,18 +62,18 @@ def test_planted_labels_are_learnt(parameters):
     ],
     ids=["tiny", "blobs", "moons", "iris", "digits"],
 )
-def test_small_dense_tables_are_learnt(points, least):
+def test_learns_small_dense_tables(points, least):
     features, labels = points
     assert ExtremeClassifier(random_state=0, n_jobs=1).fit(features, labels).score(features, labels) >= least
 
 
-def test_dense_columns_may_have_any_unit_and_origin_or_be_constant():
+def test_dense_columns_may_have_any_unit_and_origin():
     features, labels = load_iris(return_X_y=True)
     strange = np.column_stack((features * [1e-6, 1e6, 1, 1] + [0, -1e7, 0, 273], np.full(len(features), 7.0)))
     assert ExtremeClassifier(random_state=0, n_jobs=1).fit(strange, labels).score(strange, labels) > 0.94
 
 
-def test_extreme_values_in_prediction_give_numbers():
+def test_extreme_values_give_finite_predictions():
     features, labels = load_iris(return_X_y=True)
     model = fast().fit(features, labels)
     assert np.isfinite(model.predict_proba(np.full((1, 4), 3e38))).all()
@@ -103,7 +103,7 @@ def test_negatives_follow_the_number_of_labels(asked, labels, negatives):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "strings", "integers", "series"])
-def test_all_kinds_of_labels_are_one(kind):
+def test_all_forms_of_labels_give_the_same_model(kind):
     y = {
         "dense": Y,
         "sparse": sparse.csr_matrix(Y),
@@ -147,7 +147,7 @@ def test_a_single_class_is_predicted():
     assert fast(epochs=1).fit(X[:5], ["only"] * 5).predict(X[:2]).tolist() == ["only", "only"]
 
 
-def test_rows_without_labels_and_without_features_are_legal():
+def test_accepts_rows_without_labels_or_features():
     features, labels = X.tolil(), Y.copy()
     features[3], labels[5], labels[6] = 0, 0, 0
     model = fast().fit(features.tocsr(), labels)
@@ -155,7 +155,7 @@ def test_rows_without_labels_and_without_features_are_legal():
     assert model.predict_topk(sparse.csr_array((2, 60)), k=3).nnz == 6
 
 
-def test_labels_without_points_are_legal():
+def test_accepts_labels_without_points():
     labels = np.column_stack((Y, np.zeros((len(Y), 3), int)))
     model = fast().fit(X, labels)
     assert model.predict(X).shape == labels.shape
@@ -169,7 +169,7 @@ def test_repeated_labels_of_a_row_count_once():
     )
 
 
-def test_labels_by_the_hundred_thousand_are_encoded():
+def test_encodes_hundreds_of_thousands_of_labels():
     y = np.random.default_rng(0).integers(0, 200_000, 200_000).astype(str).tolist()
     target, rows = Target.learn(y)
     assert rows.width == len(target.classes) == len(set(y))
@@ -193,27 +193,27 @@ def test_topk_agrees_with_the_dense_probabilities():
         np.testing.assert_array_equal(top.data.reshape(400, 7), p)
 
 
-def test_softmax_sums_to_one_over_all_labels_however_many_are_asked_for():
+def test_softmax_sums_to_one_at_any_k():
     model = fast(loss="softmax").fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose(model.topk(X, 100)[1].sum(axis=1), 1, rtol=1e-5)
     assert (model.topk(X, 1)[1] < 1).all()
 
 
-def test_more_labels_above_one_half_than_the_first_look_holds():
+def test_predicts_more_labels_than_the_first_block_holds():
     features, labels = np.ones((30, 3)), np.ones((30, 50), int)
     labels[:, -1] = 0
     predicted = fast(learning_rate=0.2).fit(features, labels).predict(features)
     np.testing.assert_array_equal(predicted, labels)
 
 
-def test_no_rows_are_predicted_as_none():
+def test_predicts_empty_input():
     model = fast(epochs=1).fit(X, Y)
     assert model.predict(X[:0]).shape == (0, 40)
     assert model.predict_topk(X[:0]).shape == (0, 40)
 
 
-def test_dense_and_sparse_points_are_predicted_alike():
+def test_dense_and_sparse_points_give_equal_predictions():
     for features in (X, X.toarray()):
         model = fast(epochs=2).fit(features, Y)
         np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(X.toarray()))
@@ -235,7 +235,7 @@ def test_score_takes_weights_and_counts_unknown_labels_as_misses():
 @pytest.mark.parametrize(
     "parameters", [{}, {"sampler": "lsh", "n_negatives": 8}, {"loss": "softmax", "hidden": (16, 8)}], ids=str
 )
-def test_equal_seeds_give_equal_models_at_any_number_of_threads(parameters):
+def test_equal_seeds_give_equal_models_at_any_thread_count(parameters):
     models = [fast(**{**parameters, "n_jobs": n, "epochs": 3}).fit(X, Y) for n in (1, 2, 4)]
     for model in models[1:]:
         for name, array in models[0].network_.weights().items():
@@ -267,7 +267,7 @@ def test_unknown_labels_in_validation_are_misses():
     assert {record["P@1"] for record in model.history_} == {0.0}
 
 
-def test_divergence_is_an_error_and_leaves_the_earlier_model():
+def test_divergence_raises_and_keeps_the_earlier_model():
     model = fast(epochs=2).fit(X, Y)
     expected = model.predict_proba(X)
     with pytest.raises(DivergenceError, match="lower the learning rate"):
@@ -289,7 +289,7 @@ def test_partial_fit_learns_in_parts():
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
 @pytest.mark.parametrize("saved", [False, True])
-def test_what_fit_has_trained_is_moved_gently(monkeypatch, tmp_path, first, saved):
+def test_partial_fit_moves_a_fitted_model_gently(monkeypatch, tmp_path, first, saved):
     moved = {}
     for share in (AFTER_FIT, 1.0):
         monkeypatch.setattr(fit_network, "AFTER_FIT", share)
@@ -300,12 +300,12 @@ def test_what_fit_has_trained_is_moved_gently(monkeypatch, tmp_path, first, save
         before = model.network_.output.weight.value.copy()
         model.partial_fit(X[:32], Y[:32])
         moved[share] = model.network_.output.weight.value - before
-    expected = AFTER_FIT if first == "fit" else 1.0  # one of many parts, all at the same rate
+    expected = AFTER_FIT if first == "fit" else 1.0  # one of many parts, all with the same rate
     np.testing.assert_allclose(moved[AFTER_FIT], expected * moved[1.0], rtol=0.02, atol=1e-6)
     assert np.abs(moved[1.0]).max() > 1e-4
 
 
-def test_what_was_interrupted_or_kept_its_rates_is_not_finished():
+def test_partial_fit_treats_interrupted_runs_as_unfinished():
     with pytest.raises(KeyboardInterrupt):
         (model := fast(epochs=50)).fit(X, Y, callbacks=[StopAt(5)])
     assert not model._fitted.finished
@@ -313,7 +313,7 @@ def test_what_was_interrupted_or_kept_its_rates_is_not_finished():
     assert fast().fit(X, Y)._fitted.finished
 
 
-def test_partial_fit_counts_epochs_on(tmp_path):
+def test_partial_fit_continues_the_epoch_count(tmp_path):
     model = fast(epochs=2).fit(X, Y).partial_fit(X, Y)
     model.save(tmp_path / "model")
     model = ExtremeClassifier.load(tmp_path / "model").partial_fit(X, Y)
@@ -332,7 +332,7 @@ def test_partial_fit_grows_the_wide_path():
     assert model.score(X, Y) > 0.9
 
 
-def test_partial_fit_wants_the_classes_first():
+def test_partial_fit_needs_classes_on_the_first_call():
     with pytest.raises(ValueError, match="classes must be passed on the first call to partial_fit"):
         fast().partial_fit(X, lists(NAMES))
     model = fast().partial_fit(X[:10], lists(NAMES)[:10], classes=NAMES)
@@ -345,7 +345,7 @@ def test_partial_fit_wants_the_classes_first():
     model.partial_fit(X[:1], [[]], classes=NAMES)
 
 
-def test_a_pass_that_diverges_leaves_no_model():
+def test_a_diverging_first_pass_leaves_no_model():
     model = fast(optimizer=SGD(rate=1e30), wide=False, batch_size=1).partial_fit(X[:1], Y[:1])
     with pytest.raises(DivergenceError):
         model.partial_fit(X, Y)
@@ -358,7 +358,7 @@ def test_partial_fit_is_deterministic():
     np.testing.assert_array_equal(a, b)
 
 
-def test_lists_of_labels_that_are_all_0_and_1_are_lists_all_the_same():
+def test_lists_of_zeros_and_ones_are_label_lists():
     y = [[0, 1] if i % 2 else [2] for i in range(len(Y))]
     model = fast(epochs=2).fit(X, y)
     assert model.score(X[1:2], [[0, 1]]) in (0.0, 1.0)
@@ -368,7 +368,7 @@ def test_lists_of_labels_that_are_all_0_and_1_are_lists_all_the_same():
     assert single.score(X[1:2], [[0, 1]]) == single.score(X[1:2], [0])
 
 
-def test_a_sampler_that_was_given_is_not_changed_by_training():
+def test_training_does_not_change_a_given_sampler():
     sampler = FrequencySampler()
     before = dict(vars(sampler))
     model = fast(sampler=sampler, n_negatives=10).fit(X, Y)
@@ -378,7 +378,7 @@ def test_a_sampler_that_was_given_is_not_changed_by_training():
 
 
 class OfOnesOwn:
-    """The usual loss, by another name."""
+    """The default loss under another name."""
 
     log_odds = True
 
@@ -390,12 +390,12 @@ class OfOnesOwn:
 
 
 @pytest.mark.parametrize("y", [Y, [row.argmax() for row in Y]], ids=["several labels", "one each"])
-def test_a_loss_of_log_odds_is_treated_as_the_usual_one(y):
+def test_a_custom_log_odds_loss_acts_like_the_default(y):
     usual, own = fast(epochs=2).fit(X, y), fast(epochs=2, loss=OfOnesOwn()).fit(X, y)
     np.testing.assert_array_equal(own.predict_proba(X), usual.predict_proba(X))
 
 
-def test_a_score_needs_points_and_weights_that_fit():
+def test_score_rejects_mismatched_points_and_weights():
     model = fast(epochs=1).fit(X, Y)
     with pytest.raises(ValueError, match="X has no rows"):
         model.score(X[:0], Y[:0])
@@ -410,7 +410,7 @@ def test_a_score_needs_points_and_weights_that_fit():
         model.topk(X[:2], exclude=[["1"], ["2"]])
 
 
-def test_labels_become_an_indicator_of_those_that_were_learnt():
+def test_encodes_labels_as_an_indicator_of_known_ones():
     names = NAMES[Y.argmax(axis=1)]
     model = fast(epochs=1).fit(X, names)
     truth = model.indicator([names[0], "never learnt", names[1]])

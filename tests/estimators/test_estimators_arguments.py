@@ -20,12 +20,12 @@ from tests.support.planted import X, Y, fast
         ({"resume": True}, "resume=True needs checkpoint"),
     ],
 )
-def test_wrong_options(options, message):
+def test_rejects_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         fast().fit(X, Y, **options, callbacks=[Failing()])
 
 
-def test_two_ways_to_validate():
+def test_rejects_two_ways_to_validate():
     with pytest.raises(ValueError, match="validation_fraction and validation are both set"):
         fast(validation_fraction=0.5).fit(X, Y, validation=(X, Y), callbacks=[Failing()])
 
@@ -60,13 +60,13 @@ def test_a_callback_may_have_one_method():
     [Epochs(), [Epochs], [print], [Epochs(), None], 5, "ab"],
     ids=["one alone", "a class", "a function", "None in it", "a number", "text"],
 )
-def test_what_is_no_list_of_callbacks(wrong):
+def test_rejects_what_is_not_a_list_of_callbacks(wrong):
     with pytest.raises(TypeError, match="callbacks must be a list of objects with a method on_batch"):
         fast().fit(X, Y, callbacks=wrong)
 
 
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
-def test_a_sparse_indicator_has_zeros_for_no(form):
+def test_stored_zeros_of_an_indicator_mean_no(form):
     with pytest.raises(
         ValueError, match=r"y must be non-zero where a row has a label and zero elsewhere, not -1 for a no"
     ):
@@ -77,7 +77,7 @@ def test_a_sparse_indicator_has_zeros_for_no(form):
     "form", [sparse.coo_array.copy, lambda y: sparse.csr_array((y.data, y.col, [0, 2, 3]), y.shape)]
 )
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64, np.float64, bool])
-def test_a_label_that_is_there_twice_stays(form, dtype):
+def test_keeps_a_label_stored_twice(form, dtype):
     largest = np.iinfo(dtype).max // 2 + 1 if np.dtype(dtype).kind in "iu" else 1
     indicator = form(sparse.coo_array((np.array([largest, largest, 1], dtype), ([0, 0, 1], [1, 1, 0])), shape=(2, 3)))
     rows = Target.learn(indicator)[1]

@@ -1,4 +1,4 @@
-"""What a classifier decides for itself: its size, by memory and time, and that it says so."""
+"""Automatic choices of a classifier, such as its size by memory and time, and their report."""
 
 from dataclasses import replace
 
@@ -26,11 +26,11 @@ def width(model):
 
 @pytest.fixture
 def pace(monkeypatch):
-    """Say that a step takes ten seconds, and two without the deep path."""
+    """Make a step take ten seconds, and two without the deep path."""
     monkeypatch.setattr(sizing, "_seconds_a_step", lambda network, *a, **k: 2.0 + network.output.n_inputs / 32)
 
 
-def test_there_is_room_for_all(capsys):
+def test_small_data_get_the_default_size(capsys):
     model = auto(verbose=1).fit(X, Y)
     assert width(model) == 256
     assert model.choices_["hidden"][0] == 256
@@ -41,7 +41,7 @@ def test_there_is_room_for_all(capsys):
     assert "n_negatives=40 (all labels)" in told
 
 
-def test_what_is_given_is_not_chosen():
+def test_keeps_given_settings():
     given = {"hidden": 8, "wide_budget": 50, "n_negatives": 7, "precision": "float32", "normalize": "rows"}
     assert fast(**given, learning_rate=1e-3, wide_learning_rate=0.1, epochs=1).fit(X, Y).choices_ == {}
 
@@ -71,7 +71,7 @@ def test_many_points_come_in_larger_batches(monkeypatch):
     assert own.network_.output.weight.optimizer.rate == 0.125
 
 
-def test_it_says_how_labels_were_hashed_in_the_end(capsys, tmp_path):
+def test_reports_the_final_hash_family(capsys, tmp_path):
     parameters = {"sampler": "lsh", "n_negatives": 9, "epochs": 6, "hidden": 16}
     model = fast(**parameters, verbose=1).fit(X, Y)
     how, why = model.choices_["sampler"]
@@ -87,7 +87,7 @@ def test_it_says_how_labels_were_hashed_in_the_end(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
-def test_learning_on_takes_the_same_steps_before_and_after_saving(monkeypatch, tmp_path, first):
+def test_partial_fit_is_equal_before_and_after_saving(monkeypatch, tmp_path, first):
     monkeypatch.setattr(options, "STEPS_OF_A_PASS", 1)
     monkeypatch.setattr(options, "BATCHES", (10, 20, 1000))
     model = fast(batch_size="auto", epochs=1)
@@ -116,13 +116,13 @@ def test_learning_on_takes_the_same_steps_before_and_after_saving(monkeypatch, t
         np.testing.assert_array_equal(array, weights[1][name])
 
 
-def test_a_rate_of_the_deep_weights_is_chosen_where_there_are_some():
+def test_chooses_a_rate_for_deep_weights():
     assert "learning_rate" not in fast(hidden=0).fit(X, Y).choices_
     assert "learning_rate" in fast().fit(X, Y).choices_
 
 
 def needs(hidden, wide_budget=1024):
-    """Return the bytes that training takes with a network of that size."""
+    """Return the bytes that training a network of the given size takes."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(building, "check_memory", lambda needed, *rest: seen.append(sum(needed.values())))
@@ -131,14 +131,14 @@ def needs(hidden, wide_budget=1024):
 
 
 @pytest.mark.parametrize("hidden", [256, 128, 64, 0])
-def test_it_is_as_wide_as_memory_allows(hidden):
+def test_memory_bounds_the_width(hidden):
     model = auto(memory_limit=needs(hidden)).fit(X, Y)
     assert width(model) == hidden
     assert (model.choices_["hidden"][1] == "no more fits into the memory there is") == (hidden < 256)
     assert model.choices_["wide_budget"][0] == 1024
 
 
-def test_labels_hold_fewer_features_where_memory_asks_for_it(monkeypatch):
+def test_memory_bounds_the_wide_path(monkeypatch):
     monkeypatch.setattr(sizing, "BUDGETS", (1024, 8, 4))
     assert needs(0, 8) < needs(0)
     model = auto(memory_limit=needs(0, 8)).fit(X, Y)
@@ -146,7 +146,7 @@ def test_labels_hold_fewer_features_where_memory_asks_for_it(monkeypatch):
     assert np.diff(model.network_.output.wide.indptr).max() == 8
 
 
-def test_what_does_not_fit_at_all_is_refused():
+def test_rejects_what_does_not_fit_at_all():
     with pytest.raises(MemoryError, match=r"even with hidden=0 and wide_budget=128, the limit is 20\.0 kB"):
         auto(memory_limit="20kB").fit(X, Y)
     with pytest.raises(MemoryError, match=r"lower n_negatives or batch_size"):
@@ -157,15 +157,15 @@ def test_what_does_not_fit_at_all_is_refused():
 
 @pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize(("seconds", "hidden"), [(1000, 256), (141, 256), (130, 128), (80, 64), (40, 0), (1, 0)])
-def test_it_is_as_wide_as_time_allows(seconds, hidden):
-    """Two passes of seven steps, of 2 to 10 seconds each."""
+def test_time_bounds_the_width(seconds, hidden):
+    """Train two epochs of seven steps, with 2 to 10 seconds a step."""
     found = chosen(seconds)
     assert found.hidden == ((hidden,) if hidden else ())
     assert found.short_of == ({} if hidden == 256 else {"hidden": "time"})
 
 
 def chosen(seconds, **parameters):
-    """Choose as `fit` does when it has so many seconds left."""
+    """Choose like `fit` with the given number of seconds left."""
     settings = Settings.of(auto(**parameters).get_params())
     points = Rows.of(sparse.csr_array(X)), Rows.of(sparse.csr_array(Y))
 
@@ -177,7 +177,7 @@ def chosen(seconds, **parameters):
 
 @pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize("parameters", [{"wide": False}, {"sampler": "lsh"}], ids=str)
-def test_hidden_units_stay_where_nothing_works_without(parameters):
+def test_keeps_hidden_units_that_are_required(parameters):
     assert chosen(1, **parameters).hidden == (64,)
 
 
@@ -190,7 +190,7 @@ def test_measuring_the_pace_changes_nothing(optimizer, sampler):
     assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
-def test_with_little_time_there_is_no_deep_path():
+def test_little_time_drops_the_deep_path():
     model = auto(time_budget=1e-6).fit(X, Y)
     assert width(model) == 0
     assert model.choices_["hidden"] == (0, "no more fits into the time there is")
@@ -212,7 +212,7 @@ def test_a_saved_model_keeps_its_size(tmp_path):
 
 
 class StoppedError(Exception):
-    """What ends a run after its second epoch."""
+    """A callback that ends a run after its second epoch."""
 
 
 class StopAfterTwo:
@@ -222,7 +222,7 @@ class StopAfterTwo:
 
 
 @pytest.mark.parametrize("hidden", [64, 0])
-def test_a_resumed_run_has_the_width_that_it_began_with(tmp_path, monkeypatch, hidden):
+def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
     limit = needs(hidden)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
 
@@ -238,7 +238,7 @@ def test_a_resumed_run_has_the_width_that_it_began_with(tmp_path, monkeypatch, h
     assert np.array_equal(resumed.predict_topk(X).toarray(), whole.predict_topk(X).toarray())
 
 
-def test_a_resumed_run_has_the_wide_path_that_it_began_with(tmp_path, monkeypatch):
+def test_a_resumed_run_keeps_its_wide_path(tmp_path, monkeypatch):
     monkeypatch.setattr(sizing, "BUDGETS", (1024, 8, 4))
     monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     limit = needs(0, 8)
@@ -251,7 +251,7 @@ def test_a_resumed_run_has_the_wide_path_that_it_began_with(tmp_path, monkeypatc
     assert np.array_equal(resumed.predict_topk(X).toarray(), whole.predict_topk(X).toarray())
 
 
-def test_with_few_wide_weights_there_may_be_room_for_hidden_units(monkeypatch):
+def test_few_wide_weights_leave_room_for_hidden_units(monkeypatch):
     monkeypatch.setattr(sizing, "BUDGETS", (1024, 1))
     monkeypatch.setattr(sizing, "WIDTHS", (256, 1))
     limit = needs(1, 1)
@@ -260,7 +260,7 @@ def test_with_few_wide_weights_there_may_be_room_for_hidden_units(monkeypatch):
     assert (width(model), model.choices_["wide_budget"][0]) == (1, 1)
 
 
-def test_a_sampler_of_ones_own_has_hidden_units_to_look_at():
+def test_a_custom_sampler_gets_hidden_units():
     class Own:
         def __init__(self):
             self.inner = RandomSampler()
@@ -272,16 +272,16 @@ def test_a_sampler_of_ones_own_has_hidden_units_to_look_at():
     assert Settings.of(auto(sampler=RandomSampler()).get_params()).may_be_wide_alone
 
 
-def test_a_call_of_partial_fit_chooses_no_epochs():
+def test_partial_fit_chooses_no_epochs():
     assert "epochs" not in auto(epochs="auto").partial_fit(X, Y).choices_
 
 
-def test_all_labels_are_all_labels():
+def test_all_labels_are_used_as_negatives():
     chosen_sampler = auto(sampler="none", n_negatives="auto").fit(X, Y)
     assert chosen_sampler.choices_["n_negatives"] == (40, "all labels")
 
 
 @pytest.mark.parametrize("parameter", ["hidden", "wide_budget"])
-def test_other_words_than_auto_are_refused(parameter):
+def test_rejects_other_words_than_auto(parameter):
     with pytest.raises((ValueError, TypeError), match=f"{parameter} must be"):
         fast(**{parameter: "wide"}).fit(X, Y)

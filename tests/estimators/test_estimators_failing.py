@@ -1,4 +1,4 @@
-"""What a failed `fit`, `save` or `load` leaves behind, and input that has to be refused early."""
+"""The state after a failed `fit`, `save` or `load`, and input that must be refused early."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ WIDE = sparse.csr_array((X.data, X.indices * 1000, X.indptr), shape=(X.shape[0],
     ids=["labels", "lengths", "memory", "divergence", "callback"],
 )
 def test_a_failed_fit_leaves_the_earlier_model_with_its_width(parameters, y, options, error):
-    """With the failed one's width, points would pass that send the kernels out of the weights."""
+    """With the width of the failed fit, kernels would read outside the weights."""
     model = fast(epochs=1).fit(X, Y)
     expected = model.predict_proba(X)
     model.set_params(**parameters)
@@ -39,7 +39,7 @@ def test_a_failed_fit_leaves_the_earlier_model_with_its_width(parameters, y, opt
         model.predict(WIDE)
 
 
-def test_a_failed_first_fit_leaves_nothing():
+def test_a_failed_first_fit_leaves_no_model():
     model = fast()
     for train in (model.fit, model.partial_fit):
         with pytest.raises(ValueError, match="y has 10"):
@@ -48,8 +48,8 @@ def test_a_failed_first_fit_leaves_nothing():
 
 
 @pytest.mark.parametrize(("n", "parameters"), [(10, {"validation_fraction": 0.5}), (20_000, {"hidden": "auto"})])
-def test_rows_left_to_train_on_without_any_label(n, parameters):
-    """Whether validation or a trial of hidden units took them."""
+def test_rejects_training_rows_without_any_label(n, parameters):
+    """Validation or the trial of hidden units holds out the other rows."""
     held = split(n, 5 if n == 10 else max(n // EVERY, FEWEST), run_seed(0))[1]
     y = sparse.csr_array(([1.0], ([held[0]], [0])), shape=(n, 2000))
     points = sparse.eye_array(n, 3, format="csr")
@@ -57,12 +57,12 @@ def test_rows_left_to_train_on_without_any_label(n, parameters):
         fast(**parameters, random_state=0).fit(points, y, callbacks=[Failing()])
 
 
-def test_validation_without_rows_is_refused_before_training():
+def test_rejects_empty_validation_before_training():
     with pytest.raises(ValueError, match="validation has no rows"):
         fast().fit(X, Y, validation=(X[:0], Y[:0]), callbacks=[Failing()])
 
 
-def test_a_pass_over_no_rows_is_refused():
+def test_partial_fit_rejects_empty_input():
     model = fast(epochs=1).fit(X, Y)
     expected = model.predict_proba(X)
     with pytest.raises(ValueError, match="no point to train on"):
@@ -70,7 +70,7 @@ def test_a_pass_over_no_rows_is_refused():
     np.testing.assert_array_equal(model.predict_proba(X), expected)
 
 
-def test_a_pass_that_would_not_fit_is_refused_and_leaves_the_model():
+def test_partial_fit_beyond_the_memory_limit_keeps_the_model():
     model = fast().partial_fit(X, Y)
     expected = model.predict_proba(X)
     with pytest.raises(MemoryError, match=r"training needs .* \(new features of labels .*model .*the limit is 20.0 kB"):
@@ -78,12 +78,12 @@ def test_a_pass_that_would_not_fit_is_refused_and_leaves_the_model():
     np.testing.assert_array_equal(model.predict_proba(X), expected)
 
 
-def test_labels_beyond_64_bits_are_refused_in_words():
+def test_rejects_labels_beyond_64_bits():
     with pytest.raises(ValueError, match="y holds whole numbers beyond 64 bits: convert them with str"):
         fast().fit(X, [2**64 + i % 2 for i in range(X.shape[0])])
 
 
-def test_columns_by_the_billion_are_refused_before_anything_is_that_long():
+def test_rejects_billions_of_columns_before_allocating():
     n_labels = 2**31 - 1
     if available_memory() > 64 * n_labels:
         pytest.skip("this machine has the memory")
@@ -94,7 +94,7 @@ def test_columns_by_the_billion_are_refused_before_anything_is_that_long():
 
 
 @pytest.mark.parametrize("changed", [{"hidden": 5}, {"wide": False}, {"activation": "tanh"}], ids=str)
-def test_parameters_of_another_network_are_not_saved(tmp_path, changed):
+def test_refuses_to_save_parameters_of_another_network(tmp_path, changed):
     model = fast(epochs=1).fit(X, Y)
     with pytest.raises(ValueError, match="changed since the classifier was fitted"):
         model.set_params(**changed).save(tmp_path / "model")
@@ -114,7 +114,7 @@ def test_parameters_of_another_network_are_not_saved(tmp_path, changed):
         (lambda arrays, data: arrays["output.weight"][:1].fill(np.inf), r"the weights output\.weight hold NaN"),
     ],
 )
-def test_parts_that_lie_are_found_out(tmp_path, change, message):
+def test_rejects_inconsistent_parts(tmp_path, change, message):
     fast(epochs=1).fit(X, NAMES[Y.argmax(axis=1)].astype(str)).save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     change(arrays, metadata)
@@ -123,7 +123,7 @@ def test_parts_that_lie_are_found_out(tmp_path, change, message):
         ExtremeClassifier.load(tmp_path / "model")
 
 
-def test_a_type_of_names_that_lies_about_its_width_takes_no_memory(tmp_path):
+def test_a_forged_name_type_takes_no_memory(tmp_path):
     fast(epochs=1).fit(X, NAMES[Y.argmax(axis=1)].astype(str)).save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     metadata["target"]["dtype"] = "<U500000000"
@@ -135,7 +135,7 @@ def test_a_type_of_names_that_lies_about_its_width_takes_no_memory(tmp_path):
 
 
 @pytest.mark.parametrize("left", [[], [".sparsenet-0123456789abcdef.tmp"]], ids=["nothing", "half a file"])
-def test_a_run_killed_at_its_first_checkpoint_is_resumed_from_the_start(tmp_path, left):
+def test_a_run_killed_at_its_first_checkpoint_restarts(tmp_path, left):
     run = tmp_path / "run"
     run.mkdir()
     for name in left:
@@ -145,13 +145,13 @@ def test_a_run_killed_at_its_first_checkpoint_is_resumed_from_the_start(tmp_path
     assert not {path.name for path in run.iterdir()} & set(left)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path):
+def test_rejects_an_unwritable_checkpoint_before_training(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         fast().fit(X, Y, checkpoint=tmp_path / "file", callbacks=[Failing()])
 
 
-def test_a_checkpoint_with_a_state_of_another_shape_is_refused(tmp_path):
+def test_rejects_a_checkpoint_with_another_shape(tmp_path):
     fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
     arrays, position = storage.load(tmp_path / "run")
     name = next(name for name in arrays if name.startswith("state-output.weight"))
@@ -160,14 +160,14 @@ def test_a_checkpoint_with_a_state_of_another_shape_is_refused(tmp_path):
         fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
 
 
-def test_nothing_is_left_of_a_run_that_never_came_to_a_checkpoint(tmp_path):
+def test_a_run_without_a_checkpoint_leaves_no_files(tmp_path):
     with pytest.raises(RuntimeError, match="enough"):
         fast().fit(X, Y, checkpoint=tmp_path / "new" / "run", callbacks=[Failing()])
     assert not [*tmp_path.iterdir()]
 
 
 class Blocking:
-    """A callback that puts a file where the checkpoint is to be."""
+    """A callback that creates a file at the path of the checkpoint."""
 
     def __init__(self, path):
         self.path = path
@@ -179,13 +179,13 @@ class Blocking:
         pass
 
 
-def test_a_checkpoint_that_was_asked_for_and_fails_ends_the_training(tmp_path):
+def test_a_failing_requested_checkpoint_ends_the_training(tmp_path):
     run = tmp_path / "run"
     with pytest.raises(NotADirectoryError):
         fast().fit(X, Y, checkpoint=run, callbacks=[Blocking(run)])
 
 
-def test_a_checkpoint_that_nobody_asked_for_may_fail(tmp_path):
+def test_a_failing_automatic_checkpoint_is_ignored(tmp_path):
     run = tmp_path / "run"
     with pytest.warns(RuntimeWarning, match="goes on without a checkpoint: .*run: is a file") as told:
         model = fast(epochs=3).fit(X, Y, checkpoint=Spare(run), callbacks=[Blocking(run)])

@@ -1,4 +1,4 @@
-"""Equal numbers are treated alike, in whatever form X comes."""
+"""Equal numbers are treated alike in any form of X."""
 
 import numpy as np
 import pandas as pd
@@ -18,18 +18,18 @@ DENSE = X.toarray()
     [np.asarray, np.ndarray.tolist, pd.DataFrame, np.asfortranarray],
     ids=["array", "lists", "frame", "by column"],
 )
-def test_counts_in_a_dense_form_are_treated_as_sparse_ones(form):
+def test_dense_counts_are_treated_like_sparse_counts(form):
     expected = fast(epochs=2).fit(X, Y).predict_proba(X)
     given = form(DENSE)
     model = fast(epochs=2).fit(given, Y)
     np.testing.assert_array_equal(model.predict_proba(given), expected)
-    model.feature_names_in_ = None  # or scikit-learn would miss the names of a frame
+    model.feature_names_in_ = None  # otherwise scikit-learn would miss the names of a frame
     del model.feature_names_in_
     np.testing.assert_array_equal(model.predict_proba(X), expected)
 
 
 def with_zeros_stored(X):
-    """Return the same numbers with zeros stored in one of ten places that have none."""
+    """Return the same numbers with zeros stored in a tenth of the empty places."""
     extra = (np.random.default_rng(0).random(X.shape) < 0.1) | (X.toarray() != 0)
     rows, columns = np.nonzero(extra)
     return sparse.csr_array((X.toarray()[rows, columns], (rows, columns)), shape=X.shape)
@@ -47,7 +47,7 @@ def with_zeros_stored(X):
     ],
     ids=["network", "wide", "deep", "tree", "blend"],
 )
-def test_zeros_that_are_stored_are_no_features(model, normalize):
+def test_stored_zeros_are_not_features(model, normalize):
     counts = sparse.csr_array(np.ceil(X.toarray() * 4))
     filled = with_zeros_stored(counts)
     given = filled.copy()
@@ -59,7 +59,7 @@ def test_zeros_that_are_stored_are_no_features(model, normalize):
         np.testing.assert_array_equal(getattr(given, name), getattr(filled, name))
 
 
-def test_the_copy_without_zeros_is_counted_as_memory(monkeypatch):
+def test_the_copy_without_zeros_counts_as_memory(monkeypatch):
     held = []
     monkeypatch.setattr(building, "check_memory", lambda needed, *_: held.append(needed["points"]))
     filled = with_zeros_stored(X).astype(np.float32)
@@ -69,9 +69,9 @@ def test_the_copy_without_zeros_is_counted_as_memory(monkeypatch):
     assert held[1] - held[0] >= plain.data.nbytes + plain.indices.nbytes
 
 
-def test_the_choice_made_in_fit_is_remembered(tmp_path):
+def test_remembers_the_choice_of_fit(tmp_path):
     model = fast(epochs=2).fit(DENSE, Y)
-    full = DENSE + 1.0  # alone, it would be taken for a table
+    full = DENSE + 1.0  # by itself, it would be taken for a table
     model.save(tmp_path / "model")
     again = ExtremeClassifier.load(tmp_path / "model")
     for fitted in (model, again):
@@ -81,8 +81,8 @@ def test_the_choice_made_in_fit_is_remembered(tmp_path):
 @pytest.mark.parametrize(
     "change", [lambda A: A - (A > 0) * 2, lambda A: A + (np.arange(A.shape[1]) % 2)], ids=["negative", "fuller"]
 )
-def test_a_table_is_standardised(change):
-    """One with negative entries, or with fewer zeros: shifts and units of its columns do not matter."""
+def test_standardizes_a_table(change):
+    """A table has negative entries or few zeros; shifts and units of its columns do not matter."""
     table = change(DENSE)
     model = fast(epochs=2).fit(table, Y)
     moved = fast(epochs=2).fit(1000 + 8 * table, Y)
@@ -91,7 +91,7 @@ def test_a_table_is_standardised(change):
 
 @pytest.mark.parametrize("value", [0.1, 1e-3, 123.456])
 @pytest.mark.parametrize("classifier", [ExtremeClassifier, TreeClassifier, BlendClassifier])
-def test_a_constant_column_is_constant_though_its_mean_is_rounded(classifier, value):
+def test_detects_a_constant_column_despite_rounding(classifier, value):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 600)
     table = np.column_stack([rng.normal(y[:, None], 1.0, (600, 6)), np.full(600, value)])
@@ -105,7 +105,7 @@ def test_a_constant_column_is_constant_though_its_mean_is_rounded(classifier, va
 @pytest.mark.parametrize(
     ("dtype", "found"), [("f2", "f4"), (">f4", "=f4"), (">i4", "=i4"), ("longdouble", "f8"), ("O", "i8"), ("?", "?")]
 )
-def test_indicators_of_any_numbers_are_predicted_in_a_type_that_all_know(tmp_path, dtype, found):
+def test_indicator_predictions_have_a_common_type(tmp_path, dtype, found):
     tree = TreeClassifier(random_state=0, n_jobs=1)
     expected = tree.fit(X, Y).predict(X)
     model = clone(tree).fit(X, Y.astype(dtype))
@@ -129,7 +129,7 @@ def test_indicators_of_any_numbers_are_predicted_in_a_type_that_all_know(tmp_pat
     ],
     ids=["big-endian", "longdouble", "big-endian strings", "objects", "list", "lists", "mixed"],
 )
-def test_labels_of_any_type_have_one_that_all_know(tmp_path, y, dtype):
+def test_label_types_are_common_numpy_types(tmp_path, y, dtype):
     points = np.eye(2)[[0, 1] * 10]
     model = TreeClassifier(random_state=0, n_jobs=1).fit(points, y)
     model.save(tmp_path / "model")
@@ -139,7 +139,7 @@ def test_labels_of_any_type_have_one_that_all_know(tmp_path, y, dtype):
 
 
 @pytest.mark.parametrize("form", [list, np.array, lambda y: np.array(y, object)], ids=["list", "array", "objects"])
-def test_whole_numbers_beyond_64_bits_are_called_so(form):
+def test_reports_integers_beyond_64_bits(form):
     with pytest.raises(ValueError, match="y holds whole numbers beyond 64 bits: convert them with str"):
         TreeClassifier().fit(np.eye(2), form([-1, 2**64]))
     with pytest.raises(ValueError, match="y holds whole numbers beyond 64 bits: convert them with str"):

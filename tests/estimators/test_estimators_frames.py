@@ -1,4 +1,4 @@
-"""Indicators of labels that are data frames: the names of their columns are the labels."""
+"""Label indicators as data frames: their column names are the labels."""
 
 import json
 from functools import partial
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from sparsenet import BlendClassifier, ModelError, TextClassifier, TreeClassifier, cli, storage
 from tests.support.planted import NAMES, X, Y, fast
 
-#: Not in the order of their names, which labels of other forms are in.
+#: Not sorted by name, unlike labels of other forms.
 COLUMNS = NAMES[::-1].tolist()
 ONE_THREAD = {"random_state": 0, "n_jobs": 1}
 MAKE = {
@@ -34,7 +34,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("form", FRAMES.values(), ids=FRAMES)
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
-def test_classes_are_the_names_of_columns_before_and_after_saving(make, form, tmp_path):
+def test_column_names_become_classes(make, form, tmp_path):
     plain = make().fit(X, Y)
     model = make().fit(X, form(Y))
     model.save(tmp_path / "model")
@@ -48,24 +48,24 @@ def test_classes_are_the_names_of_columns_before_and_after_saving(make, form, tm
         assert known.score(X, form(Y)) == known.score(X, Y) == plain.score(X, Y)
 
 
-def test_an_array_and_columns_without_names_stay_numbers():
+def test_unnamed_columns_give_integer_classes():
     for y in (Y, pd.DataFrame(Y), Y.tolist()):
         assert fast(epochs=1).fit(X, y).classes_.tolist() == list(range(40))
     assert fast(epochs=1).fit(X, pd.DataFrame(Y, columns=range(10, 50))).classes_[0] == "10"
 
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
-def test_two_columns_of_one_name_are_refused(make):
+def test_rejects_two_columns_of_one_name(make):
     with pytest.raises(ValueError, match="y has two columns '7': each is a label, so rename one, or drop it"):
         make().fit(X, pd.DataFrame(Y[:, :3], columns=["a", 7, "7"]))
 
 
-def test_a_name_that_no_file_can_hold_is_refused():
+def test_rejects_a_name_that_no_file_can_hold():
     with pytest.raises(ValueError, match="half of a surrogate pair"):
         TreeClassifier().fit(X, pd.DataFrame(Y[:, :2], columns=pd.Index(["a", "\ud800"], dtype=object)))
 
 
-def test_columns_of_another_order_are_refused():
+def test_rejects_columns_in_another_order():
     model = fast(epochs=1).fit(X, pd.DataFrame(Y, columns=COLUMNS))
     other = pd.DataFrame(Y, columns=COLUMNS)[COLUMNS[::-1]]
     said = "y has the column 'label 00' in place 0, where the classifier knows 'label 39': give the columns"
@@ -80,8 +80,8 @@ def test_columns_of_another_order_are_refused():
 
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
-def test_one_column_of_labels_is_one_label_a_row(make):
-    """As scikit-learn has it, with its warning."""
+def test_one_label_column_means_one_label_a_row(make):
+    """This follows scikit-learn, with its warning."""
     names = NAMES[Y.argmax(axis=1)]
     for column in (pd.DataFrame({"label": names}), pl.DataFrame({"label": names.tolist()})):
         with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
@@ -90,7 +90,7 @@ def test_one_column_of_labels_is_one_label_a_row(make):
         assert model.predict(X[:3]).shape == (3,)
 
 
-def test_files_call_the_columns_by_number(tmp_path):
+def test_files_refer_to_columns_by_number(tmp_path):
     model = TreeClassifier(**ONE_THREAD).fit(X, pd.DataFrame(Y, columns=COLUMNS))
     model.save(tmp_path / "model")
     rows = "".join(f"{','.join(map(str, np.flatnonzero(own)))} 0:1\n" for own in Y)
@@ -101,7 +101,7 @@ def test_files_call_the_columns_by_number(tmp_path):
         assert json.loads(done.stdout)["unknown_labels"] == 0
 
 
-def test_texts_know_them_too_when_they_learn_more(tmp_path):
+def test_partial_fit_on_texts_keeps_column_names(tmp_path):
     texts = ["red and round", "round", "red", "neither"] * 5
     y = pd.DataFrame({"round": [1, 1, 0, 0] * 5, "red": [1, 0, 1, 0] * 5})
     model = TextClassifier(random_state=0).fit(texts, y)
@@ -113,8 +113,8 @@ def test_texts_know_them_too_when_they_learn_more(tmp_path):
     assert model.label_counts_.tolist() == [20, 20]
 
 
-def test_names_of_an_indicator_of_another_kind_are_refused(tmp_path):
-    """A model that claims to have them is none that was saved."""
+def test_rejects_indicator_names_of_another_type(tmp_path):
+    """Only a forged model claims such names."""
     TreeClassifier().fit(X, pd.DataFrame(Y, columns=COLUMNS)).save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     for kind, dtype in (("sparse", "<i8"), ("dense", "|O"), ("single", "<i8")):
@@ -125,7 +125,7 @@ def test_names_of_an_indicator_of_another_kind_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("missing", [pd.NA, None, np.nan], ids=str)
-def test_a_missing_value_of_an_indicator_is_named_by_its_place(missing):
+def test_reports_the_place_of_a_missing_indicator_value(missing):
     y = pd.DataFrame(Y, columns=COLUMNS, dtype=object)
     y.iloc[7, 3] = missing
     with pytest.raises(ValueError, match=r"y holds .* in row 7, column 3: say 0 or 1, or drop the row"):

@@ -1,4 +1,4 @@
-"""ExtremeClassifier at work: checkpoints, Ctrl-C, memory, progress, and what an import costs."""
+"""Running ExtremeClassifier: checkpoints, Ctrl-C, memory, progress, and the cost of importing it."""
 
 import io
 import json
@@ -42,7 +42,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, batch, sampler):
         assert {k: v for k, v in a.items() if k not in unlike} == {k: v for k, v in b.items() if k not in unlike}
 
 
-def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+def test_rejects_a_checkpoint_of_another_run(tmp_path):
     fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match="is the checkpoint of a run with other data or settings"):
         fast(epochs=1, learning_rate=0.5).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
@@ -67,7 +67,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     ],
     ids=str,
 )
-def test_settings_that_differ_from_those_of_a_checkpoint_are_named(tmp_path, other, there, here):
+def test_names_settings_that_differ_from_the_checkpoint(tmp_path, other, there, here):
     usual = {"epochs": 1, "n_negatives": 10, "dropout": 0.0, "hidden": 16, "batch_size": 32, "learning_rate": 0.02}
     fast(**usual).fit(X, Y, checkpoint=tmp_path / "run")
     with pytest.raises(CheckpointError, match=f"that had {there}; this one has {here}; give the same ones"):
@@ -122,7 +122,7 @@ def test_control_c_stops_within_a_second_and_leaves_a_model():
 # --- memory, progress, import ---
 
 
-def test_too_little_memory_is_said_in_words():
+def test_reports_too_little_memory():
     with pytest.raises(MemoryError, match=r"training needs .* \(weights .*the limit is 10.0 kB: lower hidden"):
         fast(memory_limit="10kB").fit(X, Y)
     fast(memory_limit="1GB", epochs=1).fit(X, Y)
@@ -147,7 +147,7 @@ def sparse_points(n=3000, n_features=20_000, n_labels=4000, density=0.004):
     ],
     ids=str,
 )
-def test_memory_is_foretold(parameters, monkeypatch):
+def test_predicts_memory_needed(parameters, monkeypatch):
     features, labels, points, y = sparse_points()
     model = fast(**{"hidden": 64, "n_negatives": 500, "epochs": 1, **parameters})
     known = Settings.of(model.get_params())
@@ -169,12 +169,12 @@ def test_memory_is_foretold(parameters, monkeypatch):
     arrays = sum(array.nbytes for array in model.network_.weights().values())
     assert foretold["weights"] == pytest.approx(arrays, rel=0.1)
     assert sum(told[0].values()) == pytest.approx(peak, rel=0.1)
-    assert told[0].pop("points") == pytest.approx(scaled, rel=0.1)  # and those validated on
+    assert told[0].pop("points") == pytest.approx(scaled, rel=0.1)  # with the validation points
     assert told[0] == foretold
 
 
-def test_what_features_take_before_training_is_foretold():
-    """Each thread adds up centroids in sums as long as there are features."""
+def test_predicts_memory_of_features():
+    """Each thread sums centroids in an array of one entry a feature."""
     features, labels, _, _ = sparse_points(n_features=10**6, density=1e-5)
     known = Settings.of(fast(hidden=0, epochs=1).get_params())
     network = outline(known, features.width, np.ones(labels.width), len(features), seed=0, threads=1)
@@ -186,7 +186,7 @@ def test_what_features_take_before_training_is_foretold():
 
 
 @pytest.mark.slow
-def test_memory_of_a_trial_is_foretold(monkeypatch):
+def test_predicts_memory_of_a_trial(monkeypatch):
     _, _, points, y = sparse_points(6000, 5000, 1500, 0.04)  # most weights are in the wide path
     monkeypatch.setattr(options, "ALL_LABELS", 10)
     monkeypatch.setattr(network_holdout, "ENOUGH", 100)
@@ -203,7 +203,7 @@ def test_memory_of_a_trial_is_foretold(monkeypatch):
     assert foretold[-1] == pytest.approx(peak, rel=0.1)
 
 
-def test_a_dense_table_is_scaled_in_little_more_memory_than_the_result_takes():
+def test_scaling_a_dense_table_takes_little_extra_memory():
     table = np.random.default_rng(0).random((20_000, 50), np.float32)
     scaling = Scaling.learn(table, "columns")
     tracemalloc.start()
@@ -213,7 +213,7 @@ def test_a_dense_table_is_scaled_in_little_more_memory_than_the_result_takes():
     assert peak < 1.3 * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
 
 
-def test_progress_is_shown_on_demand_only(capsys):
+def test_shows_progress_only_on_request(capsys):
     fast(epochs=2).fit(X, Y)
     assert capsys.readouterr() == ("", "")
     fast(epochs=2, verbose=True, validation_fraction=0.2).fit(X, Y)
@@ -227,7 +227,7 @@ def test_progress_is_shown_on_demand_only(capsys):
 @pytest.mark.parametrize(
     ("sampler", "is_told"), [("lsh", True), ("random", False), ("frequency", False), ("none", False)]
 )
-def test_recall_is_that_of_an_index(sampler, is_told):
+def test_reports_the_recall_of_the_index(sampler, is_told):
     class Follow:
         def on_batch(self, progress):
             told.add(progress.index_recall is not None)
@@ -237,7 +237,7 @@ def test_recall_is_that_of_an_index(sampler, is_told):
     assert (True in told) == ("index_recall" in model.history_[-1]) == is_told
 
 
-def test_the_bar_shows_recall():
+def test_the_progress_bar_shows_recall():
     from sparsenet.engines.network.training import Progress
     from sparsenet.engines.network.training.progress_bar import ProgressBar
 
@@ -248,7 +248,7 @@ def test_the_bar_shows_recall():
     assert "P@1 50.0 %" in file.getvalue()
 
 
-def test_the_bar_counts_to_where_a_time_budget_ends():
+def test_the_progress_bar_ends_with_the_time_budget():
     from sparsenet.engines.network.training import Progress
     from sparsenet.engines.network.training.progress_bar import ProgressBar
 

@@ -1,4 +1,4 @@
-"""ExtremeClassifier on disk: equal after loading, and nothing believed that does not fit together."""
+"""Saving ExtremeClassifier: equal after loading, and inconsistent files are refused."""
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ def assert_equal_predictions(a, b):
     assert (a != b).nnz == 0 if sparse.issparse(a) else np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
 
 
-def test_a_model_with_code_of_its_own_is_not_saved(tmp_path):
+def test_refuses_to_save_custom_code(tmp_path):
     model = fast(epochs=1, sampler=RandomSampler()).fit(X, Y)
     with pytest.raises(ValueError, match=r"sampler=.* cannot be saved: a model on disk holds no code"):
         model.save(tmp_path / "model")
@@ -83,7 +83,7 @@ def test_a_model_with_code_of_its_own_is_not_saved(tmp_path):
         (lambda arrays, data: data.update(history=[{"loss": "low"}]), "loss must be a number .*, got 'low'"),
     ],
 )
-def test_a_model_that_does_not_fit_together(tmp_path, change, message):
+def test_rejects_a_model_of_mismatched_parts(tmp_path, change, message):
     fast(epochs=1).fit(X, Y).save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     change(arrays, metadata)
@@ -99,19 +99,19 @@ def standardised(arrays, data, factor):
 
 @pytest.mark.parametrize("names", [["a", "b", "b"], ["b", "a", "c"]])
 @pytest.mark.parametrize("frame", [False, True])
-def test_names_of_labels_that_do_not_fit(tmp_path, names, frame):
+def test_rejects_mismatched_label_names(tmp_path, names, frame):
     y = pd.DataFrame(np.eye(3), columns=["c", "a", "b"]) if frame else ["c", "a", "b"]
     fast(epochs=1).fit(np.eye(3), y).save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     storage.save(tmp_path / "model", arrays | storage.pack_strings(names, "classes"), metadata)
-    if frame and len(set(names)) == 3:  # columns are in any order
+    if frame and len(set(names)) == 3:  # columns may have any order
         assert ExtremeClassifier.load(tmp_path / "model").classes_.tolist() == names
     else:
         with pytest.raises(ModelError, match="two columns have one name" if frame else "distinct, and ascend"):
             ExtremeClassifier.load(tmp_path / "model")
 
 
-def test_what_was_no_finite_number_in_history_stays_none(tmp_path):
+def test_history_values_that_are_not_finite_round_trip(tmp_path):
     model = fast(epochs=1).fit(X, Y)
     model.history_[0]["index_recall"] = np.nan
     for _ in range(2):
@@ -120,7 +120,7 @@ def test_what_was_no_finite_number_in_history_stays_none(tmp_path):
         assert np.isnan(model.history_[0]["index_recall"])
 
 
-def test_a_random_state_is_not_saved(tmp_path):
+def test_refuses_to_save_a_random_state(tmp_path):
     model = fast(epochs=1, random_state=np.random.RandomState(0)).fit(X, Y)
     model.save(tmp_path / "model")
     again = ExtremeClassifier.load(tmp_path / "model")
@@ -128,7 +128,7 @@ def test_a_random_state_is_not_saved(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-def test_another_loss_than_that_of_training_is_not_saved(tmp_path):
+def test_refuses_to_save_a_loss_changed_after_training(tmp_path):
     model = fast(epochs=2).fit(X, Y).set_params(loss="softmax")
     with pytest.raises(ValueError, match="loss was changed since the classifier was fitted"):
         model.save(tmp_path / "model")
@@ -151,8 +151,8 @@ def test_another_loss_than_that_of_training_is_not_saved(tmp_path):
     ],
     ids=str,
 )
-def test_parameters_set_after_training_hold_for_further_training(tmp_path, changed):
-    """Whether the model was saved and loaded in between or not."""
+def test_parameters_set_later_apply_to_further_training(tmp_path, changed):
+    """Saving and loading in between makes no difference."""
     made = fast(epochs=2).fit(X, Y)
     made.save(tmp_path / "model")
     usual, model, loaded = (ExtremeClassifier.load(tmp_path / "model") for _ in range(3))
@@ -163,7 +163,7 @@ def test_parameters_set_after_training_hold_for_further_training(tmp_path, chang
     np.testing.assert_array_equal(model.predict_proba(X), loaded.predict_proba(X))
 
 
-def test_state_stays_between_calls_unless_the_optimizer_is_another():
+def test_optimizer_state_persists_between_calls():
     model = fast().partial_fit(X, Y)
     state = model.network_.output.weight.state["first"].copy()
     assert state.any()
@@ -175,7 +175,7 @@ def test_state_stays_between_calls_unless_the_optimizer_is_another():
         model.set_params(activation="tanh").partial_fit(X, Y)
 
 
-def test_a_model_is_not_replaced_by_a_checkpoint(tmp_path):
+def test_a_checkpoint_does_not_replace_a_model(tmp_path):
     fast(epochs=1).fit(X, Y).save(tmp_path / "model")
     with pytest.raises(FileExistsError, match="holds a model, ExtremeClassifier, which a checkpoint would replace"):
         fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "model")

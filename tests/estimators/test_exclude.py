@@ -1,4 +1,4 @@
-"""Labels that a row must not get: what has been bought is not recommended again."""
+"""Excluded labels, such as products that a customer has already bought."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def model(request):
     return MODELS[request.param].fit(X, Y)
 
 
-def test_the_others_move_up():
+def test_other_labels_move_up():
     model = fast(epochs=2).fit(X, Y)
     dense = model.predict_proba(X) - 2 * (SOME.toarray() != 0)
     numbers, probabilities = model.topk_numbers(X, 5, exclude=SOME)
@@ -35,7 +35,7 @@ def test_the_others_move_up():
 @pytest.mark.parametrize(
     "form", [sparse.csc_array, sparse.csr_matrix, lambda A: A.toarray(), lambda A: A.toarray() > 0]
 )
-def test_none_of_them_is_named_in_any_form(model, form):
+def test_excluded_labels_are_never_predicted(model, form):
     numbers, probabilities = model.topk_numbers(X, 6, exclude=form(SOME))
     assert (numbers >= 0).all()
     assert not SOME.toarray()[np.arange(N)[:, None], numbers].any()
@@ -43,7 +43,7 @@ def test_none_of_them_is_named_in_any_form(model, form):
     np.testing.assert_array_equal(model.topk(X, 6, exclude=form(SOME))[0], model.classes_[numbers])
 
 
-def test_an_answer_does_not_depend_on_what_others_have(model):
+def test_exclusions_of_other_rows_do_not_matter(model):
     together, p = model.topk_numbers(X, 3, exclude=SOME)
     for i in (0, 17, N - 1):
         alone, own = model.topk_numbers(X[[i]], 3, exclude=SOME[[i]])
@@ -51,13 +51,13 @@ def test_an_answer_does_not_depend_on_what_others_have(model):
         np.testing.assert_allclose(own[0], p[i], rtol=1e-5)
 
 
-def test_nothing_excluded_is_the_same_as_before(model):
-    zeros = sparse.csr_array((np.zeros(1), ([0], [0])), shape=Y.shape)  # an entry, but it excludes nothing
+def test_excluding_nothing_changes_nothing(model):
+    zeros = sparse.csr_array((np.zeros(1), ([0], [0])), shape=Y.shape)  # a stored zero excludes nothing
     for ours, plain in zip(model.topk_numbers(X, 5, exclude=zeros), model.topk_numbers(X, 5), strict=True):
         np.testing.assert_array_equal(ours, plain)
 
 
-def test_where_too_few_are_left(model):
+def test_accepts_too_few_remaining_labels(model):
     most = np.ones(Y.shape, bool)
     most[:, :2] = False
     most[3] = True
@@ -72,7 +72,7 @@ def test_where_too_few_are_left(model):
         model.topk(X, 4, exclude=most)
 
 
-def test_the_shape_must_be_that_of_the_labels(model):
+def test_rejects_an_exclusion_of_another_shape(model):
     with pytest.raises(ValueError, match=rf"exclude has the shape \({N}, {N_LABELS - 1}\), must be"):
         model.topk(X, 2, exclude=SOME[:, :-1])
     with pytest.raises(ValueError, match="exclude has the shape"):
@@ -82,26 +82,26 @@ def test_the_shape_must_be_that_of_the_labels(model):
 @pytest.mark.parametrize(
     "form", [np.asarray, list, lambda mask: mask[None], lambda mask: sparse.csr_array(mask[None]), sparse.coo_array]
 )
-def test_one_mask_is_for_all_rows(model, form):
+def test_one_mask_applies_to_all_rows(model, form):
     mask = np.arange(N_LABELS) % 3 == 1
     stacked = model.topk_numbers(X, 6, exclude=np.tile(mask, (N, 1)))
     for ours, expected in zip(model.topk_numbers(X, 6, exclude=form(mask)), stacked, strict=True):
         np.testing.assert_array_equal(ours, expected)
-    assert Excluded.of(form(mask), 1 << 60, N_LABELS).own is None  # of so many rows there are no copies
+    assert Excluded.of(form(mask), 1 << 60, N_LABELS).own is None  # one mask serves all rows without copies
 
 
-def test_a_mask_must_be_that_of_the_labels(model):
+def test_rejects_a_mask_of_another_length(model):
     with pytest.raises(ValueError, match=rf"exclude has the shape .*, or \({N_LABELS},\) for all rows"):
         model.topk(X, 2, exclude=np.ones(N_LABELS - 1))
     with pytest.raises(ValueError, match="or one for all, and a column for each label, nonzero"):
         model.topk(X, 2, exclude=["a"] * N_LABELS)
 
 
-def test_a_few_are_looked_at_first_and_more_where_that_was_too_few(monkeypatch):
+def test_ranks_few_labels_first_and_more_if_needed(monkeypatch):
     model, asked = TreeClassifier(random_state=0).fit(X, Y), []
     ranked = model.topk_numbers(X, N_LABELS)[0]
     excluded = np.zeros(Y.shape, bool)
-    np.put_along_axis(excluded, ranked[:, 10:], True, axis=1)  # thirty of forty, of which none is needed
+    np.put_along_axis(excluded, ranked[:, 10:], True, axis=1)  # thirty of forty labels, none of them needed
     np.put_along_axis(excluded[7:8], ranked[7:8], np.arange(N_LABELS) < 36, axis=1)  # most of the best
     excluded[9] = True
     best = model._best
@@ -118,7 +118,7 @@ def test_a_few_are_looked_at_first_and_more_where_that_was_too_few(monkeypatch):
     np.testing.assert_array_equal(numbers, expected)
 
 
-def test_where_nearly_all_are_excluded_points_are_ranked_a_few_at_a_time(monkeypatch):
+def test_ranks_points_in_blocks_if_nearly_all_labels_are_excluded(monkeypatch):
     model = TreeClassifier(random_state=0).fit(X, Y)
     mask = np.arange(N_LABELS) < N_LABELS - 2
     expected, best, most = model.topk_numbers(X, 2, exclude=mask), model._best, []
@@ -135,13 +135,13 @@ def test_where_nearly_all_are_excluded_points_are_ranked_a_few_at_a_time(monkeyp
     assert max(most) <= 100
 
 
-#: Many nodes of labels, two points each: a label's own feature, and those of others.
+#: Many nodes of labels with two points each, which have the label's feature and features of other labels.
 WIDE, OTHERS = 400, 17
 RELATED = np.random.default_rng(1).permuted(np.tile(np.arange(WIDE), (2 * WIDE, 1)), axis=1)[:, :OTHERS]
 OWN = np.tile(np.arange(WIDE), 2)[:, None]
 POINTS = np.repeat(np.arange(len(OWN)), 1 + OTHERS)
 SPEAKING = sparse.csr_array((np.ones(len(POINTS), np.float32), (POINTS, np.hstack((OWN, RELATED)).ravel())))
-#: They follow one node of each level, and two.
+#: The searches follow one node of each level, and two.
 NARROW = {
     "tree": TreeClassifier(beam=1, random_state=0),
     "blend": BlendClassifier(network="drop", tree=TreeClassifier(beam=1), candidates=1, random_state=0),
@@ -153,8 +153,8 @@ def narrow(request):
     return NARROW[request.param].fit(SPEAKING, OWN[:, 0])
 
 
-def test_what_is_excluded_does_not_fill_the_beam(monkeypatch, narrow):
-    """The labels that features speak of lead to nodes where the others may not be."""
+def test_excluded_labels_do_not_fill_the_beam(monkeypatch, narrow):
+    """A point's features lead to nodes that may hold excluded labels only."""
     few = np.arange(40)
     rows = np.repeat(few, OTHERS)
     excluded = sparse.csr_array((np.ones(len(rows)), (rows, RELATED[few].ravel())), (len(few), WIDE))
@@ -171,7 +171,7 @@ def test_what_is_excluded_does_not_fill_the_beam(monkeypatch, narrow):
     assert found > 0.99 > share_found()
 
 
-def test_a_beam_grows_no_further_than_a_limit(monkeypatch, narrow):
+def test_the_beam_grows_up_to_a_limit(monkeypatch, narrow):
     beams, searched = [], machines.search
 
     def watched(levels, points, beam, *rest):

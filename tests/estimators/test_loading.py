@@ -1,4 +1,4 @@
-"""`sparsenet.load`: a model of any kind, as what it is."""
+"""`sparsenet.load`: loads any model as its class."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ MAKE = {
 
 
 @pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
-def test_each_is_loaded_as_what_it_is(kind: type, tmp_path: Path) -> None:
+def test_loads_each_model_as_its_class(kind: type, tmp_path: Path) -> None:
     model = MAKE[kind]()
     points = ["red and round"] if kind is TextClassifier else X
     for directory in (tmp_path / "model", str(tmp_path / "text")):
@@ -31,7 +31,7 @@ def test_each_is_loaded_as_what_it_is(kind: type, tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.predict_proba(points), model.predict_proba(points))
 
 
-def test_errors_are_those_of_the_classes(tmp_path: Path) -> None:
+def test_raises_the_errors_of_the_classes(tmp_path: Path) -> None:
     MAKE[TreeClassifier]().save(tmp_path / "model")
     data = next((tmp_path / "model").glob("arrays-*"))
     whole = data.read_bytes()
@@ -46,7 +46,7 @@ def test_errors_are_those_of_the_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "Network", ["TreeClassifier"]])
-def test_what_is_no_classifier_is_refused(kind: object, tmp_path: Path) -> None:
+def test_rejects_what_is_not_a_classifier(kind: object, tmp_path: Path) -> None:
     storage.save(tmp_path / "model", {}, {} if kind is None else {"model": kind})
     with pytest.raises(ModelError) as error:
         sparsenet.load(tmp_path / "model")
@@ -55,7 +55,7 @@ def test_what_is_no_classifier_is_refused(kind: object, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("load", [sparsenet.load, ExtremeClassifier.load, BlendClassifier.load])
-def test_a_checkpoint_is_said_to_be_one(load: Callable[[Path], object], tmp_path: Path) -> None:
+def test_names_a_checkpoint_as_such(load: Callable[[Path], object], tmp_path: Path) -> None:
     fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
     said = "this is no model but the state of a training, which fit(checkpoint=..., resume=True) with the same data"
     with pytest.raises(ModelError) as error:
@@ -65,14 +65,14 @@ def test_a_checkpoint_is_said_to_be_one(load: Callable[[Path], object], tmp_path
     assert in_options(str(error.value)) == f"{tmp_path / 'run'}: {in_words} and settings goes on with"
 
 
-def test_commands_for_points_leave_texts_alone(tmp_path: Path) -> None:
+def test_commands_for_points_reject_text_models(tmp_path: Path) -> None:
     MAKE[TextClassifier]().save(tmp_path / "model")
     with pytest.raises(ModelError, match="this is a model of texts, not of sparse points"):
         load_of_points(tmp_path / "model")
 
 
 @pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
-def test_a_model_of_another_kind_is_named_with_its_place_and_who_takes_it(kind: type, tmp_path: Path) -> None:
+def test_names_the_class_that_loads_a_model(kind: type, tmp_path: Path) -> None:
     other = TreeClassifier if kind is not TreeClassifier else TextClassifier
     MAKE[other]().save(tmp_path / "model")
     with pytest.raises(ModelError) as error:
@@ -83,7 +83,7 @@ def test_a_model_of_another_kind_is_named_with_its_place_and_who_takes_it(kind: 
 
 @pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("wrong", [[1, 2], False, 0, "all"])
-def test_threads_that_are_none_are_refused(kind: type, wrong: object, tmp_path: Path) -> None:
+def test_rejects_invalid_thread_counts(kind: type, wrong: object, tmp_path: Path) -> None:
     MAKE[kind]().save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     metadata["parameters"]["n_jobs"] = wrong

@@ -1,4 +1,4 @@
-"""Answers from a shortlist: exact about what is on it, honest about what is not."""
+"""Answers from a shortlist: exact scores, and a measured recall."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def model():
 
 
 @pytest.mark.parametrize("parameters", [{}, {"hidden": 0}, {"hidden": (16, 16)}, {"loss": "softmax"}], ids=str)
-def test_a_list_of_all_labels_gives_the_exact_answer(parameters):
+def test_a_shortlist_of_all_labels_is_exact(parameters):
     model = fast(epochs=5, **parameters).fit(X, Y)
     predictor = model.predictor(k=5, candidates=Y.shape[1])
     classes, probabilities = predictor(X)
@@ -25,7 +25,7 @@ def test_a_list_of_all_labels_gives_the_exact_answer(parameters):
 
 
 @pytest.mark.parametrize("postings", [2, 1000])
-def test_scores_are_exact_even_if_the_index_is_cut(model, postings):
+def test_scores_are_exact_even_if_the_index_is_pruned(model, postings):
     predictor = model.predictor(k=3, candidates=12, postings=postings)
     classes, probabilities = predictor(X)
     every = model.predict_proba(X)
@@ -33,7 +33,7 @@ def test_scores_are_exact_even_if_the_index_is_cut(model, postings):
     assert (np.diff(probabilities, axis=1) <= 0).all()
 
 
-def test_a_short_list_finds_nearly_all_and_a_cut_index_fewer(model):
+def test_recall_falls_with_a_pruned_index(model):
     assert model.predictor(k=2, candidates=8).recall(X) > 0.98
     few = model.predictor(k=2, candidates=2, postings=1)
     found = few(X)[0]
@@ -43,7 +43,7 @@ def test_a_short_list_finds_nearly_all_and_a_cut_index_fewer(model):
     assert share < 1
 
 
-def test_one_point_is_answered_as_among_many(model):
+def test_one_point_is_answered_like_many(model):
     predictor = model.predictor(k=4)
     classes, probabilities = predictor(X[:20])
     for i in range(20):
@@ -58,7 +58,7 @@ SOME = sparse.random_array(Y.shape, density=0.2, rng=np.random.default_rng(0), f
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_what_a_point_must_not_get_is_left_out_as_by_topk(named):
+def test_excludes_labels_like_topk(named):
     y = [NAMES[row != 0].tolist() for row in Y] if named else Y
     model = fast(epochs=5).fit(X, y)
     predictor = model.predictor(k=4, candidates=Y.shape[1])
@@ -74,7 +74,7 @@ def test_what_a_point_must_not_get_is_left_out_as_by_topk(named):
             np.testing.assert_allclose(p, probabilities[i], rtol=1e-4)
 
 
-def test_a_shortlist_that_is_used_up_gives_way_to_all_labels(model):
+def test_an_exhausted_shortlist_falls_back_to_all_labels(model):
     predictor = model.predictor(k=3, candidates=5)
     numbers = np.argsort(-model.predict_proba(X[:20]), axis=1)[:, :4]
     excluded = np.zeros((20, Y.shape[1]), bool)
@@ -92,12 +92,12 @@ def test_a_shortlist_that_is_used_up_gives_way_to_all_labels(model):
 
 
 @pytest.mark.parametrize("exclude", ["ab", 5, None, [[1, 2]]])
-def test_what_is_no_list_of_labels_to_leave_out(model, exclude):
+def test_rejects_an_invalid_exclusion(model, exclude):
     with pytest.raises(ValueError, match="exclude must be a list of labels, got"):
         model.predictor().one([0], [1.0], exclude=exclude)
 
 
-def test_an_empty_point_gets_the_labels_that_are_likely_anyway(model):
+def test_an_empty_point_gets_the_most_frequent_labels(model):
     classes, _ = model.predictor(k=3, candidates=Y.shape[1]).one([], [])
     assert classes.tolist() == model.topk(np.zeros((1, X.shape[1])), k=3)[0][0].tolist()
 
@@ -114,25 +114,25 @@ def test_an_empty_point_gets_the_labels_that_are_likely_anyway(model):
         ([1, 3], [1e39, 1.0], r"values holds 1e\+39, beyond the range of float32 .* for feature 1: rescale"),
     ],
 )
-def test_a_malformed_point_is_refused_in_words(model, indices, values, message):
+def test_rejects_a_malformed_point(model, indices, values, message):
     with pytest.raises(ValueError, match=message):
         model.predictor().one(indices, values)
 
 
 @pytest.mark.parametrize("name", ["k", "candidates", "postings"])
-def test_a_number_below_one_is_refused_by_name(model, name):
+def test_rejects_numbers_below_one(model, name):
     with pytest.raises(ValueError, match=name):
         model.predictor(**{name: 0})
 
 
-def test_a_network_without_a_wide_path_has_no_shortlist():
+def test_rejects_a_network_without_a_wide_path():
     model = fast(wide=False, epochs=1).fit(X, Y)
     with pytest.raises(ValueError, match="wide=False"):
         model.predictor()
 
 
 @pytest.mark.parametrize("normalize", ["columns", "together", "mixed"])
-def test_what_is_not_named_of_a_point_of_a_table_is_zero(normalize):
+def test_missing_columns_of_a_table_are_zero(normalize):
     predictor = fast(epochs=1, normalize=normalize).fit(X.toarray() + 1, Y).predictor(k=2)
     point = X.toarray()[:1]
     for named in (np.flatnonzero(point[0]), np.arange(point.shape[1])[::-1]):
@@ -140,7 +140,7 @@ def test_what_is_not_named_of_a_point_of_a_table_is_zero(normalize):
             np.testing.assert_array_equal(found, expected[0])
 
 
-def test_the_strongest_weights_of_a_feature_are_kept(model):
+def test_keeps_the_largest_weights_of_a_feature(model):
     whole = model.network_.output.wide.inverted()
     cut = Shortlist.of(model.network_.output, size=5, n_postings=3).index
     for feature in range(X.shape[1]):
@@ -151,13 +151,13 @@ def test_the_strongest_weights_of_a_feature_are_kept(model):
 
 @pytest.fixture(scope="module")
 def muddled():
-    """A model in which every feature speaks for many labels, and its points."""
+    """Return a model whose features each support many labels, and its points."""
     rng = np.random.default_rng(0)
     points = sparse.random(300, 20, 0.3, "csr", rng=rng)
     return fast(hidden=0, epochs=5).fit(points, rng.integers(0, 60, 300)), points
 
 
-def test_the_index_is_as_small_as_the_recall_allows(muddled, monkeypatch):
+def test_chooses_the_smallest_index_of_the_given_recall(muddled, monkeypatch):
     monkeypatch.setattr("sparsenet.engines.network.shortlist.FEWEST_POSTINGS", 1)
     model, points = muddled
     recalls = {n: model.predictor(k=5, candidates=10, postings=n).recall(points) for n in (1, 2, 4, 8)}
@@ -169,7 +169,7 @@ def test_the_index_is_as_small_as_the_recall_allows(muddled, monkeypatch):
         assert model.predictor(k=5, candidates=10, recall=recalls[n] + 1e-9, sample=points).postings == 2 * n
 
 
-def test_a_recall_out_of_reach_is_said(muddled):
+def test_reports_an_unreachable_recall(muddled):
     model, points = muddled
     with pytest.warns(RuntimeWarning, match="of the best 5 labels of the sample are found, 1.0 were asked for: raise"):
         found = model.predictor(k=5, candidates=5, postings=1, recall=1.0, sample=points)
@@ -189,12 +189,12 @@ def test_a_recall_out_of_reach_is_said(muddled):
     ],
     ids=lambda value: "given" if isinstance(value, dict) else value,
 )
-def test_a_recall_needs_points(model, given, message):
+def test_tuning_recall_needs_points(model, given, message):
     with pytest.raises(ValueError, match=message):
         model.predictor(**given)
 
 
 @pytest.mark.parametrize("ids", [np.array([2**32 + 1]), [1.7], [True], ["1"]], ids=str)
-def test_ids_that_are_none_are_refused_and_not_made_some(model, ids):
+def test_rejects_invalid_ids(model, ids):
     with pytest.raises(ValueError, match="indices must be"):
         model.predictor(k=2, candidates=8).one(ids, [1.0])

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, and its tools around the classifier."""
+"""ExtremeClassifier with scikit-learn's checks and tools."""
 
 import pickle
 
@@ -16,7 +16,7 @@ from sparsenet import ExtremeClassifier, LSHConfig, RandomSampler
 
 SMALL = {"hidden": 16, "epochs": 60, "random_state": 0, "n_jobs": 1}
 
-#: Nothing is expected to fail; a check that does needs its reason here.
+#: Checks that are expected to fail, with the reason.
 EXPECTED_FAILURES: dict[str, str] = {}
 
 
@@ -33,7 +33,7 @@ SENTENCES = ["sort an array", "sort a list", "order the array", "fit a line", "f
 TOPICS = ["sorting", "sorting", "sorting", "fitting", "fitting", "fitting"] * 4
 
 
-def test_pipeline_of_texts():
+def test_works_in_a_text_pipeline():
     pipeline = text_pipeline().fit(SENTENCES, TOPICS)
     assert pipeline.predict(["sort the list", "a line of least squares"]).tolist() == ["sorting", "fitting"]
 
@@ -55,7 +55,7 @@ def test_cross_validation_in_processes(n_jobs):
     np.testing.assert_array_equal(here, there)
 
 
-def test_joblib_threads_do_not_disturb_each_other():
+def test_concurrent_fits_do_not_disturb_each_other():
     X, y = load_iris(return_X_y=True)
     alone = ExtremeClassifier(**SMALL).fit(X, y).predict_proba(X)
     model = ExtremeClassifier(**{**SMALL, "n_jobs": 2})
@@ -72,7 +72,7 @@ def test_clone_keeps_parameters_that_are_objects(sampler):
     copy.fit(X, Y)
 
 
-def test_pickle_and_mapped_memory(tmp_path):
+def test_pickles_and_maps_memory(tmp_path):
     X, y = load_iris(return_X_y=True)
     model = ExtremeClassifier(**SMALL).fit(X, y)
     expected = model.predict_proba(X)
@@ -84,7 +84,7 @@ def test_pickle_and_mapped_memory(tmp_path):
     np.testing.assert_array_equal(mapped.predict_proba(X), model.partial_fit(X, y).predict_proba(X))
 
 
-def test_a_pickle_holds_the_weights_and_little_else():
+def test_a_pickle_holds_little_but_the_weights():
     X, Y = make_multilabel_classification(200, 30, n_classes=40, random_state=0)
     model = ExtremeClassifier(**{**SMALL, "epochs": 1}).fit(X, Y)
     model.predict_topk(X)

@@ -23,14 +23,14 @@ from tests.support.texts import FILLER, TOPICS, fitted, planted
 
 
 @pytest.mark.parametrize("topics", [2, 3])
-def test_planted_labels_are_learnt(topics):
+def test_learns_planted_labels(topics):
     model = TextClassifier(random_state=0).fit(*planted(400, topics=topics))
     assert model.score(*planted(300, seed=1, topics=topics)) > 0.97
     assert model.classes_.tolist() == sorted(list(TOPICS)[:topics])
     assert model.validation_score_ > 0.9
 
 
-def test_answers_agree_with_each_other():
+def test_answer_methods_agree():
     model = fitted()
     texts = planted(50, seed=2)[0] + ["", "unheard-of", "\ud800 surrogate goal"]
     labels = model.predict(texts)
@@ -52,7 +52,7 @@ def test_answers_agree_with_each_other():
     assert model.decision_function(texts).shape == (len(texts), 3)
 
 
-def test_two_classes_answer_alike():
+def test_two_classes_agree_with_several():
     model = TextClassifier(random_state=0).fit(*planted(300, topics=2))
     texts = planted(40, seed=3, topics=2)[0]
     scores = model.decision_function(texts)
@@ -61,7 +61,7 @@ def test_two_classes_answer_alike():
     assert ((model.predict_proba(texts)[:, 1] > 0.5) == (scores > 0)).all()
 
 
-def test_no_text_at_all_has_no_answers():
+def test_answers_empty_input():
     model = fitted()
     assert model.predict([]).shape == (0,)
     assert model.predict_proba([]).shape == (0, 3)
@@ -78,8 +78,8 @@ def test_threads_change_nothing(threads):
     np.testing.assert_array_equal(one.predict_proba(texts), more.predict_proba(texts))
 
 
-def test_probabilities_can_be_believed():
-    """With a clue in some texts only, the mean probability of the best label is how often it is right."""
+def test_probabilities_are_calibrated():
+    """With clues in some texts only, the mean probability of the best label matches its accuracy."""
     texts, labels = planted(6000, seed=5, clues=1)
     hidden = [" ".join(w for w in text.split() if i % 3 or w in FILLER) for i, text in enumerate(texts)]
     model = TextClassifier(random_state=0).fit(hidden[:3000], labels[:3000])
@@ -115,7 +115,7 @@ def test_several_labels_a_text():
         model.predict(both, threshold=1.5)
 
 
-def test_a_threshold_is_for_several_labels_and_kept(tmp_path):
+def test_a_threshold_is_saved_for_several_labels(tmp_path):
     texts, labels = planted(60)
     one = TextClassifier(random_state=0).fit(texts, labels)
     assert one.threshold_ is None
@@ -128,14 +128,14 @@ def test_a_threshold_is_for_several_labels_and_kept(tmp_path):
     texts, labels = planted(400)
     noisy = [[label, f"{label}-at-times"][: 1 + (rng.random() < 0.6)] for label in labels]
     several = TextClassifier(random_state=0).fit(texts, noisy)
-    assert 0.05 < several.threshold_ < 0.48  # a label that comes at times gets 0.6 at most
+    assert 0.05 < several.threshold_ < 0.48  # a rare label gets 0.6 at most
     several.save(tmp_path / "model")
     loaded = TextClassifier.load(tmp_path / "model")
     assert loaded.threshold_ == several.threshold_ == several.partial_fit(texts, noisy).threshold_
 
 
 @pytest.mark.parametrize("kind", ["array", "object", "series", "frame column", "tuple", "bytes", "generator"])
-def test_texts_come_in_many_forms(kind):
+def test_accepts_many_forms_of_texts(kind):
     texts, labels = planted(60)
     expected = TextClassifier(random_state=0).fit(texts, labels).predict(texts)
     given = {
@@ -151,13 +151,13 @@ def test_texts_come_in_many_forms(kind):
     assert TextClassifier(random_state=0).fit(given, y).predict(texts).tolist() == expected.tolist()
 
 
-def test_classes_may_be_numbers():
+def test_accepts_integer_classes():
     texts, labels = planted(60, topics=2)
     model = TextClassifier(random_state=0).fit(texts, [len(label) for label in labels])
     assert set(model.predict(texts).tolist()) == {4, 5}
 
 
-def test_many_labels_keep_the_weights_that_matter(monkeypatch, tmp_path):
+def test_many_labels_keep_only_large_weights(monkeypatch, tmp_path):
     texts, labels = planted(400)
     plain = TextClassifier(random_state=0).fit(texts, labels)
     monkeypatch.setattr(linear, "MOST_DENSE", 50)
@@ -175,7 +175,7 @@ def test_many_labels_keep_the_weights_that_matter(monkeypatch, tmp_path):
     np.testing.assert_array_equal(copy.predict_proba(test), model.predict_proba(test))
 
 
-def test_a_model_that_keeps_only_what_matters_learns_on(monkeypatch, tmp_path):
+def test_a_pruned_model_learns_on(monkeypatch, tmp_path):
     monkeypatch.setattr(linear, "MOST_DENSE", 50)
     monkeypatch.setattr(linear, "ROWS_AT_A_TIME", 7)
     texts, labels = planted(300, topics=2)
@@ -204,7 +204,7 @@ def counted(texts):
 # --- learning on ---
 
 
-def test_partial_fit_learns_labels_and_words_that_it_never_saw():
+def test_partial_fit_learns_new_labels_and_words():
     texts, labels = planted(300, topics=2)
     model = TextClassifier(random_state=0).fit(texts, labels)
     more, new = planted(300, seed=7)
@@ -228,7 +228,7 @@ def test_partial_fit_alone_and_repeated_is_deterministic():
     assert model.score(*planted(200, seed=9)) > 0.9
 
 
-def test_partial_fit_refuses_labels_of_another_type():
+def test_partial_fit_rejects_labels_of_another_type():
     with pytest.raises(ValueError, match="use one type for all"):
         fitted().partial_fit(["a goal"], [3])
     model = TextClassifier(random_state=0).fit(["a goal", "a soup"], [3, 4])
@@ -236,7 +236,7 @@ def test_partial_fit_refuses_labels_of_another_type():
         model.partial_fit(["a goal"], ["sport"])
 
 
-def test_rare_labels_count_for_more_if_asked():
+def test_balanced_weights_favor_rare_labels():
     texts, labels = planted(2000, topics=2, clues=1)
     rare = [i for i, label in enumerate(labels) if label == "food"][:12]
     kept = [i for i, label in enumerate(labels) if label == "sport"] + rare
@@ -251,7 +251,7 @@ def test_rare_labels_count_for_more_if_asked():
     assert scores[2] > scores[0] + 0.01
 
 
-def test_weights_of_classes_may_name_labels_that_a_fold_lacks():
+def test_class_weights_may_name_labels_that_a_fold_lacks():
     X, y = planted(200, topics=2)
     weighed = [TextClassifier(random_state=0, class_weight=own) for own in ({"food": 5.0}, {"food": 5.0, "money": 9.0})]
     scores = [model.fit(X, y).decision_function(X) for model in weighed]
@@ -260,8 +260,8 @@ def test_weights_of_classes_may_name_labels_that_a_fold_lacks():
         TextClassifier(class_weight={"money": 9.0}).fit(X, y)
 
 
-def test_what_a_rare_label_has_by_chance_does_not_drown_what_tells_it():
-    """One text in a hundred has the label; a word tells it in most of these, all else is noise."""
+def test_chance_features_of_a_rare_label_do_not_dominate():
+    """One text in a hundred has the label, and most of these contain one word; all else is noise."""
     rng = np.random.default_rng(0)
     rare = rng.random(12000) < 0.01
     told = np.where(rare, rng.random(12000) < 0.8, rng.random(12000) < 0.005)
@@ -274,16 +274,16 @@ def test_what_a_rare_label_has_by_chance_does_not_drown_what_tells_it():
     assert found[~truth].mean() < 0.05
 
 
-def test_only_labels_that_are_rarer_than_others_go_without_a_share_of_their_texts():
+def test_only_rare_labels_are_discounted():
     np.testing.assert_array_equal(_own_share(np.full(4, 0.25)), 0)
     share = _own_share(np.array([0.98, 0.02]))
     assert share[0] == 0
     assert 0.9 < share[1] < 1
-    np.testing.assert_array_equal(_own_share(np.array([0.98, 0.02, 0, 0]))[:2], share)  # labels without a text
+    np.testing.assert_array_equal(_own_share(np.array([0.98, 0.02, 0, 0]))[:2], share)  # two labels have no text
 
 
-def test_a_search_leaves_time_for_the_training_that_follows(monkeypatch):
-    """Each measurement takes ten seconds, and so twice that is left for what is kept: 31 seconds are for one."""
+def test_the_search_reserves_time_for_training(monkeypatch):
+    """Each measurement takes ten seconds and reserves twenty for the final model: 31 seconds allow one."""
     clock = [0.0]
     measure = fit_text.measure
 
@@ -300,7 +300,7 @@ def test_a_search_leaves_time_for_the_training_that_follows(monkeypatch):
         assert len(model.search_) == trials
 
 
-def test_a_time_budget_buys_a_search():
+def test_a_time_budget_enables_the_search():
     model = TextClassifier(random_state=0, time_budget=60).fit(*planted(400))
     tried = {(trial["word_ngrams"], trial["cost"]) for trial in model.search_}
     assert {(2, 1.0), (2, 0.3), (2, 3.0)} <= tried
@@ -325,7 +325,7 @@ def test_score_weighs_texts_and_counts_unknown_labels_as_misses():
         model.score([], [])
 
 
-def test_answers_before_fit_are_refused():
+def test_rejects_answers_before_fit():
     for method in ("predict", "predict_proba", "topk", "predict_topk", "decision_function"):
         with pytest.raises(NotFittedError):
             getattr(TextClassifier(), method)(["text"])
@@ -352,7 +352,7 @@ def test_save_and_load(tmp_path, topics):
     }
 
 
-def test_parameters_are_saved_or_refused_never_lost(tmp_path):
+def test_parameters_are_saved_or_rejected(tmp_path):
     texts, labels = planted(60)
     numbers = [len(label) for label in labels]
     weights = {4: 2.0, np.int64(5): 1}
@@ -369,13 +369,13 @@ def test_parameters_are_saved_or_refused_never_lost(tmp_path):
         model.set_params(class_weight={4: Fraction(1, 2)}).save(tmp_path / "model")
 
 
-def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
+def test_rejects_a_model_of_mismatched_parts(tmp_path):
     from sparsenet import storage
     from sparsenet.engines.text.compact_arrays import unpack
 
     fitted().save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
-    arrays = unpack(arrays)  # which may stand in a model as they are
+    arrays = unpack(arrays)  # a model may also hold them unpacked
     for change, message in [
         ({"slots": arrays["slots"][::-1].copy()}, "slots must ascend"),
         ({"slots": arrays["slots"].astype(np.int64)}, "slots must be int32"),
@@ -429,7 +429,7 @@ def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
         ([], [], "no label at all"),
     ],
 )
-def test_bad_texts_are_refused(X, y, message):
+def test_rejects_bad_texts(X, y, message):
     with pytest.raises(ValueError, match=message):
         TextClassifier().fit(X, y)
 
@@ -457,13 +457,13 @@ def test_bad_texts_are_refused(X, y, message):
     ],
     ids=str,
 )
-def test_absurd_parameters_are_refused_by_name(parameters):
+def test_rejects_absurd_parameters(parameters):
     (name,) = parameters
     with pytest.raises(ValueError, match=name):
         TextClassifier(**parameters).fit(*planted(20))
 
 
-def test_a_failed_fit_leaves_the_model_as_it_was():
+def test_a_failed_fit_keeps_the_earlier_model():
     model = fitted()
     before = model.predict_proba(["a goal"])
     with pytest.raises(ValueError, match="row 1"):
@@ -471,14 +471,14 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
     np.testing.assert_array_equal(model.predict_proba(["a goal"]), before)
 
 
-def test_one_class_only_is_always_the_answer():
+def test_a_single_class_is_always_predicted():
     model = TextClassifier().fit(["one text", "another text"], ["only", "only"])
     assert model.predict(["text", ""]).tolist() == ["only", "only"]
     assert model.predict_proba(["text"]).tolist() == [[1.0]]
     assert model.predict_one("text") == "only"
 
 
-def test_a_label_seen_once_is_learnt():
+def test_learns_a_label_seen_once():
     texts, labels = planted(300, topics=2)
     model = TextClassifier(random_state=0).fit([*texts, "zebra zebra crossing", "zebra"], [*labels, "zoo", "zoo"])
     assert "zoo" in model.classes_.tolist()
@@ -486,13 +486,13 @@ def test_a_label_seen_once_is_learnt():
     assert once.predict_proba(["zebra crossing"]).shape == (1, 3)
 
 
-def test_empty_texts_and_null_bytes_are_texts():
+def test_accepts_empty_texts_and_null_bytes():
     model = TextClassifier(random_state=0).fit(["", "a\0b", "goal", "goal"], ["x", "x", "y", "y"])
     assert model.predict(["", "\0", "goal"]).shape == (3,)
     assert TextClassifier().fit(["", ""], ["x", "y"]).predict([""]).tolist()[0] in ("x", "y")
 
 
-def test_a_huge_text_is_a_text():
+def test_accepts_a_huge_text():
     model = fitted()
     assert model.predict_one("goal team " * 1_000_000) == "sport"
     assert model.predict(["x" * 20_000_000]).shape == (1,)

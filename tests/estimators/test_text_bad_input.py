@@ -1,4 +1,4 @@
-"""Texts that are empty, huge, damaged or lone: a sensible result, or an error that names the file and the line.
+"""Texts that are empty, huge, damaged or alone give a sensible result, or an error that names file and line.
 
 Each file goes through the classifier and through the command line, which must say the same.
 """
@@ -21,7 +21,7 @@ from tests.support.texts import planted
 
 TEXTS, LABELS = planted(60)
 GOOD = "text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(TEXTS, LABELS, strict=True))
-NEXT = 62  # the line that follows
+NEXT = 62  # the number of the next line
 HUGE = 100_000_000
 
 
@@ -99,7 +99,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("name", "content", "message"), WRONG.values(), ids=WRONG)
-def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, name, content, message):
+def test_reports_file_and_line_of_bad_input(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError) as caught:
@@ -122,7 +122,7 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["a header alone", "a label missing", "a ragged row, long", "Latin 1", "a null byte"])
-def test_a_file_to_measure_on_is_named_too(trained, kind):
+def test_reports_file_and_line_of_bad_validation_data(trained, kind):
     name, content, message = WRONG[kind]
     (trained / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     code, out, said = run("evaluate", trained / "model", trained / name)
@@ -131,7 +131,7 @@ def test_a_file_to_measure_on_is_named_too(trained, kind):
     assert message in said
 
 
-def test_json_is_not_answered_a_line_at_a_time(trained):
+def test_rejects_json_arrays_as_plain_texts(trained):
     (trained / "t.json").write_text(json.dumps([ROW]))
     code, out, said = run("predict", trained / "model", trained / "t.json")
     assert (code, out) == (1, "")
@@ -140,7 +140,7 @@ def test_json_is_not_answered_a_line_at_a_time(trained):
     )
 
 
-def test_damage_within_a_parquet_file_is_named(tmp_path):
+def test_reports_damage_within_a_parquet_file(tmp_path):
     path = tmp_path / "t.parquet"
     pd.DataFrame({"text": TEXTS, "label": LABELS}).to_parquet(path)
     whole = path.read_bytes()
@@ -156,7 +156,7 @@ def test_damage_within_a_parquet_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [["x", "y", "a\udcff"], [["x"], [], ["x", "a\udcff"]]])
-def test_half_of_a_pair_in_a_label_is_refused_before_training(labels):
+def test_rejects_a_lone_surrogate_in_a_label(labels):
     message = r"label 'a\\udcff' in row 2 has half of a surrogate pair"
     with pytest.raises(ValueError, match=message):
         TextClassifier().fit(["one", "two", "three"], labels)
@@ -169,7 +169,7 @@ def test_half_of_a_pair_in_a_label_is_refused_before_training(labels):
         TextClassifier().partial_fit(["one"], ["x"], classes=["x", "a\udcff"])
 
 
-def test_one_column_cannot_be_both(tmp_path):
+def test_rejects_one_column_as_text_and_label(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(GOOD)
     with pytest.raises(ValueError, match="text and target are both 'label': name two columns"):
@@ -178,7 +178,7 @@ def test_one_column_cannot_be_both(tmp_path):
     assert (code, "--text and --target are both 'label': name two columns" in said) == (1, True), said
 
 
-def test_columns_that_seem_to_be_swapped_are_said(tmp_path):
+def test_warns_about_swapped_columns(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(GOOD)
     code, out, said = run("train", path, "--text", "label", "--target", "text", "--model", tmp_path / "model")
@@ -188,7 +188,7 @@ def test_columns_that_seem_to_be_swapped_are_said(tmp_path):
 
 
 @pytest.mark.parametrize(("shared", "warned"), [(1, False), (0, True)])
-def test_columns_seem_swapped_where_texts_have_no_label_that_another_has(tmp_path, shared, warned):
+def test_detects_swapped_columns_by_unique_labels(tmp_path, shared, warned):
     path = tmp_path / "t.csv"
     own = [f"a{i}|b{i}" for i in range(20)]
     rows = [f"text {i},{names + '|common' * (i < 15 and shared)}" for i, names in enumerate(own)]
@@ -200,7 +200,7 @@ def test_columns_seem_swapped_where_texts_have_no_label_that_another_has(tmp_pat
 
 
 @pytest.mark.parametrize(("compound", "warned"), [("a;b", True), ("a | b", True), ("a,b", True), ("a;c", False)])
-def test_labels_that_are_made_of_others_ask_for_a_delimiter(tmp_path, compound, warned):
+def test_suggests_a_delimiter_for_combined_labels(tmp_path, compound, warned):
     path = tmp_path / "t.csv"
     rows = [f'"text {i} of {label}","{label}"' for i in range(10) for label in ("a", "b", compound)]
     path.write_text("\n".join(["text,label", *rows]) + "\n")
@@ -211,7 +211,7 @@ def test_labels_that_are_made_of_others_ask_for_a_delimiter(tmp_path, compound, 
     assert run("train", path, "--model", tmp_path / "model", "--label-delimiter", ";")[2] == ""
 
 
-def test_neither_lines_nor_decimals_ask_for_a_delimiter(tmp_path):
+def test_suggests_no_delimiter_for_lines_or_decimals(tmp_path):
     path = tmp_path / "t.csv"
     rows = [f'"text {i} of {label}","{label}"' for i in range(10) for label in ("1", "5", "1,5")]
     path.write_text("\n".join(["text,label", *rows]) + "\n")
@@ -233,7 +233,7 @@ def test_neither_lines_nor_decimals_ask_for_a_delimiter(tmp_path):
     ],
     ids=lambda command: command[0],
 )
-def test_parquet_through_a_pipe_is_refused(trained, command):
+def test_rejects_parquet_from_a_pipe(trained, command):
     frame = io.BytesIO()
     pd.DataFrame({"text": TEXTS, "label": LABELS}).to_parquet(frame)
     command = [trained / word if word in ("model", "other") else word for word in command]
@@ -242,7 +242,7 @@ def test_parquet_through_a_pipe_is_refused(trained, command):
     assert b"sparsenet: error: <stdin>: this is Parquet, of which the end is read first: name a file" in done.stderr
 
 
-def test_a_pipe_is_read_in_every_format(trained):
+def test_reads_every_format_from_a_pipe(trained):
     model = trained / "model"
     rows = list(zip(TEXTS[:5], LABELS[:5], strict=True))
     piped = {
@@ -274,7 +274,7 @@ LINES = as_lines(list(zip(TEXTS, LABELS, strict=True))).encode()
     ],
     ids=["csv", "lines", "lines after a byte-order mark"],
 )
-def test_a_model_may_be_trained_from_a_pipe(tmp_path, arguments, content):
+def test_trains_from_a_pipe(tmp_path, arguments, content):
     done = sparsenet("train", "-", "--model", tmp_path / "model", "--json", *arguments, stdin=content)
     assert json.loads(done.stdout)["labels"] == 3
 
@@ -290,14 +290,14 @@ def test_a_model_may_be_trained_from_a_pipe(tmp_path, arguments, content):
         (["--input-format", "xmc"], b"1 2 3\n", 2, "xmc is for models of sparse points, this is one of texts"),
     ],
 )
-def test_what_is_wrong_in_a_pipe_is_said(trained, arguments, stdin, code, message):
+def test_reports_errors_in_a_pipe(trained, arguments, stdin, code, message):
     found, _, said = run("predict", trained / "model", *arguments, stdin=stdin)
     assert found == code
     assert message in said
 
 
-def test_a_line_of_a_pipe_is_always_answered(trained):
-    """A filter in a pipeline must not die of one bad line: what is no UTF-8 reads as U+FFFD, nulls separate words."""
+def test_answers_every_line_of_a_pipe(trained):
+    """A filter in a pipeline must survive bad lines: invalid UTF-8 reads as U+FFFD, null bytes separate words."""
     lines = [b"a goal", b"", b"na\xefve goal", b"goal\0goal", b"\xff\xfe", b"\0", b"\xef\xbb\xbf goal", b"goal\r"]
     done = sparsenet("predict", trained / "model", "--k", 1, stdin=b"\n".join(lines))
     answers = [line.partition(":")[0] for line in done.stdout.decode().splitlines()]
@@ -318,7 +318,7 @@ def test_columns_without_names_have_positions(tmp_path):
     assert (code, "train.csv, line 1: there is no column 7: there are 2, counted from 0" in said) == (1, True)
 
 
-# --- what is odd, and no mistake ---
+# --- odd but valid input -----------
 
 
 def test_empty_texts_count_for_their_labels(tmp_path):
@@ -331,7 +331,7 @@ def test_empty_texts_count_for_their_labels(tmp_path):
     assert TextClassifier(random_state=0).fit(["", "", ""], ["a", "a", "b"]).predict(["", "new"]).tolist() == ["a", "a"]
 
 
-def test_one_class_only_is_always_the_answer(tmp_path):
+def test_a_single_class_is_always_predicted(tmp_path):
     (tmp_path / "t.csv").write_text("text,label\none,only\nanother,only\n")
     code, out, said = run("train", tmp_path / "t.csv", "--model", tmp_path / "model")
     assert (code, said) == (0, "")
@@ -340,20 +340,20 @@ def test_one_class_only_is_always_the_answer(tmp_path):
     assert run("evaluate", tmp_path / "model", tmp_path / "t.csv", "--k", "1")[1].startswith("accuracy   100.00\n")
 
 
-def test_a_label_seen_once_is_a_label(tmp_path):
+def test_accepts_a_label_seen_once(tmp_path):
     (tmp_path / "t.csv").write_text(GOOD + "a zebra crossing the zoo,animals\n")
     code, out, said = run("train", tmp_path / "t.csv", "--model", tmp_path / "model", "--json")
     assert (code, json.loads(out)["labels"]) == (0, 4), said
     assert run("predict", tmp_path / "model", "--k", 1, stdin=b"zebra crossing")[1].startswith("animals:")
 
 
-def test_labels_that_training_never_saw_are_misses(trained):
+def test_unknown_labels_count_as_misses(trained):
     (trained / "new.csv").write_text(GOOD + "a zebra,animals\n")
     done = sparsenet("evaluate", trained / "model", trained / "new.csv", "--json", "--k", 1)
     assert json.loads(done.stdout)["P@1"] == pytest.approx(60 / 61)
 
 
-def test_a_text_of_100_mb_is_learnt_and_answered(tmp_path):
+def test_learns_and_answers_a_text_of_100_mb(tmp_path):
     huge = ("the goal of the team was a match in the league, " * (HUGE // 48 + 1))[:HUGE]
     model = TextClassifier(random_state=0, n_jobs=1).fit([*TEXTS, huge], [*LABELS, "sport"])
     assert model.predict_one(huge) == "sport"

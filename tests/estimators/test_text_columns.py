@@ -17,7 +17,7 @@ from tests.support.texts import planted
 TEXTS, LABELS = planted(60)
 EXPECTED = TextClassifier(random_state=0).fit(TEXTS, LABELS).predict_proba(TEXTS).tolist()
 
-#: How to make a column of each kind out of a list.
+#: Makers of columns of each kind from a list.
 COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
     "NumPy, fixed width": np.array,
     "NumPy, object": lambda values: np.array(values, dtype=object),
@@ -37,7 +37,7 @@ if hasattr(np.dtypes, "StringDType"):  # NumPy 2
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_a_column_is_what_the_list_is(kind):
+def test_a_column_equals_its_list(kind):
     texts, labels = COLUMNS[kind](TEXTS), COLUMNS[kind](LABELS)
     model = TextClassifier(random_state=0).fit(texts, labels)
     assert model.predict_proba(texts).tolist() == EXPECTED
@@ -49,7 +49,7 @@ def test_a_column_is_what_the_list_is(kind):
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "Polars", "Arrow"])
-def test_a_frame_of_one_column_is_that_column_and_of_two_is_refused(frame):
+def test_accepts_a_frame_of_one_column_only(frame):
     model = TextClassifier(random_state=0).fit(frame({"text": TEXTS}), LABELS)
     assert model.predict_proba(frame({"text": TEXTS})).tolist() == EXPECTED
     assert model.predict_proba(frame({"text": TEXTS[:1]})).tolist() == EXPECTED[:1]
@@ -72,7 +72,7 @@ def test_a_frame_of_one_column_is_that_column_and_of_two_is_refused(frame):
     ],
     ids=lambda value: value if isinstance(value, str) else f"{type(value).__module__.split('.')[0]}",
 )
-def test_the_row_of_a_missing_value_is_named(column, found):
+def test_reports_the_row_of_a_missing_value(column, found):
     with pytest.raises(ValueError, match=rf"X must hold texts, got {found} in row 1: fill missing texts in with ''"):
         TextClassifier().fit(column, ["x", "y", "x"])
     with pytest.raises(ValueError, match=f"y holds {found} in row 1: every row needs a label; drop the row"):
@@ -106,12 +106,12 @@ def test_a_frame_may_hold_the_labels_too(frame):
 @pytest.mark.parametrize(
     ("name", "value"), [("text", "zz"), ("target", 1), ("label_delimiter", "|"), ("format", "csv"), ("quotes", False)]
 )
-def test_what_is_for_files_is_not_ignored(name, value):
+def test_rejects_file_options_for_frames(name, value):
     with pytest.raises(ValueError, match=f"{name}={value!r} is for files".replace("|", r"\|")):
         TextClassifier().fit(TEXTS, LABELS, **{name: value})
 
 
-def test_the_name_of_a_file_is_not_taken_for_texts(tmp_path):
+def test_does_not_mistake_a_file_name_for_texts(tmp_path):
     model = TextClassifier(random_state=0).fit(TEXTS, LABELS)
     (tmp_path / "texts").write_text("a goal")
     for path in ("new.tsv", "NEW.parquet", tmp_path / "new", str(tmp_path / "texts")):
@@ -126,10 +126,10 @@ def test_the_name_of_a_file_is_not_taken_for_texts(tmp_path):
 
 
 @pytest.mark.parametrize("y", [["a", "b", "c"], [1, 2, 3], [1.0, 2.0, 3.0], [[1, 0], [0, 1], [1, 1]]])
-def test_the_row_of_a_masked_label_is_named(y):
-    """What lies below a mask is no label."""
+def test_reports_the_row_of_a_masked_label(y):
+    """Values under a mask are not labels."""
     masked = np.ma.masked_array(y)
-    model = TextClassifier(random_state=0).fit(["one", "two", "three"], masked)  # nothing is hidden
+    model = TextClassifier(random_state=0).fit(["one", "two", "three"], masked)  # no value is masked
     masked[1] = np.ma.masked
     for fails in (
         lambda: TextClassifier().fit(["one", "two", "three"], masked),
@@ -142,21 +142,21 @@ def test_the_row_of_a_masked_label_is_named(y):
 
 
 @pytest.mark.parametrize("kind", [set, frozenset, dict.fromkeys])
-def test_texts_without_an_order_are_refused(kind):
+def test_rejects_unordered_collections(kind):
     texts = kind(["one", "two"])
     with pytest.raises(ValueError, match=r"X must be a sequence of texts, got a \w+: pass a list, whose order"):
         TextClassifier().fit(texts, ["x", "y"])
-    views = TextClassifier(random_state=0).fit({"one": "x", "two": "y"}.keys(), ["x", "y"])  # which have one
+    views = TextClassifier(random_state=0).fit({"one": "x", "two": "y"}.keys(), ["x", "y"])  # views are ordered
     assert views.predict(["one", "two"]).tolist() == ["x", "y"]
 
 
-def test_numbers_and_lists_in_a_column_are_no_texts():
+def test_rejects_numbers_and_lists_as_texts():
     for column, found in ((pl.Series([1, 2]), "1"), (pl.Series([["a"], ["b"]]), r"\['a'\]"), (np.eye(2)[0], "1.0")):
         with pytest.raises(ValueError, match=f"got {found} in row 0: convert it with str"):
             TextClassifier().fit(column, ["x", "y"])
 
 
-def test_lists_of_labels_may_be_a_column():
+def test_accepts_a_column_of_label_lists():
     lists = [[label, "any"] for label in LABELS]
     expected = TextClassifier(random_state=0).fit(TEXTS, lists).predict_proba(TEXTS).tolist()
     for column in (pd.Series(lists), pl.Series(lists), pa.array(lists)):
@@ -166,7 +166,7 @@ def test_lists_of_labels_may_be_a_column():
 
 
 @pytest.mark.parametrize("labels", [ALONE := ["x", "y", "y", "x"], [["x"], ["y", "x"], [], ["x"]]])
-def test_labels_may_come_from_a_generator(labels):
+def test_accepts_labels_from_a_generator(labels):
     texts = ["one two", "three four", "three", "one"]
     expected = TextClassifier(random_state=0).fit(texts, labels).partial_fit(texts, labels)
     model = TextClassifier(random_state=0).fit(iter(texts), (label for label in labels))
@@ -180,7 +180,7 @@ def test_labels_may_come_from_a_generator(labels):
     assert report.accuracy_before == expected.score(texts, labels)
 
 
-def test_labels_of_points_may_come_from_a_generator():
+def test_accepts_point_labels_from_a_generator():
     points, labels = np.eye(4), ["x", "y", "y", "x"]
     models = [ExtremeClassifier(hidden=4, random_state=0).fit(points, y) for y in (labels, iter(labels))]
     assert models[0].predict_proba(points).tolist() == models[1].predict_proba(points).tolist()
@@ -188,14 +188,14 @@ def test_labels_of_points_may_come_from_a_generator():
     assert ExtremeClassifier(hidden=4, random_state=0).fit(points, iter(labels), validation=held).history_
 
 
-def test_lazy_frames_are_to_be_collected():
+def test_rejects_lazy_frames():
     lazy = pl.DataFrame({"text": ["good", "bad"], "label": ["a", "b"]}).lazy()
     for give in ({}, {"y": ["a", "b"]}):
         with pytest.raises(ValueError, match=r"X must be .*, got LazyFrame: pass what its collect\(\) returns"):
             TextClassifier().fit(lazy, **give)
 
 
-def test_columns_of_one_name_are_told():
+def test_rejects_two_columns_of_one_name():
     frame = pd.DataFrame([["good", "bad", "a"], ["bad", "good", "b"]], columns=["text", "text", "label"])
     with pytest.raises(ValueError, match="text='text' is the name of 2 columns of X: rename them"):
         TextClassifier().fit(frame)

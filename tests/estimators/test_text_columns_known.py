@@ -1,4 +1,4 @@
-"""Models of texts remember what the columns were called that they learnt from, and further files are read by these."""
+"""Text models remember the names of their columns and read further files by them."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ FORMATS = {
 
 
 def write(path: Path, text: str = "review", target: str = "topic", labels=LABELS, **more) -> Path:
-    """Write a table of any format, with a first column of no use."""
+    """Write a table of any format, with an unused first column."""
     columns = {"id": [str(number) for number in range(len(TEXTS))], target: labels, text: TEXTS}
     FORMATS[path.suffix[1:]](pl.DataFrame(columns | more), path)
     return path
@@ -47,7 +47,7 @@ def evaluate(model: Path, *arguments: object) -> dict:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_other_files_are_read_by_the_names_that_were_learnt(model, tmp_path, suffix):
+def test_reads_other_files_by_learnt_names(model, tmp_path, suffix):
     path = write(tmp_path / f"test.{suffix}")
     assert evaluate(model, path)["accuracy"] == 1.0
     answers = run("predict", model, path, "--k", "1")[1].splitlines()
@@ -57,7 +57,7 @@ def test_other_files_are_read_by_the_names_that_were_learnt(model, tmp_path, suf
     assert TextClassifier.load(tmp_path / "small").columns_ == KNOWN
 
 
-def test_a_file_without_the_column_is_told_which_was_looked_for(model, tmp_path):
+def test_names_the_missing_column_of_a_file(model, tmp_path):
     path = write(tmp_path / "test.csv", text="comment", target="kind")
     for command, column in (("evaluate", "review"), ("predict", "review")):
         code, _, said = run(command, model, path)
@@ -67,7 +67,7 @@ def test_a_file_without_the_column_is_told_which_was_looked_for(model, tmp_path)
     assert "there is no column 'topic'" in said
 
 
-def test_an_option_wins(model, tmp_path):
+def test_an_option_overrides_learnt_names(model, tmp_path):
     wrong = ["none"] * len(LABELS)
     path = write(tmp_path / "test.csv", labels=wrong, title=["nothing"] * len(TEXTS), right=LABELS)
     assert evaluate(model, path)["accuracy"] == 0.0
@@ -76,7 +76,7 @@ def test_an_option_wins(model, tmp_path):
     assert evaluate(model, path, "--target", "4", "--text", "2", "--header")["accuracy"] == 1.0
 
 
-def test_a_file_without_them_is_read_as_ever(model, tmp_path):
+def test_reads_files_without_learnt_names_as_before(model, tmp_path):
     assert evaluate(model, write(tmp_path / "test.csv", "text", "label"))["accuracy"] == 1.0
     assert evaluate(model, write(tmp_path / "half.csv", "review", "label"))["accuracy"] == 1.0
     said = run("evaluate", model, write(tmp_path / "other.csv", "words", "kind"))[2]
@@ -95,7 +95,7 @@ def test_a_file_without_them_is_read_as_ever(model, tmp_path):
         ("none.csv", None, "none.csv: No such file"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_as_ever(model, tmp_path, name, content, said):
+def test_reports_file_errors_as_before(model, tmp_path, name, content, said):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     code, stdout, stderr = run("evaluate", model, tmp_path / name)
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_file_is_said_as_ever(model, tmp_path, name, conten
     assert said in stderr
 
 
-def test_a_pipe_is_looked_into_and_read_from_its_beginning(model, tmp_path):
+def test_reads_a_pipe_from_its_beginning(model, tmp_path):
     def answers(command: str, content: str) -> str:
         arguments = [sys.executable, "-m", "sparsenet", *command.split(), "--k", "1"]
         arguments = [str(model) if word == "MODEL" else word for word in arguments]
@@ -131,7 +131,7 @@ def test_a_pipe_is_looked_into_and_read_from_its_beginning(model, tmp_path):
     assert said[-1] == "", "it was read as a table"
 
 
-def test_several_labels_are_separated_as_they_were(tmp_path):
+def test_keeps_the_learnt_delimiter(tmp_path):
     labels = [f"{own}|all" for own in LABELS]
     train, test = write(tmp_path / "train.csv", labels=labels), write(tmp_path / "test.csv", labels=labels)
     columns = ("--text", "review", "--target", "topic", "--label-delimiter", "|")
@@ -142,7 +142,7 @@ def test_several_labels_are_separated_as_they_were(tmp_path):
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "Polars"])
-def test_frames_have_names_too_and_keep_them(frame, tmp_path):
+def test_learns_names_from_frames(frame, tmp_path):
     both = frame({"review": TEXTS, "topic": LABELS})
     model = TextClassifier(random_state=0).fit(both, text="review", target="topic")
     assert model.columns_ == KNOWN
@@ -152,7 +152,7 @@ def test_frames_have_names_too_and_keep_them(frame, tmp_path):
     assert evaluate(tmp_path / "m", write(tmp_path / "test.csv"))["accuracy"] == 1.0
 
 
-def test_what_has_no_names_leaves_none(tmp_path):
+def test_unnamed_input_learns_no_names(tmp_path):
     model = TextClassifier(random_state=0).fit(TEXTS, LABELS)
     assert model.columns_ is None
     assert TextClassifier(random_state=0).partial_fit(TEXTS, LABELS).columns_ is None
@@ -169,7 +169,7 @@ def test_what_has_no_names_leaves_none(tmp_path):
     assert evaluate(tmp_path / "m", write(tmp_path / "t.csv", "text", "label"))["points"] == len(TEXTS)
 
 
-def test_a_pipe_to_train_on_has_names(tmp_path):
+def test_learns_names_from_a_pipe(tmp_path):
     columns = ("--text", "review", "--target", "topic", "--format", "csv")
     content = write(tmp_path / "train.csv").read_bytes()
     code, _, said = run("train", "-", *columns, "--model", tmp_path / "m", stdin=content)
@@ -178,7 +178,7 @@ def test_a_pipe_to_train_on_has_names(tmp_path):
 
 
 @pytest.mark.parametrize("columns", [{"text": 1, "target": "b", "label_delimiter": None}, KNOWN | {"target": 7}, 7])
-def test_names_that_are_none_are_refused(model, tmp_path, columns):
+def test_rejects_invalid_names(model, tmp_path, columns):
     arrays, metadata = storage.load(model)
     storage.save(tmp_path / "m", arrays, metadata | {"columns": columns})
     with pytest.raises(ModelError):

@@ -1,4 +1,4 @@
-"""TextClassifier on files: formats, and what is wrong with them."""
+"""TextClassifier on files: formats and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_format_gives_the_same_model(tmp_path, name):
 
 @pytest.mark.parametrize("said", [{"header": True}, {"quotes": False}, {"delimiter": ";"}, {"encoding": "ascii"}])
 @pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
-def test_what_is_said_of_rows_of_csv_is_not_ignored_elsewhere(tmp_path, name, said):
+def test_rejects_csv_options_for_other_formats(tmp_path, name, said):
     write(tmp_path / name, *planted(20))
     [(option, value)] = said.items()
     with pytest.raises(ValueError, match=f"^{option}={value!r} is about CSV and TSV"):
@@ -67,7 +67,7 @@ def test_any_blank_ends_a_fasttext_label(tmp_path, blank):
     assert found.predict_proba(["hello", "bye"]).tolist() == expected.predict_proba(["hello", "bye"]).tolist()
 
 
-def test_a_label_that_a_fasttext_line_names_twice_is_one(tmp_path):
+def test_a_repeated_fasttext_label_counts_once(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text("__label__a one __label__a\n__label__b two\n" * 10)
     model = TextClassifier(random_state=0).fit(path)
@@ -75,7 +75,7 @@ def test_a_label_that_a_fasttext_line_names_twice_is_one(tmp_path):
     assert model.label_counts_.tolist() == [10, 10]
 
 
-def test_blank_lines_among_fasttext_lines_are_no_texts(tmp_path):
+def test_skips_blank_fasttext_lines(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text("\n__label__a one\n \t\n__label__b two\n" * 10 + "\n")
     model = TextClassifier(random_state=0).fit(path)
@@ -105,7 +105,7 @@ def test_blank_lines_among_fasttext_lines_are_no_texts(tmp_path):
         ("t.parquet", "not a parquet file", "is no Parquet file"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_named(tmp_path, name, content, message):
+def test_reports_what_is_wrong_with_a_file(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     columns = {} if name == "t.txt" else {"text": "review", "target": "topic"}
@@ -114,13 +114,13 @@ def test_what_is_wrong_with_a_file_is_named(tmp_path, name, content, message):
     assert str(path) in str(caught.value)
 
 
-def test_a_parquet_column_that_is_not_there(tmp_path):
+def test_reports_a_missing_parquet_column(tmp_path):
     write(tmp_path / "t.parquet", *planted(10))
     with pytest.raises(DataError, match="there is no column 'text'; there are id, review, topic"):
         TextClassifier().fit(tmp_path / "t.parquet", target="topic")
 
 
-def test_labels_of_a_parquet_column_are_lists_or_are_taken_apart(tmp_path):
+def test_parquet_labels_are_lists_or_split(tmp_path):
     path, texts = tmp_path / "t.parquet", ["one two", "three", "one"] * 10
     pd.DataFrame({"text": texts, "label": ["a | b", "b", "a|"] * 10}).to_parquet(path)
     model = TextClassifier(random_state=0).fit(path, label_delimiter="|")
@@ -139,14 +139,14 @@ def test_labels_of_a_parquet_column_are_lists_or_are_taken_apart(tmp_path):
         (["b", "a", "b"], "row 70: column 'label' holds the label 'b' twice$"),
     ],
 )
-def test_what_is_no_label_in_a_parquet_list_is_named(tmp_path, wrong, message):
+def test_reports_invalid_labels_in_a_parquet_list(tmp_path, wrong, message):
     path = tmp_path / "t.parquet"
     pd.DataFrame({"text": ["one"] * 71, "label": [["a"]] * 70 + [wrong]}).to_parquet(path)
     with pytest.raises(DataError, match=message):
         TextClassifier().fit(path)
 
 
-def test_a_parquet_column_is_not_counted_from_the_end(tmp_path):
+def test_rejects_negative_parquet_columns(tmp_path):
     write(tmp_path / "t.parquet", *planted(10))
     for text, target in ((1, -1), (-2, 2)):
         with pytest.raises(DataError, match=f"there is no column {min(text, target)}; there are id, review, topic"):
@@ -154,7 +154,7 @@ def test_a_parquet_column_is_not_counted_from_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
-def test_blanks_around_a_label_are_no_part_of_it(tmp_path, name):
+def test_strips_blanks_around_labels(tmp_path, name):
     write(tmp_path / name, ["one", "two", "three", "four"] * 5, ["x", " x", "y\u00a0", "y "] * 5)
     model = TextClassifier(random_state=0).fit(tmp_path / name, text="review", target="topic")
     assert model.classes_.tolist() == ["x", "y"]
@@ -170,7 +170,7 @@ def test_booleans_have_one_spelling(tmp_path, name):
     assert model.classes_.tolist() == ["false", "true"]
 
 
-def test_a_file_that_is_not_there():
+def test_reports_a_missing_file():
     with pytest.raises(FileNotFoundError):
         TextClassifier().fit("/nowhere/train.csv")
 
@@ -183,20 +183,20 @@ def test_a_file_that_is_not_there():
         ("t.txt", "__label__x one\n__label__y\n__label__x  \n"),
     ],
 )
-def test_texts_that_are_empty_are_counted(tmp_path, name, content):
+def test_counts_empty_texts(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     with pytest.warns(UserWarning, match=f"{name}: empty texts, 2 of 3, count as others do") as said:
         model = TextClassifier(random_state=0).fit(tmp_path / name)
     assert len(said) == 1
     assert model.n_texts_ == 3
-    TextClassifier(random_state=0).fit(["one", ""], ["x", "y"])  # what is in memory was looked at: no warning
+    TextClassifier(random_state=0).fit(["one", ""], ["x", "y"])  # texts in memory give no warning
 
 
 ROWS = "a lovely film,good\na dull film,bad\nlovely and short,good\ndull and long,bad\n"
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
-def test_a_header_that_is_taken_for_a_text_is_named(tmp_path, name):
+def test_warns_about_a_header_taken_for_a_text(tmp_path, name):
     path = tmp_path / name
     content = f"review,topic\n{ROWS}"
     path.write_text(content if name == "t.csv" else content.replace(",", "\t"))
@@ -206,7 +206,7 @@ def test_a_header_that_is_taken_for_a_text_is_named(tmp_path, name):
     assert "topic" in model.classes_
     model = TextClassifier(random_state=0).fit(path, text=0, target=1, header=True)
     assert model.classes_.tolist() == ["bad", "good"]
-    model = TextClassifier(random_state=0).fit(path, text=0, target=1, header=False)  # as it was said, so no warning
+    model = TextClassifier(random_state=0).fit(path, text=0, target=1, header=False)  # explicit, so no warning
     assert "topic" in model.classes_
 
 
@@ -214,7 +214,7 @@ def test_a_header_that_is_taken_for_a_text_is_named(tmp_path, name):
     "header",
     ["review,stars?", "Review Text (EN),stars", "Review Text,Sentiment (1-5)", "review_text,stars/5", "text,label:"],
 )
-def test_names_of_columns_may_hold_what_words_do_not(tmp_path, header):
+def test_column_names_may_hold_any_characters(tmp_path, header):
     (tmp_path / "t.csv").write_text(f"{header}\n{ROWS}")
     with pytest.warns(UserWarning, match="looks like a header"):
         TextClassifier(random_state=0).fit(tmp_path / "t.csv", text=0, target=1)
@@ -231,13 +231,13 @@ def test_names_of_columns_may_hold_what_words_do_not(tmp_path, header):
         "review,topic\nfilm,good\n",
     ],
 )
-def test_no_other_first_row_is_taken_for_a_header(tmp_path, content):
+def test_does_not_mistake_other_rows_for_a_header(tmp_path, content):
     path = tmp_path / "t.csv"
     path.write_text(content)
     TextClassifier(random_state=0).fit(path, text=0, target=1)  # a warning would be an error
 
 
-def test_a_file_is_learnt_from_in_its_own_encoding(tmp_path):
+def test_reads_a_file_in_its_encoding(tmp_path):
     path, (texts, labels) = tmp_path / "t.csv", planted(40)
     rows = [f"{text} à la carte|{label}" for text, label in zip(texts, labels, strict=True)]
     path.write_bytes("\n".join(["review|topic", *rows]).encode("latin-1"))
@@ -251,7 +251,7 @@ def test_a_file_is_learnt_from_in_its_own_encoding(tmp_path):
         model.fit(pd.DataFrame({"review": texts, "topic": labels}), **frame)
 
 
-def test_quotes_in_tsv_are_what_encloses_a_field(tmp_path):
+def test_quotes_enclose_fields_in_tsv(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text('text\tlabel\n"a ""lovely"" film"\tgood\ndull\t"bad"\n')
     assert TextClassifier(random_state=0).fit(path).classes_.tolist() == ["bad", "good"]

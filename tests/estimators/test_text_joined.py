@@ -29,7 +29,7 @@ FRAMES = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table]
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_columns_of_a_file_are_what_joined_texts_are(tmp_path, suffix):
+def test_columns_of_a_file_equal_joined_texts(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     FORMATS[suffix](pl.DataFrame(TABLE), path)
     model = fitted(path, text=BOTH, target="topic")
@@ -38,7 +38,7 @@ def test_columns_of_a_file_are_what_joined_texts_are(tmp_path, suffix):
     assert fitted(path, text=["title"], target="topic").columns_ == KNOWN | {"text": ["title"]}
 
 
-def test_positions_may_be_of_numpy(tmp_path):
+def test_accepts_numpy_positions(tmp_path):
     FORMATS["csv"](pl.DataFrame(TABLE), tmp_path / "t.csv")
     model = fitted(tmp_path / "t.csv", text=list(np.array([0, 2])), target=1, header=True)
     assert model.predict_proba(JOINED).tolist() == EXPECTED
@@ -46,7 +46,7 @@ def test_positions_may_be_of_numpy(tmp_path):
 
 
 @FRAMES
-def test_columns_of_a_frame_are_what_joined_texts_are(frame, tmp_path):
+def test_columns_of_a_frame_equal_joined_texts(frame, tmp_path):
     whole, bare = frame(TABLE), frame({"id": LABELS, "body": BODIES, "title": TITLES})
     for model in (fitted(whole, text=BOTH, target="topic"), fitted(bare, LABELS, text=BOTH)):
         assert model.columns_["text"] == BOTH
@@ -62,7 +62,7 @@ def test_columns_of_a_frame_are_what_joined_texts_are(frame, tmp_path):
     assert fitted(bare, LABELS, text=BOTH).columns_ == KNOWN | {"target": None}
 
 
-def test_a_frame_with_labels_beside_it_may_have_its_texts_in_one_of_its_columns():
+def test_reads_texts_from_a_frame_and_labels_from_y():
     bare = pd.DataFrame({"id": LABELS, "text": TEXTS})
     expected = fitted(TEXTS, LABELS).predict_proba(TEXTS).tolist()
     for columns in ({}, {"text": "text"}):
@@ -73,13 +73,13 @@ def test_a_frame_with_labels_beside_it_may_have_its_texts_in_one_of_its_columns(
 
 
 @pytest.mark.parametrize("text", [BOTH, "title"], ids=["several", "one"])
-def test_frames_are_cut_for_cross_validation(text):
+def test_frames_can_be_cross_validated(text):
     bare = pd.DataFrame({"title": TITLES, "body": BODIES})
     assert cross_val_score(TextClassifier(random_state=0), bare, LABELS, params={"text": text}, cv=3).min() > 0.5
 
 
 @FRAMES
-def test_a_frame_that_lacks_a_column_is_refused(frame):
+def test_rejects_a_frame_that_lacks_a_column(frame):
     for columns in ({"text": ["title", "zz"], "target": "topic"}, {"text": ["zz", "body"], "target": "topic"}):
         with pytest.raises(ValueError, match="text='zz' is no column of X; there are 'title', 'topic', 'body': name"):
             fitted(frame(TABLE), **columns)
@@ -96,7 +96,7 @@ def test_a_frame_that_lacks_a_column_is_refused(frame):
     assert model.predict_proba(np.array(JOINED)).tolist() == EXPECTED, "what is no frame has no columns"
 
 
-def test_columns_of_one_name_are_told():
+def test_rejects_two_columns_of_one_name():
     frame = pd.DataFrame([["good", "bad", "a"], ["bad", "good", "b"]], columns=["title", "body", "topic"])
     model = fitted(frame, text=BOTH, target="topic")
     frame.columns = pd.Index(["title", "body", "body"])
@@ -105,7 +105,7 @@ def test_columns_of_one_name_are_told():
             fails()
 
 
-def test_a_tuple_is_the_name_of_one_column(tmp_path):
+def test_a_tuple_names_one_column(tmp_path):
     plain = pd.DataFrame(TABLE)
     levels = plain.set_axis(pd.MultiIndex.from_tuples([("title", "body"), ("topic", ""), ("body", "")]), axis=1)
     one = fitted(levels, text=("title", "body"), target=("topic", ""))
@@ -119,7 +119,7 @@ def test_a_tuple_is_the_name_of_one_column(tmp_path):
         fitted(plain, text=("title", "body"), target="topic")
 
 
-def test_positions_are_names_where_a_frame_has_such():
+def test_integers_may_be_column_names():
     frame = pd.DataFrame(dict(enumerate((TITLES, BODIES, LABELS))))
     for text in ([0, 1], [np.int64(0), np.int32(1)]):
         model = fitted(frame, text=text, target=2)
@@ -127,7 +127,7 @@ def test_positions_are_names_where_a_frame_has_such():
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=repr)
-def test_a_missing_cell_is_empty_beside_others_and_an_error_alone(missing):
+def test_a_missing_cell_is_an_error_only_alone(missing):
     frame = pd.DataFrame({"title": ["good day", missing, "bad"], "body": [missing, "bad day", "good"]}, dtype=object)
     joined = ["good day", "bad day", "bad\ngood"]
     model = fitted(frame, ["x", "y", "x"], text=BOTH)
@@ -139,7 +139,7 @@ def test_a_missing_cell_is_empty_beside_others_and_an_error_alone(missing):
             fails()
 
 
-def test_what_is_no_text_is_named_by_its_column():
+def test_reports_the_column_of_a_value_that_is_not_text():
     frame = pl.DataFrame({"title": ["a", "b"], "body": [1, 2]})
     with pytest.raises(ValueError, match="column 'body' of X must hold texts, got 1 in row 0: convert it with str"):
         fitted(frame, ["x", "y"], text=BOTH)
@@ -151,18 +151,18 @@ OF_NO_COLUMN = [None, 1.5, True, b"title", [], [None], [BOTH], set(BOTH), iter(B
 
 
 @pytest.mark.parametrize("text", OF_NO_COLUMN, ids=lambda text: type(text).__name__)
-def test_what_is_no_column_is_refused_at_once(tmp_path, text):
+def test_rejects_invalid_columns_at_once(tmp_path, text):
     for X, y in ((tmp_path / "none.csv", None), (pd.DataFrame(TABLE), None), (pd.DataFrame(TABLE), LABELS), (TEXTS, 7)):
         with pytest.raises(ValueError, match=r"^text must (be the name|name a column)"):
             fitted(X, y, text=text, target="topic")
 
 
-def test_a_tuple_is_no_column_of_a_file(tmp_path):
+def test_rejects_a_tuple_as_a_file_column(tmp_path):
     with pytest.raises(ValueError, match=r"^text must be the name .*, or a list of such, got \('title', 'body'\)"):
         fitted(tmp_path / "none.csv", text=("title", "body"))
 
 
-def test_columns_are_not_asked_for_twice(tmp_path):
+def test_rejects_repeated_columns(tmp_path):
     for X in (tmp_path / "none.csv", pd.DataFrame(TABLE)):
         with pytest.raises(ValueError, match=r"^text names the column 'title' twice, got \['title', 'title'\]"):
             fitted(X, text=["title", "title"], target="topic")
@@ -170,7 +170,7 @@ def test_columns_are_not_asked_for_twice(tmp_path):
             fitted(X, text=["title", "topic"], target="topic")
 
 
-def test_columns_are_of_tables():
+def test_rejects_columns_without_a_table():
     with pytest.raises(ValueError, match=r"text=\['title', 'body'\] is for files, and data frames: leave it out"):
         fitted(TEXTS, LABELS, text=BOTH)
     with pytest.raises(ValueError, match="target='topic' is for files, and data frames without y"):
@@ -181,7 +181,7 @@ def test_columns_are_of_tables():
             fails()
 
 
-def test_lines_have_no_columns(tmp_path):
+def test_rejects_columns_of_plain_lines(tmp_path):
     (tmp_path / "t.txt").write_text("__label__a one\n")
     with pytest.raises(ValueError, match=r"^text=\['title', 'body'\] is about tables, and .* is read as lines"):
         fitted(tmp_path / "t.txt", text=BOTH)
@@ -201,7 +201,7 @@ ROWS = "a lovely film,now and then,good\na dull film,all of it,bad\nlovely and s
         ("title,body,good", False),
     ],
 )
-def test_a_header_that_is_taken_for_a_text_is_named(tmp_path, header, is_one):
+def test_warns_about_a_header_taken_for_a_text(tmp_path, header, is_one):
     (tmp_path / "t.csv").write_text(f"{header}\n{ROWS}")
     if not is_one:
         fitted(tmp_path / "t.csv", text=[0, 1], target=2)  # a warning would be an error
@@ -210,25 +210,25 @@ def test_a_header_that_is_taken_for_a_text_is_named(tmp_path, header, is_one):
         fitted(tmp_path / "t.csv", text=[0, 1], target=2)
 
 
-def test_rows_without_any_text_are_counted(tmp_path):
+def test_counts_rows_without_any_text(tmp_path):
     (tmp_path / "t.csv").write_text(f"title,body,label\n{ROWS},,good\n , ,bad\n")
     with pytest.warns(UserWarning, match=r"t\.csv: empty texts, 2 of 6, count as others do"):
         fitted(tmp_path / "t.csv", text=BOTH)
 
 
-def test_models_that_know_one_column_by_its_name_alone_are_loaded(tmp_path):
+def test_loads_models_with_a_single_column_name(tmp_path):
     saved_with(tmp_path / "m", KNOWN | {"text": "title"})
     assert TextClassifier.load(tmp_path / "m").columns_ == KNOWN | {"text": ["title"]}
 
 
 @pytest.mark.parametrize("text", [[], ["title", 1], ["title", "title"], [BOTH], None, {"title": 1}], ids=repr)
-def test_names_that_are_none_are_refused(tmp_path, text):
+def test_rejects_invalid_names(tmp_path, text):
     saved_with(tmp_path / "m", KNOWN | {"text": text})
     with pytest.raises(ModelError):
         TextClassifier.load(tmp_path / "m")
 
 
-def test_a_file_that_lacks_a_column_is_refused(tmp_path):
+def test_rejects_a_file_that_lacks_a_column(tmp_path):
     FORMATS["csv"](pl.DataFrame(TABLE), tmp_path / "t.csv")
     with pytest.raises(DataError, match="line 1: there is no column 'abstract'; the first row holds 'title', "):
         fitted(tmp_path / "t.csv", text=["title", "abstract"], target="topic")

@@ -1,4 +1,4 @@
-"""TextClassifier among scikit-learn's tools: its checks, searches, pipelines and copies."""
+"""TextClassifier with scikit-learn's checks, searches, pipelines and copies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = np.arange(-3, 3.1, 0.25)
 
 
 class OfNumbers(TextClassifier):
-    """A TextClassifier that writes rows of numbers as texts first.
+    """A TextClassifier that first writes rows of numbers as texts.
 
     scikit-learn's checks give every estimator rows of numbers, and run hardly any on one whose input is text. With
     this in between they try what does not depend on what X is: parameters, y, answers, copies, messages.
@@ -54,7 +54,7 @@ class OfNumbers(TextClassifier):
         return self._written(X, reset=False)
 
     def _written(self, X, *, reset):
-        """Write a word for each step that a number lies above, and another one for each that it lies below."""
+        """Write one word for each step below a number, and another word for each step above it."""
         numbers = validate_data(self, X, reset=reset)
         return [" ".join(self._words(row)) for row in numbers]
 
@@ -70,7 +70,7 @@ class OfNumbers(TextClassifier):
         return tags
 
 
-#: Nothing is expected to fail; a check that does needs its reason here.
+#: Checks that are expected to fail, with the reason.
 EXPECTED_FAILURES: dict[str, str] = {}
 
 
@@ -79,13 +79,13 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_what_scikit_learn_is_told():
+def test_tags_match_the_classifier():
     tags = get_tags(TextClassifier())
     assert tags.estimator_type == "classifier"
     assert (tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array) == (True, True, False)
     assert tags.classifier_tags.multi_class
     assert tags.classifier_tags.multi_label
-    with pytest.warns(SkipTestWarning, match="requires input"):  # all but a check or two need rows of numbers
+    with pytest.warns(SkipTestWarning, match="requires input"):  # most checks need rows of numbers
         check_estimator(TextClassifier())
 
 
@@ -109,7 +109,7 @@ def test_cross_validation_in_processes_changes_nothing():
     np.testing.assert_array_equal(here, there)
 
 
-def test_searches_over_every_parameter():
+def test_every_parameter_can_be_searched():
     texts, labels = planted(120)
     grid = {
         "word_ngrams": [1, 2],
@@ -143,7 +143,7 @@ def _lower(texts):
     return [text.lower() for text in texts]
 
 
-def test_it_votes_with_others():
+def test_works_in_a_voting_classifier():
     texts, labels = planted(120)
     models = [(f"cost{cost}", TextClassifier(cost=cost, random_state=0, n_jobs=1)) for cost in (0.1, 1.0)]
     for voting in ("soft", "hard"):
@@ -151,7 +151,7 @@ def test_it_votes_with_others():
 
 
 @pytest.mark.parametrize("lists", [False, True], ids=["one label", "several"])
-def test_copies_answer_and_learn_on_alike(tmp_path, lists):
+def test_copies_answer_and_learn_alike(tmp_path, lists):
     texts, labels = planted(120)
     y = [[label, "any"] for label in labels] if lists else labels
     model = TextClassifier(random_state=0, n_jobs=1).fit(texts, y)

@@ -1,4 +1,4 @@
-"""Training from files that need not fit into memory: text is never held, and features may lie in temporary files."""
+"""Training from files larger than memory: texts are not kept, and features may lie in temporary files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_batches_and_temporary_files_change_nothing(tmp_path, monkeypatch, name)
     assert_equal(spilt, expected)
 
 
-def test_more_text_than_characters_are_taken_from(tmp_path, monkeypatch):
+def test_samples_texts_to_choose_character_lengths(tmp_path, monkeypatch):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
     monkeypatch.setattr(text_files, "BATCH_CHARACTERS", 3000)
@@ -71,7 +71,7 @@ def test_a_pipe_is_read_once_and_searched_by_cost_alone(tmp_path):
     assert done.stdout.split() == [b"3"]
 
 
-def test_a_file_that_changes_while_it_is_read_is_named(tmp_path):
+def test_reports_a_file_that_changes_while_read(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("__label__a one\n__label__b two\n" * 20)
     chosen = text_options.TextSettings.of(TextClassifier().get_params())
@@ -89,7 +89,7 @@ def test_several_labels_in_a_column(tmp_path):
     assert model.predict(["three"]) == [["b"]]
 
 
-def test_a_network_takes_points_from_temporary_files(tmp_path, monkeypatch):
+def test_a_network_reads_points_from_temporary_files(tmp_path, monkeypatch):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
     monkeypatch.setattr(Spill, "within", classmethod(lambda cls, _: cls(1000)))
@@ -99,7 +99,7 @@ def test_a_network_takes_points_from_temporary_files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
-def test_arrays_large_and_small(tmp_path, monkeypatch, size):
+def test_spills_large_arrays_only(tmp_path, monkeypatch, size):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
@@ -122,7 +122,7 @@ def test_arrays_large_and_small(tmp_path, monkeypatch, size):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_full_disk_is_an_error(tmp_path, monkeypatch):
+def test_reports_a_full_disk(tmp_path, monkeypatch):
     def full(*_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -133,8 +133,8 @@ def test_a_full_disk_is_an_error(tmp_path, monkeypatch):
         Spill(10).empty(100, np.float32)
 
 
-def test_a_disk_that_fills_up_is_an_error(monkeypatch):
-    """By a device that is always full, and the buffer of a file in between."""
+def test_reports_a_disk_that_fills_up(monkeypatch):
+    """Write to a device that is always full, through the buffer of a file."""
     for size in (10, 1_000_000):
         file = open("/dev/full", "wb")  # noqa: SIM115, closed below
         monkeypatch.setattr(spilling, "_new_file", lambda file=file: file)
@@ -146,11 +146,11 @@ def test_a_disk_that_fills_up_is_an_error(monkeypatch):
 
         with pytest.raises(OSError, match=r"No space left on device: .* let TMPDIR name one with more room"):
             fill()
-        with contextlib.suppress(OSError):  # for what its buffer still holds
+        with contextlib.suppress(OSError):  # closing flushes the rest of its buffer
             file.close()
 
 
-def test_files_grow_where_room_cannot_be_claimed(monkeypatch):
+def test_files_grow_if_room_cannot_be_reserved(monkeypatch):
     monkeypatch.delattr(os, "posix_fallocate")
     array = Spill(10).empty(100, np.float32)
     array[:] = 1
@@ -169,7 +169,7 @@ print(len(model.classes_), status["VmHWM"].split()[0])  # ru_maxrss would be tha
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_raw_text(tmp_path):
-    """A hundred and twenty megabytes against sixty, with the same features: words that come again are counted."""
+    """120 MB of text take no more memory than 60 MB of the same words."""
     texts, labels = planted(4000)
     peaks = []
     for times in (400, 800):

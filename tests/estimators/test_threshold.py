@@ -1,4 +1,4 @@
-"""`predict` of several labels a point names those that are more probable than is asked for."""
+"""`predict` of several labels a point names all labels above the probability threshold."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ NETWORK = ExtremeClassifier(hidden=8, epochs=2)
     [NETWORK, TreeClassifier(), BlendClassifier(network=NETWORK), BlendClassifier(network="drop")],
     ids=["network", "tree", "blend", "light"],
 )
-def test_labels_are_cut_where_asked(classifier):
+def test_predicts_labels_above_the_threshold(classifier):
     model = clone(classifier).set_params(random_state=0, n_jobs=1).fit(X, Y)
     probabilities, named = model.predict_proba(X), []
     for threshold in (0.02, 0.1, 0.3, 0.9):

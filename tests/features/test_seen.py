@@ -1,4 +1,4 @@
-"""Points of which nothing is known: what is answered is what is usual, whatever the model."""
+"""Points without known features get the most frequent labels, whatever the model."""
 
 from typing import Any
 
@@ -24,18 +24,18 @@ def points(rng: np.random.Generator, n: int = N) -> csr_array:
     """Return points of 30 of the 40 features."""
     X = np.zeros((n, WIDTH))
     X[:, :30] = rng.random((n, 30)) * (rng.random((n, 30)) < 0.2)
-    X[:, 0] = 1.0  # of these points none is empty
+    X[:, 0] = 1.0  # no point is empty
     return csr_array(X)
 
 
 def labels(rng: np.random.Generator, n: int = N) -> csr_array:
-    """Return labels of which the last are the most frequent, and the first the rarest."""
+    """Return labels, the first ones rare and the last ones frequent."""
     chosen = rng.choice(N_LABELS, size=n, p=np.arange(1, N_LABELS + 1) / (N_LABELS * (N_LABELS + 1) / 2))
     return csr_array((np.ones(n), chosen, np.arange(n + 1)), shape=(n, N_LABELS))
 
 
 def unknown() -> csr_array:
-    """Return an empty point, one of a feature that training never met, and one that stores a zero."""
+    """Return an empty point, a point with an unknown feature, and a point that stores a zero."""
     return csr_array(([1.0, 0.0], [WIDTH - 1, 3], [0, 0, 1, 2]), shape=(3, WIDTH))
 
 
@@ -51,7 +51,9 @@ def training() -> tuple[csr_array, csr_array]:
 
 @pytest.mark.parametrize("model", MODELS)
 class TestUnknownPoints:
-    def test_they_get_the_most_frequent_labels(self, model: Any, training: tuple[csr_array, csr_array]) -> None:
+    def test_unknown_points_get_the_most_frequent_labels(
+        self, model: Any, training: tuple[csr_array, csr_array]
+    ) -> None:
         model.fit(*training)
         usual = np.argsort(-model.label_counts_, kind="stable")
         found, p = model.topk_numbers(unknown(), k=5)
@@ -60,24 +62,28 @@ class TestUnknownPoints:
         every = model.predict_proba(unknown())
         np.testing.assert_allclose(every, np.tile(model.label_counts_ / N, (3, 1)), rtol=1e-6)
 
-    def test_others_are_answered_as_without_them(self, model: Any, training: tuple[csr_array, csr_array]) -> None:
+    def test_unknown_points_do_not_change_other_answers(
+        self, model: Any, training: tuple[csr_array, csr_array]
+    ) -> None:
         X, y = training
         model.fit(X, y)
         alone = model.topk_numbers(X[:4], k=3)
         beside = model.topk_numbers(vstack([unknown(), X[:4]]).tocsr(), k=3)
-        # Products of a batch of another length are added up in another order.
+        # A batch of another length sums products in another order.
         assert (alone[0] == beside[0][3:]).all()
         np.testing.assert_allclose(alone[1], beside[1][3:], rtol=1e-4)
         assert not (alone[0] == model.topk_numbers(unknown()[:1], k=3)[0]).all()
 
-    def test_what_is_excluded_is_not_among_them(self, model: Any, training: tuple[csr_array, csr_array]) -> None:
+    def test_unknown_points_do_not_get_excluded_labels(self, model: Any, training: tuple[csr_array, csr_array]) -> None:
         model.fit(*training)
         usual = np.argsort(-model.label_counts_, kind="stable")
         banned = np.zeros((3, N_LABELS))
         banned[:, usual[0]] = 1
         assert (model.topk_numbers(unknown(), k=4, exclude=banned)[0] == usual[1:5]).all()
 
-    def test_empty_points_of_training_say_more(self, model: Any, training: tuple[csr_array, csr_array]) -> None:
+    def test_empty_training_points_count_for_unknown_points(
+        self, model: Any, training: tuple[csr_array, csr_array]
+    ) -> None:
         X, y = training
         rarest = csr_array((np.ones(30), np.zeros(30, int), np.arange(31)), shape=(30, N_LABELS))
         model.fit(vstack([X, csr_array((30, WIDTH))]).tocsr(), vstack([y, rarest]).tocsr())
@@ -86,7 +92,7 @@ class TestUnknownPoints:
         expected = (30 + 10 * model.label_counts_[0] / 330) / 40
         np.testing.assert_allclose(p, expected, rtol=1e-6)
 
-    def test_a_saved_model_answers_them_alike(
+    def test_a_saved_model_answers_unknown_points_alike(
         self, model: Any, training: tuple[csr_array, csr_array], tmp_path: Any
     ) -> None:
         X, y = training
@@ -106,7 +112,7 @@ def test_classes_of_one_label_a_row(loss: str, training: tuple[csr_array, csr_ar
     np.testing.assert_allclose(model.decision_function(unknown()), np.log(0.25 / 0.75), rtol=1e-5)
 
 
-def test_a_predictor_answers_them_too(training: tuple[csr_array, csr_array]) -> None:
+def test_a_predictor_answers_unknown_points(training: tuple[csr_array, csr_array]) -> None:
     model = ExtremeClassifier(hidden=8, epochs=2, random_state=0).fit(*training)
     predictor = model.predictor(k=3, candidates=6)
     expected, p = model.topk(unknown(), k=3)
@@ -118,7 +124,7 @@ def test_a_predictor_answers_them_too(training: tuple[csr_array, csr_array]) -> 
     assert predictor.one([WIDTH - 1], [2.0], exclude=[banned])[0][0] == expected[0, 1]
 
 
-def test_features_that_are_learnt_later_are_known(training: tuple[csr_array, csr_array]) -> None:
+def test_features_learnt_later_are_known(training: tuple[csr_array, csr_array]) -> None:
     X, y = training
     model = ExtremeClassifier(hidden=8, epochs=2, random_state=0).fit(X, y)
     assert model._fitted.seen.blank(unknown_rows()).tolist() == [0, 1, 2]
@@ -128,7 +134,7 @@ def test_features_that_are_learnt_later_are_known(training: tuple[csr_array, csr
 
 
 @pytest.mark.parametrize("normalize", ["columns", "none"])
-def test_a_row_of_zeros_in_a_table_is_a_point_like_others(normalize: str) -> None:
+def test_a_row_of_zeros_in_a_table_is_known(normalize: str) -> None:
     X = np.linspace(-1, 1, 201)[:, None] * np.array([[1.0, -1.0]])
     inside = np.abs(X[:, 0]) < 0.3
     inside[100] = True
@@ -138,7 +144,7 @@ def test_a_row_of_zeros_in_a_table_is_a_point_like_others(normalize: str) -> Non
 
 
 @pytest.mark.parametrize(("kind", "blank"), [("rows", [0, 2]), ("columns", []), ("none", [])])
-def test_models_saved_before_there_was_a_record(kind: str, blank: list[int]) -> None:
+def test_models_saved_without_label_counts_load(kind: str, blank: list[int]) -> None:
     counts = np.arange(N_LABELS)
     seen = unpack_seen({"counts": counts}, {"n_points": N}, kind, N_LABELS, WIDTH)
     assert seen.blank(unknown_rows()).tolist() == blank
@@ -156,7 +162,7 @@ def test_models_saved_before_there_was_a_record(kind: str, blank: list[int]) -> 
         ({"blank.counts": np.array([1.0])}, "for each of blank.labels"),
     ],
 )
-def test_a_forged_record_is_refused(changed: dict[str, Any], message: str) -> None:
+def test_rejects_forged_label_counts(changed: dict[str, Any], message: str) -> None:
     arrays = {
         "counts": np.ones(N_LABELS, np.int64),
         "seen.features": np.zeros(5, np.uint8),
@@ -169,7 +175,7 @@ def test_a_forged_record_is_refused(changed: dict[str, Any], message: str) -> No
         unpack_seen({**arrays, **changed}, about, "rows", N_LABELS, WIDTH)
 
 
-def test_texts_that_are_learnt_later_move_the_record() -> None:
+def test_texts_learnt_later_update_label_counts() -> None:
     texts = [f"word{i % 20} word{(i * 7) % 20}" for i in range(200)]
     model = TextClassifier(method="network", random_state=0).fit(texts, [f"b{i % 20}" for i in range(200)])
     before = model._fitted.model.network._fitted.seen
@@ -197,7 +203,7 @@ TEXT_MODELS = [
 
 
 @pytest.mark.parametrize(("parameters", "y"), TEXT_MODELS)
-def test_texts_of_which_nothing_is_known(parameters: dict[str, Any], y: list[Any], tmp_path: Any) -> None:
+def test_unknown_texts_get_the_most_frequent_labels(parameters: dict[str, Any], y: list[Any], tmp_path: Any) -> None:
     rng = np.random.default_rng(0)
     names = [name if isinstance(name, str) else name[0] for name in y]
     texts = texts_of(names, rng)
@@ -208,7 +214,7 @@ def test_texts_of_which_nothing_is_known(parameters: dict[str, Any], y: list[Any
     for same in (model, sparsenet.load(tmp_path / "model")):
         assert [same.predict_one(text) for text in UNKNOWN_TEXTS] == ["common"] * 3
         assert same.topk(UNKNOWN_TEXTS, k=2)[0].tolist() == [same.classes_[order[:2]].tolist()] * 3
-        # A network has kept a few texts from training.
+        # A network holds out a few texts.
         np.testing.assert_allclose(same.predict_proba(UNKNOWN_TEXTS), shares, atol=0.02 if parameters else 1e-6)
         assert same.predict([*UNKNOWN_TEXTS, texts[0]])[3] == y[0]
     assert model.explain("").score == pytest.approx(model.explain("").bias)
@@ -217,7 +223,7 @@ def test_texts_of_which_nothing_is_known(parameters: dict[str, Any], y: list[Any
     )
 
 
-def test_empty_texts_of_training_say_more() -> None:
+def test_empty_training_texts_count_for_unknown_texts() -> None:
     texts = texts_of(FREQUENT, np.random.default_rng(0)) + [""] * 50
     model = TextClassifier(random_state=0).fit(texts, FREQUENT + ["rare"] * 50)
     expected = (50 + 10 * 80 / 350) / 60
@@ -225,13 +231,13 @@ def test_empty_texts_of_training_say_more() -> None:
     np.testing.assert_allclose(model.predict_proba(UNKNOWN_TEXTS)[:, 1], expected, rtol=1e-5)
 
 
-def test_weights_of_classes_count_for_unknown_texts_too() -> None:
+def test_class_weights_apply_to_unknown_texts() -> None:
     texts = texts_of(FREQUENT, np.random.default_rng(0))
     model = TextClassifier(random_state=0, class_weight="balanced").fit(texts, FREQUENT)
     np.testing.assert_allclose(model.predict_proba(UNKNOWN_TEXTS), 1 / 3, rtol=1e-5)
 
 
-def test_what_is_usual_goes_on_with_what_is_learnt_later() -> None:
+def test_label_counts_follow_partial_fit() -> None:
     rng = np.random.default_rng(0)
     model = TextClassifier(random_state=0).fit(texts_of(FREQUENT, rng), FREQUENT)
     later = ["new"] * 300
@@ -241,7 +247,7 @@ def test_what_is_usual_goes_on_with_what_is_learnt_later() -> None:
     assert found == pytest.approx({name: count / 600 for name, count in expected.items()}, rel=1e-4)
 
 
-def test_a_compressed_model_answers_them_alike() -> None:
+def test_a_compressed_model_answers_unknown_texts_alike() -> None:
     rng = np.random.default_rng(0)
     model = TextClassifier(random_state=0).fit(texts_of(FREQUENT, rng), FREQUENT)
     before = model.predict_proba(UNKNOWN_TEXTS)
@@ -250,7 +256,7 @@ def test_a_compressed_model_answers_them_alike() -> None:
 
 
 @pytest.mark.parametrize("n_alike", [1, 3])
-def test_one_known_feature_is_enough(training: tuple[csr_array, csr_array], n_alike: int) -> None:
+def test_one_known_feature_makes_a_point_known(training: tuple[csr_array, csr_array], n_alike: int) -> None:
     model = TreeClassifier(random_state=0).fit(*training)
     seen = model._fitted.seen
     mixed = csr_array(([1.0, 1.0, 1.0, 0.0, 1.0], [WIDTH - 1, WIDTH - 2, 0, 3, 5], [0, 3, 5]), shape=(2, WIDTH))

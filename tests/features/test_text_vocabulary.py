@@ -1,4 +1,4 @@
-"""What vocabularies are learnt from: in how many texts slots are and with which labels, by every backend and level."""
+"""Counts that vocabularies are learnt from, of texts and labels of each slot, on every backend and level."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 
 
 def texts(lengths: np.ndarray) -> TextRows:
-    """Texts of distinct slots, of which the first half are frequent."""
+    """Draw texts of distinct slots; the first half of the slots are frequent."""
     rows = [RNG.choice(1 << BITS, size, replace=False).astype(np.int32) for size in lengths]
     slots = np.concatenate([*rows, np.empty(0, np.int32)])
     return TextRows(np.concatenate(([0], np.cumsum(lengths))), slots, np.ones(len(slots), np.uint8))
@@ -24,7 +24,7 @@ LABELS = RNG.integers(N_LABELS, size=N_TEXTS).astype(np.int32)
 
 
 def presence(rows: TextRows) -> np.ndarray:
-    """Which text has which slot, (n_texts, n_slots)."""
+    """Return which text has which slot, (n_texts, n_slots)."""
     found = np.zeros((len(rows), 1 << BITS), bool)
     found[np.repeat(np.arange(len(rows)), np.diff(rows.indptr)), rows.slots] = True
     return found
@@ -37,7 +37,7 @@ def test_texts_of_slots(backend):
 
 
 @pytest.mark.parametrize("slots", [[-1], [1 << BITS]])
-def test_slots_outside_are_refused(backend, slots):
+def test_rejects_slots_out_of_range(backend, slots):
     with pytest.raises(ValueError, match="slots must be below the size of texts"):
         backend.count_slots(np.array(slots, np.int32), np.zeros(1 << BITS, np.int32))
 
@@ -65,7 +65,7 @@ def test_texts_of_each_label(backend, first, n):
         ({"ranks": np.zeros((1 << BITS) // 64, np.int32)}, "ranks must count"),
     ],
 )
-def test_what_cannot_be_counted_is_refused(backend, change, message):
+def test_rejects_what_cannot_be_counted(backend, change, message):
     words = Vocabulary(FeatureRules(bits=BITS), np.arange(100, dtype=np.int32), np.ones(100, np.float32))
     used, ranks = words.tables
     arguments = {

@@ -21,7 +21,7 @@ def has_extension() -> bool:
 
 
 def require_installed() -> None:
-    """Refuse to test anything but an installed package with its extension: a wheel is tested, not the source tree."""
+    """Refuse to test anything but an installed wheel with its extension."""
     site = Path(sysconfig.get_path("platlib")).resolve()
     for name in ("sparsenet", MODULES["native"]):
         found = importlib.util.find_spec(name)
@@ -34,13 +34,13 @@ def require_installed() -> None:
 
 @cache
 def levels() -> list[tuple[str, str]]:
-    """List every (backend, instruction set) that this machine can test, the best native one last."""
+    """List every (backend, instruction set) that this machine can test: native ones, best last, then Numba."""
     native = importlib.import_module(MODULES["native"]).isa_available() if has_extension() else []
     return [*(("native", isa) for isa in native), ("numba", "numba")]
 
 
 @cache
 def quick_levels(smoke: bool) -> set[tuple[str, str]]:
-    """Return the levels of `make test`: the plainest and the best native one, and Numba in smoke tests or alone."""
+    """Return the levels of `make test`: scalar, the best native one, and Numba in smoke tests or without others."""
     native = [level for level in levels() if level[0] == "native"]
     return {*native[:1], *native[-1:], *(levels()[-1:] if smoke or not native else [])}

@@ -1,4 +1,4 @@
-"""The command line, run within this process, and files of points for it."""
+"""Run the command line within this process, and write files of points for it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def command(*arguments: object) -> list[str]:
 
 
 def run(*arguments: object, stdin: str = "", status: int = 0) -> Result:
-    """Run a command in this process, which saves the second that a new one takes to start."""
+    """Run a command within this process, which saves a second of start-up."""
     done = CliRunner().invoke(cli.app, [*map(str, arguments)], input=stdin, prog_name="sparsenet")
     assert done.exit_code == status, (done.stderr, done.exception)
     return done
 
 
 def fails(*arguments: object, stdin: str = "", status: int = 1) -> str:
-    """Run what must fail, with nothing on stdout, and return what it says."""
+    """Run a command that must fail with nothing on stdout, and return its error."""
     done = run(*arguments, stdin=stdin, status=status)
     assert done.stdout == ""
     if status == 1:

@@ -1,4 +1,4 @@
-"""What the tests of the readers share: both roads, compression, broken files, numbers that are hard to round."""
+"""Shared by the tests of readers: both backends, compression, broken files, numbers that are hard to round."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def use_road(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
-    """Let the readers use one backend."""
+    """Make the readers use one backend."""
     module = importlib.import_module(MODULES[name])
     for user in (sparsenet.data.blocks, sparsenet.data.svmlight, sparsenet.data.xmc):
         monkeypatch.setattr(user, "kernels", module)
@@ -42,7 +42,7 @@ def use_road(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
 
 
 def same(a: Dataset, b: Dataset) -> bool:
-    """Say whether two datasets are equal bit for bit."""
+    """Return whether two datasets are equal bit for bit."""
     pairs = [(getattr(a.X, name), getattr(b.X, name)) for name in ("indptr", "indices", "data")]
     pairs += [(getattr(a.Y, name), getattr(b.Y, name)) for name in ("indptr", "indices", "data")]
     equal = all(np.array_equal(x, y) for x, y in pairs)
@@ -62,7 +62,7 @@ HARD_NUMBERS = [
     "0.000000000000000000000000000000000000000000000000001e50",
     "123456789012345678901234567890",
     "340282346638528859811704183484516925440",
-    "340282356779733661637539395458142568447.9",  # rounds to the largest float by a hair
+    "340282356779733661637539395458142568447.9",  # barely rounds to the largest float
     "0" * 400 + "1." + "0" * 900 + "1",
     "000000000000000000000000.5",
     "0e99999999999999999999",
@@ -76,10 +76,10 @@ HARD_NUMBERS = [
 
 
 def nearest_float32(text: str) -> np.float32:
-    """Round exactly: compare with the middles of neighbouring floats as decimals."""
+    """Round exactly: compare with the midpoints of neighboring floats as decimals."""
     with localcontext() as context:
         context.prec = 3000
-        exact = Decimal(text.replace("e99999999999999999999", ""))  # of zero; Decimal has no such exponents
+        exact = Decimal(text.replace("e99999999999999999999", ""))  # zero; Decimal has no such exponents
         largest = np.finfo(np.float32).max
         near = np.float32(np.clip(float(text), -largest, largest))
         if exact == 0:

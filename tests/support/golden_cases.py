@@ -1,4 +1,4 @@
-"""What must come out the same on every machine: hashes, codes, parsed, scaled and counted features, and saved models.
+"""Results that are equal on every machine: hashes, codes, parsed, scaled and counted features, saved models.
 
 `python -m tests.support.golden_cases` writes the shared values, and the models of this architecture; run it on both
 (`tools/sysroot.py` names a Python for aarch64). Do that only for a change that is meant to change results, and say so
@@ -33,11 +33,11 @@ from sparsenet.index.hashing.hash_index import LSHIndex
 
 FOLDER = Path(__file__).parents[1] / "golden"
 VALUES = FOLDER / "values.json"
-#: Where models were trained and saved; each is loaded on all.
+#: Machines that trained and saved models; each model loads on all.
 MACHINES = ("aarch64", "x86_64")
 FAMILIES = ("simhash", "dwta", "minhash")
 TOP = 5
-# Numbers on and beside the borders between two float32, with many digits, signs, exponents, and the extremes.
+# Numbers at and near the midpoints of two float32, with many digits, signs, exponents, and the extremes.
 NUMBERS = """
 1 0.1 -0.1 3.14159265358979 16777217 16777219 1.00000005960464477539062500000000001 0.30000001192092896
 1e-40 1.4e-45 7.1e-46 3.4028234e38 -2.5E-7 .5 5. +7 123456789012345678901234567890 0.000000000000000000001
@@ -55,7 +55,7 @@ Merge sort reads every element once a level. See :func:`numpy.sort` for a copy.
 """
 
 
-# Words, cases, scripts, marks, emoji, what is no word, and what is no text.
+# Words, cases, scripts, marks, emoji, non-words and invalid texts.
 TEXTS = [
     "",
     "Sort an array, sort it!",
@@ -179,7 +179,7 @@ Best = Callable[[Any], tuple[list[list[str]], list[list[float]]]]
 
 @dataclass(frozen=True)
 class Saved:
-    """A kind of saved model: how it is trained, saved, loaded and asked."""
+    """A kind of saved model: functions that train, save, load and query it."""
 
     make: Callable[[], Any]
     load: Callable[[Path], Any]
@@ -195,7 +195,7 @@ KINDS = {
 
 
 def write(folder: Path) -> None:
-    """Write all golden files that this machine can make; `folder` is that of its architecture."""
+    """Write all golden files that this machine can make; `folder` is named after its architecture."""
     VALUES.write_text(json.dumps(values(), indent=0) + "\n", encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     for name, kind in KINDS.items():

@@ -1,4 +1,4 @@
-"""Ctrl-C at a moment of a network's training."""
+"""Ctrl-C, and failures, at a given moment of a network's training."""
 
 import itertools
 import os
@@ -8,7 +8,7 @@ from sparsenet import ExtremeClassifier, Network
 
 
 class StopAt:
-    """Ctrl-C after some batches."""
+    """Press Ctrl-C after the given number of batches."""
 
     def __init__(self, batch):
         self.left = batch
@@ -20,7 +20,7 @@ class StopAt:
 
 
 def interrupted_before(monkeypatch, owner, name):
-    """Have Ctrl-C come whenever a method begins."""
+    """Press Ctrl-C whenever the method begins."""
     method = getattr(owner, name)
 
     def interrupted(*args):
@@ -31,7 +31,7 @@ def interrupted_before(monkeypatch, owner, name):
 
 
 def interrupted_in(monkeypatch, epoch):
-    """Have Ctrl-C come in the first step of an epoch of whatever network is fitted."""
+    """Press Ctrl-C in the first step of an epoch of any network."""
 
     class Stop:
         def on_batch(self, progress):
@@ -43,7 +43,7 @@ def interrupted_in(monkeypatch, epoch):
 
 
 def interrupted_at(monkeypatch, at):
-    """Have Ctrl-C come once, in one of the steps, counted from 0; return what the next step draws its number from."""
+    """Press Ctrl-C once, in step `at` counted from 0; return the step counter."""
     step, steps = Network.train_step, itertools.count()
 
     def train_step(*args, **kwargs):

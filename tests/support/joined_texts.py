@@ -11,7 +11,7 @@ from sparsenet import TextClassifier, storage
 from tests.support.texts import planted
 
 TEXTS, LABELS = planted(60)
-#: Half of the words of each text, and the others.
+#: Every second word of each text, and the other words.
 TITLES, BODIES = ([" ".join(text.split()[part::2]) for text in TEXTS] for part in (0, 1))
 JOINED = ["\n".join(filter(None, row)) for row in zip(TITLES, BODIES, strict=True)]
 EXPECTED = TextClassifier(random_state=0).fit(JOINED, LABELS).predict_proba(JOINED).tolist()

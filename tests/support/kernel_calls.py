@@ -1,4 +1,4 @@
-"""One call of a kernel, at any size and alignment, and what it is made of."""
+"""Calls of kernels at any size and alignment, and their ingredients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Arguments = dict[str, Any]
 
 SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 100, 128)
 N_FEATURES = 40
-#: Kernels that take no threads.
+#: Kernels without an argument `threads`.
 ALONE = {"transpose_batch", "take_rows", "spread_postings"}
 
 
@@ -31,13 +31,13 @@ class Shape:
     labels: int
 
 
-# Every size in every place; the other two extents are odd and small.
+# Each size for each extent; the other two extents are odd and small.
 SHAPES = [
     shape
     for size in SIZES
     for shape in (Shape(9, size, 11), Shape(size, 5, 7), Shape(6, 7, size), Shape(size, size, size))
 ]
-# Enough work to be cut into several tasks by any kernel.
+# Enough work for any kernel to split it into several tasks.
 LARGE = (Shape(256, 128, 1000), Shape(251, 100, 1013))
 
 
@@ -76,7 +76,7 @@ class Call:
         return outputs if returned is None else outputs | {"returned": np.array(returned)}
 
     def expected(self) -> reference.Outputs:
-        """Ask the oracle, which takes the inputs only."""
+        """Return the oracle's outputs for the same inputs."""
         oracle = getattr(reference, self.function)
         inputs = inspect.signature(oracle).parameters.values()
         if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in inputs):
@@ -92,7 +92,7 @@ def normal(rng: np.random.Generator, *shape: int) -> Array:
 
 
 def whole(rng: np.random.Generator, *shape: int) -> Array:
-    """Draw small whole numbers: sums are exact in any order, and ties abound."""
+    """Draw small integers: sums are exact in any order, and ties are frequent."""
     return rng.integers(-3, 4, shape).astype(np.float32)
 
 
@@ -129,7 +129,7 @@ def dense_postings(batch: Arguments, n: int) -> Arguments:
 
 
 def wide_batch(rng: np.random.Generator, shape: Shape) -> Arguments:
-    """Draw the support of some more labels than are active, and what a batch touches of it."""
+    """Draw the support of more labels than are active, and the part that a batch touches."""
     indptr, indices, weights = csr(rng, shape.labels + 5, N_FEATURES)
     active = rng.permutation(shape.labels + 5)[: shape.labels].astype(np.int32)
     batch = postings(rng, shape.n)

@@ -1,4 +1,4 @@
-"""Calls of every engine kernel: what the kernel tests run through."""
+"""Calls of every engine kernel for the kernel tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.support.kernel_calls import N_FEATURES, Arguments, Array, Call, Shape, csr, normal, pick, whole, wide_batch
 
-# --- one maker of calls for each kernel ---
+# --- a maker of calls for each kernel -----
 
 
 def csr_matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
@@ -72,7 +72,7 @@ def matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 def _operand(rng: np.random.Generator, shape: tuple[int, int], gather: bool) -> tuple[Array, Array | None]:
     if not gather:
         return normal(rng, *shape), None
-    # Fewer rows than are taken: repeated ones are certain.
+    # Fewer rows than `indices`, so some rows repeat.
     table = normal(rng, shape[0] // 2 + 1, shape[1])
     return table, rng.integers(0, len(table), shape[0]).astype(np.int32)
 
@@ -131,7 +131,7 @@ def wide_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     yield Call("wide_gradient", pick(wide, *names) | tile, ("out",))
 
 
-# Smoothing, scale, and the spread of logits: their own rounding, in float32, is part of the tolerance.
+# Smoothing, scale, and spread of logits; the tolerance includes their float32 rounding.
 LOSS_FORMS = ((0.0, 1.0, 3.0), (0.1, 0.25, 30.0), (0.0, 2.0, 1e4))
 
 
@@ -155,7 +155,7 @@ def softmax_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     for smoothing, scale, spread in LOSS_FORMS:
         arguments = _tile(rng, shape, np.float32(spread))
         points = arguments["positive_points"]
-        # Each of a point's labels has the same weight; points without any stay without.
+        # Each label of a point has the same weight; points without labels stay without.
         arguments["positive_weights"] = (1 / np.bincount(points, minlength=shape.n)[points]).astype(np.float32)
         arguments["log_expected"] = normal(rng, shape.labels)
         arguments |= {"smoothing": smoothing, "scale": scale, "losses": np.full(shape.n, np.nan)}
@@ -200,7 +200,7 @@ def adam_product(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 
 def predict_topk(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
-    # Whole numbers only: scores are exact in any order of summation, so labels must match, ties included.
+    # Integers only: scores are exact in any order of summation, so labels must match, ties included.
     for k in sorted({0, 1, 5, shape.labels} & set(range(shape.labels + 1))):
         arguments = {
             "hidden": whole(rng, shape.n, shape.width),
@@ -216,7 +216,7 @@ def predict_topk(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 
 def shortlist(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
-    # Whole numbers, as for predict_topk; many sums come back to zero.
+    # Integers, as for predict_topk; many sums cancel to zero.
     for c in sorted({1, 5, shape.labels} & set(range(1, shape.labels + 1))):
         points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, shape.labels, whole, most=60)
         arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
@@ -236,7 +236,7 @@ def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 
 def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
-    # Whole numbers, as for predict_topk: products that tie, and many that are not above zero.
+    # Integers, as for predict_topk: products tie, and many are not positive.
     all_of_it = 2**40
     for k, n_others, most in (
         (1, shape.labels, all_of_it),
@@ -257,7 +257,7 @@ def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 
 def neighbor_votes(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
-    n_labels = shape.labels + 1  # there is always one to want
+    n_labels = shape.labels + 1  # at least one label
     neighbors, labels = csr(rng, shape.n, N_FEATURES), csr(rng, N_FEATURES, n_labels, most=60)
     arguments = dict(zip(("indptr", "indices", "data"), neighbors, strict=True))
     arguments |= dict(zip(("label_indptr", "label_ids", "label_weights"), labels, strict=True))

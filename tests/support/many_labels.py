@@ -1,4 +1,4 @@
-"""Texts of so many labels that a network learns them."""
+"""Texts with enough labels for a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FILLER = [f"filler{i}" for i in range(40)]
 
 
 def planted(n: int, n_labels: int = 60, seed: int = 0, first: int = 0) -> tuple[list[str], list[str]]:
-    """Texts whose label shows in two of three words that are its own."""
+    """Draw texts, each with two of its label's three words."""
     rng = np.random.default_rng(seed)
     numbers = rng.integers(first, first + n_labels, n)
     texts = [

@@ -1,4 +1,4 @@
-"""How many times as long as on a real CPU things may take: whoever runs the tests under emulation says so."""
+"""Factor for all time limits; raised for tests under emulation."""
 
 import os
 

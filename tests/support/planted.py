@@ -1,4 +1,4 @@
-"""A problem that can be learnt in a second, and a classifier that is fast enough for it."""
+"""A problem that a small classifier learns within a second."""
 
 import numpy as np
 from scipy import sparse
@@ -9,7 +9,7 @@ NAMES = np.array([f"label {number:02d}" for number in range(40)], dtype=object)
 
 
 def planted(n=400, n_features=60, n_labels=40, seed=0):
-    """Points whose features name their labels: label l stands for the features l and l + 1."""
+    """Draw points whose features give their labels: label l has the features l and l + 1."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, n_labels, (n, 2))
     X = sparse.lil_array((n, n_features))

@@ -1,7 +1,7 @@
 """A slow, plain float64 oracle of every engine kernel in `sparsenet/_core.pyi`.
 
 Each function takes the inputs of the kernel of its name and returns what the kernel writes, by argument name.
-What a kernel adds to or replaces is an input here as well; nothing is changed in place.
+Arrays that a kernel updates are inputs here as well; nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def adam_rows(
 ) -> Outputs:
     out, m, v, last = double(value), double(first), double(second), last_step.copy()
     for r, g in zip(rows, double(grads), strict=True):
-        for _ in range(last[r] + 1, step):  # the steps this row sat out
+        for _ in range(last[r] + 1, step):  # the steps that skipped this row
             m[r] *= beta1
             v[r] *= beta2
         m[r] = beta1 * m[r] + (1 - beta1) * g

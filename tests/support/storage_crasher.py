@@ -1,4 +1,4 @@
-"""Save a model in children that are killed; run by test_storage_crashes.py. Prints which model survived each time.
+"""Save a model in children that are killed, and print the surviving model; run by test_storage_crashes.py.
 
 Usage: storage_crasher.py DIRECTORY every_step OLD | killed_at_any_time
 """
@@ -42,7 +42,7 @@ def in_child(action: Callable[[], None]) -> int:
 
 
 def die_before(step: int) -> None:
-    """Let this process be killed before it takes that step, counted from 0."""
+    """Kill this process before the n-th step, counted from 0."""
     left = iter(range(step))
 
     def dying(function):

@@ -1,4 +1,4 @@
-"""Models that the tests of storage save, and a look into their files."""
+"""Models for the tests of storage, and access to their files."""
 
 from __future__ import annotations
 

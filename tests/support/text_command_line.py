@@ -1,4 +1,4 @@
-"""The command line on texts, run within this process or in one of its own."""
+"""Run the command line on texts, within this process or in its own."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.support.patience import PATIENCE
 
 
 def run(*arguments, stdin: bytes = b"") -> tuple[int, str, str]:
-    """Run a command within this process; what it says on stderr, without the frames drawn around it."""
+    """Run a command within this process; return status, stdout, and stderr without frames."""
     done = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
     return done.exit_code, done.stdout, " ".join(done.stderr.replace("│", " ").split())
 
 
 def sparsenet(*arguments, stdin: bytes = b"", check: bool = True) -> subprocess.CompletedProcess:
-    """Run a command, that is to succeed if `check`, in a process of its own, with a pipe for stdin."""
+    """Run a command in its own process with a pipe for stdin; `check` requires success."""
     command = [sys.executable, "-m", "sparsenet", *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=300 * PATIENCE, check=check)
 
 
 def unchecked(*arguments, stdin: bytes | None = None) -> subprocess.CompletedProcess:
-    """Run a command in a process of its own, whatever its exit status."""
+    """Run a command in its own process, whatever its exit status."""
     command = [sys.executable, "-m", "sparsenet", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, input=stdin, timeout=300 * PATIENCE)

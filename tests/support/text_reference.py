@@ -37,7 +37,7 @@ TOOL = unicode_tool()
 
 
 def words(text: bytes) -> list[tuple[str, bool]]:
-    """Split into folded words; True for those that are made of letters and the like."""
+    """Split into folded words; True marks words of letters and digits."""
     found: list[tuple[str, bool]] = []
     chars = [c for c in text.decode("utf-8", "replace") if TOOL.kind(c) != TOOL.IGNORED]
     word, single = "", False

@@ -1,4 +1,4 @@
-"""Texts whose label can be learnt in a second, and files of them."""
+"""Texts whose labels are learnt within a second, and files of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILLER = ["the", "a", "of", "and", "to", "in", "it", "was", "that", "for", "on",
 
 
 def planted(n: int, seed: int = 0, topics: int = 3, clues: int = 2) -> tuple[list[str], list[str]]:
-    """Texts whose label shows in a few of their words."""
+    """Draw texts with a few words of their label."""
     rng = np.random.default_rng(seed)
     names = list(TOPICS)[:topics]
     labels = [names[i] for i in rng.integers(topics, size=n)]

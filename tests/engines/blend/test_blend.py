@@ -1,4 +1,4 @@
-"""BlendClassifier: what a network and a tree decide together, and what the estimator makes of that."""
+"""BlendClassifier: the vote of network, tree and neighbors, and the estimator."""
 
 import pickle
 import time
@@ -61,13 +61,13 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_parts_are_parameters_too():
+def test_parameters_of_parts_can_be_searched():
     search = GridSearchCV(blend(), {"network__epochs": [1, 60]}, cv=2, error_score="raise").fit(X, Y)
     assert search.best_params_ == {"network__epochs": 60}
     assert search.best_estimator_.network_.n_iter_ == 60
 
 
-def test_parts_that_are_left_out_have_parameters_too():
+def test_default_parts_have_parameters():
     model = BlendClassifier(n_jobs=1, random_state=0).set_params(tree__cost=2, network__epochs=3)
     assert (model.tree.cost, model.network.epochs) == (2, 3)
     search = GridSearchCV(BlendClassifier(n_jobs=1), {"tree__cost": [1, 2]}, cv=2, error_score="raise").fit(X, Y)
@@ -76,7 +76,7 @@ def test_parts_that_are_left_out_have_parameters_too():
         BlendClassifier().set_params(nothing__cost=2)
 
 
-def test_what_is_given_is_copied_and_takes_seed_and_threads_from_the_blend():
+def test_parts_are_copied_and_take_seed_and_threads_of_the_blend():
     network, tree = ExtremeClassifier(**SMALL), TreeClassifier(cost=2)
     model = blend(network=network, tree=tree, random_state=5, n_jobs=2).fit(X, Y)
     assert not hasattr(network, "network_")
@@ -90,15 +90,15 @@ def test_what_is_given_is_copied_and_takes_seed_and_threads_from_the_blend():
 
 
 @pytest.mark.parametrize("wrong", [{"normalize": "rows"}, {"n_jobs": 1}, {"verbose": True}])
-def test_what_the_blend_says_no_part_says(wrong):
+def test_parts_do_not_override_settings_of_the_blend(wrong):
     (name,) = wrong
     for part in ({"tree": TreeClassifier(**wrong)}, {"network": ExtremeClassifier(**wrong)}):
         with pytest.raises(ValueError, match=f"has {name}=.*, which is for the blend to say"):
             blend(**part).fit(X, Y)
 
 
-def test_the_seed_of_a_part_gives_way_to_the_blends():
-    """As in ensembles of scikit-learn, which set every `random_state` that they find."""
+def test_the_seed_of_the_blend_wins():
+    """Ensembles of scikit-learn set every `random_state` that they find."""
     given = [{}, {"network": ExtremeClassifier(**SMALL, random_state=3), "tree": TreeClassifier(random_state=4)}]
     first, second = (blend(**parts, random_state=5).fit(X, Y).predict_proba(X) for parts in given)
     np.testing.assert_array_equal(first, second)
@@ -110,7 +110,7 @@ def test_the_seed_of_a_part_gives_way_to_the_blends():
 # --- deciding together ---
 
 
-def test_both_learn_what_they_would_alone():
+def test_parts_learn_as_they_would_alone():
     model = blend(random_state=None).fit(X, Y)
     seed = model.tree_.random_state
     alone = TreeClassifier(n_jobs=1, random_state=seed).fit(X, Y)
@@ -122,7 +122,7 @@ def test_both_learn_what_they_would_alone():
 
 
 @pytest.mark.parametrize(("given", "held"), [({}, 256), ({"wide_budget": 300}, 300)])
-def test_labels_hold_less_beside_a_tree(given, held):
+def test_wide_path_is_smaller_beside_a_tree(given, held):
     """Each of two labels has points of 400 features."""
     points = np.kron(np.eye(2), np.ones((10, 400)))
     model = blend(network=ExtremeClassifier(hidden=4, epochs=1, **given)).fit(points, np.repeat([0, 1], 10))
@@ -133,29 +133,29 @@ def test_labels_hold_less_beside_a_tree(given, held):
 
 
 @pytest.mark.parametrize("weight", [0, 1, 2.5])
-def test_a_vote_is_what_both_say(model, weight):
+def test_a_vote_combines_tree_and_network(model, weight):
     points = model._features(NOISY[:50])
     labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, weight=weight)
     z = model.network_.decision_function(as_matrix(points)).astype(np.float64)
     named, p = clone(model.tree_).set_params(beam=20)._adopt(model.tree_._fitted)._best(points, 20)
     assert np.array_equal(np.sort(labels, axis=1), np.sort(named, axis=1))
     for i in range(50):
-        root = (logit(p[i].astype(np.float64)) - SHIFT) / SLOPE  # of what speaks against a label
+        root = (logit(p[i].astype(np.float64)) - SHIFT) / SLOPE  # the root of the penalty
         against = dict(zip(named[i].tolist(), root, strict=True))
         sure = [np.log1p(np.exp(-z[i, label])) + weight * against[label] for label in labels[i].tolist()]
         np.testing.assert_allclose(votes[i], -np.array(sure), rtol=1e-3, atol=3e-3)
     assert np.all(np.diff(votes, axis=1) <= 0)
 
 
-def test_all_labels_named_and_no_weight_is_the_network_alone(model):
+def test_weight_zero_gives_the_network_alone(model):
     points = model._features(NOISY)
     labels, _ = voting.vote(model.network_, model.tree_, points, 600, 1, weight=0)
     best, _ = model.network_.topk_numbers(as_matrix(points), 5)
     np.testing.assert_array_equal(labels[:, :5], best)
 
 
-def test_together_they_are_more_often_right():
-    """Features of which some are lost, and labels of which half are wrong: each errs elsewhere."""
+def test_the_blend_is_better_than_its_parts():
+    """Draw points that lack some features, with half of the labels wrong, so that each part errs elsewhere."""
     found, better = [], []
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -172,14 +172,14 @@ def test_together_they_are_more_often_right():
 
 
 class Bent(BinaryCrossEntropy):
-    """A loss of one's own, whose probabilities are others."""
+    """A custom loss with other probabilities."""
 
     def probabilities(self, scores):
         return super().probabilities(scores) ** 2
 
 
 @pytest.mark.parametrize("loss", ["softmax", Bent()], ids=["softmax", "own"])
-def test_probabilities_of_the_network_are_those_of_its_loss(loss):
+def test_network_probabilities_follow_its_loss(loss):
     model = blend(network=ExtremeClassifier(**SMALL, loss=loss)).fit(X, ONE_EACH)
     assert model.score(X, ONE_EACH) > 0.9
     labels, votes = voting.vote(model.network_, model.tree_, model._features(X[:9]), 20, 1, weight=0)
@@ -194,7 +194,7 @@ def test_probabilities_of_the_network_are_those_of_its_loss(loss):
 
 
 def cosines(features, rows, rarity):
-    """Weigh features by the power of what is the inverse of their frequency, and compare rows with all points."""
+    """Weigh features by a power of their inverse frequency, and compare rows with all points."""
     features, rows = features.toarray().astype(float), rows.toarray().astype(float)
     weights = np.log1p(len(features) / np.maximum((features != 0).sum(axis=0), 1)) ** rarity
     features, rows = features * weights, rows * weights
@@ -202,7 +202,7 @@ def cosines(features, rows, rarity):
     return rows @ features.T / np.maximum(lengths, 1e-30) / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def test_neighbours_vote_as_they_are_near(model):
+def test_nearer_neighbors_have_larger_votes(model):
     neighbors, asked = model.neighbors_, NOISY[:40]
     labels = np.random.default_rng(0).integers(0, 600, (40, 25)).astype(np.int32)
     voters = neighbors.voters(model._features(asked), 10, 1)
@@ -221,7 +221,7 @@ def test_neighbours_vote_as_they_are_near(model):
 
 
 @pytest.mark.parametrize("k", [1, 20])
-def test_a_vote_with_neighbours_is_what_all_three_say(model, k):
+def test_a_vote_combines_tree_network_and_neighbors(model, k):
     points = model._features(NOISY[:50])
     labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, neighbors=model.neighbors_, k=k)
     of_two, own = voting.vote(model.network_, model.tree_, points, 20, 1)
@@ -243,8 +243,8 @@ def test_a_vote_with_neighbours_is_what_all_three_say(model, k):
     assert np.all(np.diff(votes, axis=1) <= 0)
 
 
-def test_neighbours_name_what_the_tree_does_not(monkeypatch):
-    """A tree that leads all points astray."""
+def test_neighbors_add_candidates_that_the_tree_misses(monkeypatch):
+    """The tree misleads all points."""
     model = blend().fit(X, ONE_EACH)
     ranked = model.tree_._ranked
 
@@ -258,8 +258,8 @@ def test_neighbours_name_what_the_tree_does_not(monkeypatch):
     assert model.set_params(n_neighbors=0).score(X, ONE_EACH) < 0.1
 
 
-def test_neighbours_know_what_no_sum_of_features_tells():
-    """Six hundred kinds of points, each of which has any of eight labels: no line parts them."""
+def test_neighbors_learn_what_linear_models_cannot():
+    """Draw six hundred kinds of points, each with one of eight labels: no linear model separates them."""
     rng = np.random.default_rng(0)
     kinds, of_kind = rng.random((600, 60)) < 0.15, rng.integers(0, 8, 600)
 
@@ -275,8 +275,8 @@ def test_neighbours_know_what_no_sum_of_features_tells():
     assert with_them.score(asked, truth) > without.score(asked, truth) + 0.05
 
 
-def test_what_counts_is_learnt():
-    """What few points have tells all, or nothing: which of both, a sample of the points tells."""
+def test_the_weight_of_neighbors_is_learnt():
+    """Rare features determine the label or are noise; a sample of the points shows which."""
     rng = np.random.default_rng(0)
     n, common = 1500, 20
     rare = 100 + rng.integers(0, 300, n)
@@ -288,7 +288,7 @@ def test_what_counts_is_learnt():
     assert by_most.rarity == 0
 
 
-def test_zeros_that_are_stored_are_no_features():
+def test_stored_zeros_are_not_features():
     rng = np.random.default_rng(0)
     rows = sparse.random_array((300, 80), density=0.1, rng=rng, format="csr")
     filled = rows.copy()
@@ -303,15 +303,15 @@ def test_zeros_that_are_stored_are_no_features():
     np.testing.assert_array_equal(asked[0][1], asked[1][1])
 
 
-def test_a_pickle_holds_no_more_than_what_was_learnt(model):
+def test_a_pickle_holds_only_what_was_learnt(model):
     before = len(pickle.dumps(blend().fit(X, Y)))
     asked = blend().fit(X, Y)
     asked.topk(X, 3)
     assert len(pickle.dumps(asked)) == before
 
 
-def test_a_sample_is_answered_by_others_alone(monkeypatch):
-    """Points of no neighbour but themselves would be answered right by any weights."""
+def test_a_sampled_point_is_not_its_own_neighbor(monkeypatch):
+    """Any weights would be right for points whose only neighbor is the point itself."""
     asked = []
     voters = neighbors.Neighbors._voters
     monkeypatch.setattr(neighbors.Neighbors, "_voters", lambda *near: asked.append(voters(*near)) or asked[-1])
@@ -320,8 +320,8 @@ def test_a_sample_is_answered_by_others_alone(monkeypatch):
     assert all(np.all(found.data == 0) for found in asked)
 
 
-def test_one_neighbour_is_the_nearest_of_the_others():
-    """Each point twice: the one that answers is not the point itself."""
+def test_one_neighbor_is_the_nearest_other_point():
+    """Each point occurs twice: its neighbor is the copy, not the point itself."""
     rows = sparse.random_array((300, 80), density=0.1, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
     doubled, y = sparse.vstack([rows, rows], format="csr"), np.tile(np.arange(300), 2)
     found = blend(network=ExtremeClassifier(hidden=8, epochs=1), n_neighbors=1).fit(doubled, y).neighbors_
@@ -332,8 +332,8 @@ def test_one_neighbour_is_the_nearest_of_the_others():
     assert neighbors.Neighbors.learn(points, labels, 1, seed=0, threads=1).power == found.power
 
 
-def test_how_much_nearness_counts_is_learnt(monkeypatch):
-    """Of thirty points that share five features of ten with a point, two share six, and only they are right."""
+def test_the_exponent_of_nearness_is_learnt(monkeypatch):
+    """Thirty points share five of ten features with a point; two share six, and only these are right."""
     monkeypatch.setattr(neighbors, "RARITIES", (0.0,))
     rng = np.random.default_rng(0)
     n = 1200
@@ -347,7 +347,7 @@ def test_how_much_nearness_counts_is_learnt(monkeypatch):
     assert far.power == 1
 
 
-def test_probabilities_follow_from_votes_by_the_curve_of_those_who_voted(model):
+def test_probabilities_follow_from_votes_by_the_fitted_curve(model):
     for k, curve in ((50, voting.OF_THREE), (0, voting.OF_TWO)):
         points = model._features(NOISY[:30])
         parts = {"neighbors": model.neighbors_, "k": k}
@@ -362,7 +362,7 @@ def test_probabilities_follow_from_votes_by_the_curve_of_those_who_voted(model):
         )
 
 
-def test_where_there_are_no_neighbours_the_network_has_their_vote(model):
+def test_the_network_takes_the_vote_of_missing_neighbors(model):
     nothing = model._features(sparse.csr_array((1, 601), dtype=np.float32))
     labels, votes = voting.vote(model.network_, model.tree_, nothing, 32, 1, neighbors=model.neighbors_, k=50)
     of_two, own = voting.vote(model.network_, model.tree_, nothing, 32, 1)
@@ -375,7 +375,7 @@ def test_where_there_are_no_neighbours_the_network_has_their_vote(model):
         assert found == pytest.approx(expected, rel=1e-3, abs=3e-3)
 
 
-def test_many_labels_asked_for_take_no_more_memory_than_they_need(model):
+def test_a_large_k_takes_no_more_memory_than_needed(model):
     tracemalloc.start()
     try:
         model.topk_numbers(NOISY[:2000], 599)
@@ -386,7 +386,7 @@ def test_many_labels_asked_for_take_no_more_memory_than_they_need(model):
 
 
 @pytest.mark.parametrize("k", [10**9, 3001])
-def test_more_neighbours_than_there_are_points(model, k):
+def test_accepts_more_neighbors_than_points(model, k):
     expected = model.set_params(n_neighbors=3000).topk_numbers(NOISY[:5], 9)
     try:
         for found, other in zip(model.set_params(n_neighbors=k).topk_numbers(NOISY[:5], 9), expected, strict=True):
@@ -396,19 +396,19 @@ def test_more_neighbours_than_there_are_points(model, k):
     assert len(blend(n_neighbors=k).fit(X, Y).topk(X[:3], 2)[0]) == 3
 
 
-def test_points_that_have_no_vote_are_not_saved(tmp_path):
+def test_does_not_save_points_without_a_vote(tmp_path):
     model = blend().fit(X, Y).set_params(n_neighbors=0)
     model.save(tmp_path / "model")
     assert not [name for name in load(tmp_path / "model")[0] if name.startswith("neighbors")]
     np.testing.assert_array_equal(BlendClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
 
 
-def test_parameters_that_would_not_be_loaded_are_not_saved(tmp_path):
+def test_refuses_to_save_parameters_that_would_not_load(tmp_path):
     with pytest.raises(ValueError, match="n_neighbors must be"):
         blend().fit(X, Y).set_params(n_neighbors="5").save(tmp_path / "model")
 
 
-def test_points_without_a_label_are_no_hindrance(tmp_path):
+def test_accepts_points_without_labels(tmp_path):
     y = Y.copy()
     y[::3] = 0
     model = blend().fit(X, y)
@@ -416,12 +416,14 @@ def test_points_without_a_label_are_no_hindrance(tmp_path):
     np.testing.assert_array_equal(BlendClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
 
 
-def test_frequent_features_name_their_strongest_points(monkeypatch):
+def test_frequent_features_list_their_strongest_points(monkeypatch):
     monkeypatch.setattr(neighbors, "MOST_POINTS", 30)
     rng = np.random.default_rng(0)
     features = rng.random((200, 5)) + 0.1
     features[np.arange(100), 4] = 0
-    among_others = sparse.csr_array(np.hstack([features, np.zeros((200, 6))]))  # that nobody has: points are not dense
+    among_others = sparse.csr_array(
+        np.hstack([features, np.zeros((200, 6))])
+    )  # unused columns, so that points are not dense
     learner = blend(network=ExtremeClassifier(hidden=8, epochs=1), normalize="rows")
     found = learner.fit(among_others, rng.integers(0, 4, 200))
     index = found.neighbors_.index
@@ -433,8 +435,8 @@ def test_frequent_features_name_their_strongest_points(monkeypatch):
         assert set(index.indices[own]) == set(np.argsort(-weighed[:, feature])[:30])
 
 
-def test_long_points_are_compared_by_their_strongest_features(monkeypatch):
-    """Of five features that twenty points hold each, sixty comparisons leave three; a rare one counts for more."""
+def test_compares_long_points_by_their_strongest_features(monkeypatch):
+    """Five features have twenty points each; sixty comparisons cover three features, the rarer ones first."""
     held = np.zeros((100, 6), np.float32)
     held[np.arange(100), np.arange(100) // 20] = 1
     held[:10, 5] = 1
@@ -453,7 +455,7 @@ def test_long_points_are_compared_by_their_strongest_features(monkeypatch):
     assert (found.nearest(asked, 100, 1)[1] > 0).sum(axis=1).tolist() == [100, 20, 100]
 
 
-def test_no_neighbours_and_no_training_points_in_the_model(tmp_path):
+def test_a_model_without_neighbors_holds_no_training_points(tmp_path):
     model = blend(n_neighbors=0).fit(X, Y)
     assert model.neighbors_ is None
     model.save(tmp_path / "model")
@@ -475,7 +477,7 @@ def test_neighbours_can_be_set_on_a_fitted_model(model):
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e30, 3e38])
-def test_how_large_values_are_says_nothing_of_neighbours(scale):
+def test_neighbors_do_not_depend_on_scale(scale):
     rows = sparse.random_array((300, 80), density=0.1, rng=np.random.default_rng(0), format="csr")
     model = blend(network=ExtremeClassifier(hidden=8, epochs=2), normalize="none").fit(rows, np.arange(300) % 7)
     expected = model.neighbors_.voters(model._features(rows), 9, 1)
@@ -490,7 +492,7 @@ def test_how_large_values_are_says_nothing_of_neighbours(scale):
 # --- answers ---
 
 
-def test_it_learns(model):
+def test_learns_planted_labels(model):
     test, truth = planted(n=500, n_features=601, n_labels=600, seed=2)
     assert model.score(test, truth) > 0.8
     best, p = model.topk_numbers(test, 2)
@@ -499,7 +501,7 @@ def test_it_learns(model):
     assert 0 < p.min() <= p.max() < 1
 
 
-def test_fewer_labels_asked_for_are_the_first_of_more(model):
+def test_a_smaller_k_gives_a_prefix(model):
     many, p = model.topk_numbers(NOISY[:40], 30)
     for k in (1, 5, 29):
         few, own = model.topk_numbers(NOISY[:40], k)
@@ -507,7 +509,7 @@ def test_fewer_labels_asked_for_are_the_first_of_more(model):
         np.testing.assert_array_equal(own, p[:, :k])
 
 
-def test_points_alone_are_answered_as_points_together(model):
+def test_answers_do_not_depend_on_other_points(model):
     together, p = model.topk_numbers(NOISY[:40], 5)
     for i in range(40):
         one, own = model.topk_numbers(NOISY[i : i + 1], 5)
@@ -515,20 +517,20 @@ def test_points_alone_are_answered_as_points_together(model):
         np.testing.assert_allclose(own[0], p[i], rtol=1e-5)
 
 
-def test_blocks_of_points_change_nothing(model, monkeypatch):
+def test_answers_do_not_depend_on_blocks(model, monkeypatch):
     expected = model.topk_numbers(NOISY, 3)
     monkeypatch.setattr("sparsenet.estimators.blend.VOTES_AT_A_TIME", 700)
     for found, before in zip(model.topk_numbers(NOISY, 3), expected, strict=True):
         np.testing.assert_allclose(found, before, rtol=1e-5)
 
 
-def test_more_labels_than_are_named(model):
+def test_k_may_exceed_the_number_of_candidates(model):
     labels, p = model.topk_numbers(NOISY[:20], 600)
     np.testing.assert_array_equal(np.sort(labels, axis=1), np.tile(np.arange(600), (20, 1)))
     assert np.all(np.diff(p, axis=1) <= 0)
 
 
-def test_labels_of_no_point_come_last():
+def test_labels_without_points_rank_last():
     wider = np.hstack((np.zeros((len(Y), 3), int), Y, np.zeros((len(Y), 2), int)))
     model = blend().fit(X, wider)
     labels, p = model.topk_numbers(X, 45)
@@ -559,8 +561,8 @@ def test_predict_has_the_form_of_y():
     np.testing.assert_array_equal(dense.predict(X), dense.predict_proba(X) > 0.5)
 
 
-def test_predict_and_predict_proba_name_the_same_labels():
-    """However many labels a point has, and however few are named."""
+def test_predict_agrees_with_predict_proba():
+    """This holds for points with many labels, of which few are candidates."""
     rng = np.random.default_rng(0)
     y = (rng.random((300, 80)) < 0.02).astype(int)
     y[:150, :70] = 1
@@ -590,8 +592,8 @@ def test_probabilities_of_one_label_a_row_sum_to_one(model):
     assert (np.count_nonzero(p, axis=1) == model.candidates_).all()
 
 
-def test_probabilities_can_be_believed():
-    """Labels that are a matter of chance: of what is said, so much comes true."""
+def test_probabilities_are_calibrated():
+    """Labels are random, so the mean probability must match the precision."""
     rng = np.random.default_rng(0)
     features = sparse.csr_array(np.eye(30, dtype=np.float32)[rng.integers(0, 30, 6000)])
     chance = np.linspace(0.1, 0.9, 30)
@@ -606,20 +608,20 @@ def test_probabilities_can_be_believed():
     assert model.predict_proba(np.eye(30))[:, 30].min() > 0.95, "what is always so"
 
 
-def test_few_rows_and_rows_of_nothing(model):
+def test_accepts_few_rows_and_empty_rows(model):
     for rows in (0, 1):
         labels, p = model.topk_numbers(sparse.csr_array((rows, 601)), 3)
         assert labels.shape == p.shape == (rows, 3)
         assert model.predict_proba(sparse.csr_array((rows, 601))).shape == (rows, 600)
 
 
-def test_one_label_and_two():
+def test_accepts_one_label_and_two():
     assert blend().fit(X, ["only"] * 400).predict(X[:3]).tolist() == ["only"] * 3
     y = np.where(X[:, [0]].toarray()[:, 0] > 0, "yes", "no")
     assert (blend().fit(X, y).predict(X) == y).mean() > 0.95
 
 
-def test_columns_of_a_table_are_standardised():
+def test_standardizes_columns_of_a_table():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"metres": rng.normal(1000, 300, 500), "share": rng.normal(0, 0.1, 500)})
     y = np.where((table["metres"] - 1000) / 300 + table["share"] / 0.1 > 0, "large", "small")
@@ -647,19 +649,19 @@ def test_columns_of_a_table_are_standardised():
         ({"random_state": "x"}, "random_state must be"),
     ],
 )
-def test_wrong_parameters_are_named(parameters, message):
+def test_names_wrong_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         blend(**parameters).fit(X, Y)
 
 
 @pytest.mark.parametrize("wrong", [{"epochs": -1}, {"loss": "nope"}, {"sampler": "best"}])
-def test_a_wrong_network_is_named_before_the_tree_is_trained(monkeypatch, wrong):
+def test_names_a_wrong_network_before_training_the_tree(monkeypatch, wrong):
     monkeypatch.setattr(TreeClassifier, "fit", None)
     with pytest.raises(ValueError, match=next(iter(wrong))):
         blend(network=ExtremeClassifier(**wrong)).fit(X, Y)
 
 
-def test_data_that_does_not_fit_is_named(model):
+def test_names_data_that_does_not_fit(model):
     with pytest.raises(ValueError, match="y holds no label at all"):
         blend().fit(X, np.zeros_like(Y))
     with pytest.raises(ValueError, match="must have an entry for each row"):
@@ -670,7 +672,7 @@ def test_data_that_does_not_fit_is_named(model):
         model.topk(NOISY, 0)
 
 
-def test_ctrl_c_while_the_network_learns_keeps_what_was_learnt(monkeypatch):
+def test_ctrl_c_during_network_training_keeps_the_model(monkeypatch):
     interrupted_in(monkeypatch, epoch=30)
     model = blend()
     with pytest.raises(KeyboardInterrupt):
@@ -680,7 +682,7 @@ def test_ctrl_c_while_the_network_learns_keeps_what_was_learnt(monkeypatch):
 
 
 @pytest.mark.parametrize("network", [ExtremeClassifier(**SMALL), "drop"], ids=["network", "drop"])
-def test_ctrl_c_before_that_leaves_the_model_as_it_was(monkeypatch, network):
+def test_ctrl_c_before_network_training_restores_the_model(monkeypatch, network):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -717,8 +719,8 @@ def test_save_load_and_pickle(tmp_path, y):
 
 
 @pytest.mark.parametrize("network", [None, ExtremeClassifier(**SMALL, validation_fraction=0.1, patience=9)])
-def test_whatever_the_network_was_like(tmp_path, network):
-    """Its points may be fewer than those of the tree."""
+def test_saves_any_network(tmp_path, network):
+    """The network may know fewer points than the tree."""
     model = blend(network=network).fit(X, Y)
     model.save(tmp_path / "model")
     copy = BlendClassifier.load(tmp_path / "model")
@@ -727,7 +729,7 @@ def test_whatever_the_network_was_like(tmp_path, network):
     assert copy.n_points_ == 400
 
 
-def test_what_cannot_be_saved_is_named(tmp_path):
+def test_names_what_cannot_be_saved(tmp_path):
     model = blend(network=ExtremeClassifier(**SMALL, sampler=RandomSampler())).fit(X, Y)
     with pytest.raises(
         ValueError, match=r"network_, the network of this model: sampler=.*set_params\(sampler=...\) first"
@@ -738,7 +740,7 @@ def test_what_cannot_be_saved_is_named(tmp_path):
     assert BlendClassifier.load(tmp_path / "model").network.sampler == "random"
 
 
-def test_compact_is_smaller_and_nearly_the_same(model, tmp_path):
+def test_a_compact_model_is_smaller_and_nearly_equal(model, tmp_path):
     model.save(tmp_path / "whole")
     model.save(tmp_path / "small", compact=True)
     whole, small = (sum(f.stat().st_size for f in (tmp_path / name).iterdir()) for name in ("whole", "small"))
@@ -747,7 +749,7 @@ def test_compact_is_smaller_and_nearly_the_same(model, tmp_path):
     assert found.score(NOISY, NOISY_Y) == pytest.approx(model.score(NOISY, NOISY_Y), abs=0.01)
 
 
-def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
+def test_rejects_parts_that_do_not_belong_together(model, tmp_path):
     model.save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
     counts = arrays["tree.counts"].copy()
@@ -815,7 +817,7 @@ def test_parts_that_do_not_belong_together_are_refused(model, tmp_path):
 
 
 class TestTimeBudget:
-    def test_the_network_has_what_tree_and_neighbours_leave(self, monkeypatch):
+    def test_the_network_gets_the_remaining_time(self, monkeypatch):
         budgets = []
         fit = ExtremeClassifier.fit
 
@@ -829,7 +831,7 @@ class TestTimeBudget:
         assert 3600 - (time.perf_counter() - started) < budgets[0] < 3600
         assert model.network_.n_iter_ == SMALL["epochs"]
 
-    def test_no_network_where_too_little_is_left(self, tmp_path):
+    def test_drops_the_network_if_too_little_time_remains(self, tmp_path):
         with pytest.warns(UserWarning, match=r"too little for a network, and there is none: 0\.0 s are left"):
             model = BlendClassifier(time_budget=1e-6, random_state=0).fit(X, Y)
         assert model.network_ is None
@@ -841,11 +843,11 @@ class TestTimeBudget:
         assert (loaded.network, loaded.network_, loaded.time_budget) == (None, None, 1e-6)
         np.testing.assert_array_equal(loaded.topk(X, 3)[1], model.topk(X, 3)[1])
 
-    def test_a_network_that_is_all_there_is_beside_the_tree_is_trained(self):
+    def test_trains_the_network_if_there_are_no_neighbors(self):
         model = BlendClassifier(time_budget=1e-6, n_neighbors=0, random_state=0).fit(X, Y)
         assert model.network_ is not None
 
-    def test_what_is_left_is_no_parameter_that_was_given(self, tmp_path):
+    def test_remaining_time_is_not_a_given_parameter(self, tmp_path):
         model = BlendClassifier(time_budget=3600, network=ExtremeClassifier(hidden=4, epochs=1)).fit(X, Y)
         model.save(tmp_path / "m")
         loaded = BlendClassifier.load(tmp_path / "m")
@@ -855,7 +857,7 @@ class TestTimeBudget:
         own.save(tmp_path / "own")
         assert BlendClassifier.load(tmp_path / "own").network.time_budget == 3600
 
-    def test_a_network_is_worth_a_third_of_its_passes(self):
+    def test_keeps_a_network_after_a_third_of_its_passes(self):
         in_time, network = parts.in_time, ExtremeClassifier
         with pytest.warns(UserWarning, match=r"none: 1\.9 s are left"):
             assert in_time(network(), 1.9, 10, passes=2) is None
@@ -863,7 +865,7 @@ class TestTimeBudget:
         assert in_time(network(), 1, 25, passes=0).time_budget == 2.5
 
     @pytest.mark.parametrize(("passes", "kept"), [(19, False), (20, True)])
-    def test_a_network_that_has_not_got_that_far_is_dropped(self, monkeypatch, passes, kept):
+    def test_drops_a_network_before_a_third_of_its_passes(self, monkeypatch, passes, kept):
         fit = ExtremeClassifier.fit
 
         def slow(self, *args, **kwargs):
@@ -882,7 +884,7 @@ class TestTimeBudget:
         assert blend().fit(X, Y).network_ is not None, "without a budget it is what was asked for"
 
     @pytest.mark.parametrize(("epoch", "n_neighbors", "kept"), [(19, 50, False), (20, 50, True), (19, 0, True)])
-    def test_ctrl_c_keeps_a_network_that_is_worth_it(self, monkeypatch, epoch, n_neighbors, kept):
+    def test_ctrl_c_keeps_a_network_after_a_third_of_its_passes(self, monkeypatch, epoch, n_neighbors, kept):
         interrupted_in(monkeypatch, epoch)
         model = blend(n_neighbors=n_neighbors)
         with pytest.raises(KeyboardInterrupt):
@@ -890,14 +892,14 @@ class TestTimeBudget:
         assert (model.network_ is not None) == kept
         assert model.score(X, Y) > 0.9
 
-    def test_what_was_learnt_is_not_thrown_away_for_want_of_time(self, tmp_path, monkeypatch):
+    def test_keeps_what_was_learnt_if_time_runs_out(self, tmp_path, monkeypatch):
         interrupted_at(monkeypatch, 40)
         with pytest.raises(KeyboardInterrupt):
             blend().fit(X, Y, checkpoint=tmp_path / "state")
         model = blend(time_budget=1e-6).fit(X, Y, checkpoint=tmp_path / "state", resume=True)
         assert model.network_.n_iter_ > 0
 
-    def test_two_budgets_are_one_too_many(self):
+    def test_rejects_two_time_budgets(self):
         both = BlendClassifier(time_budget=5, network=ExtremeClassifier(time_budget=4))
         with pytest.raises(ValueError, match="time_budget is 5, and network has its own: set one of them"):
             both.fit(X, Y)
@@ -905,14 +907,14 @@ class TestTimeBudget:
             BlendClassifier(time_budget=0).fit(X, Y)
 
 
-def test_patience_without_points_to_measure_on_is_refused_before_a_tree_is_trained(monkeypatch):
+def test_rejects_patience_without_validation_before_training(monkeypatch):
     monkeypatch.delattr(TreeClassifier, "fit")
     with pytest.raises(ValueError, match=r"network has patience=2, .* set its validation_fraction, or"):
         blend().set_params(network__patience=2).fit(X, Y)
 
 
 class TestCheckpoint:
-    def test_a_run_that_was_cut_short_goes_on_to_the_same_model(self, tmp_path, monkeypatch):
+    def test_a_resumed_run_gives_the_same_model(self, tmp_path, monkeypatch):
         whole = blend(random_state=3).fit(X, Y)
         steps = interrupted_at(monkeypatch, 40)
         cut = blend(random_state=3)
@@ -926,7 +928,7 @@ class TestCheckpoint:
         for ours, theirs in zip(cut.topk(X, 3), whole.topk(X, 3), strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
-    def test_the_checkpoint_of_a_network_alone_is_refused_before_a_tree_is_trained(self, tmp_path, monkeypatch):
+    def test_rejects_the_checkpoint_of_a_network(self, tmp_path, monkeypatch):
         network = ExtremeClassifier(**SMALL, random_state=0)
         network.fit(X, Y, checkpoint=tmp_path / "state")
         monkeypatch.delattr(TreeClassifier, "fit")
@@ -943,14 +945,14 @@ class TestCheckpoint:
         ],
         ids=["points", "seed", "epochs", "validation"],
     )
-    def test_that_of_another_run_is_refused_before_a_tree_is_trained(self, tmp_path, monkeypatch, changed, rows, words):
+    def test_rejects_the_checkpoint_of_another_run(self, tmp_path, monkeypatch, changed, rows, words):
         blend().fit(X[:300], Y[:300], checkpoint=tmp_path / "state")
         monkeypatch.delattr(TreeClassifier, "fit")
         other = blend().set_params(**changed)
         with pytest.raises(CheckpointError, match=f"the checkpoint of a run with other data or settings: .*{words}"):
             other.fit(X[:rows], Y[:rows], checkpoint=tmp_path / "state", resume=True)
 
-    def test_a_run_goes_on_whose_passes_a_first_training_found(self, tmp_path, monkeypatch):
+    def test_resumes_with_the_epochs_of_a_first_training(self, tmp_path, monkeypatch):
         monkeypatch.setattr(scouting, "scouted", lambda settings, *_, **__: replace(settings, epochs=5))
         cut = blend().set_params(network__epochs="auto")
         interrupted_at(monkeypatch, 20)
@@ -959,7 +961,7 @@ class TestCheckpoint:
         assert checkpoints.is_there(tmp_path / "state")
         assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
 
-    def test_a_network_that_has_had_the_few_passes_found_is_worth_something(self, tmp_path, monkeypatch):
+    def test_keeps_a_network_after_the_epochs_found(self, tmp_path, monkeypatch):
         monkeypatch.setattr(scouting, "scouted", lambda settings, *_, **__: replace(settings, epochs=2))
         cut = blend().set_params(network__epochs="auto")
         interrupted_at(monkeypatch, 2 * (-(-len(Y) // SMALL["batch_size"])) - 1)
@@ -967,7 +969,7 @@ class TestCheckpoint:
             cut.fit(X, Y)
         assert cut.network_ is not None
 
-    def test_a_table_with_a_constant_column_goes_on(self, tmp_path, monkeypatch):
+    def test_resumes_on_a_table_with_a_constant_column(self, tmp_path, monkeypatch):
         table = np.random.default_rng(0).normal(size=(300, 4))
         table[:, 2] = 7.0
         labels = (table[:, :1] > 0).astype(int)
@@ -978,7 +980,7 @@ class TestCheckpoint:
         cut.fit(table, np.hstack([labels, 1 - labels]), checkpoint=tmp_path / "state", resume=True)
         assert cut.network_ is not None
 
-    def test_of_measuring_too_a_run_goes_on(self, tmp_path, monkeypatch):
+    def test_resumes_a_run_stopped_while_measuring(self, tmp_path, monkeypatch):
         cut = blend().set_params(network__validation_fraction=0.1, network__patience=90)
         interrupted_at(monkeypatch, 40)
         with pytest.raises(KeyboardInterrupt):
@@ -986,18 +988,18 @@ class TestCheckpoint:
         cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
         assert cut.network_.n_iter_ > 1
 
-    def test_a_place_where_none_can_be_is_refused_before_a_tree_is_trained(self, tmp_path, monkeypatch):
+    def test_rejects_an_unwritable_checkpoint_before_training(self, tmp_path, monkeypatch):
         monkeypatch.delattr(TreeClassifier, "fit")
         (tmp_path / "file").touch()
         with pytest.raises(OSError, match="file"):
             blend().fit(X, Y, checkpoint=tmp_path / "file" / "state")
 
-    def test_the_checkpoint_of_a_blend_is_refused_by_a_network_alone(self, tmp_path):
+    def test_a_network_rejects_the_checkpoint_of_a_blend(self, tmp_path):
         blend().fit(X, Y, checkpoint=tmp_path / "state")
         with pytest.raises(CheckpointError, match=r"left by BlendClassifier\.fit, and this is ExtremeClassifier\.fit"):
             ExtremeClassifier(**SMALL, random_state=0).fit(X, Y, checkpoint=tmp_path / "state", resume=True)
 
-    def test_what_cannot_be_kept_is_refused(self, tmp_path):
+    def test_rejects_what_a_checkpoint_cannot_hold(self, tmp_path):
         with pytest.raises(ValueError, match="checkpoint needs random_state to be an integer"):
             BlendClassifier().fit(X, Y, checkpoint=tmp_path / "state")
         with pytest.raises(ValueError, match="resume=True needs checkpoint"):
@@ -1006,7 +1008,7 @@ class TestCheckpoint:
             BlendClassifier(network="drop", random_state=0).fit(X, Y, checkpoint=tmp_path / "state")
 
 
-def test_a_network_there_was_no_time_for_is_still_the_one_that_was_asked_for(tmp_path):
+def test_a_network_dropped_for_time_stays_a_parameter(tmp_path):
     with pytest.warns(UserWarning, match="time_budget leaves too little"):
         model = blend(network=ExtremeClassifier(hidden=8, epochs=50), time_budget=1e-6).fit(X, Y)
     model.save(tmp_path / "model")
@@ -1015,7 +1017,7 @@ def test_a_network_there_was_no_time_for_is_still_the_one_that_was_asked_for(tmp
     assert repr(found.network) == repr(model.network)
 
 
-def test_the_threads_of_a_machine_are_not_in_a_saved_model(tmp_path):
+def test_a_saved_model_does_not_hold_thread_counts(tmp_path):
     manifests = []
     for threads in (1, 2):
         model = blend(n_jobs=threads).fit(X, Y).set_params(n_jobs=None)

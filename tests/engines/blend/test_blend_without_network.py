@@ -33,7 +33,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_there_is_no_network(model, monkeypatch):
+def test_trains_no_network(model, monkeypatch):
     assert model.network_ is None
     monkeypatch.setattr(ExtremeClassifier, "fit", None)
     again = light().fit(NOISY, NOISY_Y)
@@ -41,7 +41,7 @@ def test_there_is_no_network(model, monkeypatch):
 
 
 @pytest.mark.parametrize("k", [1, 20])
-def test_a_vote_is_what_tree_and_neighbours_say(model, k):
+def test_a_vote_combines_tree_and_neighbors(model, k):
     points = model._features(NOISY[:50])
     labels, votes = voting.vote(None, model.tree_, points, 20, 1, neighbors=model.neighbors_, k=k)
     named, from_tree = model.tree_._ranked(points, 20, 1, times_beam=2)
@@ -59,7 +59,7 @@ def test_a_vote_is_what_tree_and_neighbours_say(model, k):
     assert np.all(np.diff(votes, axis=1) <= 0)
 
 
-def test_where_there_are_no_neighbours_the_tree_has_their_vote(model):
+def test_the_tree_takes_the_vote_of_missing_neighbors(model):
     nothing = model._features(sparse.csr_array((1, 601), dtype=np.float32))
     labels, votes = voting.vote(None, model.tree_, nothing, 32, 1, neighbors=model.neighbors_, k=50)
     named, from_tree = model.tree_._ranked(nothing, 32, 1, times_beam=2)
@@ -68,8 +68,8 @@ def test_where_there_are_no_neighbours_the_tree_has_their_vote(model):
     np.testing.assert_allclose(votes, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_together_they_are_more_often_right():
-    """Six hundred kinds of points, each of which has any of eight labels: no line parts them, their likes tell them."""
+def test_the_blend_is_better_than_its_parts():
+    """Draw six hundred kinds of points, each with one of eight labels: only neighbors determine the label."""
     rng = np.random.default_rng(0)
     kinds, of_kind = rng.random((600, 60)) < 0.15, rng.integers(0, 8, 600)
     kind = rng.integers(0, 600, 5000)
@@ -80,7 +80,7 @@ def test_together_they_are_more_often_right():
     assert found.score(points[4000:], truth) > alone.score(points[4000:], truth) + 0.1
 
 
-def test_probabilities_follow_from_votes_by_their_own_curve(model):
+def test_probabilities_follow_from_votes_by_the_light_curve(model):
     points = model._features(NOISY[:30])
     labels, votes = voting.vote(None, model.tree_, points, 32, 1, neighbors=model.neighbors_, k=50)
     best, p = model.topk_numbers(NOISY[:30], 32)
@@ -89,8 +89,8 @@ def test_probabilities_follow_from_votes_by_their_own_curve(model):
     np.testing.assert_allclose(p, expected, rtol=1e-4, atol=1e-7)
 
 
-def test_probabilities_can_be_believed():
-    """Labels that are a matter of chance: of what is said, so much comes true."""
+def test_probabilities_are_calibrated():
+    """Labels are random, so the mean probability must match the precision."""
     rng = np.random.default_rng(0)
     features = sparse.csr_array(np.eye(30, dtype=np.float32)[rng.integers(0, 30, 6000)])
     chance = np.linspace(0.1, 0.9, 30)
@@ -111,7 +111,7 @@ def test_threads_change_nothing(model):
 # --- parameters ---
 
 
-def test_a_tree_alone_is_no_blend(model):
+def test_rejects_a_tree_alone(model):
     with pytest.raises(ValueError, match="network is 'drop' and n_neighbors 0: that is a TreeClassifier"):
         light(n_neighbors=0).fit(X, Y)
     try:
@@ -121,14 +121,14 @@ def test_a_tree_alone_is_no_blend(model):
         model.set_params(n_neighbors=50)
 
 
-def test_a_time_budget_that_nothing_would_keep_is_refused():
-    """As the command line refuses it."""
+def test_rejects_a_time_budget_without_a_network():
+    """The command line rejects it too."""
     said = "time_budget=30 is for the network, and network='drop' leaves it out: set time_budget=None"
     with pytest.raises(ValueError, match=said):
         light(time_budget=30).fit(X, Y)
 
 
-def test_parameters_of_a_network_that_is_dropped_are_refused():
+def test_rejects_parameters_of_a_dropped_network():
     with pytest.raises(ValueError, match="network__hidden cannot be set: network is 'drop'"):
         light().set_params(network__hidden=3)
     with pytest.raises(ValueError, match="network__hidden cannot be set"):
@@ -140,7 +140,7 @@ def test_parameters_of_a_network_that_is_dropped_are_refused():
     assert light().set_params(tree__cost=3, network=None, network__epochs=2).network.epochs == 2
 
 
-def test_a_search_may_leave_it_out():
+def test_a_search_may_drop_the_network():
     choices = {"network": [ExtremeClassifier(hidden=8, epochs=1), "drop"]}
     search = GridSearchCV(light(), choices, cv=2, error_score="raise").fit(X, Y)
     assert search.best_params_ == {"network": "drop"}
@@ -163,7 +163,7 @@ def test_save_load_and_pickle(tmp_path, tree):
     assert BlendClassifier.load(tmp_path / "small").score(X, ONE_EACH) > 0.9
 
 
-def test_what_is_set_after_training_is_loaded_as_it_was_set(tmp_path):
+def test_parameters_set_after_training_are_saved(tmp_path):
     with_network = BlendClassifier(network=ExtremeClassifier(hidden=4, epochs=1), n_jobs=1).fit(X, Y)
     for model, network, loaded in (
         (with_network, "drop", "drop"),
@@ -179,14 +179,14 @@ def test_what_is_set_after_training_is_loaded_as_it_was_set(tmp_path):
         with_network.set_params(network="nonsense").save(tmp_path / "model")
 
 
-def test_a_tree_alone_is_not_saved_as_a_blend(tmp_path):
+def test_refuses_to_save_a_tree_as_a_blend(tmp_path):
     found = light().fit(X, Y).set_params(n_neighbors=0)
     with pytest.raises(ValueError, match="n_neighbors is 0, and this model has no network"):
         found.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def test_a_tree_alone_is_not_loaded_as_a_blend(model, tmp_path):
+def test_refuses_to_load_a_tree_as_a_blend(model, tmp_path):
     model.save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
     save(tmp_path / "model", arrays, {**metadata, "neighbors": None})

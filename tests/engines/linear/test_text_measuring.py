@@ -1,4 +1,4 @@
-"""Texts that are held out, probabilities that follow from them, and progress of training."""
+"""Hold-outs of texts, probabilities fitted on them, and progress of training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.texts import planted
 
 
 def many_topics(n_labels: int, each: int, seed: int, clues: int = 1) -> tuple[list[str], list[str]]:
-    """Texts of many labels, each told by words of its own among noise, and now and then by another label's."""
+    """Draw texts of many labels, with words of their label, noise, and at times words of another label."""
     rng = np.random.default_rng(seed)
     texts, labels = [], []
     for label in range(n_labels):
@@ -46,7 +46,7 @@ def rules(**parameters) -> TextSettings:
 
 
 @pytest.mark.parametrize("each", [3, 4])
-def test_probabilities_can_be_believed_after_few_texts_a_label(each):
+def test_probabilities_are_calibrated_with_few_texts_a_label(each):
     model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(60, each, seed=1))
     said, right = confidence_and_accuracy(model, *many_topics(60, 5, seed=2))
     assert model.validation_score_ is not None
@@ -54,7 +54,7 @@ def test_probabilities_can_be_believed_after_few_texts_a_label(each):
 
 
 @pytest.mark.parametrize(("n_labels", "each", "off"), [(60, 30, 0.1), (200, 3, 0.15)], ids=["frequent", "all rare"])
-def test_probabilities_can_be_believed_where_a_second_training_would_take_too_long(monkeypatch, n_labels, each, off):
+def test_probabilities_are_calibrated_without_a_second_training(monkeypatch, n_labels, each, off):
     monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
     monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
     model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(n_labels, each, seed=1))
@@ -65,7 +65,7 @@ def test_probabilities_can_be_believed_where_a_second_training_would_take_too_lo
 
 
 @pytest.mark.parametrize("how", ["fit", "partial_fit", "labels that come later"])
-def test_where_nothing_is_measured_probabilities_follow_the_number_of_labels(how):
+def test_unmeasured_probabilities_follow_the_number_of_labels(how):
     texts, labels = many_topics(200, 4, seed=1, clues=3)
     model = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0)
     if how == "fit":
@@ -81,7 +81,7 @@ def test_where_nothing_is_measured_probabilities_follow_the_number_of_labels(how
     assert said > right / 3, "as steep as of two labels: 0.05 said"
 
 
-def test_few_texts_are_held_out_in_turns():
+def test_cross_validates_few_texts():
     held = measuring.held_out(rows([[i % 5] for i in range(40)], 5), rules(), seed=0)
     assert held is not None
     assert len(held.turns) == measuring.TURNS
@@ -91,7 +91,7 @@ def test_few_texts_are_held_out_in_turns():
     assert measuring.held_out(rows([[i % 5] for i in range(40)], 5), rules(validation_fraction=0), seed=0) is None
 
 
-def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
+def test_the_hold_out_leaves_a_text_of_each_label(monkeypatch):
     monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
     monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
     lists = [[i % 20] for i in range(400)] + [[20 + i] for i in range(50)] + [[0, 20]] * 3 + [[]] * 2
@@ -109,10 +109,10 @@ def test_what_is_never_learnt_is_not_the_last_of_its_label(monkeypatch):
     assert len(fewer.turns[0][1]) == 12
 
 
-def test_where_all_labels_are_rare_no_two_texts_of_one_are_left_out(monkeypatch):
+def test_a_hold_out_takes_one_text_of_a_rare_label(monkeypatch):
     monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
     monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
-    # The labels of a pair have two texts or three, those from 400 on one, and some texts have none.
+    # Labels have two or three texts, labels from 400 on have one, and some texts have no label.
     pairs, singles = [[i, i + 1] for i in range(400)], [[i] for i in range(0, 400, 2)]
     lists = pairs + singles + [[400 + i] for i in range(50)] + [[]] * 9
     held = measuring.held_out(rows(lists, 450), rules(validation_fraction="auto"), seed=0)
@@ -124,7 +124,7 @@ def test_where_all_labels_are_rare_no_two_texts_of_one_are_left_out(monkeypatch)
     assert set(left) <= {label for text in kept for label in lists[text]}
 
 
-def test_no_more_are_held_out_than_there_is_memory_for_their_scores():
+def test_the_hold_out_is_bounded_by_memory():
     labels = rows([[i % 900] for i in range(9000)], 900)
     held = measuring.held_out(labels, rules(validation_fraction=0.5, memory_limit="10MB"), seed=0)
     assert held is not None
@@ -135,7 +135,7 @@ def test_no_more_are_held_out_than_there_is_memory_for_their_scores():
     assert all(len(others) < 20 for _, others in held.turns)
 
 
-def test_a_few_texts_move_the_steepness_a_little():
+def test_few_texts_move_the_slope_a_little():
     scores, truth = np.array([[1.0, -1.0]], np.float32), rows([[0]], 2)
     found = calibrating.fit(scores, truth, exclusive=True)
     assert 2 < found.steepness < 3, "without what was believed before: as steep as it may be"
@@ -144,7 +144,7 @@ def test_a_few_texts_move_the_steepness_a_little():
     assert again.steepness > 4
 
 
-def test_some_texts_are_held_out_in_as_many_turns_as_tell_enough():
+def test_uses_as_many_folds_as_needed():
     for n, n_turns in ((799, 5), (801, 5), (1500, 3), (2500, 2), (4000, 1), (20_000, 1), (80_000, 1)):
         held = measuring.held_out(rows([[i % 5] for i in range(n)], 5), rules(), seed=0)
         assert held is not None
@@ -156,7 +156,7 @@ def test_some_texts_are_held_out_in_as_many_turns_as_tell_enough():
             assert len(own) <= n / 5 + 1
 
 
-def test_where_one_label_has_nearly_all_texts_more_are_held_out():
+def test_holds_out_more_texts_of_imbalanced_labels():
     for n, one_in, n_turns, n_held in (
         (4000, 20, 5, 4000),
         (8000, 20, 3, 4800),
@@ -175,7 +175,7 @@ def test_where_one_label_has_nearly_all_texts_more_are_held_out():
 
 
 def competitors(n: int, shares: list[float], shifts: list[float], seed: int = 0) -> tuple[np.ndarray, Rows, np.ndarray]:
-    """Scores, lower of rarer labels, labels drawn from the softmax of four times what both are, and their counts."""
+    """Draw scores, lower for rare labels, labels from the softmax of four times the shifted scores, and counts."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(-0.7 + np.log(shares) / 4, 0.5, (n, len(shares))).astype(np.float32)
     logits = 4 * (scores + np.array(shifts))
@@ -188,7 +188,7 @@ def improbability(scores: np.ndarray, labels: Rows, found: competing.Competition
     return float((np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(scores)), labels.indices]).mean())
 
 
-def test_labels_that_win_too_seldom_are_shifted():
+def test_shifts_labels_that_win_too_seldom():
     shifts = [0.0, 0.2, 0.1, 0.4]
     scores, labels, counts = competitors(20_000, [0.6, 0.3, 0.08, 0.02], shifts)
     found = competing.fit(scores, labels, counts)
@@ -199,7 +199,7 @@ def test_labels_that_win_too_seldom_are_shifted():
     assert improbability(scores, labels, found) < improbability(scores, labels, plain) - 0.05
 
 
-def test_few_texts_shift_by_rarity_and_hardly_a_label_by_itself():
+def test_few_texts_shift_by_frequency_only():
     scores, labels, counts = competitors(60, [0.95, 0.05], [-0.15, 0.15])
     assert 0.1 < np.diff(competing.fit(scores, labels, counts).shifts)[0] < 0.6
     even = competing.fit(scores, labels, np.array([30, 30])).shifts
@@ -209,8 +209,8 @@ def test_few_texts_shift_by_rarity_and_hardly_a_label_by_itself():
     assert nothing.shifts.tolist() == [0, 0]
 
 
-def test_rarity_is_never_held_against_a_label():
-    """Texts that say nothing have frequent labels more often, and what others say is not to be doubted for that."""
+def test_rare_labels_are_never_shifted_down():
+    """Texts without information have frequent labels more often, which must not lower the trust in other texts."""
     rng = np.random.default_rng(0)
     shares = np.array([0.6, *np.full(40, 0.01)])
     right = rng.choice(41, 600, p=shares)
@@ -225,7 +225,7 @@ def test_rarity_is_never_held_against_a_label():
     assert (best[sure] == right[sure]).mean() > 0.97
 
 
-def test_a_competition_is_searched_to_the_bottom():
+def test_the_softmax_fit_reaches_the_optimum():
     rng = np.random.default_rng(0)
     steepest = []
     rarity = []
@@ -234,7 +234,7 @@ def test_a_competition_is_searched_to_the_bottom():
         shares = rng.dirichlet(np.full(n_labels, rng.uniform(0.2, 3)))
         by_rarity, own = rng.uniform(-0.5, 0.1), rng.normal(0, rng.uniform(0, 0.2), n_labels)
         scores, labels, counts = competitors(n, shares, (by_rarity * np.log(shares) + own).tolist())
-        scores *= 1 if i < 40 else 0.05  # of these the steepest is hardly steep enough
+        scores *= 1 if i < 40 else 0.05  # here the upper bound of the slope barely suffices
         costs = rng.uniform(0.1, 50, n_labels).astype(np.float32) if rng.random() < 0.5 else None
         weights = np.ones(n) if costs is None else costs[labels.indices].astype(float)
         weights *= weights.sum() / np.square(weights).sum()
@@ -257,7 +257,7 @@ def test_a_competition_is_searched_to_the_bottom():
     assert 5 < sum(steepest) < 30
 
 
-def test_what_scores_say_is_bent():
+def test_fits_the_curvature_of_scores():
     rng = np.random.default_rng(0)
     scores = rng.normal(-0.5, 0.6, (20_000, 4)).astype(np.float32)
     says = np.where(scores < 1, scores - 0.4 * scores**2, 0.6 + 0.2 * (scores - 1))
@@ -275,7 +275,7 @@ def test_what_scores_say_is_bent():
     np.testing.assert_allclose(curve.probabilities(both, exclusive=True), straight, rtol=1e-5)
 
 
-def test_scores_of_three_linear_models_are_bent_and_of_two_they_are_not():
+def test_fits_curvature_for_three_labels_but_not_for_two():
     texts, labels = planted(200)
     curvatures = {}
     for n_labels in (2, 3):
@@ -287,7 +287,7 @@ def test_scores_of_three_linear_models_are_bent_and_of_two_they_are_not():
     assert curvatures == {2: 0.0, 3: CURVATURE}
 
 
-def test_a_label_that_was_never_learnt_while_held_out_is_not_known_to_be_wrong():
+def test_ignores_labels_unknown_to_a_fold():
     scores, labels, counts = competitors(400, [0.6, 0.3, 0.1], [0.0, 0.0, 0.0])
     more = np.hstack([scores, np.zeros((400, 2), np.float32)])
     alone = rows([*([int(label)] for label in labels.indices), [3], [4]], 5)
@@ -299,7 +299,7 @@ def test_a_label_that_was_never_learnt_while_held_out_is_not_known_to_be_wrong()
     assert to_come.shifts[4] == to_come.shifts.min()
 
 
-def test_where_scores_say_little_shifts_stay_small():
+def test_shifts_stay_small_if_scores_say_little():
     rng = np.random.default_rng(0)
     right = rng.choice(3, 3000, p=[0.9, 0.09, 0.01])
     truth, counts = rows([[int(label)] for label in right], 3), np.bincount(right)
@@ -308,7 +308,7 @@ def test_where_scores_say_little_shifts_stay_small():
     assert (np.diff(found.shifts) < 0).all()
 
 
-def test_each_half_is_judged_by_the_other():
+def test_validates_each_half_on_the_other():
     rng = np.random.default_rng(0)
     scores, labels = np.zeros((400, 2), np.float32), rng.integers(2, size=400)
     winners = competing.cross_fitted(scores, rows([[int(label)] for label in labels], 2), np.array([200, 200]))
@@ -319,7 +319,7 @@ def test_each_half_is_judged_by_the_other():
 def drawn(
     n: int, n_labels: int, steepness: float, shift: float, seed: int = 0, mean: float = -0.8, spread: float = 0.4
 ) -> tuple[np.ndarray, Rows]:
-    """Scores, and labels that have the log odds that follow from them."""
+    """Draw scores, and labels with log-odds that follow from the scores."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(mean, spread, (n, n_labels)).astype(np.float32)
     truth = rng.random(scores.shape) < 1 / (1 + np.exp(-(steepness * scores + shift)))
@@ -328,7 +328,7 @@ def drawn(
 
 @pytest.mark.parametrize(("n", "n_labels"), [(20_000, 5), (100, 1000)])
 @pytest.mark.parametrize(("steepness", "shift"), [(5.0, 1.0), (3.0, -2.0), (12.0, 0.0)])
-def test_probabilities_of_several_labels_are_those_that_the_labels_have(n, n_labels, steepness, shift):
+def test_multi_label_probabilities_are_calibrated(n, n_labels, steepness, shift):
     found = calibrating.fit(*drawn(n, n_labels, steepness, shift), exclusive=False)
     assert found.steepness == pytest.approx(steepness, rel=0.1), "whatever was believed before"
     assert found.shift == pytest.approx(shift, abs=0.25)
@@ -336,15 +336,15 @@ def test_probabilities_of_several_labels_are_those_that_the_labels_have(n, n_lab
 
 @pytest.mark.parametrize("mean", [-4.0, -8.0, -12.0, -16.0, 10.0])
 @pytest.mark.parametrize("rarity", [0.0, 4.0])
-def test_scores_far_from_zero_have_probabilities_too(mean, rarity):
-    """As a network has them, whose labels are rare."""
+def test_extreme_scores_have_finite_probabilities(mean, rarity):
+    """A network of rare labels has such scores."""
     scores, labels = drawn(500, 200, 1.0, -mean - rarity, mean=mean, spread=2.0)
     found = calibrating.fit(scores, labels, exclusive=False)
     assert found.steepness == pytest.approx(1.0, rel=0.1)
     assert found.shift == pytest.approx(-mean - rarity, abs=0.1 * abs(mean))
 
 
-def test_a_search_ends_at_the_bottom_wherever_it_is():
+def test_the_slope_search_reaches_the_optimum():
     rng = np.random.default_rng(0)
     for _ in range(60):
         n, n_labels = int(rng.integers(20, 300)), int(rng.integers(1, 60))
@@ -373,14 +373,14 @@ def test_a_search_ends_at_the_bottom_wherever_it_is():
                 assert loss(here) <= loss(there) + 1e-6
 
 
-def test_a_few_texts_do_not_make_a_label_certain_or_impossible():
+def test_few_texts_do_not_make_a_label_certain():
     scores = np.zeros((20, 3), np.float32)
     for labels, expected in (([[]] * 20, 1 / 62), ([[0, 1, 2]] * 20, 61 / 62)):
         found = calibrating.fit(scores, rows(labels, 3), exclusive=False).probabilities(scores[:1], exclusive=False)
         np.testing.assert_allclose(found, expected, rtol=0.01)
 
 
-def test_labels_that_nothing_tells_are_not_all_named():
+def test_unpredictable_labels_are_not_all_predicted():
     rng = np.random.default_rng(0)
     scores = rng.normal(-1, 0.1, (300, 200)).astype(np.float32)
     labels = rows([[int(i)] for i in rng.integers(0, 200, 300)], 200)
@@ -388,7 +388,7 @@ def test_labels_that_nothing_tells_are_not_all_named():
     assert found.chosen(scores).sum() <= 3 * 300 * 1.05
 
 
-def test_a_threshold_is_where_f1_is_best():
+def test_the_threshold_maximizes_f1():
     scores, labels = drawn(4000, 20, 5.0, 1.0)
     found = calibrating.fit(scores, labels, exclusive=False)
     truth = np.zeros(scores.shape, bool)
@@ -408,12 +408,12 @@ def test_a_threshold_is_where_f1_is_best():
     assert not found.chosen(scores, 1.0).any()
 
 
-def test_of_texts_without_a_true_label_there_is_no_threshold_to_learn():
+def test_learns_no_threshold_without_true_labels():
     found = calibrating.fit(np.zeros((20, 3), np.float32), rows([[]] * 20, 3), exclusive=False)
     assert found.threshold == 0.5
 
 
-def test_bounds_hold_the_steepness_and_not_the_shift():
+def test_bounds_apply_to_the_slope_only():
     scores = np.repeat(np.array([[0.1], [-0.1]], np.float32), 5000, axis=0) + 0.5
     found = calibrating.fit(scores, rows([[0]] * 5000 + [[]] * 5000, 1), exclusive=False)
     assert found.steepness == competing.STEEPNESS[1]
@@ -422,7 +422,7 @@ def test_bounds_hold_the_steepness_and_not_the_shift():
 
 
 def unbalanced(n: int, share: float, seed: int) -> tuple[list[str], list[str]]:
-    """Texts of which few are about food, with a third of all words three times as often."""
+    """Draw texts with few about food; a third of all words are three times as frequent."""
     rng = np.random.default_rng(seed)
     about_food = rng.random(n) < share
     chances = np.ones(600)
@@ -432,7 +432,7 @@ def unbalanced(n: int, share: float, seed: int) -> tuple[list[str], list[str]]:
     return texts, np.where(about_food, "food", "other").tolist()
 
 
-def test_a_rare_class_is_named_as_often_as_it_is_there():
+def test_a_rare_class_is_predicted_as_often_as_it_occurs():
     test, truth = unbalanced(3000, 0.15, seed=1)
     rare = np.array(truth) == "food"
     found = {}
@@ -455,7 +455,7 @@ def test_a_rare_class_is_named_as_often_as_it_is_there():
 
 
 @pytest.mark.parametrize("shares", [(0.6, 0.4), (0.7, 0.3), (0.5, 0.3, 0.2)])
-def test_the_label_that_a_text_has_most_often_wins(shares):
+def test_the_most_frequent_label_of_a_repeated_text_wins(shares):
     names = np.array(["a", "b", "c"])[: len(shares)]
     others, other_labels = planted(100)
     winners = []
@@ -464,12 +464,12 @@ def test_the_label_that_a_text_has_most_often_wins(shares):
         model = TextClassifier(random_state=seed, n_jobs=1)
         model.fit(["the same words"] * len(labels) + others, [*labels, *other_labels])
         winners.append(model.predict_one("the same words"))
-    # Ten passes leave what is said of so many equal texts half-way.
+    # Ten epochs leave the scores of many equal texts half-way.
     assert winners.count("a") >= len(winners) - (shares[0] - shares[1] < 0.25)
 
 
 def rare_and_frequent(seed: int, each: int, each_rare: int) -> tuple[list[str], list[str]]:
-    """Texts of 20 labels with some texts and of 100 with fewer, in which two words of seven tell the label, mostly."""
+    """Draw texts of 20 frequent and 100 rare labels; usually two of seven words belong to the label."""
     rng = np.random.default_rng(seed)
     texts, labels = [], []
     for label in range(120):
@@ -481,7 +481,7 @@ def rare_and_frequent(seed: int, each: int, each_rare: int) -> tuple[list[str], 
     return texts, labels
 
 
-def test_rare_labels_that_are_never_held_out_do_not_look_wrong(monkeypatch):
+def test_labels_never_held_out_do_not_count_as_wrong(monkeypatch):
     monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
     monkeypatch.setattr(text_options, "MOST_PAIRS", 1000)
     train, (texts, labels) = rare_and_frequent(1, 60, 4), rare_and_frequent(2, 10, 2)
@@ -493,7 +493,7 @@ def test_rare_labels_that_are_never_held_out_do_not_look_wrong(monkeypatch):
     assert right[0][rare].mean() > right[1][rare].mean() - 0.05 > 0.5
 
 
-def test_what_held_out_texts_moved_is_no_part_of_what_is_learnt_on_from(tmp_path):
+def test_partial_fit_does_not_start_from_held_out_weights(tmp_path):
     model = TextClassifier(random_state=0, n_jobs=1).fit(*unbalanced(1000, 0.15, seed=2))
     linear = model._fitted.model
     assert np.abs(linear.offset).max() > 0.05
@@ -521,7 +521,7 @@ def test_what_held_out_texts_moved_is_no_part_of_what_is_learnt_on_from(tmp_path
 # --- training a few labels at a time ---
 
 
-def test_calls_of_the_kernel_change_no_bit_and_tell_of_all_labels(monkeypatch):
+def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels(monkeypatch):
     texts, labels = many_topics(40, 5, seed=3)
     whole = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
     heard = []
@@ -535,7 +535,7 @@ def test_calls_of_the_kernel_change_no_bit_and_tell_of_all_labels(monkeypatch):
 
 
 @pytest.mark.parametrize("verbose", [0, None, 1])
-def test_progress_is_shown_where_it_is_wanted(verbose, monkeypatch, capsys):
+def test_shows_progress_on_request(verbose, monkeypatch, capsys):
     monkeypatch.setattr(progress, "A_MOMENT", 0.0)
     monkeypatch.setattr(linear, "LEAST_WORK", 1)
     TextClassifier(random_state=0, n_jobs=1, validation_fraction=0, verbose=verbose).fit(*many_topics(40, 5, seed=3))

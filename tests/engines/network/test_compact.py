@@ -1,4 +1,4 @@
-"""Saved models in a quarter of the room."""
+"""Compact models: a quarter of the size."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.support.planted import X, Y, fast
 
 
 @pytest.mark.parametrize("parameters", [{}, {"hidden": 0}, {"hidden": (64, 32)}, {"wide": False}], ids=str)
-def test_a_compact_model_is_smaller_and_predicts_nearly_the_same(parameters, tmp_path):
+def test_a_compact_model_is_smaller_and_predicts_almost_the_same(parameters, tmp_path):
     model = fast(**parameters).fit(X, Y)
     model.save(tmp_path / "full")
     model.save(tmp_path / "small", compact=True)
@@ -28,7 +28,7 @@ def test_a_compact_model_saved_again_stays_the_same(tmp_path):
     np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
 
 
-def test_what_comes_back_is_within_half_a_step_and_of_the_old_types():
+def test_unpacked_arrays_are_within_half_a_step_and_keep_types():
     rng = np.random.default_rng(0)
     arrays = {
         "output.weight": rng.standard_normal((50, 7)).astype(np.float32),
@@ -47,14 +47,14 @@ def test_what_comes_back_is_within_half_a_step_and_of_the_old_types():
         np.testing.assert_array_equal(back[name], arrays[name])
 
 
-def test_what_does_not_fit_into_16_bits_keeps_its_size():
+def test_values_beyond_16_bits_keep_their_size():
     arrays = {"wide.weight": np.array([[1e6]], np.float32), "wide.indices": np.array([70_000], np.int32)}
     small = compact.shrink(arrays)
     assert small["wide.weight"].dtype == np.float32
     assert small["wide.indices"].dtype == np.int32
 
 
-def test_a_compact_model_with_a_foreign_scale_is_refused(tmp_path):
+def test_rejects_a_compact_model_with_a_foreign_scale(tmp_path):
     fast(epochs=1).fit(X, Y).save(tmp_path / "model", compact=True)
     arrays, metadata = storage.load(tmp_path / "model")
     arrays["output.weight.scale"] = arrays["output.weight.scale"][:-1]

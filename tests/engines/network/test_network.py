@@ -1,4 +1,4 @@
-"""The layer API: networks of a few lines, equal to plain NumPy where all neurons are active."""
+"""The layer API: small networks, equal to plain NumPy if all neurons are active."""
 
 from dataclasses import replace
 
@@ -119,7 +119,7 @@ def test_all_neurons_active_equals_a_dense_reference(activation, loss, units, wi
 
 @pytest.mark.parametrize("block", [7, 8192])
 @pytest.mark.parametrize(("units", "wide"), [((16,), False), ((16, 8), False), ((16,), True), ((), True)])
-def test_all_scores_are_those_of_topk_without_sorting(monkeypatch, units, wide, block):
+def test_all_scores_match_topk(monkeypatch, units, wide, block):
     monkeypatch.setattr(output_module, "LABEL_BLOCK", block)
     made = network(*units, wide=wide, loss=BinaryCrossEntropy())
     made.output.bias.value[:] = np.random.default_rng(0).normal(size=(L, 1))
@@ -128,14 +128,14 @@ def test_all_scores_are_those_of_topk_without_sorting(monkeypatch, units, wide, 
     np.put_along_axis(expected, labels.astype(np.int64), ordered, axis=1)
     monkeypatch.setattr(Network, "topk", None)
     found = inference.dense_scores(made, FEATURES, threads=2)
-    if wide:  # whose weights are added up by feature there, by label here
+    if wide:  # the reference sums its weights by feature, the network by label
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     else:
         np.testing.assert_array_equal(found, expected)
     assert made.all_scores(FEATURES.slice(0, 0), 1).shape == (0, L)
 
 
-def test_an_active_set_for_each_sample_equals_a_shared_one_where_both_hold_all_labels():
+def test_individual_and_shared_active_sets_agree_over_all_labels():
     shared, each = (network(16, wide=False, optimizer=SGD(rate=0.1), per_sample=p) for p in (False, True))
     a, b = train(shared, epochs=3, batch_size=50), train(each, epochs=3, batch_size=50)
     assert a.history[-1]["loss"] == pytest.approx(b.history[-1]["loss"], rel=1e-4)
@@ -161,7 +161,7 @@ def test_an_active_set_for_each_sample_equals_a_shared_one_where_both_hold_all_l
     ],
     ids=str,
 )
-def test_planted_labels_are_learnt(units, settings):
+def test_learns_planted_labels(units, settings):
     made = network(*units, **settings)
     train(made, epochs=60, batch_size=40, schedule=Schedule(warmup=0.05, decay="linear"))
     assert precision(made) > 0.95
@@ -178,7 +178,7 @@ def test_a_custom_network_takes_a_few_lines():
     assert precision(made) > 0.9
 
 
-def test_the_correction_matters_only_where_labels_are_not_sampled_alike():
+def test_the_correction_matters_only_for_unequal_sampling():
     losses = SampledSoftmax(correct=True), SampledSoftmax(correct=False)
     a, b = (network(8, loss=loss) for loss in losses)
     train(a), train(b)
@@ -189,8 +189,8 @@ def test_the_correction_matters_only_where_labels_are_not_sampled_alike():
 
 
 @pytest.mark.parametrize("sampler", [RandomSampler, FrequencySampler])
-def test_reweighted_losses_estimate_the_full_one_where_points_have_labels_of_their_own(sampler):
-    """Where a batch shares them, those of its other points are negatives in any case, and count for too much."""
+def test_reweighted_losses_estimate_the_full_loss(sampler):
+    """If a batch shares negatives, labels of its other points are always negatives and weigh too much."""
     settings = {"loss": BinaryCrossEntropy(reweight=1), "wide": False}
     made = network(8, **settings)
     train(made, epochs=2, batch_size=40)
@@ -209,7 +209,7 @@ def test_reweighted_losses_estimate_the_full_one_where_points_have_labels_of_the
             assert np.mean(losses) - full > 5 * np.std(losses) / 20
 
 
-def test_layers_must_fit():
+def test_rejects_layers_that_do_not_fit():
     with pytest.raises(ValueError, match="layer 2 takes 8 inputs, the one below has 16 outputs"):
         Network(input=SparseInput(D, 16), output=SampledOutput(8, L, sampler=AllSampler(), loss=BinaryCrossEntropy()))
     twins = [Dense(16, 16), Dense(16, 8)]
@@ -226,7 +226,7 @@ def test_layers_must_fit():
 
 
 @pytest.mark.parametrize("name", ["relu", "linear", "tanh"])
-def test_dropout_keeps_the_mean_and_the_gradient_of_what_it_kept(name):
+def test_dropout_keeps_the_mean_and_the_gradient_of_kept_units(name):
     ones = np.full((500, 200), 0.5, np.float32)
     silent = Activation(name, dropout=0.25)
     kept = ones.copy()
@@ -236,7 +236,7 @@ def test_dropout_keeps_the_mean_and_the_gradient_of_what_it_kept(name):
     assert (kept == 0).mean() == pytest.approx(0.25, abs=0.01)
     assert kept.mean() == pytest.approx(plain.mean(), rel=0.01)
     x = ones.copy()
-    old = np.random.Generator(np.random.MT19937(1))  # of numbers of 32 bits
+    old = np.random.Generator(np.random.MT19937(1))  # draws 32-bit numbers
     grad = silent.forward(x, Pass(1, rng=old), "layer")(np.ones_like(ones))
     np.testing.assert_array_equal(grad == 0, x == 0)
     assert (x == 0).mean() == pytest.approx(0.25, abs=0.01)
@@ -260,7 +260,7 @@ def test_the_wide_path_starts_from_centroids_within_its_budget():
 
 
 @pytest.mark.parametrize("entries", [1, 40, 10**9])
-def test_centroids_do_not_depend_on_how_labels_are_cut_into_blocks(monkeypatch, entries):
+def test_centroids_do_not_depend_on_blocks_of_labels(monkeypatch, entries):
     whole = WidePath.from_centroids(FEATURES, transpose(TRUTH), WideConfig(budget=4), 1)
     monkeypatch.setattr(centroids_module, "BLOCK_ENTRIES", entries)
     calls = []
@@ -319,8 +319,8 @@ def test_points_are_scored_in_blocks_that_stay_short() -> None:
 
 
 @pytest.mark.parametrize("units", [(8,), ()], ids=["deep", "wide alone"])
-def test_points_and_labels_of_another_width_are_refused(units) -> None:
-    """A kernel would look for their weights beyond the end of the arrays."""
+def test_rejects_points_and_labels_of_another_width(units) -> None:
+    """A kernel would read their weights beyond the end of the arrays."""
     made = network(*units)
     wider = Rows(FEATURES.indptr, FEATURES.indices, FEATURES.data, 10**6)
     with pytest.raises(ValueError, match="features has 1000000 columns, the network takes 60"):

@@ -1,4 +1,4 @@
-"""The layer API's arguments: an error names the argument, what came and what to do, before a kernel sees it."""
+"""Arguments of the layer API: an error names the argument, its value and the remedy, before a kernel runs."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def broken(**changes):
 
 
 @pytest.mark.parametrize("other", [np.eye(3), CSR.tocsc(), [[1.0]], None], ids=["dense", "CSC", "list", "None"])
-def test_rows_of_what_is_not_csr(other):
+def test_rejects_rows_that_are_not_csr(other):
     with pytest.raises(TypeError, match=r"Rows\.of takes a SciPy matrix in CSR format, got .* pass csr_array\(X\)"):
         Rows.of(other)
 
@@ -53,7 +53,7 @@ def test_rows_of_what_is_not_csr(other):
         (broken(indptr=(3, 9)), "indptr must rise"),
     ],
 )
-def test_rows_of_a_broken_matrix(matrix, message):
+def test_rejects_rows_of_a_broken_matrix(matrix, message):
     with pytest.raises(ValueError, match=message):
         Rows.of(matrix)
 
@@ -92,7 +92,7 @@ def test_rows_of_a_broken_matrix(matrix, message):
         (lambda: TrainingConfig(schedule=None), r"schedule must be a Schedule, such as .*, got None"),
     ],
 )
-def test_absurd_settings(make, message):
+def test_rejects_absurd_settings(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
@@ -100,13 +100,13 @@ def test_absurd_settings(make, message):
 @pytest.mark.parametrize(
     "parts", [{"sampler": RandomSampler}, {"loss": BinaryCrossEntropy}], ids=lambda parts: next(iter(parts))
 )
-def test_classes_for_objects(parts):
+def test_rejects_classes_instead_of_objects(parts):
     (name, kind), given = next(iter(parts.items())), {"sampler": RandomSampler(), "loss": BinaryCrossEntropy()}
     with pytest.raises(ValueError, match=rf"{name} must be an object, got the class {kind.__name__}: pass"):
         SampledOutput(4, 3, **given | parts)
 
 
-def test_a_network_without_weights():
+def test_rejects_a_network_without_weights():
     output = SampledOutput(8, L, sampler=RandomSampler(), loss=BinaryCrossEntropy())
     bare = Network(input=SparseInput(D, 8), output=output)
     for use in (lambda: Trainer(bare, FEATURES, TRUTH, TrainingConfig()), lambda: bare.topk(FEATURES, 1, 1)):
@@ -114,7 +114,7 @@ def test_a_network_without_weights():
             use()
 
 
-def test_matrices_that_are_no_rows():
+def test_rejects_matrices_instead_of_rows():
     matrix = sparse.csr_array((4, D))
     with pytest.raises(TypeError, match=r"features must be Rows, got csr_array: pass Rows\.of\(X\)"):
         Trainer(network(8), matrix, TRUTH, TrainingConfig())
@@ -132,13 +132,13 @@ def test_matrices_that_are_no_rows():
 
 
 @pytest.mark.parametrize("seed", [None, -1, 1.5, "0"])
-def test_a_seed_that_is_none(seed):
+def test_rejects_invalid_seeds(seed):
     with pytest.raises(ValueError, match=f"seed must be an integer .*, got {seed!r}"):
         network(8).initialise(seed)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
-def test_weights_that_are_no_numbers(value):
+def test_rejects_weights_that_are_not_finite(value):
     made = network(8)
     arrays = {name: array.astype(np.float64) for name, array in made.weights().items()}
     arrays["output.weight"][3, 2] = value
@@ -147,13 +147,13 @@ def test_weights_that_are_no_numbers(value):
 
 
 @pytest.mark.parametrize("k", [0, -1, L + 1, 1.5, "5"])
-def test_k(k):
+def test_rejects_invalid_k(k):
     with pytest.raises(ValueError, match=f"k must be an integer from 1 to {L}, got {k!r}"):
         network(8).topk(FEATURES, k, 1)
 
 
 class Faulty(Sampler):
-    """Samples what it was told to, and expects what it was told to."""
+    """Return the given sample and the given expectations."""
 
     def __init__(self, ids, expected=lambda n: np.ones(n, np.float32)):
         self.ids, self.probabilities = ids, expected
@@ -178,7 +178,7 @@ class Faulty(Sampler):
     ],
     ids=str,
 )
-def test_what_a_sampler_returns_is_looked_at(ids, error, message, per_sample):
+def test_checks_what_a_sampler_returns(ids, error, message, per_sample):
     if per_sample and "distinct" in message:
         pytest.skip("pairs of a point and a label are merged, in whatever order they come")
     made = network(8, sampler=Faulty(ids), n_negatives=2, per_sample=per_sample, wide=not per_sample)
@@ -186,7 +186,7 @@ def test_what_a_sampler_returns_is_looked_at(ids, error, message, per_sample):
         Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
 
 
-def test_a_sampler_that_returns_nothing_is_named():
+def test_names_a_sampler_that_returns_nothing():
     made = network(8, sampler=Faulty(None), n_negatives=2)
     with pytest.raises(TypeError, match=r"Faulty.* must sample a one-dimensional array of int32, got NoneType"):
         Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
@@ -205,7 +205,7 @@ def test_a_sampler_that_returns_nothing_is_named():
     ],
     ids=range(6),
 )
-def test_what_a_sampler_expects_is_looked_at(expected, message, per_sample):
+def test_checks_the_expected_counts_of_a_sampler(expected, message, per_sample):
     sampler = Faulty(np.array([0, 3], np.int32), expected)
     made = network(8, sampler=sampler, n_negatives=2, per_sample=per_sample, wide=not per_sample)
     with pytest.raises(ValueError, match=rf"Faulty.* {message}"):
@@ -213,21 +213,21 @@ def test_what_a_sampler_expects_is_looked_at(expected, message, per_sample):
 
 
 class Blind(BinaryCrossEntropy):
-    """A loss whose gradient is wrong, of which it knows nothing."""
+    """A loss with a wrong gradient that it does not notice."""
 
     def gradient(self, logits, positives, expected, threads):
         logits[:] = np.nan
         return 1.0
 
 
-def test_a_gradient_that_is_no_number_ends_the_training():
+def test_a_nan_gradient_ends_the_training():
     made = network(8, loss=Blind())
     with pytest.raises(ArithmeticError, match=r"Blind.* made a gradient that is no number, of a loss of 1"):
         Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
     assert np.isfinite(made.output.weight.value).all()
 
 
-def test_patience_without_validation_is_refused():
+def test_rejects_patience_without_validation():
     with pytest.raises(ValueError, match="patience=1 needs validation"):
         Trainer(network(8), FEATURES, TRUTH, TrainingConfig(patience=1))
 
@@ -248,7 +248,7 @@ def test_patience_without_validation_is_refused():
         ({"indices": FEATURES.indices.tolist()}, TypeError, "indices must be a one-dimensional .* of int32, got list"),
     ],
 )
-def test_rows_made_by_hand_are_checked_where_they_come_in(changes, error, message):
+def test_checks_rows_made_by_hand(changes, error, message):
     wrong = replace(FEATURES, **changes)
     with pytest.raises(error, match=f"features.*{message}"):
         Trainer(network(8), wrong, TRUTH, TrainingConfig())
@@ -257,7 +257,7 @@ def test_rows_made_by_hand_are_checked_where_they_come_in(changes, error, messag
             network(8).topk(wrong, 1, 1)
 
 
-def test_labels_made_by_hand_are_checked_too():
+def test_checks_labels_made_by_hand():
     wrong = replace(TRUTH, indices=TRUTH.indices + np.int32(L))
     with pytest.raises(ValueError, match=f"labels: indices go from .* beyond the {L} columns"):
         Trainer(network(8), FEATURES, wrong, TrainingConfig())

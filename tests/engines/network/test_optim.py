@@ -1,4 +1,4 @@
-"""Parameters and their optimizers: what the kernels' own tests do not see."""
+"""Parameters and their optimizers, beyond the tests of single kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRODUCT = Product(
 
 
 class Own:
-    """An optimizer that only has what the protocol asks for."""
+    """An optimizer with just the methods of the protocol."""
 
     def state_shapes(self, shape: tuple[int, int]) -> dict[str, Any]:
         return {}
@@ -31,7 +31,7 @@ class Own:
 
 
 class Slower(Adam):
-    """Adam that takes half of its steps."""
+    """Adam with half of its rate."""
 
     def step(self, value: Any, state: Any, rows: Any, grads: Any, *, step: int, factor: float, threads: int) -> None:
         super().step(value, state, rows, grads, step=step, factor=factor / 2, threads=threads)
@@ -42,7 +42,7 @@ class Slower(Adam):
     [SGD(rate=0.1), Adagrad(rate=0.1, decay=0.1), Adam(rate=0.1, decay=0.1), Slower(rate=0.1), Own()],
 )
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_product_moves_rows_as_the_gradients_it_stands_for_do(optimizer: Optimizer, threads: int) -> None:
+def test_a_product_updates_rows_like_its_gradients(optimizer: Optimizer, threads: int) -> None:
     values = []
     for grads in (PRODUCT, PRODUCT.compute(threads=1)):
         parameter = Parameter("weight", (5, 17), optimizer)
@@ -56,13 +56,13 @@ def test_a_product_moves_rows_as_the_gradients_it_stands_for_do(optimizer: Optim
     assert (values[0][[1, 3]] == 1).all()
 
 
-def test_a_product_is_the_sum_of_the_rows_that_it_names() -> None:
+def test_a_product_sums_the_rows_it_names() -> None:
     expected = [0.5 * PRODUCT.dense[1] - PRODUCT.dense[0] + 2 * PRODUCT.dense[2], 0 * PRODUCT.dense[0]]
     np.testing.assert_allclose(PRODUCT.compute(threads=1), [*expected, 3 * PRODUCT.dense[1]], rtol=1e-6)
 
 
-def test_rows_of_weights_and_state_begin_where_cache_lines_do():
-    """A row of 512 bytes is on eight lines then, not on nine; an array that large is never aligned so by itself."""
+def test_weights_and_state_are_aligned_to_cache_lines():
+    """A row of 512 bytes then lies on eight cache lines, not nine; NumPy does not align so large an array."""
     output = SampledOutput(64, 30_000, sampler=RandomSampler(), loss=BinaryCrossEntropy(), n_negatives=10)
     network = Network(input=SparseInput(30_000, 64), output=output)
     network.initialise(seed=0)
@@ -76,8 +76,8 @@ def test_rows_of_weights_and_state_begin_where_cache_lines_do():
             assert array.flags.c_contiguous
 
 
-def test_a_row_that_is_touched_once_keeps_half_of_what_its_gradient_does_in_dense_adam() -> None:
-    """There momentum goes on without a gradient: to ``1 / sqrt(1 - beta2)`` rates in all, whatever `beta1` is."""
+def test_lazy_adam_moves_a_row_half_as_far_as_dense_adam() -> None:
+    """In dense Adam, momentum goes on without a gradient, to ``1 / sqrt(1 - beta2)`` rates for any `beta1`."""
     parameter = Parameter("weight", (2, 3), Adam(rate=1e-3))
     parameter.allocate(np.zeros((2, 3), np.float32))
     parameter.record(np.array([1]), np.array([[4.0, -0.1, 0.0]], np.float32))

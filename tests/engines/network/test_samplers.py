@@ -1,4 +1,4 @@
-"""Samplers: distinct labels, included as often as they say, the same after a restart."""
+"""Samplers: distinct labels, inclusion as often as expected, equal results after a restart."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def sampler(request) -> Sampler:
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 15, 60, N_LABELS - 1, N_LABELS, N_LABELS + 5])
-def test_samples_are_distinct_ascending_and_of_the_size_asked(sampler, n):
+def test_samples_are_distinct_ascending_and_of_the_given_size(sampler, n):
     ids = sampler.sample(points(), n, np.random.default_rng(0))
     assert ids.dtype == np.int32
     assert (np.diff(ids) > 0).all()
@@ -66,7 +66,7 @@ def test_labels_are_included_as_often_as_expected(sampler, n):
 
 @pytest.mark.parametrize("n", [0, 1, 7, 60, N_LABELS + 5])
 @pytest.mark.parametrize("n_points", [0, 1, 9])
-def test_each_point_may_have_a_sample_of_its_own(sampler, n, n_points):
+def test_each_point_may_have_its_own_sample(sampler, n, n_points):
     indptr, ids, expected = sampler.sample_each(points(n_points), n, np.random.default_rng(0))
     size = N_LABELS if isinstance(sampler, AllSampler) else min(n, N_LABELS)
     np.testing.assert_array_equal(indptr, np.arange(n_points + 1) * size)
@@ -79,8 +79,8 @@ def test_each_point_may_have_a_sample_of_its_own(sampler, n, n_points):
 
 
 @pytest.mark.parametrize("n", [1, 40])
-def test_frequent_labels_come_first(n):
-    """One label dwarfs the rest: drawing with rejection would hardly get anywhere."""
+def test_samples_frequent_labels_first(n):
+    """One label dwarfs the rest, so that rejection sampling would hardly end."""
     counts = np.ones(1000, np.int64)
     counts[7] = 10**12
     sampler = FrequencySampler(1.0)
@@ -92,7 +92,7 @@ def test_frequent_labels_come_first(n):
 
 
 def test_weights_of_one_over_expected_estimate_the_sum_over_all_labels():
-    """What expected is for, hashed labels included: reweighted negatives are unbiased."""
+    """Reweighting by `expected` makes negatives unbiased, hashed labels included."""
     sampler = hashed()
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     sampler.update(*output_layer(), np.arange(N_LABELS))
@@ -105,7 +105,7 @@ def test_weights_of_one_over_expected_estimate_the_sum_over_all_labels():
 
 
 def run(sampler: Sampler, rng: np.random.Generator, first: int, last: int) -> list[np.ndarray]:
-    """Train a little: sample, then change the weights of what was sampled."""
+    """Imitate training: sample, then change the weights of the sampled labels."""
     samples = []
     weight, bias = output_layer()
     for step in range(last):
@@ -156,14 +156,14 @@ def test_hashed_labels_score_higher_than_random_ones():
     assert np.mean(standing) > 0.6  # standard deviations; at random 0, give or take 0.07
 
 
-def test_stale_codes_are_hashed_anew_once_recall_has_fallen():
+def test_rehashes_when_recall_has_fallen():
     sampler = hashed()
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     weight, bias = output_layer()
     rng = np.random.default_rng(0)
     for _ in range(40):
         sampler.sample(points(), 10, rng)
-        sampler.update(weight, bias, np.arange(3))  # nothing has really changed
+        sampler.update(weight, bias, np.arange(3))  # no weight has changed
     calm = sampler.n_rehashes
     assert calm <= 1  # the first check has nothing to compare with
     for _ in range(64):
@@ -178,7 +178,7 @@ def test_stale_codes_are_hashed_anew_once_recall_has_fallen():
     )
 
 
-def test_the_family_that_finds_the_most_is_taken_at_ever_rarer_rehashes(monkeypatch):
+def test_chooses_the_family_of_best_recall_at_ever_rarer_rehashes(monkeypatch):
     tried = []
 
     def best(weight, bias, queries, recall, *, seed, threads):
@@ -197,7 +197,7 @@ def test_the_family_that_finds_the_most_is_taken_at_ever_rarer_rehashes(monkeypa
     assert sampler.in_use.seed == 3
 
 
-def test_a_choice_waits_neither_for_staleness_nor_on_too_few_points():
+def test_chooses_a_family_early_but_not_on_few_points():
     weight, bias = output_layer()
     rng = np.random.default_rng(0)
     for n_points, expected in ((16, {"simhash", "dwta", "minhash"}), (15, set())):
@@ -209,7 +209,7 @@ def test_a_choice_waits_neither_for_staleness_nor_on_too_few_points():
         assert set(sampler.found) == expected
 
 
-def test_a_choice_goes_by_what_samples_hold(monkeypatch):
+def test_chooses_a_family_by_the_recall_of_samples(monkeypatch):
     asked = []
 
     def recall(index, hidden, weight, bias, *, k, limit, shared=False):
@@ -229,7 +229,7 @@ def test_a_choice_goes_by_what_samples_hold(monkeypatch):
         asked.clear()
 
 
-def test_an_index_that_finds_nothing_is_hashed_anew(monkeypatch):
+def test_rehashes_an_index_that_finds_nothing(monkeypatch):
     monkeypatch.setattr(LSHIndex, "recall", lambda *arguments, **more: 0.0)
     sampler = hashed()
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
@@ -248,7 +248,7 @@ def test_prepare_forgets_an_earlier_training():
     assert sampler.n_rehashes > 4
 
 
-def test_hidden_vectors_that_may_be_negative_are_left_to_simhash():
+def test_negative_hidden_vectors_use_simhash():
     weight, bias = output_layer()
     index, found = best_index(weight, bias, weight[:8], lambda index: 0.5, seed=0, threads=1)
     assert (index.config.family, list(found)) == ("simhash", ["simhash"])
@@ -264,7 +264,7 @@ def test_hidden_vectors_that_may_be_negative_are_left_to_simhash():
         ({"simhash": 0.5, "dwta": 0.5, "minhash": 0.5}, 0.5, ("simhash", TABLES)),  # the first of equals
     ],
 )
-def test_there_are_as_many_tables_as_pay(shares, more, expected):
+def test_chooses_the_number_of_tables_by_recall(shares, more, expected):
     def recall(index):
         return shares[index.config.family] if index.config.n_tables == TABLES else more
 
@@ -279,7 +279,7 @@ def test_choosing_takes_no_more_memory_than_announced(monkeypatch):
 
     def recall(index):
         nonlocal most
-        index.query_each(points(), 5)  # which takes its counts
+        index.query_each(points(), 5)  # this takes its counts
         sizes.append(index.nbytes)
         most = max(most, max(sizes[:-1], default=0) + sizes[-1])
         return len(sizes) / 10
@@ -288,18 +288,18 @@ def test_choosing_takes_no_more_memory_than_announced(monkeypatch):
     assert 0.8 * choosing().memory(N_LABELS, WIDTH) < most + N_LABELS <= choosing().memory(N_LABELS, WIDTH)
 
 
-def test_recall_of_a_sample_is_what_is_measured(sampler):
+def test_measures_the_recall_of_a_sample(sampler):
     weight, bias = output_layer()
     hidden = points()
     top = np.argsort(-(hidden @ weight.T), axis=1)[:, :5]
     rng = np.random.default_rng(0)
     held = [np.isin(top, sampler.sample(hidden, 30, rng)).mean() for _ in range(1500)]
     measured = sampler.measure_recall(hidden, weight, bias, 30)
-    # The random sampler states the mean over labels; the others know their labels.
+    # The random sampler reports the mean over labels; the others know their labels.
     assert abs(np.mean(held) - measured) < 5 * np.std(held) / np.sqrt(1500) + 0.02
 
 
-def test_memory_of_the_index_is_announced():
+def test_announces_the_memory_of_the_index():
     sampler = hashed()
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     sampler.update(*output_layer(), np.arange(N_LABELS))
@@ -320,6 +320,6 @@ def test_settings_that_make_no_sense(settings, message):
         LSHSampler(**settings)
 
 
-def test_power_that_makes_no_sense():
+def test_rejects_a_senseless_power():
     with pytest.raises(ValueError, match="power must be from 0 to 4, got -1"):
         FrequencySampler(-1)

@@ -1,4 +1,4 @@
-"""Passes over few points: no more than points held out can do with."""
+"""The number of epochs over few points, chosen on held-out points."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ N, WIDTH, N_LABELS = 4000, 4000, 4000
 
 
 def by_chance(n: int, seed: int) -> tuple[csr_array, csr_array]:
-    """Return points of features that their labels have in half of all cases, and of others by chance."""
+    """Return points with features of their labels in half of all cases, and random features otherwise."""
     rng = np.random.default_rng(seed)
     own = np.random.default_rng(7).integers(0, WIDTH, (N_LABELS, 6))
     X, Y = np.zeros((n, WIDTH), np.float32), np.zeros((n, N_LABELS), np.float32)
@@ -56,7 +56,7 @@ def test_a_blend_finds_it_for_its_network(data: tuple[csr_array, csr_array]) -> 
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], without: list[list[float]]) -> None:
-    """Have points held out be answered so well after each pass, with hidden units and then without."""
+    """Set the held-out precision after each epoch, with hidden units and then without."""
     answers = iter([np.array(row) for pair in zip(with_hidden, without, strict=True) for row in pair])
     monkeypatch.setattr(scouting._Watch, "_answered", lambda self, network: next(answers))
 
@@ -66,8 +66,8 @@ def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], wit
     [
         ([0.4] * 9, [0.6] * 9, (None, ())),  # hidden units did not help
         ([0.4] * 9, [0.5] * 9, (2, (256,))),  # worse in the end
-        ([0.4] * 9, [0.9, 0.1] * 4 + [1.0], (2, (256,))),  # no better without hidden units but by chance
-        ([0.1, 0.8] * 4 + [0.0], [0.5] * 9, (None, (256,))),  # no worse but by chance
+        ([0.4] * 9, [0.9, 0.1] * 4 + [1.0], (2, (256,))),  # better without hidden units only by chance
+        ([0.1, 0.8] * 4 + [0.0], [0.5] * 9, (None, (256,))),  # worse only by chance
         ([0.6] * 9, [0.5] * 9, (None, (256,))),
     ],
 )

@@ -1,4 +1,4 @@
-"""The start of the wide path is asked of the data: its length by leaving points out, its rate by that length."""
+"""Initial weights of the wide path: their norm from leave-one-out scores, their rate from the norm."""
 
 import numpy as np
 import pytest
@@ -43,18 +43,18 @@ def test_weights_stand_for_repetition():
     )
 
 
-def test_answers_that_no_factor_can_improve_give_none():
+def test_gives_no_factor_if_none_helps():
     """Wrong labels score higher than right ones: the best factor would be negative."""
     scores = np.concatenate((np.linspace(-1, 0, 100), np.linspace(0, 1, 100)))
     assert wide_init._factor(wide_init._Answers(scores, np.ones(200), 100)) == 0
 
 
-def test_separable_answers_end_in_a_number():
+def test_separable_answers_give_a_finite_factor():
     scores = np.concatenate((np.linspace(1, 2, 100), np.linspace(-2, -1, 100)))
     assert 1 < wide_init._factor(wide_init._Answers(scores, np.ones(200), 100)) < np.inf
 
 
-def test_a_left_out_point_is_scored_as_if_its_label_had_never_seen_it():
+def test_leave_one_out_scores_exclude_the_point():
     rng = np.random.default_rng(2)
     points = sparse.csr_array((rng.random((40, 12)) < 0.4) * rng.normal(size=(40, 12)), dtype=np.float32)
     truth = sparse.csr_array(np.eye(4)[np.arange(40) % 4], dtype=np.float32)
@@ -72,17 +72,17 @@ def test_a_left_out_point_is_scored_as_if_its_label_had_never_seen_it():
     assert answers.weights[:40].tolist() == [0.1] * 40
 
 
-def test_the_norm_undoes_the_scale_of_the_features():
+def test_the_norm_cancels_the_scale_of_features():
     assert norm(10 * X) == pytest.approx(norm(X) / 10, rel=0.02)
 
 
-def test_what_says_nothing_about_labels_makes_the_start_shorter():
-    """Features that half of the points have, whatever their labels, fill every centroid."""
+def test_uninformative_features_shorten_the_start():
+    """Features of half of the points, whatever their labels, fill every centroid."""
     common = np.random.default_rng(3).random((X.shape[0], 30)) < 0.5
     assert norm(sparse.hstack((X, sparse.csr_array(common, dtype=np.float32)))) < 0.7 * norm(X)
 
 
-def test_noise_of_both_signs_gets_a_short_start():
+def test_noise_of_both_signs_shortens_the_start():
     """As in a table whose columns are standardised: no label knows anything of a point that it has not seen.
 
     A factor fitted to 256 answers has a standard error of 0.11 here.
@@ -94,19 +94,19 @@ def test_noise_of_both_signs_gets_a_short_start():
     assert np.mean(norms) < 0.2
 
 
-def test_the_norm_is_the_same_at_any_number_of_threads():
+def test_the_norm_does_not_depend_on_threads():
     assert norm(X, threads=1) == norm(X, threads=3)
 
 
-def test_too_few_answers_leave_the_norm_as_it_is():
+def test_too_few_answers_keep_the_norm():
     few = slice(0, 20)
     labels = Rows.of(sparse.csr_array(Y[few], dtype=np.float32))
     assert norm(X[few], labels) == CONFIG.norm
 
 
 @pytest.mark.parametrize(("every", "caution"), [(1, 1.0), (8, (5 / 20) ** 0.5)])
-def test_the_first_rate_is_in_proportion_to_the_weights(every, caution):
-    """And smaller where labels have few points."""
+def test_the_first_rate_is_proportional_to_the_weights(every, caution):
+    """The rate is smaller if labels have few points."""
     truth = sparse.csr_array(np.eye(10)[np.arange(400) % 10], dtype=np.float32)[::every]
     features, labels = Rows.of(sparse.csr_array(X, dtype=np.float32)[::every]), transpose(Rows.of(truth))
     path = WidePath.from_centroids(features, labels, CONFIG, 1)
@@ -119,11 +119,11 @@ def test_the_first_rate_is_in_proportion_to_the_weights(every, caution):
 
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_a_wrong_answer_makes_nearly_a_whole_first_step(batch_size):
-    """And one that is nearly right hardly any; whatever the batch and the values of features are."""
+    """A nearly right answer barely moves, for any batch and any feature values."""
     features = Rows.of(sparse.csr_array(X, dtype=np.float32))
     adagrad = Adagrad(rate=1.0, epsilon=wide_init.damping(features, batch_size))
     size = np.sqrt(np.square(features.data).mean())
-    for wrong, step in ((1.0, 1 / 3), (0.01, 0.005)):  # of a damping of 2
+    for wrong, step in ((1.0, 1 / 3), (0.01, 0.005)):  # with a damping of 2
         value = np.zeros((1, 1), np.float32)
         state = {"squares": np.zeros((1, 1), np.float32)}
         grads = np.full((1, 1), wrong * size / batch_size, np.float32)
@@ -131,8 +131,8 @@ def test_a_wrong_answer_makes_nearly_a_whole_first_step(batch_size):
         assert -value[0, 0] == pytest.approx(step, rel=0.01)
 
 
-def test_labels_of_few_points_do_not_learn_these_by_heart(monkeypatch):
-    """A third of the words of each point are noise, and a label has four points: what is right from the start stays."""
+def test_labels_of_few_points_do_not_memorize_them(monkeypatch):
+    """A third of each point's words are noise, and a label has four points: initially right answers stay right."""
     data = generate(Shape.with_labels(2000, test_points=2000), seed=0)
 
     def right() -> float:
@@ -144,8 +144,8 @@ def test_labels_of_few_points_do_not_learn_these_by_heart(monkeypatch):
     assert damped > right() + 0.02
 
 
-def test_damping_goes_by_the_points_that_there_are():
-    """Fewer than a batch are a batch of their own, whose gradients are so much larger."""
+def test_damping_follows_the_number_of_points():
+    """Fewer points than a batch form a smaller batch with larger gradients."""
     points = sparse.csr_array(np.random.default_rng(0).random((40, 6)))
     model = ExtremeClassifier(hidden=0, epochs=1, normalize="none", n_jobs=1).fit(points, np.arange(40) % 2)
     assert model.network_.output.wide.config.optimizer.epsilon == wide_init.damping(
@@ -153,20 +153,20 @@ def test_damping_goes_by_the_points_that_there_are():
     )
 
 
-def test_without_weights_there_is_a_rate():
+def test_gives_a_rate_without_weights():
     nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 5)
     assert wide_init.damping(nothing, 8) == Adagrad.epsilon
     path = WidePath.from_centroids(nothing, transpose(nothing), CONFIG, 1)
     assert wide_init.first_rate(CONFIG, path, np.zeros(5, np.int64)) > 0
 
 
-def test_a_rate_that_is_given_is_kept():
+def test_keeps_a_given_rate():
     model = wide(wide_learning_rate=0.3).fit(X, Y)
     assert model.network_.output.wide.config.optimizer.rate == 0.3
     assert model.network_.output.wide.config.norm != CONFIG.norm
 
 
-def test_another_optimizer_is_left_alone():
+def test_does_not_change_another_optimizer():
     features = Rows.of(sparse.csr_array(X, dtype=np.float32))
     config = WideConfig(optimizer=SGD(rate=0.1))
     how = {"own_rate": True, "batch_size": 64, "seed": 0, "threads": 1}
@@ -174,7 +174,7 @@ def test_another_optimizer_is_left_alone():
     assert path.weight.optimizer is config.optimizer
 
 
-def test_a_saved_model_learns_on_as_it_began(tmp_path):
+def test_a_saved_model_keeps_its_wide_settings(tmp_path):
     model = wide().fit(X[:300], Y[:300])
     model.save(tmp_path / "model")
     loaded = ExtremeClassifier.load(tmp_path / "model")

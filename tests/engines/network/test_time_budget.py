@@ -1,4 +1,4 @@
-"""Training that is to end by a certain time."""
+"""Training within a time budget."""
 
 import time
 
@@ -12,7 +12,7 @@ from tests.support.patience import PATIENCE
 from tests.support.planted import X, Y, fast
 
 
-def test_a_fit_ends_in_the_time_it_is_given():
+def test_a_fit_ends_within_its_time_budget():
     started = time.perf_counter()
     model = fast(epochs=10**6, time_budget=2.0 * PATIENCE).fit(X, Y)
     took = time.perf_counter() - started
@@ -21,27 +21,27 @@ def test_a_fit_ends_in_the_time_it_is_given():
     assert model.score(X, Y) > 0.95
 
 
-def test_time_enough_changes_nothing():
+def test_an_ample_budget_changes_nothing():
     free, bounded = (fast(epochs=3, time_budget=seconds).fit(X, Y) for seconds in (None, 1e6))
     weights = [model.network_.weights() for model in (free, bounded)]
     assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
-def test_no_time_at_all_still_takes_a_step():
+def test_no_time_at_all_still_takes_one_step():
     model = fast(time_budget=1e-9).fit(X, Y)
     assert model.n_iter_ == 1
     assert len(model.history_) == 1
     assert np.isfinite(model.history_[0]["loss"])
 
 
-def test_the_rate_has_fallen_when_the_time_is_over(monkeypatch):
+def test_the_rate_falls_to_its_end_within_the_budget(monkeypatch):
     factors = []
     factor = Schedule.factor
     monkeypatch.setattr(Schedule, "factor", lambda *a, **k: factors.append(factor(*a, **k)) or factors[-1])
     fast(epochs=10**6, time_budget=1.0 * PATIENCE).fit(X, Y)
     assert factors[0] > 0.9
     assert factors[-1] < 0.3
-    assert np.mean(np.diff(factors) <= 0.05) > 0.99  # it falls, but for the noise of the clock
+    assert np.mean(np.diff(factors) <= 0.05) > 0.99  # it falls, apart from clock noise
 
 
 def test_the_last_step_follows_the_pace(monkeypatch):
@@ -62,12 +62,12 @@ def test_the_last_step_follows_the_pace(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), "soon", True])
-def test_a_senseless_budget_is_refused_by_name(value):
+def test_rejects_a_senseless_budget(value):
     with pytest.raises((ValueError, TypeError), match="time_budget"):
         fast(time_budget=value).fit(X, Y)
 
 
-def test_what_validation_takes_is_within_the_budget(monkeypatch):
+def test_validation_counts_towards_the_budget(monkeypatch):
     takes = 0.2 * PATIENCE
     measure = Validation.measure
 

@@ -49,11 +49,11 @@ from tests.support.planted import fast
         (Schedule(decay="linear", peak=0.5, final=0.3), [0.48, 0.4, 0.3]),
     ],
 )
-def test_schedules(schedule, factors):
+def test_schedules_follow_their_formulas(schedule, factors):
     assert [schedule.factor(step, 100) for step in (10, 50, 100)] == pytest.approx(factors)
 
 
-def test_a_rate_of_nearly_zero_moves_nearly_nothing():
+def test_a_tiny_rate_barely_moves_weights():
     made = network(8, optimizer=SGD(rate=1.0))
     before = made.output.weight.value.copy()
     train(made, schedule=Schedule(decay="linear", final=0.0))  # the only step is the last
@@ -82,7 +82,7 @@ TRUE = sparse.csr_array(LABELS, dtype=np.float32)
         (lambda: Validation(FEATURES.slice(0, 0), TRUE[:0]), ValueError, "validation has no points"),
     ],
 )
-def test_validation_that_does_not_fit_is_refused_before_training(held_out, error, message):
+def test_rejects_mismatched_validation_before_training(held_out, error, message):
     with pytest.raises(error, match=message):
         Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), validation=held_out())
 
@@ -98,12 +98,12 @@ def test_validation_that_does_not_fit_is_refused_before_training(held_out, error
         ({"labels": replace(TRUTH, data=-TRUTH.data)}, ValueError, "labels must hold numbers above 0, got -1"),
     ],
 )
-def test_a_trainer_refuses_in_words_what_it_cannot_train_by(options, error, message):
+def test_a_trainer_rejects_bad_settings(options, error, message):
     with pytest.raises(error, match=message):
         Trainer(network(8), FEATURES, **{"labels": TRUTH, "config": TrainingConfig()} | options)
 
 
-def test_the_best_epoch_is_what_remains():
+def test_keeps_the_best_epoch():
     made = network(16, wide=False, optimizer=Adam(rate=0.02))
     trainer = train(made, epochs=15, batch_size=40, run={"validation": validation()})
     measured = [record["P@1"] for record in trainer.history]
@@ -111,7 +111,7 @@ def test_the_best_epoch_is_what_remains():
     assert {"P@1", "P@3", "P@5", "loss", "seconds", "epoch"} <= set(trainer.history[0])
 
 
-def test_patience():
+def test_patience_ends_the_training():
     made = network(16, wide=False, optimizer=SGD(rate=1e-9))  # never gets better
     trainer = train(made, epochs=50, patience=3, run={"validation": validation()})
     assert len(trainer.history) == 4
@@ -125,7 +125,7 @@ def test_divergence_is_an_error():
         train(made, epochs=20)
 
 
-def test_points_without_labels_or_features_train():
+def test_trains_on_points_without_labels_or_features():
     features = Rows.of(sparse.csr_array((5, D), dtype=np.float32))
     labels = Rows.of(sparse.csr_array((5, L), dtype=np.float32))
     for loss in (BinaryCrossEntropy(), SampledSoftmax()):
@@ -147,7 +147,7 @@ def test_points_without_labels_or_features_train():
     ],
     ids=str,
 )
-def test_training_is_bit_identical_at_any_number_of_threads(settings):
+def test_training_is_bit_identical_at_any_thread_count(settings):
     def trained(threads):
         made = network(24, 16, **{k: v() if isinstance(v, type) else v for k, v in settings.items()})
         train(made, epochs=3, batch_size=64, threads=threads)
@@ -162,7 +162,7 @@ def test_training_is_bit_identical_at_any_number_of_threads(settings):
 
 
 class Interrupt:
-    """What a user does at some batch, without waiting for the signal to arrive."""
+    """Interrupt the training at a batch, without waiting for a signal to arrive."""
 
     def __init__(self, at):
         self.at, self.seen = at, 0
@@ -205,7 +205,7 @@ def test_resuming_equals_never_having_stopped(tmp_path, at, sampler):
         assert {**a, "seconds": 0} == {**b, "seconds": 0}
 
 
-def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+def test_rejects_a_checkpoint_of_other_data(tmp_path):
     made = network(8)
     run = tmp_path / "run"
     train(made, run={"checkpoint": run})
@@ -219,7 +219,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
         fewer.resume()
 
 
-def test_a_directory_that_is_none_of_a_run_is_no_checkpoint(tmp_path):
+def test_rejects_a_directory_that_is_not_a_checkpoint(tmp_path):
     storage.save(tmp_path / "model", {}, {"model": "ExtremeClassifier"})
     with pytest.raises(
         FileExistsError, match="model: holds a model, ExtremeClassifier, which a checkpoint would replace"
@@ -231,13 +231,13 @@ def test_a_directory_that_is_none_of_a_run_is_no_checkpoint(tmp_path):
         trainer.resume()
 
 
-def test_without_a_checkpoint_resuming_starts_afresh(tmp_path):
+def test_resuming_without_a_checkpoint_starts_from_scratch(tmp_path):
     trainer = Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "none")
     assert not trainer.resume()
 
 
-def test_a_checkpoint_of_other_validation_data_is_refused(tmp_path):
-    """It decided which epoch was best so far."""
+def test_rejects_a_checkpoint_of_other_validation_data(tmp_path):
+    """The validation data decided which epoch was best so far."""
     made = network(8)
     train(made, run={"checkpoint": tmp_path / "run", "validation": validation()})
     config = TrainingConfig(epochs=1, batch_size=len(FEATURES), schedule=Schedule(decay="constant"))
@@ -252,7 +252,7 @@ class Nameless(RandomSampler):
     __repr__ = object.__repr__
 
 
-def test_a_part_that_does_not_say_what_it_is_takes_no_checkpoint(tmp_path):
+def test_a_part_without_a_fingerprint_cannot_be_checkpointed(tmp_path):
     with pytest.raises(ValueError, match="checkpoint needs Nameless to have a __repr__ that names its settings"):
         Trainer(network(8, sampler=Nameless()), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -278,7 +278,7 @@ def test_an_interrupt_after_the_last_batch_is_not_lost():
 
 
 @pytest.mark.parametrize("own", [signal.SIG_IGN, lambda number, frame: heard.append(number)], ids=["ignored", "own"])
-def test_who_handles_interrupts_otherwise_goes_on_doing_so(own):
+def test_keeps_a_custom_interrupt_handler(own):
     heard.clear()
     before = signal.signal(signal.SIGINT, own)
     try:
@@ -297,7 +297,7 @@ heard: list[int] = []
 
 
 @pytest.mark.parametrize("event", ["on_batch", "on_epoch"])
-def test_a_callback_may_end_the_training_and_keep_what_was_learnt(event):
+def test_a_callback_may_end_the_training(event):
     class Stop:
         pass
 

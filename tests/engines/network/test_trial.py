@@ -1,4 +1,4 @@
-"""Whether hidden units earn their keep: looked at while a network is trained, on points that it does not learn."""
+"""The trial of hidden units during training, on held-out points."""
 
 import itertools
 import os
@@ -46,7 +46,7 @@ NOISY = planted.generate(planted.Shape.with_labels(2500, features=10_000, points
 
 
 def tangled(n):
-    """Labels that no feature speaks for: only what it occurs with tells."""
+    """Draw labels that depend on pairs of features, not on single ones."""
     a, b = np.random.default_rng(0).integers(0, 12, (2, n))
     X = sparse.csr_array((np.ones(2 * n), (np.tile(np.arange(n), 2), np.concatenate((a, 12 + b)))), shape=(n, 24))
     return X, sparse.csr_array((np.ones(n), (np.arange(n), (a + b) % 12)), shape=(n, 12))
@@ -57,14 +57,14 @@ TEST = {"noisy": NOISY[2:], "tangled": tangled(N + 400)}
 
 
 def precision(model, data, k=1):
-    """Return precision at k on points that are not those of training, but for the first ones of what is tangled."""
+    """Return precision at k on points outside the training set, except for the first tangled ones."""
     X, Y = TEST[data]
     return metrics.precision_at_k(Y, model.topk(X, k)[0], k)
 
 
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch):
-    """Have trials where there are ten labels and a thousand points."""
+    """Run trials with only ten labels and a thousand points."""
     monkeypatch.setattr(options, "ALL_LABELS", 10)
     for name, value in {"ENOUGH": 1000, "FEWEST": 200}.items():
         monkeypatch.setattr(network_holdout, name, value)
@@ -76,7 +76,7 @@ def fitted(data, *, checkpoint=None, resume=False, callbacks=(), **parameters):
 
 
 def assert_equal(a, b):
-    """Compare what there is, and what would be saved but for the settings."""
+    """Compare the models and their saved content, except for the settings."""
     assert {name: value for name, (value, _) in a.choices_.items()} == {
         name: value for name, (value, _) in b.choices_.items()
     }
@@ -85,7 +85,7 @@ def assert_equal(a, b):
     assert len(a.history_) == len(b.history_)
 
 
-def test_they_go_where_the_network_is_better_without_them(capsys):
+def test_drops_hidden_units_that_do_not_help(capsys):
     model = fitted("noisy", verbose=1)
     width, why = model.choices_["hidden"]
     assert width == model.network_.output.n_inputs == 0
@@ -104,7 +104,7 @@ def test_they_go_where_the_network_is_better_without_them(capsys):
     assert both + 0.02 < precision(model, "noisy", 3) > alone - 0.02
 
 
-def test_they_stay_where_it_is_better_with_them(capsys):
+def test_keeps_hidden_units_that_help(capsys):
     model = fitted("tangled", verbose=1)
     width, why = model.choices_["hidden"]
     assert width == model.network_.output.n_inputs == 256
@@ -126,7 +126,7 @@ def test_they_stay_where_it_is_better_with_them(capsys):
     ],
     ids=str,
 )
-def test_nothing_is_tried_where_it_is_not_ours_to_choose_or_there_is_too_little(monkeypatch, parameters):
+def test_skips_the_trial_if_settings_or_data_rule_it_out(monkeypatch, parameters):
     parameters = dict(parameters)
     monkeypatch.setattr(options, "ALL_LABELS", parameters.pop("labels", 10))
     monkeypatch.setattr(network_holdout, "ENOUGH", parameters.pop("points", 1000))
@@ -135,16 +135,16 @@ def test_nothing_is_tried_where_it_is_not_ours_to_choose_or_there_is_too_little(
     assert "kept" not in model.choices_.get("hidden", ("", ""))[1]
 
 
-def test_the_first_call_of_partial_fit_tries_nothing():
+def test_partial_fit_runs_no_trial():
     model = ExtremeClassifier(**FAST).partial_fit(*DATA["noisy"])
     assert (model.n_points_, model.choices_["hidden"][0]) == (N, 256)
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_validation_data_serve_where_there_are_some(data):
+def test_uses_given_validation_data(data):
     model = fitted(data, validation_fraction=0.15)
     assert model.n_points_ == 1360
-    best = max(record["P@1"] for record in model.history_)  # of what remains, too
+    best = max(record["P@1"] for record in model.history_)  # the network after the trial included
     assert model.choices_["hidden"][0] == (0 if data == "noisy" else 256)
     held = split(N, 240, run_seed(0))[1]
     X, Y = DATA[data]
@@ -164,7 +164,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, data, batch):
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_control_c_while_it_is_measured_loses_nothing(monkeypatch, tmp_path, data):
+def test_ctrl_c_during_the_trial_loses_nothing(monkeypatch, tmp_path, data):
     whole = fitted(data)
     with monkeypatch.context() as patch:
         interrupted_before(patch, Trial, "look")
@@ -174,7 +174,7 @@ def test_control_c_while_it_is_measured_loses_nothing(monkeypatch, tmp_path, dat
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_it_is_saved_as_it_is_and_learns_on(tmp_path, data):
+def test_a_model_after_a_trial_is_saved_and_learns_on(tmp_path, data):
     model, (X, Y) = fitted(data), DATA[data]
     model.save(tmp_path / "model")
     copy = ExtremeClassifier.load(tmp_path / "model")
@@ -183,7 +183,7 @@ def test_it_is_saved_as_it_is_and_learns_on(tmp_path, data):
     assert_equal(model.partial_fit(X[:100], Y[:100]), copy.partial_fit(X[:100], Y[:100]))
 
 
-def test_a_verdict_is_what_both_have_on_points_kept():
+def test_the_verdict_compares_both_on_held_out_points():
     made = network(16)
     train(made, epochs=3, batch_size=50)
     held = Validation(FEATURES, as_matrix(TRUTH))
@@ -198,24 +198,24 @@ def test_a_verdict_is_what_both_have_on_points_kept():
     for scores, found in ((both, verdict.with_hidden), (alone, verdict.without)):
         best = np.argsort(-scores, axis=1)[:, :5]
         wanted = [metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)]
-        assert found == pytest.approx(np.mean(wanted), abs=0.003)  # where scores are equal but for rounding
+        assert found == pytest.approx(np.mean(wanted), abs=0.003)  # rounding alone separates some scores
     assert verdict.right_without == pytest.approx(wanted[0], abs=0.003)
     better = max(look, key=lambda path: path.mean())
     np.testing.assert_allclose(look.worth, better.mean(axis=1))
     assert made.output.n_inputs == 16  # as it was
 
 
-def test_what_is_as_good_without_goes():
+def test_drops_hidden_units_that_are_only_as_good():
     assert Verdict(0.5, 0.5, 0.5).drops
     assert not Verdict(0.5, 0.49, 0.6).drops
 
 
-def test_more_is_right_than_before_if_that_is_no_chance():
+def test_improvement_must_exceed_chance():
     looks, rng = replace(held_out(), epochs=2), np.random.default_rng(0)
     first = rng.random(400)
     for gain, rises in ((0.0, False), (0.005, False), (0.02, True), (-0.1, False)):
         gains = rng.normal(0, 0.2, 400)
-        worth = first + gains - gains.mean() + gain  # of a standard error of 0.01
+        worth = first + gains - gains.mean() + gain  # with a standard error of 0.01
         for look in (
             Look(np.tile(worth[:, None], 3), np.zeros((400, 3))),
             Look(np.zeros((400, 3)), np.tile(worth[:, None], 3)),
@@ -226,7 +226,7 @@ def test_more_is_right_than_before_if_that_is_no_chance():
 
 @pytest.fixture
 def nothing_to_gain(monkeypatch):
-    """Have all be learnt in the first of six epochs, whatever is looked at."""
+    """Let the first of six epochs learn everything, on any measure."""
     judge = Trial.judge
 
     def judged(self, look, first):
@@ -238,18 +238,18 @@ def nothing_to_gain(monkeypatch):
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_epochs_that_gain_nothing_are_left_out(nothing_to_gain, data):
+def test_skips_epochs_that_gain_nothing(nothing_to_gain, data):
     told = set()
     watcher = SimpleNamespace(on_batch=lambda progress: told.add((progress.epoch, progress.epochs)))
     model = fitted(data, epochs="auto", callbacks=[watcher])
     assert (model.n_iter_, model.choices_["epochs"][0]) == (3, 3)
     assert "after 2 no more was right than after the first" in model.choices_["epochs"][1]
     assert told == {(0, 6), (1, 6), (2, 3)}
-    assert fitted(data).n_iter_ == 6  # who asks for six has six
+    assert fitted(data).n_iter_ == 6  # six given epochs are kept
     assert "epochs" not in fitted(data).choices_
 
 
-def test_rates_fall_to_their_end_in_the_last_epoch(nothing_to_gain, monkeypatch):
+def test_rates_reach_their_end_in_the_last_epoch(nothing_to_gain, monkeypatch):
     factors, factor = [], Schedule.factor
     monkeypatch.setattr(Schedule, "factor", lambda *args: factors.append(factor(*args)) or factors[-1])
     model = fitted("tangled", epochs="auto")
@@ -279,7 +279,7 @@ def test_an_early_end_is_resumed(nothing_to_gain, monkeypatch, tmp_path, data, e
 
 @pytest.mark.parametrize("which", range(2))
 @pytest.mark.parametrize("data", DATA)
-def test_control_c_in_either_look_loses_nothing(nothing_to_gain, monkeypatch, tmp_path, data, which):
+def test_ctrl_c_in_either_evaluation_loses_nothing(nothing_to_gain, monkeypatch, tmp_path, data, which):
     whole, look, looks = fitted(data, epochs="auto"), Trial.look, itertools.count()
 
     def interrupted(*args):
@@ -295,7 +295,7 @@ def test_control_c_in_either_look_loses_nothing(nothing_to_gain, monkeypatch, tm
     assert_equal(whole, fitted(data, epochs="auto", checkpoint=tmp_path / "run", resume=True))
 
 
-def test_no_time_is_kept_for_a_look_that_was_had(nothing_to_gain, monkeypatch):
+def test_reserves_no_time_for_a_finished_evaluation(nothing_to_gain, monkeypatch):
     made = []
     monkeypatch.setattr(trainer, "TimeBudget", lambda seconds: made.append(Noted(seconds)) or made[-1])
     look = Trial.look
@@ -304,7 +304,7 @@ def test_no_time_is_kept_for_a_look_that_was_had(nothing_to_gain, monkeypatch):
     assert 0.2 <= sum(made[0].reserved) < 0.39
 
 
-def test_a_checkpoint_of_before_there_was_an_early_end_is_gone_on_with(tmp_path):
+def test_resumes_old_checkpoints_without_an_early_end(tmp_path):
     whole = fitted("noisy")
     with pytest.raises(KeyboardInterrupt):
         fitted("noisy", checkpoint=tmp_path / "run", callbacks=[StopAt(60)])
@@ -316,8 +316,8 @@ def test_a_checkpoint_of_before_there_was_an_early_end_is_gone_on_with(tmp_path)
     assert_equal(whole, fitted("noisy", checkpoint=tmp_path / "run", resume=True))
 
 
-def test_what_is_learnt_at_once_takes_no_further_epochs():
-    """A label a feature, of which each point has one: there is nothing else to find."""
+def test_labels_learnt_in_one_epoch_take_no_more():
+    """One feature determines one label, and each point has one: there is nothing else to learn."""
     X = sparse.csr_array(np.tile(np.eye(40), (N // 40, 1)))
     model = ExtremeClassifier(**{**FAST, "epochs": "auto"}).fit(X, X)
     planned = -(-options.LEAST_STEPS // -(-(N - 200) // FAST["batch_size"]))
@@ -325,19 +325,19 @@ def test_what_is_learnt_at_once_takes_no_further_epochs():
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_what_scores_count_in_the_end_is_in_the_weights(monkeypatch, data):
+def test_the_correction_is_folded_into_the_weights(monkeypatch, data):
     models = {}
     for weighing in (Weighing(), Weighing(0.5, 2.0, -1.5, 0.25)):
         monkeypatch.setattr(Trial, "weigh", lambda *args, weighing=weighing: weighing)
         models[weighing] = model = fitted(data)
     before, after = (model.network_.weights() for model in models.values())
     bias = before.pop("output.bias") + 0.25 * frequency.logarithms(model.label_counts_)[:, None]
-    np.testing.assert_array_equal(after.pop("output.weight"), before.pop("output.weight"))  # half of it, twice
+    np.testing.assert_array_equal(after.pop("output.weight"), before.pop("output.weight"))  # half of them, twice
     np.testing.assert_allclose(after.pop("output.bias"), 2 * bias - 1.5, rtol=1e-6)
     np.testing.assert_array_equal(after.pop("wide.weight"), 2 * before.pop("wide.weight"))
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array, err_msg=name)
-    if data == "noisy":  # where there is no deep path left
+    if data == "noisy":  # no deep path is left here
         X = TEST[data][0][:50]
         scores, others = (logit(model.predict_proba(X).astype(np.float64)) for model in models.values())
         gained = 0.5 * frequency.logarithms(model.label_counts_)
@@ -354,7 +354,7 @@ def held_out():
     return Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))
 
 
-def test_hidden_units_count_less_where_they_say_nothing():
+def test_uninformative_hidden_units_count_less():
     made = network(16)
     train(made, epochs=30, batch_size=50)
     weigh = held_out().weigh
@@ -364,11 +364,11 @@ def test_hidden_units_count_less_where_they_say_nothing():
     before = weight.copy()
     looks = []
     assert weigh(made, COUNTS, 2, lambda: looks.append(1)).deep == min(WEIGHTS)
-    assert looks  # at whether to go on
-    np.testing.assert_array_equal(weight, before)  # it looks, and moves nothing
+    assert looks  # the evaluations for an early end
+    np.testing.assert_array_equal(weight, before)  # the evaluation changes nothing
 
 
-def test_they_count_less_only_if_that_is_better_for_certain(monkeypatch):
+def test_hidden_units_count_less_only_beyond_chance(monkeypatch):
     worth, right = np.zeros((2, len(WEIGHTS), 100))
     rows = {weight: row for row, weight in enumerate(WEIGHTS)}
     monkeypatch.setattr(trial._Seen, "worth", lambda self, weight: (worth[rows[weight]], right[rows[weight]]))
@@ -385,7 +385,7 @@ def test_they_count_less_only_if_that_is_better_for_certain(monkeypatch):
     assert weighed() == WEIGHTS[2]  # with the other the best label would be right less often
 
 
-def test_what_each_weight_is_worth_is_as_all_labels_say():
+def test_weights_match_a_fit_on_all_labels():
     made = network(16)
     train(made, epochs=5, batch_size=50)
     made.output.weight.value *= 3
@@ -402,8 +402,8 @@ def test_what_each_weight_is_worth_is_as_all_labels_say():
 
 @pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
 @pytest.mark.parametrize(("slope", "shift"), [(3.0, 0.0), (1.0, 2.0), (0.5, -1.0)])
-def test_scores_that_say_too_much_or_too_little_are_put_right(monkeypatch, hidden, slope, shift):
-    monkeypatch.setattr(frequency, "worth", lambda *_: 0.0)  # which would find a little more the second time
+def test_corrects_overconfident_and_underconfident_scores(monkeypatch, hidden, slope, shift):
+    monkeypatch.setattr(frequency, "worth", lambda *_: 0.0)  # a second fit would find a little more
     made = network(*hidden)
     train(made, epochs=5, batch_size=50)
     surprise = []
@@ -416,12 +416,12 @@ def test_scores_that_say_too_much_or_too_little_are_put_right(monkeypatch, hidde
         labels, scores = made.topk(FEATURES, 20, 1)
         right = is_hit(labels, TRUTH)
         surprise.append(np.logaddexp(0, np.where(right, -scores, scores)).mean())
-        assert expit(scores).sum() == pytest.approx(right.sum(), rel=0.03)  # as many as come true
+        assert expit(scores).sum() == pytest.approx(right.sum(), rel=0.03)  # as many as are right
     assert surprise[1] == pytest.approx(surprise[0], rel=1e-3)
 
 
 @pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
-def test_what_frequent_labels_have_too_little_of_is_given_back(hidden):
+def test_corrects_scores_of_frequent_labels(hidden):
     made, log_counts, lost = network(*hidden), frequency.logarithms(COUNTS), 1.5
     train(made, epochs=5, batch_size=50)
     usual = held_out().weigh(made, COUNTS, 1, lambda: None)
@@ -433,8 +433,8 @@ def test_what_frequent_labels_have_too_little_of_is_given_back(hidden):
     assert expit(scores).sum() == pytest.approx(is_hit(labels, TRUTH).sum(), rel=0.03)
 
 
-def test_all_labels_count_and_each_once():
-    """Against all pairs of a point and a label, of which a sample is drawn of those that are not among the best."""
+def test_counts_each_label_once():
+    """Compare with all pairs of points and labels; the fit samples the pairs outside the best ones."""
     made, trial = network(16), held_out()
     train(made, epochs=3, batch_size=50)
     exact = made.topk(FEATURES, 40, 1)
@@ -454,7 +454,7 @@ def test_all_labels_count_and_each_once():
             assert surprise == pytest.approx(whole, rel=0.15 if others == 2 else 0.03)
 
 
-def test_what_is_looked_at_in_the_end_is_bounded(monkeypatch):
+def test_the_final_evaluation_is_bounded(monkeypatch):
     made, trial = network(16), held_out()
     monkeypatch.setattr("sparsenet.engines.network.training.trial.MOST_LOOKED_AT", 50)
     seen = trial._scored(made, 1, lambda: None)
@@ -463,14 +463,14 @@ def test_what_is_looked_at_in_the_end_is_bounded(monkeypatch):
     np.testing.assert_allclose(seen.scores(1.0)[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
 
 
-def test_labels_that_nobody_knows_tell_nothing_of_how_sure_to_be():
+def test_unknown_labels_do_not_affect_calibration():
     made = network(16)
     train(made, epochs=5, batch_size=50)
     unknown = sparse.csr_array((len(TRUTH), TRUTH.width))
     assert Trial(epochs=1, held_out=Validation(FEATURES, unknown)).weigh(made, COUNTS, 1, lambda: None) == Weighing()
 
 
-def test_nothing_is_looked_at_that_would_say_nothing(monkeypatch):
+def test_skips_evaluations_that_cannot_decide(monkeypatch):
     monkeypatch.setattr(Trial, "_scored", None)
     monkeypatch.setattr(SampledOutput, "rescale", None)
     made = network(loss=SampledSoftmax())
@@ -479,7 +479,7 @@ def test_nothing_is_looked_at_that_would_say_nothing(monkeypatch):
     assert made.output.wide.weight.value is before
 
 
-def test_frequent_labels_are_asked_about_where_scores_are_not_fitted(monkeypatch):
+def test_fits_label_frequency_if_scores_are_not_fitted(monkeypatch):
     made = network(16)
     train(made, epochs=5, batch_size=50)
     monkeypatch.setattr(frequency, "worth", lambda *_: 0.25)
@@ -490,14 +490,14 @@ def test_frequent_labels_are_asked_about_where_scores_are_not_fitted(monkeypatch
     )
 
 
-def test_labels_that_compete_keep_their_scores():
+def test_softmax_scores_are_not_corrected():
     made = network(16, loss=SampledSoftmax())
     train(made, epochs=5, batch_size=50)
     assert held_out().weigh(made, COUNTS, 1, lambda: None)[1:] == Weighing()[1:]
 
 
 @pytest.mark.parametrize("log_odds", [False, True])
-def test_scores_of_a_loss_of_ones_own_are_fitted_if_they_are_log_odds(log_odds):
+def test_scores_of_a_custom_log_odds_loss_are_fitted(log_odds):
     usual = BinaryCrossEntropy()
     own = SimpleNamespace(gradient=usual.gradient, probabilities=usual.probabilities, log_odds=log_odds)
     made = network(16, loss=own)
@@ -506,7 +506,7 @@ def test_scores_of_a_loss_of_ones_own_are_fitted_if_they_are_log_odds(log_odds):
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_probabilities_are_those_with_which_labels_come_true(monkeypatch, data):
+def test_probabilities_are_calibrated(monkeypatch, data):
     X, Y = TEST[data]
 
     def surprise():
@@ -534,8 +534,8 @@ def by_number(network):
 
 @pytest.mark.parametrize("weigh", [halved, by_number])
 @pytest.mark.parametrize("data", DATA)
-def test_what_is_reported_is_of_the_model_that_remains(monkeypatch, data, weigh):
-    """Whatever comes of it: here it is worse."""
+def test_reports_the_model_that_is_kept(monkeypatch, data, weigh):
+    """The weight is fixed here, although it makes the result worse."""
     monkeypatch.setattr(Trial, "weigh", lambda *_: Weighing())
     before = fitted(data, validation_fraction=0.15).history_
     monkeypatch.setattr(Trial, "weigh", lambda self, network, *_: weigh(network))
@@ -550,7 +550,7 @@ def test_what_is_reported_is_of_the_model_that_remains(monkeypatch, data, weigh)
     assert model.history_[at]["P@1"] == pytest.approx(found)
 
 
-def test_with_validation_hidden_units_stay_where_an_epoch_with_them_was_better(monkeypatch):
+def test_keeps_hidden_units_if_the_best_epoch_had_them(monkeypatch):
     judge = Trial.judge
     monkeypatch.setattr(Trial, "judge", lambda *args: judge(*args)._replace(right_without=0.01))
     model = fitted("noisy", validation_fraction=0.15)
@@ -559,7 +559,7 @@ def test_with_validation_hidden_units_stay_where_an_epoch_with_them_was_better(m
 
 
 class Noted(TimeBudget):
-    """Notes what it is told beside steps."""
+    """A time budget that records the durations reported to it."""
 
     def __init__(self, seconds):
         super().__init__(seconds)
@@ -580,14 +580,14 @@ class Noted(TimeBudget):
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_a_time_budget_hears_of_the_trial(monkeypatch, data):
+def test_the_time_budget_includes_the_trial(monkeypatch, data):
     made = []
     monkeypatch.setattr(trainer, "TimeBudget", lambda seconds: made.append(Noted(seconds)) or made[-1])
     fitted(data, time_budget=1000.0)
     assert made[0].told == ["not_steps", "reserve", *(["change_pace"] if data == "noisy" else [])]
 
 
-def test_nothing_is_judged_when_time_is_up(monkeypatch):
+def test_skips_the_verdict_when_time_is_up(monkeypatch):
     monkeypatch.setattr(TimeBudget, "is_spent", lambda self: self._taken >= 60)  # in the second of six epochs
     monkeypatch.setattr(Trial, "judge", None)
     monkeypatch.setattr(Trial, "weigh", lambda *args: Weighing())
@@ -598,7 +598,7 @@ def both_paths():
     return network(16), held_out()
 
 
-def test_a_trainer_resumes_what_it_dropped(monkeypatch, tmp_path):
+def test_a_trainer_resumes_without_dropped_units(monkeypatch, tmp_path):
     monkeypatch.setattr(Trial, "judge", lambda *args: Verdict(0.5, 0.5, 0.5))
     config = TrainingConfig(epochs=3, batch_size=50)
     made, trial = both_paths()
@@ -619,7 +619,7 @@ def test_a_trainer_resumes_what_it_dropped(monkeypatch, tmp_path):
             Trainer(network(16), FEATURES, TRUTH, config, trial=other, checkpoint=tmp_path).resume()
 
 
-def test_a_trial_that_could_not_be_held_is_refused():
+def test_rejects_an_impossible_trial():
     made, trial = both_paths()
     config = TrainingConfig(epochs=3)
     with pytest.raises(ValueError, match="this one has none"):
@@ -639,7 +639,7 @@ def test_a_trial_that_could_not_be_held_is_refused():
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_control_c_in_the_last_look_loses_nothing(monkeypatch, tmp_path, data):
+def test_ctrl_c_in_the_final_evaluation_loses_nothing(monkeypatch, tmp_path, data):
     whole = fitted(data)
     with monkeypatch.context() as patch:
         interrupted_before(patch, Trial, "_scored")
@@ -648,7 +648,7 @@ def test_control_c_in_the_last_look_loses_nothing(monkeypatch, tmp_path, data):
     assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))
 
 
-def test_a_run_that_ends_before_the_first_look_is_left_as_it_is(monkeypatch):
+def test_a_run_that_ends_before_the_trial_is_kept(monkeypatch):
     def never(*args):
         raise AssertionError("nothing is to be measured")
 
@@ -659,7 +659,7 @@ def test_a_run_that_ends_before_the_first_look_is_left_as_it_is(monkeypatch):
         fitted("tangled", callbacks=[StopAt(3)])
 
 
-def test_time_is_kept_for_the_last_look(monkeypatch):
+def test_reserves_time_for_the_final_evaluation(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     budget = TimeBudget(20.0)
@@ -674,7 +674,7 @@ def test_time_is_kept_for_the_last_look(monkeypatch):
     assert unlimited.steps(3, 10) is None
 
 
-def test_a_budget_counts_on_the_pace_of_what_is_left(monkeypatch):
+def test_the_budget_uses_the_pace_of_the_remaining_network(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     budget = TimeBudget(20.0)
@@ -684,12 +684,12 @@ def test_a_budget_counts_on_the_pace_of_what_is_left(monkeypatch):
     assert budget.last_step(2, 1000) == 2
     now[0] = 12.0
     budget.not_steps(2.0)
-    assert budget.last_step(2, 1000) == 1  # eight seconds do not do for one of ten
+    assert budget.last_step(2, 1000) == 1  # eight seconds are too few for a step of ten
     budget.change_pace()
     for _ in range(4):
         budget.step_done()
     now[0] = 12.4
-    assert budget.is_spent()  # four steps say little
+    assert budget.is_spent()  # four steps are too few to estimate the pace
     budget.step_done()
     now[0] = 12.5
-    assert budget.last_step(7, 1000) == 81  # 7.5 seconds for 75 steps
+    assert budget.last_step(7, 1000) == 81  # 7.5 seconds buy 75 steps

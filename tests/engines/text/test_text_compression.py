@@ -1,4 +1,4 @@
-"""Smaller text models: the size that was asked for, what is lost, and arrays that come back from less room."""
+"""Compressed text models: their size, the loss in accuracy, and packed arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def on_disk(folder) -> int:
 
 
 def many_labels(n: int = 600) -> tuple[list[str], list[str]]:
-    """Texts of twenty labels, each of which has words of its own."""
+    """Draw texts of twenty labels, each with its own words."""
     rng = np.random.default_rng(0)
     labels = rng.integers(20, size=n)
     return [f"word{label} thing{label} and some filler {rng.integers(50)}" for label in labels], [
@@ -37,7 +37,7 @@ def many_labels(n: int = 600) -> tuple[list[str], list[str]]:
 
 @pytest.mark.parametrize("topics", [2, 3])
 @pytest.mark.parametrize("max_bytes", [6_000, "4kB"])
-def test_the_files_are_as_small_as_was_asked_for(tmp_path, topics, max_bytes):
+def test_files_fit_the_given_size(tmp_path, topics, max_bytes):
     model = fitted(topics)
     texts, labels = planted(200, seed=1, topics=topics)
     report = model.compress(max_bytes, texts, labels)
@@ -52,7 +52,7 @@ def test_the_files_are_as_small_as_was_asked_for(tmp_path, topics, max_bytes):
     assert report.n_texts == 200
 
 
-def test_with_many_labels_weights_go_one_by_one(tmp_path):
+def test_many_labels_drop_single_weights(tmp_path):
     texts, labels = many_labels()
     model = TextClassifier(random_state=0).fit(texts, labels)
     before = model.score(texts, labels)
@@ -67,7 +67,7 @@ def test_with_many_labels_weights_go_one_by_one(tmp_path):
     assert smaller.weights_after < report.weights_after
 
 
-def test_a_model_that_is_small_enough_stays_as_it_is():
+def test_a_small_enough_model_is_unchanged():
     model = fitted()
     texts, labels = planted(50, seed=2)
     before = model.predict_proba(texts)
@@ -77,7 +77,7 @@ def test_a_model_that_is_small_enough_stays_as_it_is():
     np.testing.assert_array_equal(model.predict_proba(texts), before)
 
 
-def test_the_report_says_what_was_measured_and_what_was_not():
+def test_the_report_tells_measured_from_unmeasured():
     texts, labels = planted(50, seed=2)
     assert "50 texts" in str(fitted().compress(4000, texts, labels))
     unmeasured = fitted().compress(4000)
@@ -98,7 +98,7 @@ def test_the_report_says_what_was_measured_and_what_was_not():
         ((4000, [None], ["food"]), "texts must hold texts"),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(arguments, message):
+def test_rejects_impossible_sizes_without_changes(arguments, message):
     model = fitted()
     before = saved_size(model, model._fitted)
     with pytest.raises(ValueError, match=message):
@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(arguments, message):
     assert saved_size(model, model._fitted) == before
 
 
-def test_labels_that_training_never_saw_are_misses():
+def test_unknown_labels_count_as_misses():
     with pytest.warns(UserWarning, match="y holds no label that the classifier knows"):
         report = fitted().compress(4000, ["a goal", "a match"], ["sports", "games"])
     assert (report.accuracy_before, report.accuracy_after, report.n_texts) == (0.0, 0.0, 2)
@@ -122,7 +122,7 @@ def test_a_compressed_model_of_few_labels_can_learn_on():
 # --- the command ---
 
 
-def test_the_command_says_what_is_lost(tmp_path):
+def test_the_command_reports_the_loss(tmp_path):
     write(tmp_path / "train.csv", *planted(300))
     write(tmp_path / "test.csv", *planted(100, seed=1))
     columns = ["--text", "review", "--target", "topic"]
@@ -142,12 +142,12 @@ def test_the_command_says_what_is_lost(tmp_path):
     assert "impossible" in error
 
 
-# --- arrays in less room ---
+# --- packed arrays ---------
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 300])
 @pytest.mark.parametrize("bits", [1, 7, 22, 28])
-def test_ascending_numbers_come_back(size, bits):
+def test_ascending_ids_round_trip(size, bits):
     rng = np.random.default_rng(size + bits)
     slots = np.unique(rng.integers(0, 1 << bits, size)).astype(np.int32)
     packed = compact_arrays.pack({"slots": slots})
@@ -159,7 +159,7 @@ def test_ascending_numbers_come_back(size, bits):
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4, 15, 16, 17, 255, 256, 257])
 @pytest.mark.parametrize("dtype", [np.float32, np.int8])
-def test_values_come_back_in_fewer_bits(levels, dtype):
+def test_values_round_trip_in_fewer_bits(levels, dtype):
     rng = np.random.default_rng(levels)
     values = (np.arange(levels) - levels // 2).astype(dtype)
     array = rng.choice(values, (411, 3))
@@ -173,7 +173,7 @@ def test_values_come_back_in_fewer_bits(levels, dtype):
     assert packed.get("matrix.codes", packed.get("matrix")).nbytes == np.ceil(expected)
 
 
-def test_pointers_and_numbers_come_back():
+def test_pointers_and_ids_round_trip():
     arrays = {
         "indptr": np.array([0, 3, 3, 1000], np.int64),
         "columns": np.array([0, 5, 255], np.int32),
@@ -207,7 +207,7 @@ def test_pointers_and_numbers_come_back():
         ({"matrix.levels": np.zeros(0, np.int8)}, "matrix is not made of codes"),
     ],
 )
-def test_damaged_packing_is_refused(change, message):
+def test_rejects_damaged_packing(change, message):
     arrays = {
         "slots": np.array([1, 5], np.int32),
         "indptr": np.array([0, 3, 4], np.int64),
@@ -227,7 +227,7 @@ def test_rounded_values_are_near_and_few(n):
 
 
 @pytest.mark.parametrize("n_zeros", [1, 5000, 9000])
-def test_zeros_stay_and_the_others_are_rounded_all_the_same(n_zeros):
+def test_keeps_zeros_and_rounds_the_others(n_zeros):
     values = np.random.default_rng(0).uniform(0.01, 20, 9000).astype(np.float32)
     values[:n_zeros] = 0
     rounded = coarse(values)

@@ -1,4 +1,4 @@
-"""Explanations: they add up, name what is in the text, and change nothing."""
+"""Explanations: parts sum to the score, name pieces of the text, and change nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("learnt_on", [False, True], ids=["fit", "partial_fit"])
-def test_parts_sum_to_the_score_whatever_y_is(kind, learnt_on):
+def test_parts_sum_to_the_score_for_any_y(kind, learnt_on):
     texts, labels = planted(120)
     y = [KINDS[kind](label) for label in labels]
     model = TextClassifier(random_state=0, n_jobs=1).fit(texts, y)
@@ -68,7 +68,7 @@ def test_parts_sum_to_the_score_whatever_y_is(kind, learnt_on):
         assert model.explain(text).probability == pytest.approx(probabilities.max())
 
 
-def test_bytes_and_huge_texts_are_explained():
+def test_explains_bytes_and_huge_texts():
     model = fitted()
     assert model.explain(b"na\xefve goal").text == "na\ufffdve goal"
     found = model.explain("a goal for the team " * 2000)
@@ -76,7 +76,7 @@ def test_bytes_and_huge_texts_are_explained():
     assert len(max(found.parts, key=lambda part: len(part.spans)).spans) >= 2000
 
 
-def test_the_word_that_tells_comes_first():
+def test_the_decisive_word_comes_first():
     found = fitted().explain("it was a goal in the end")
     assert found.label == "sport"
     assert "goal" in found.parts[0].name
@@ -97,7 +97,7 @@ def test_explaining_has_no_side_effects():
     assert model.predict_proba(["a goal"]).tolist() == answers
 
 
-def test_renderings():
+def test_renders_html_and_terminal_colors():
     found = fitted().explain("a goal <b>and</b> soup & salt")
     html = found.to_html()
     assert "&lt;" in html
@@ -110,7 +110,7 @@ def test_renderings():
 
 
 @pytest.mark.parametrize("n_fillers", [0, 40])
-def test_tables_sum_to_the_score_and_name_nothing_that_adds_nothing(n_fillers):
+def test_tables_sum_to_the_score_and_omit_zero_parts(n_fillers):
     found = fitted().explain("the match was won by a goal and the soup was good " + " ".join(FILLER[:n_fillers]))
     lines = str(found).splitlines()[1:]
     scores = [float(line.split()[0]) for line in lines]
@@ -122,7 +122,7 @@ def test_tables_sum_to_the_score_and_name_nothing_that_adds_nothing(n_fillers):
     assert [float(score) for _, score in cells] == scores
 
 
-def test_a_terminal_obeys_no_text():
+def test_escapes_terminal_control_codes():
     odd = "a\x1b]0;title\x07b\x9b2Jc\x7f"
     model = TextClassifier(random_state=0).fit(["goal\x1b\x07kick", "soup"] * 5, [odd, "food"] * 5)
     found = model.explain("goal\x1b\x07kick,\n\tgo\x9bal", odd)
@@ -136,7 +136,7 @@ def test_a_terminal_obeys_no_text():
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
 
 
-def test_a_label_that_is_unknown_is_refused():
+def test_rejects_an_unknown_label():
     with pytest.raises(ValueError, match="label must be one of the 3 in classes_, got 'tennis'"):
         fitted().explain("a goal", "tennis")
 

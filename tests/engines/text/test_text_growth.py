@@ -1,4 +1,4 @@
-"""A label that comes later takes the texts it was taught, and leaves the others alone."""
+"""A label added later wins its own texts and leaves the others alone."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ COMMON = [f"common{i}" for i in range(30)]
 
 
 def texts_of(label, n, rng):
-    """Make texts of twelve words that all labels share, and two of the forty of one label."""
+    """Make texts of twelve words that all labels share, and two of the label's forty words."""
     own = [f"{label}{i}" for i in range(40)]
     return [" ".join([*rng.choice(COMMON, 12), *rng.choice(own, 2)]) for _ in range(n)]
 
@@ -24,7 +24,7 @@ def known():
 
 
 @pytest.mark.parametrize("n", [1, 5, 50])
-def test_a_few_texts_of_a_new_label_do_not_make_it_frequent(known, n):
+def test_few_texts_of_a_new_label_do_not_make_it_frequent(known, n):
     train, test = known
     model = TextClassifier(random_state=0, n_jobs=1).fit(*zip(*train, strict=True))
     before = model.score(*zip(*test, strict=True))
@@ -35,7 +35,7 @@ def test_a_few_texts_of_a_new_label_do_not_make_it_frequent(known, n):
     assert model.score(*zip(*test, strict=True)) > before - 0.1
 
 
-def test_batches_of_all_labels_come_to_what_one_fit_does(known):
+def test_batches_of_all_labels_match_one_fit(known):
     train, test = known
     whole = TextClassifier(random_state=0, n_jobs=1).fit(*zip(*train, strict=True)).score(*zip(*test, strict=True))
     model = TextClassifier(random_state=0, n_jobs=1)

@@ -1,4 +1,4 @@
-"""Which lengths of runs of characters are features, by how much text there is, in how long texts."""
+"""The choice of character n-gram lengths by the amount and length of texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parsed(char_ngrams) -> TextSettings:
         (1, 0, (3, 5)),
         (10_000, 100, (3, 5)),
         (20_000, 100, (4, 4)),
-        (1_000, 3 * KIB, (4, 4)),  # so few texts want them, however long they are
+        (1_000, 3 * KIB, (4, 4)),  # so few texts use them, whatever their length
         (3_000, 3 * KIB, None),
         (25_000, 1300, None),
         (120_000, 240, None),
@@ -40,11 +40,11 @@ def parsed(char_ngrams) -> TextSettings:
         (1, 33 * MIB, None),
     ],
 )
-def test_short_texts_want_them_and_many_long_ones_do_not(n_texts, n_bytes, expected):
+def test_short_texts_use_character_ngrams_and_long_ones_do_not(n_texts, n_bytes, expected):
     assert lengths_of("auto", n_texts, n_bytes) == expected
 
 
-def test_what_is_asked_for_is_taken():
+def test_keeps_the_given_lengths():
     assert lengths_of((2, 6), 100_000, 2000) == (2, 6)
     assert lengths_of(None, 10, 10) is None
 
@@ -55,7 +55,7 @@ def test_what_is_asked_for_is_taken():
     each=st.integers(1, 200),
     rest=st.lists(st.integers(0, 12 * MIB), max_size=12),
 )
-def test_what_is_decided_stays(first, many, each, rest):
+def test_partial_fit_keeps_the_choice(first, many, each, rest):
     begin = np.array([*first, *[each] * many], np.int64)
     settings = parsed("auto")
     if settings.are_decided(begin):

@@ -1,4 +1,4 @@
-"""What training and answers hold in memory: a part at a time, and no more than there is."""
+"""Memory of training and answers: processed in parts, within the limit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def labelled(kind: str) -> tuple[list[str], Rows]:
 
 
 @pytest.mark.parametrize("kind", ["one", "several"])
-def test_features_are_weighed_a_group_at_a_time(monkeypatch, kind):
+def test_weighs_features_in_groups(monkeypatch, kind):
     texts, labels = labelled(kind)
     rules = FeatureRules(bits=14)
     rows = extract(*kernels.join_texts(texts), rules, 1)
@@ -50,7 +50,7 @@ def test_features_are_weighed_a_group_at_a_time(monkeypatch, kind):
 
 
 @pytest.mark.parametrize("kind", ["one", "several"])
-def test_weights_are_what_their_definition_says(kind):
+def test_weights_follow_their_definition(kind):
     texts, labels = labelled(kind)
     rules = FeatureRules(bits=14)
     rows = extract(*kernels.join_texts(texts), rules, 1)
@@ -62,7 +62,7 @@ def test_weights_are_what_their_definition_says(kind):
     for feature in range(0, len(words), 37):
         own = np.flatnonzero(has[:, words.slots[feature]])
         counts = np.array([sum(label in of_text[i] for i in own) for label in range(3)])
-        counts = np.maximum(counts - np.maximum(1 - 3 * prior, 0) * (1 - prior), 0)  # less of rare labels
+        counts = np.maximum(counts - np.maximum(1 - 3 * prior, 0) * (1 - prior), 0)  # rare labels are discounted
         after = (counts + PRIOR_TEXTS * prior) / (counts.sum() + PRIOR_TEXTS)
         divergence = np.sum(after * np.log(after / prior))
         expected = (np.log(301 / (1 + len(own))) + 1) * max(divergence, 0) ** 0.25
@@ -71,22 +71,22 @@ def test_weights_are_what_their_definition_says(kind):
 
 @pytest.mark.parametrize("word_ngrams", [1, 2, 3])
 @pytest.mark.parametrize(("n_words", "power"), [(0, 0), (1, 0), (10, 0.5), (40, 1), (400, 1)])
-def test_rare_words_count_the_more_the_longer_texts_are(monkeypatch, n_words, word_ngrams, power):
+def test_rare_words_weigh_more_in_longer_texts(monkeypatch, n_words, word_ngrams, power):
     rules = FeatureRules(word_ngrams=word_ngrams)
     texts = [" ".join(["common", *(f"word{i}of{t}" for i in range(1, n_words))][:n_words]) for t in range(9)]
     rows = extract(*kernels.join_texts(texts), rules, 1)
-    one = Rows(np.arange(10), np.zeros(9, np.int32), np.ones(9, np.float32), 1)  # one label: nothing tells it
+    one = Rows(np.arange(10), np.zeros(9, np.int32), np.ones(9, np.float32), 1)  # one label: no informative feature
     in_one_text, in_all = (np.log(10 / 2) + 1) ** power, 1
     few = Vocabulary.learn(rules, rows, one).weights
     assert few.max(initial=1) == pytest.approx(np.log(10 / 2) + 1 if n_words > 1 else few.max(initial=1))
     monkeypatch.setattr(vocabulary, "FEW_TEXTS", 9)
     monkeypatch.setattr(vocabulary, "LEAST_TEXTS", 1)
     weights = Vocabulary.learn(rules, rows, one).weights
-    assert weights.max(initial=1) == pytest.approx(in_one_text, rel=0.06)  # a text's start and end make runs too
+    assert weights.max(initial=1) == pytest.approx(in_one_text, rel=0.06)  # ends of texts give n-grams too
     assert weights.min(initial=1) == in_all
 
 
-def test_threads_are_as_many_as_there_is_memory_for(monkeypatch):
+def test_memory_bounds_the_number_of_threads(monkeypatch):
     texts, labels = planted(300)
     expected = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
     asked = []
@@ -98,7 +98,7 @@ def test_threads_are_as_many_as_there_is_memory_for(monkeypatch):
 
     monkeypatch.setattr(linear, "train", noted)
     model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
-    # For 300 texts and blocks of 4 labels a thread takes 6 kB, for 240 to measure 4.8, and half the limit is theirs.
+    # With 4 labels a thread takes 6 kB if there are 300 texts, 4.8 kB if 240; half the limit is available.
     assert asked == [3] * measuring.TURNS + [2]
     np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
     with pytest.raises(
@@ -126,8 +126,8 @@ def test_a_single_block_leaves_threads_to_the_measurement(monkeypatch, n_labels,
     assert together.validation_score_ == alone.validation_score_
 
 
-def test_pairs_are_counted_before_they_are_written_down(monkeypatch):
-    """Few texts of many labels: what a mean would say is far too little."""
+def test_counts_pairs_before_storing_them(monkeypatch):
+    """Few texts have many labels: the mean would underestimate the number of pairs."""
     texts = [f"common word{i % 50}" for i in range(1000)] + [f"rare{i} rare{i + 1} common" for i in range(10)]
     lengths = np.repeat([1, 200], [1000, 10])
     ids = np.concatenate([*(np.array([i % 300]) for i in range(1000)), *(np.arange(200) for _ in range(10))])
@@ -141,10 +141,10 @@ def test_pairs_are_counted_before_they_are_written_down(monkeypatch):
     rules = FeatureRules(bits=14)
     Vocabulary.learn(rules, extract(*kernels.join_texts(texts), rules, 1), labels)
     assert len(sizes) > 10
-    assert sum(size > 4000 for size in sizes) <= 10  # a feature of all texts is a group of its own
+    assert sum(size > 4000 for size in sizes) <= 10  # a feature of all texts forms its own group
 
 
-def test_points_of_a_network_lie_in_files_where_they_are_many(monkeypatch, narrow_network):
+def test_many_points_of_a_network_lie_in_files(monkeypatch, narrow_network):
     texts, labels = planted(300)
     given = []
     train = NetworkModel.train.__func__
@@ -166,7 +166,7 @@ def test_points_of_a_network_lie_in_files_where_they_are_many(monkeypatch, narro
 
 
 @pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
-def test_a_matrix_of_no_sensible_size_is_refused(monkeypatch, method):
+def test_rejects_a_matrix_of_absurd_size(monkeypatch, method):
     texts, labels = planted(60)
     model = TextClassifier(random_state=0).fit(texts, labels)
     monkeypatch.setattr(memory, "MAX_CELLS", 100)
@@ -176,14 +176,14 @@ def test_a_matrix_of_no_sensible_size_is_refused(monkeypatch, method):
 
 
 @pytest.mark.parametrize("k", [1, 5, 16, 17, 40])
-def test_the_largest_come_first_and_of_equal_ones_the_first(k):
+def test_orders_by_score_then_by_position(k):
     values = np.random.default_rng(0).integers(0, 9, (50, 40)).astype(np.float32)
     before = values.copy()
     np.testing.assert_array_equal(_largest(values, k), np.argsort(-values, axis=1, kind="stable")[:, :k])
     np.testing.assert_array_equal(values, before)
 
 
-def test_what_answers_need_is_not_pickled():
+def test_does_not_pickle_caches():
     texts, labels = planted(300)
     model = TextClassifier(random_state=0).fit(texts, labels)
     model._fitted.vocabulary.__dict__.pop("tables", None)
@@ -195,8 +195,8 @@ def test_what_answers_need_is_not_pickled():
 
 
 @pytest.mark.parametrize("n_labels", [17, 64])
-def test_learning_on_takes_the_memory_that_is_asked_for(monkeypatch, n_labels):
-    """Twice as many features take twice the weights: what grows with these is what is foreseen."""
+def test_partial_fit_takes_the_announced_memory(monkeypatch, n_labels):
+    """Twice as many features take twice the weights: memory grows with these as predicted."""
     monkeypatch.setattr(linear, "MOST_DENSE", 1000)
     foreseen, peaks = [], []
     monkeypatch.setattr(linear, "available_memory", lambda: 0)
@@ -215,5 +215,5 @@ def test_learning_on_takes_the_memory_that_is_asked_for(monkeypatch, n_labels):
         model.partial_fit(["w1"], labels[:1])
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    # Features themselves take some hundreds of bytes each.
+    # Each feature takes some hundreds of bytes besides.
     assert 0.8 < (peaks[1] - peaks[0]) / (foreseen[1] - foreseen[0]) < 1.25 + 8 / n_labels

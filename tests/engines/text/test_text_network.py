@@ -1,4 +1,4 @@
-"""TextClassifier with so many labels that a network takes the place of linear models: all answers still hold."""
+"""TextClassifier with many labels, where a network replaces the linear models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def model(narrow_network: None) -> TextClassifier:
 TEST = planted(200, seed=1)
 
 
-def test_planted_labels_are_learnt(model):
+def test_learns_planted_labels(model):
     assert isinstance(model._fitted.model, NetworkModel)
     assert model.score(*TEST) > 0.9
     assert 0.85 < model.validation_score_ <= 1
@@ -37,15 +37,15 @@ def test_planted_labels_are_learnt(model):
     assert model.n_texts_ == 2500
 
 
-def test_all_passes_are_taken_and_the_last_is_kept():
-    """The learning rate falls until the end: the best pass by a few texts held out was the worse model."""
+def test_runs_all_epochs_and_keeps_the_last():
+    """The learning rate falls until the end, so the last epoch beats the best one on a few held-out texts."""
     texts, labels = planted(300, n_labels=10)
     fitted = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)._fitted.model.network
     assert fitted.n_iter_ == fitted.choices_["epochs"][0] > 100
     assert "P@1" not in fitted.history_[-1]
 
 
-def test_many_labels_take_this_road_by_themselves(monkeypatch):
+def test_many_labels_choose_the_network(monkeypatch):
     texts, labels = planted(600)
     assert not isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
     monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e5)
@@ -54,7 +54,7 @@ def test_many_labels_take_this_road_by_themselves(monkeypatch):
     assert not isinstance(linear._fitted.model, NetworkModel)
 
 
-def test_answers_agree_with_each_other(model):
+def test_answer_methods_agree(model):
     texts = TEST[0] + ["", "unheard-of", "\ud800 surrogate w3a w3b"]
     labels = model.predict(texts)
     probabilities = model.predict_proba(texts)
@@ -68,19 +68,19 @@ def test_answers_agree_with_each_other(model):
     assert model.classes_[model.decision_function(texts).argmax(axis=1)].tolist() == labels.tolist()
 
 
-def test_no_text_at_all_has_no_answers(model):
+def test_answers_empty_input(model):
     assert model.predict([]).shape == (0,)
     assert model.predict_proba([]).shape == (0, 60)
     assert model.predict_topk([]).shape == (0, 60)
     assert model.decision_function([]).shape == (0, 60)
 
 
-def test_probabilities_can_be_believed(model):
+def test_probabilities_are_calibrated(model):
     sure = model.predict_proba(TEST[0]).max(axis=1).mean()
     assert abs(sure - model.score(*TEST)) < 0.1
 
 
-def test_of_more_labels_than_compete_the_others_have_no_probability():
+def test_labels_beyond_the_candidates_have_probability_zero():
     texts, labels = planted(1500, n_labels=150)
     model = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)
     probabilities = model.predict_proba(texts[:50])
@@ -143,7 +143,7 @@ def test_explanations_sum_to_the_score(model):
     assert any(part.name.startswith(f"w{int(label[5:])}") for part in found.parts[:4])
 
 
-def test_partial_fit_learns_labels_and_words_that_it_never_saw(model):
+def test_partial_fit_learns_new_labels_and_words(model):
     copy = pickle.loads(pickle.dumps(model))
     for seed in range(3):
         copy.partial_fit(*planted(600, n_labels=20, first=50, seed=10 + seed))
@@ -155,7 +155,7 @@ def test_partial_fit_learns_labels_and_words_that_it_never_saw(model):
     assert len(model.classes_) == 60
 
 
-def test_compress_keeps_the_deep_path_and_what_matters_of_the_wide(model, tmp_path):
+def test_compress_keeps_the_deep_path_and_the_largest_wide_weights(model, tmp_path):
     copy = pickle.loads(pickle.dumps(model))
     copy.save(tmp_path / "whole")
     whole = sum(file.stat().st_size for file in (tmp_path / "whole").iterdir())
@@ -171,7 +171,7 @@ def test_compress_keeps_the_deep_path_and_what_matters_of_the_wide(model, tmp_pa
         copy.compress(1000)
 
 
-def test_the_most_frequent_features_are_kept_and_exactly_so_many():
+def test_keeps_exactly_the_most_frequent_features():
     texts, labels = planted(60)
     settings_ = text_options.TextSettings.of(TextClassifier().get_params())
     known = Corpus.of_texts(texts, labels, settings_, 1)
@@ -185,14 +185,14 @@ def test_the_most_frequent_features_are_kept_and_exactly_so_many():
         assert len(kept) == min(most, len(every))
 
 
-def test_weights_of_classes_are_refused():
+def test_rejects_class_weights():
     with pytest.raises(ValueError, match="class_weight must be None"):
         TextClassifier(method="network", class_weight="balanced").fit(*planted(300))
 
 
 @pytest.mark.parametrize("method", ["network", "auto"])
-def test_a_cost_is_refused(monkeypatch, method):
-    """It would change nothing; also where nobody asked for a network."""
+def test_rejects_a_cost(monkeypatch, method):
+    """A cost would change nothing, also if the network was chosen automatically."""
     monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e4)
     texts, labels = planted(300)
     why = "method is 'network'" if method == "network" else "of so many labels and texts"
@@ -205,7 +205,7 @@ def test_a_cost_is_refused(monkeypatch, method):
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 10])
-def test_as_many_passes_as_were_asked_for(monkeypatch, tmp_path, epochs):
+def test_runs_the_given_number_of_epochs(monkeypatch, tmp_path, epochs):
     monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e4)
     texts, labels = planted(300)
     given = TextClassifier(epochs=epochs, random_state=0, n_jobs=1).fit(texts, labels)
@@ -226,7 +226,7 @@ def test_the_command_line_refuses_a_cost_and_takes_epochs(tmp_path):
     assert TextClassifier.load(tmp_path / "m")._fitted.model.network.n_iter_ == 2
 
 
-def test_a_network_that_does_not_fit_is_refused_in_words():
+def test_rejects_a_network_that_does_not_fit():
     with pytest.raises(MemoryError, match=r"the limit is 1\.0 MB: lower bits"):
         TextClassifier(method="network", memory_limit="1MB").fit(*planted(300))
 
@@ -265,7 +265,7 @@ def test_the_command_line(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("texts", [["", ""], [" ", "\n"]])
-def test_texts_that_hold_nothing_are_said_to(texts):
+def test_warns_about_texts_without_features(texts):
     with pytest.raises(ValueError, match="the texts hold nothing that a network could learn from, as if all"):
         TextClassifier(method="network").fit(texts, ["a", "b"])
     assert TextClassifier(method="linear").fit(texts, ["a", "b"]).predict(texts).shape == (2,)

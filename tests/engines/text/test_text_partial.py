@@ -1,4 +1,4 @@
-"""TextClassifier learns on: labels of every type, weights of classes, classes that are to come."""
+"""partial_fit of TextClassifier: labels of every type, class weights, classes announced for later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def numbered(dtype) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["?", "u1", "i1", "i2", "u4", "i4", "i8", "u8", "f4", "f8"])
-def test_the_type_of_labels_stays(tmp_path, dtype):
+def test_keeps_the_type_of_labels(tmp_path, dtype):
     y = numbered(dtype)
     model = TextClassifier(random_state=0).fit(TEXTS, y).partial_fit(TEXTS, y)
     assert model.classes_.dtype == model.predict(TEXTS).dtype == y.dtype
@@ -37,7 +37,7 @@ def test_the_type_of_labels_stays(tmp_path, dtype):
         ("O", "U4", "O"),
     ],
 )
-def test_of_two_types_there_is_one_that_holds_both(first, second, found):
+def test_mixed_label_types_get_a_common_type(first, second, found):
     names = {"U": ["a", "b"], "O": ["a", "b"]}
     one, other = (np.array([names.get(d[0], [0, 1])[i] for i in numbered(int)], dtype=d) for d in (first, second))
     other[0] = "long" if second[0] == "U" else 7
@@ -46,7 +46,7 @@ def test_of_two_types_there_is_one_that_holds_both(first, second, found):
     assert model.classes_.tolist() == (["a", "b", "long"] if second[0] == "U" else [0, 1, 7])
 
 
-def test_lists_of_labels_that_are_all_0_and_1_are_lists_all_the_same():
+def test_lists_of_zeros_and_ones_are_label_lists():
     model = TextClassifier(random_state=0).fit(["a goal", "soup", "a loan"] * 5, [[0, 1], [1], [2]] * 5)
     model.partial_fit(["a goal", "a match"], [[0, 1], [1, 0]])
     assert model.label_counts_.tolist() == [7, 12, 5]
@@ -64,7 +64,7 @@ def test_labels_beyond_32_bits_are_kept():
         TextClassifier().fit(TEXTS, numbered("u8")).partial_fit(TEXTS, y)
 
 
-def test_weights_of_classes_hold_on_later_calls():
+def test_class_weights_hold_on_later_calls():
     for topics in (2, 3):
         first, more = planted(100, topics=topics, clues=1), planted(60, seed=1, topics=topics, clues=1)
         food = [
@@ -78,7 +78,7 @@ def test_weights_of_classes_hold_on_later_calls():
 
 
 @pytest.mark.parametrize(("y", "unknown"), [(list("xy"), "'z'"), ([1, 2], "'z'")])
-def test_weights_of_unknown_classes_are_refused_on_every_call(y, unknown):
+def test_rejects_weights_of_unknown_classes_on_every_call(y, unknown):
     model = TextClassifier().fit(["a", "b"], y)
     wrong = {"class_weight": {"z": 2.0, 7: 1.0}}
     for learn in (
@@ -123,7 +123,7 @@ def test_one_class_first_and_others_later():
 
 @pytest.mark.parametrize("n", [5, 30, 300])
 @pytest.mark.parametrize("classes", [None, [0, 1], [0, 1, 2]])
-def test_a_stream_of_one_label_after_another_loses_none(n, classes):
+def test_a_stream_sorted_by_label_loses_none(n, classes):
     rng = np.random.default_rng(n)
 
     def texts(label, n):
@@ -136,7 +136,7 @@ def test_a_stream_of_one_label_after_another_loses_none(n, classes):
             assert (model.predict(texts(known, 100)) == known).mean() > 0.95
 
 
-def test_no_texts_are_refused_on_every_call():
+def test_rejects_empty_input_on_every_call():
     for model in (TextClassifier(), TextClassifier(random_state=0).fit(TEXTS, TOPICS)):
         with pytest.raises(ValueError, match="X holds no texts: there must be at least one"):
             model.partial_fit([], [])
@@ -144,7 +144,7 @@ def test_no_texts_are_refused_on_every_call():
     assert model.partial_fit(["a"], [[]]).classes_.tolist() == ["x", "y"], "a text without labels tells of all of them"
 
 
-def test_the_score_stays_that_of_fit_until_the_next_one():
+def test_partial_fit_keeps_the_score_of_fit():
     model = TextClassifier(random_state=0, validation_fraction=0.2).fit(TEXTS, TOPICS)
     before = model.validation_score_
     assert before is not None

@@ -1,4 +1,4 @@
-"""What a network of texts remembers of those it learnt from, and that it does not forget the others for new ones."""
+"""Replay: a text network remembers a sample of its texts and does not forget old labels for new ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model(narrow_network: None) -> TextClassifier:
 
 
 def numbered(n: int, first: int = 0) -> tuple[Rows, Rows]:
-    """Points of two features, of which the second says which point it is, each with one of three labels."""
+    """Return points of two features, the second one the point's number, each with one of three labels."""
     data = np.column_stack((np.ones(n), np.arange(first + 1, first + n + 1) / 1024)).astype(np.float32)
     labels = csr_array((np.ones(n, np.float32), np.arange(n) % 3, np.arange(n + 1)), shape=(n, 3))
     return Rows.of(csr_array(data)), Rows.of(labels)
@@ -34,7 +34,7 @@ def identities(points: Rows) -> list[int]:
     return np.rint(points.data[1::2] * 1024).astype(int).tolist()
 
 
-def test_a_few_texts_of_a_new_label_are_learnt_and_the_others_stay(model):
+def test_learns_a_new_label_without_forgetting_others(model):
     before = model.score(*TEST)
     texts, labels = planted(5, n_labels=1, first=70, seed=9)
     learnt = pickle.loads(pickle.dumps(model)).partial_fit(texts, labels)
@@ -50,14 +50,14 @@ def test_a_few_texts_of_a_new_label_are_learnt_and_the_others_stay(model):
     assert learnt.score(*TEST) > forgetful.score(*TEST), "memories made no difference"
 
 
-def test_what_was_learnt_is_counted_once(model):
+def test_counts_learnt_texts_once(model):
     learnt = pickle.loads(pickle.dumps(model)).partial_fit(*planted(100, seed=4))
     before, after = model._fitted.model.network, learnt._fitted.model.network
     assert after.n_points_ == before.n_points_ + 100
     assert after.label_counts_.sum() == before.label_counts_.sum() + 100
 
 
-def test_a_saved_model_learns_on_as_the_one_that_was_saved(model, tmp_path):
+def test_a_saved_model_learns_on_alike(model, tmp_path):
     model.save(tmp_path / "model")
     copies = [TextClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))]
     for copy in copies:
@@ -72,7 +72,7 @@ def test_a_saved_model_learns_on_as_the_one_that_was_saved(model, tmp_path):
     np.testing.assert_array_equal(*(one.labels.indices for one in remembered))
 
 
-def test_threads_change_nothing_of_what_is_learnt_later(model):
+def test_partial_fit_does_not_depend_on_threads(model):
     scores = []
     for threads in (1, 2):
         copy = pickle.loads(pickle.dumps(model)).set_params(n_jobs=threads)
@@ -100,7 +100,7 @@ def test_a_compressed_model_remembers_nothing(model):
         ("memory.values", lambda array: np.full_like(array, np.nan)),
     ],
 )
-def test_damaged_memories_are_no_model(model, tmp_path, name, change):
+def test_rejects_damaged_replay_memory(model, tmp_path, name, change):
     model.save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     storage.save(tmp_path / "wrong", {**arrays, name: change(arrays[name])}, metadata)
@@ -108,7 +108,7 @@ def test_damaged_memories_are_no_model(model, tmp_path, name, change):
         TextClassifier.load(tmp_path / "wrong")
 
 
-def test_all_of_few_texts_are_remembered_and_a_share_of_many(monkeypatch):
+def test_remembers_few_texts_and_samples_many(monkeypatch):
     points, labels = numbered(100)
     assert identities(Memory.of(points, labels, 0).points(2)) == list(range(1, 101))
     monkeypatch.setattr(replay, "MOST_TEXTS", 30)
@@ -119,7 +119,7 @@ def test_all_of_few_texts_are_remembered_and_a_share_of_many(monkeypatch):
     assert len(Memory.of(points, labels, 0)) == 10
 
 
-def test_each_remembered_text_is_gone_over_once_and_each_new_one_in_each_pass():
+def test_replays_old_texts_once_and_new_ones_in_each_epoch():
     kept = Memory.of(*numbered(100), 0)
     points, labels = numbered(7, first=500)
     passes = list(kept.passes(points, labels, 0))
@@ -132,7 +132,7 @@ def test_each_remembered_text_is_gone_over_once_and_each_new_one_in_each_pass():
 
 
 @pytest.mark.parametrize(("name", "most"), [("MOST_TEXTS", 200), ("MOST_ENTRIES", 400)])
-def test_memories_stay_an_even_sample_of_all_texts(monkeypatch, name, most):
+def test_the_memory_stays_a_uniform_sample(monkeypatch, name, most):
     monkeypatch.setattr(replay, name, most)
     first, later, n_kept = 0, 0, 0
     for seed in range(40):
@@ -148,7 +148,7 @@ def test_memories_stay_an_even_sample_of_all_texts(monkeypatch, name, most):
     assert later / n_kept == pytest.approx(0.2, abs=0.02)
 
 
-def test_a_label_that_is_rarer_in_the_world_than_in_the_passes_is_a_surprise():
+def test_replay_shifts_labels_by_their_true_frequency():
     kept = Memory.of(*numbered(90), 0)
     counts, (_, new) = np.array([300, 300, 300]), numbered(9)
     np.testing.assert_allclose(kept.surprise(new, counts, 900), 0, atol=1e-6)

@@ -1,4 +1,4 @@
-"""TreeClassifier: a tree of labels, the machines in it, and what the estimator makes of them."""
+"""TreeClassifier: the tree of labels, its linear machines, and the estimator."""
 
 import json
 import pickle
@@ -31,7 +31,7 @@ def tree(**parameters):
 
 @pytest.fixture(scope="module")
 def deep():
-    """A tree of three levels, with more labels than a beam of 10 meets."""
+    """Fit a tree of three levels, with more labels than a beam of 10 reaches."""
     return tree().fit(MANY, sparse.csr_array(MANY_Y))
 
 
@@ -43,7 +43,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_grid_search():
+def test_beam_can_be_searched():
     search = GridSearchCV(tree(), {"cost": [1e-6, 0.5]}, cv=2, error_score="raise").fit(X, Y)
     assert search.best_params_ == {"cost": 0.5}
 
@@ -52,7 +52,7 @@ def test_grid_search():
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 16, 17, 64, 65, 159, 1500])
-def test_every_label_has_a_leaf_and_every_node_has_room(n_labels):
+def test_every_label_has_a_leaf(n_labels):
     features, y = planted(n=4 * n_labels + 10, n_features=n_labels + 1, n_labels=n_labels)
     labels = Rows.of(sparse.csr_array(y.astype(np.float32)))
     shape = grow(Rows.of(features.astype(np.float32)), labels, seed=0, threads=1)
@@ -67,9 +67,9 @@ def test_every_label_has_a_leaf_and_every_node_has_room(n_labels):
         assert above.sum() == below
 
 
-def test_labels_that_are_alike_are_in_one_node():
+def test_similar_labels_share_a_node():
     rng = np.random.default_rng(0)
-    family = rng.permutation(np.repeat(np.arange(16), 16))  # of each of 256 labels
+    family = rng.permutation(np.repeat(np.arange(16), 16))  # the family of each of 256 labels
     own = rng.integers(0, 256, 4000)
     features = np.zeros((4000, 16 + 256), np.float32)
     features[np.arange(4000), family[own]] = 1
@@ -84,7 +84,7 @@ def test_labels_that_are_alike_are_in_one_node():
     assert np.mean(alike) > 0.6, "by chance it would be about a fifth"
 
 
-def test_a_tree_of_other_seeds_is_another():
+def test_other_seeds_give_other_trees():
     labels, points = Rows.of(sparse.csr_array(MANY_Y.astype(np.float32))), Rows.of(MANY.astype(np.float32))
     one, other, again = (grow(points, labels, seed=seed, threads=2).labels for seed in (0, 1, 0))
     assert not np.array_equal(one, other)
@@ -94,7 +94,7 @@ def test_a_tree_of_other_seeds_is_another():
 # --- learning and answering ---
 
 
-def test_it_learns(deep):
+def test_learns_planted_labels(deep):
     test, truth = planted(n=1000, n_features=1501, n_labels=1500, seed=2)
     assert len(deep._fitted.levels) == 3
     assert deep.score(test, truth) > 0.75
@@ -105,8 +105,8 @@ def test_it_learns(deep):
     assert p.max() <= 1
 
 
-def test_machines_are_those_of_the_points_that_reach_a_node(deep):
-    """A score is what the path's machines say, whose weights are dense here."""
+def test_machines_learn_from_the_points_that_reach_a_node(deep):
+    """A score is the sum over the machines of a path; their weights are dense here."""
     features = deep._features(MANY[:50])
     dense = MANY[:50].toarray() / np.linalg.norm(MANY[:50].toarray(), axis=1, keepdims=True)
     scores = np.zeros((50, len(deep._fitted.levels[0].children) - 1))
@@ -126,7 +126,7 @@ def test_machines_are_those_of_the_points_that_reach_a_node(deep):
 
 
 def labels_of(n_points, each, n_labels):
-    """Give each of so many points so many labels, all labels in turn, and one more point none."""
+    """Give each of `n` points the given number of labels, all labels in turn, and no label to one more point."""
     indptr = np.append(np.arange(n_points + 1) * each, n_points * each)
     indices = (np.arange(n_points * each) % n_labels).astype(np.int32)
     return Rows(indptr, indices, np.ones(len(indices), np.float32), n_labels + 1)
@@ -140,7 +140,7 @@ def fitting(*shape):
     return rules_for(labels_of(*shape))
 
 
-def test_rare_children_count_for_more_where_points_have_few_labels():
+def test_rare_children_weigh_more_with_few_labels_a_point():
     even, uneven = machines.Rules(), fitting(40, 1, 40)
     assert (uneven.others, uneven.rarity) == (machines.OTHERS, machines.RARITY)
     assert fitting(40, 4, 40) == uneven
@@ -150,7 +150,7 @@ def test_rare_children_count_for_more_where_points_have_few_labels():
     assert fitting(40, 16, 40) == fitting(40, 30, 40) == even
 
 
-def test_rare_children_count_for_more_where_labels_have_few_points():
+def test_rare_children_weigh_more_with_few_points_a_label():
     assert fitting(1280, 1, 10) == fitting(10, 1, 10)
     frequent = fitting(2560, 1, 10)
     assert frequent.rarity < fitting(1800, 1, 10).rarity < machines.RARITY
@@ -160,12 +160,12 @@ def test_rare_children_count_for_more_where_labels_have_few_points():
     assert fitting(9999, 16, 20) == machines.Rules()
 
 
-def test_no_labels_at_all_are_few():
+def test_accepts_no_labels_at_all():
     nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 7)
     assert rules_for(nothing) == fitting(40, 1, 40)
 
 
-def test_a_tree_is_trained_by_how_many_labels_points_have(deep, monkeypatch):
+def test_training_depends_on_labels_a_point(deep, monkeypatch):
     asked = []
     train = machines.kernels.train_nodes
     monkeypatch.setattr(machines.kernels, "train_nodes", lambda *given: asked.append(given[9:12]) or train(*given))
@@ -174,7 +174,7 @@ def test_a_tree_is_trained_by_how_many_labels_points_have(deep, monkeypatch):
     assert set(asked) == {(0.4, 0.4 * rules.others, rules.rarity)}
 
 
-def test_a_beam_loses_little_and_can_be_set_later(deep):
+def test_a_narrow_beam_loses_little(deep):
     test, truth = planted(n=1000, n_features=1501, n_labels=1500, seed=3)
 
     def right(beam):
@@ -196,7 +196,7 @@ def test_threads_change_nothing(deep):
             np.testing.assert_array_equal(a, b)
 
 
-def test_progress_goes_from_nothing_to_all_by_what_there_is_to_train(deep, monkeypatch):
+def test_progress_is_proportional_to_training_work(deep, monkeypatch):
     told = []
     monkeypatch.setattr(machines, "LEAST_ENTRIES", 1 << 14)
     train = machines.train
@@ -212,7 +212,7 @@ def test_progress_goes_from_nothing_to_all_by_what_there_is_to_train(deep, monke
     assert sum(told) == pytest.approx(1)
 
 
-def test_points_alone_are_answered_as_points_together(deep):
+def test_answers_do_not_depend_on_other_points(deep):
     together, p = deep.topk_numbers(MANY[:40], 5)
     for i in range(40):
         one, own = deep.topk_numbers(MANY[i : i + 1], 5)
@@ -220,8 +220,8 @@ def test_points_alone_are_answered_as_points_together(deep):
         np.testing.assert_array_equal(own[0], p[i])
 
 
-def test_an_answer_does_not_depend_on_the_other_points():
-    """Some points have more labels than `predict` looks at first: more are looked for, of those alone."""
+def test_answers_do_not_depend_on_the_batch():
+    """Some points have more labels than `predict` computes at first: it repeats the search for these points."""
     rng = np.random.default_rng(0)
     y = (rng.random((400, 300)) < 0.01).astype(int)
     own = y.astype(float)
@@ -235,7 +235,7 @@ def test_an_answer_does_not_depend_on_the_other_points():
 
 
 @pytest.mark.parametrize("scale", [0.01, 1, 100])
-def test_points_of_any_length_are_learnt(scale):
+def test_normalizes_points_of_any_length(scale):
     rng = np.random.default_rng(0)
     names = rng.integers(0, 20, 1000)
     table = rng.normal(0, 1, (20, 30))[names] + rng.normal(0, 0.3, (1000, 30))
@@ -249,7 +249,7 @@ def test_improbable_rows_have_probabilities_too():
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
 
 
-def test_a_huge_beam_takes_no_more_memory_than_the_tree(deep):
+def test_a_huge_beam_is_bounded_by_the_tree(deep):
     tree(beam=2**31 - 1).fit(X, Y)
     with pytest.raises(ValueError, match="beam must be"):
         tree(beam=2**31).fit(X, Y)
@@ -258,7 +258,7 @@ def test_a_huge_beam_takes_no_more_memory_than_the_tree(deep):
 
 
 @pytest.mark.parametrize("model", [tree(n_jobs=2), BlendClassifier(network="drop", n_jobs=2)], ids=["tree", "blend"])
-def test_features_by_the_billion_are_refused_in_words(model, monkeypatch):
+def test_rejects_billions_of_features(model, monkeypatch):
     points = sparse.csr_array((np.ones(40, np.float32), (np.arange(40), np.arange(40))), shape=(40, 2**31 - 1))
     monkeypatch.setattr("sparsenet.core.memory.available_memory", lambda: 10**9)
     with pytest.raises(MemoryError, match=r"points of 2,147,483,647 features needs .*, there are 1.0 GB: number the"):
@@ -266,13 +266,13 @@ def test_features_by_the_billion_are_refused_in_words(model, monkeypatch):
     assert not hasattr(model, "classes_")
 
 
-def test_more_labels_than_the_beam_meets(deep):
+def test_k_may_exceed_the_labels_of_the_beam(deep):
     labels, p = deep.topk_numbers(MANY[:20], 1500)
     np.testing.assert_array_equal(np.sort(labels, axis=1), np.tile(np.arange(1500), (20, 1)))
     assert np.all(np.diff(p, axis=1) <= 0)
 
 
-def test_labels_of_no_point_come_last():
+def test_labels_without_points_rank_last():
     wider = np.hstack((np.zeros((len(Y), 3), int), Y, np.zeros((len(Y), 2), int)))
     model = tree().fit(X, wider)
     labels, p = model.topk_numbers(X, 45)
@@ -303,7 +303,7 @@ def test_probabilities_of_one_label_a_row_sum_to_one(deep):
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_probabilities_take_little_more_memory_than_the_result(exclusive):
+def test_predict_proba_takes_little_extra_memory(exclusive):
     y = np.arange(150) if exclusive else [[i] for i in range(150)]
     model, points = tree().fit(np.eye(150), y), sparse.csr_array(np.eye(150)[np.arange(30_000) % 150])
     tracemalloc.start()
@@ -315,8 +315,8 @@ def test_probabilities_take_little_more_memory_than_the_result(exclusive):
     assert peak < 1.5 * p.nbytes + 45 * CELLS_AT_A_TIME
 
 
-def test_labels_that_are_equally_sure_go_by_number():
-    """A machine is as sure as can be of most of what it has learnt, so that the best labels are often equal."""
+def test_equal_scores_are_ordered_by_label():
+    """Machines are certain about most training points, so that the best scores are often equal."""
     rng = np.random.default_rng(3)
     truth = (rng.random((1500, 200)) < 0.04).astype(int)
     points = (truth @ (rng.random((200, 400)) < 0.02) > 0).astype(float)
@@ -331,25 +331,25 @@ def test_labels_that_are_equally_sure_go_by_number():
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_few_rows_and_rows_of_nothing(deep, rows):
+def test_accepts_few_rows_and_empty_rows(deep, rows):
     labels, p = deep.topk_numbers(sparse.csr_array((rows, 1501)), 3)
     assert labels.shape == p.shape == (rows, 3)
 
 
-def test_rows_without_labels_are_what_no_label_has():
+def test_rows_without_labels_are_negatives():
     some = Y.copy()
     some[::2] = 0
     model = tree().fit(X, some)
     assert model.predict(X)[::2].sum() < model.predict(X)[1::2].sum()
 
 
-def test_one_label_and_two():
+def test_accepts_one_label_and_two():
     assert tree().fit(X, ["only"] * 400).predict(X[:3]).tolist() == ["only"] * 3
     y = np.where(X[:, [0]].toarray()[:, 0] > 0, "yes", "no")
     assert (tree().fit(X, y).predict(X) == y).mean() > 0.95
 
 
-def test_columns_of_a_table_are_standardised():
+def test_standardizes_columns_of_a_table():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"metres": rng.normal(1000, 300, 500), "share": rng.normal(0, 0.1, 500)})
     y = np.where((table["metres"] - 1000) / 300 + table["share"] / 0.1 > 0, "large", "small")
@@ -373,12 +373,12 @@ def test_columns_of_a_table_are_standardised():
         ({"random_state": "x"}, "random_state must be"),
     ],
 )
-def test_wrong_parameters_are_named(parameters, message):
+def test_names_wrong_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         tree(**parameters).fit(X, Y)
 
 
-def test_data_that_does_not_fit_is_named(deep):
+def test_names_data_that_does_not_fit(deep):
     with pytest.raises(ValueError, match="y holds no label at all"):
         tree().fit(X, np.zeros_like(Y))
     with pytest.raises(ValueError, match="must have an entry for each row"):
@@ -389,7 +389,7 @@ def test_data_that_does_not_fit_is_named(deep):
         deep.topk(MANY, 0)
 
 
-def test_an_interrupted_training_leaves_the_model_as_it_was(monkeypatch):
+def test_an_interrupted_fit_restores_the_model(monkeypatch):
     model = tree().fit(X, Y)
     before = model.topk_numbers(X, 3)[0]
     monkeypatch.setattr(machines, "LEAST_ENTRIES", 1)
@@ -406,7 +406,7 @@ def test_an_interrupted_training_leaves_the_model_as_it_was(monkeypatch):
     np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], before)
 
 
-def test_how_nodes_are_grouped_changes_nothing(deep, monkeypatch):
+def test_grouping_of_nodes_changes_nothing(deep, monkeypatch):
     monkeypatch.setattr(machines, "LEAST_ENTRIES", 1)
     monkeypatch.setattr(machines, "NODES_A_THREAD", 1)
     other = tree().fit(MANY, sparse.csr_array(MANY_Y))
@@ -415,7 +415,7 @@ def test_how_nodes_are_grouped_changes_nothing(deep, monkeypatch):
             np.testing.assert_array_equal(a, b)
 
 
-def test_threads_of_the_caller_do_not_disturb_each_other(deep):
+def test_concurrent_calls_do_not_disturb_each_other(deep):
     expected = deep.topk_numbers(MANY, 3)[0]
     found = {}
     threads = [threading.Thread(target=lambda i=i: found.update({i: deep.topk_numbers(MANY, 3)[0]})) for i in range(4)]
@@ -452,7 +452,7 @@ def test_a_saved_model_answers_as_before(tmp_path, y, dense):
     assert type(one) is type(two)
 
 
-def test_compact_changes_nothing_of_a_tree_that_is_saved(tmp_path):
+def test_compact_does_not_change_a_saved_tree(tmp_path):
     model = tree().fit(X, Y)
     for name in (False, True):
         model.save(tmp_path / str(name), compact=name)
@@ -463,7 +463,7 @@ def test_compact_changes_nothing_of_a_tree_that_is_saved(tmp_path):
 
 
 def damages():
-    """Yield what is done to a saved model, and what the error must speak of."""
+    """Yield damages of a saved model, each with a pattern of the error."""
     yield "level1.children", lambda a: a * 2, "children"
     yield "level1.children", lambda a: np.sort(np.append(a[:-1], a[-1] + 40)), "children|bias"
     yield "level1.starts", lambda a: a + 1, "starts"
@@ -480,7 +480,7 @@ def damages():
 
 
 @pytest.mark.parametrize(("array", "damage", "message"), [*damages()])
-def test_a_damaged_model_is_refused_in_words(tmp_path, array, damage, message):
+def test_rejects_a_damaged_model(tmp_path, array, damage, message):
     model = tree().fit(*planted(n=600, n_features=101, n_labels=100))
     model.save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
@@ -500,7 +500,7 @@ def test_a_damaged_model_is_refused_in_words(tmp_path, array, damage, message):
         ({"n_levels": 9}, "level"),
     ],
 )
-def test_a_damaged_manifest_is_refused_in_words(tmp_path, changes, message):
+def test_rejects_a_damaged_manifest(tmp_path, changes, message):
     tree().fit(*planted(n=600, n_features=101, n_labels=100)).save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
     save(tmp_path / "model", dict(arrays), metadata | changes)
@@ -508,8 +508,8 @@ def test_a_damaged_manifest_is_refused_in_words(tmp_path, changes, message):
         TreeClassifier.load(tmp_path / "model")
 
 
-def test_a_level_that_all_points_must_visit_is_small(tmp_path):
-    """A file could ask for any amount of work and memory otherwise."""
+def test_rejects_a_model_with_a_huge_first_level(tmp_path):
+    """Otherwise a file could cause any amount of work and memory."""
     model = tree().fit(*planted(n=600, n_features=101, n_labels=100))
     model.save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
@@ -519,7 +519,7 @@ def test_a_level_that_all_points_must_visit_is_small(tmp_path):
         TreeClassifier.load(tmp_path / "model")
 
 
-def test_a_model_of_another_kind_is_refused(tmp_path, deep):
+def test_rejects_a_model_of_another_kind(tmp_path, deep):
     deep.save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
     assert json.loads(json.dumps(metadata))["model"] == "TreeClassifier"
@@ -528,7 +528,7 @@ def test_a_model_of_another_kind_is_refused(tmp_path, deep):
         TreeClassifier.load(tmp_path / "model")
 
 
-def test_a_probability_is_a_curve_of_what_speaks_against_a_label(deep):
+def test_a_probability_is_a_curve_of_the_penalty(deep):
     labels, p = deep.topk_numbers(MANY[:50], 5)
     ranked, scores = deep._ranked(deep._features(MANY[:50]), 5, 1)
     np.testing.assert_array_equal(labels, ranked)
@@ -537,8 +537,8 @@ def test_a_probability_is_a_curve_of_what_speaks_against_a_label(deep):
     assert (np.diff(p, axis=1) <= 0).all()
 
 
-def test_as_many_labels_are_likely_as_points_have():
-    """What is said of labels is neither so little that points have none, nor so much that they have all."""
+def test_as_many_labels_are_probable_as_points_have():
+    """Probabilities are neither so low that points get no label nor so high that they get all."""
     model = tree().fit(MANY[:5000], sparse.csr_array(MANY_Y[:5000]))
     likely = model.predict_proba(MANY[5000:]) > 0.5
     right = MANY_Y[5000:].astype(bool)
@@ -547,14 +547,14 @@ def test_as_many_labels_are_likely_as_points_have():
 
 
 @pytest.mark.parametrize("scale", [1, 300, 3e3, 1e8])
-def test_points_of_any_length_are_learnt_as_they_are(scale):
+def test_keeps_the_length_of_points_without_normalization(scale):
     points = np.random.default_rng(0).normal(size=(600, 5))
     labels = (points[:, 0] > 0).astype(int)
     model = TreeClassifier(normalize="none", random_state=0, n_jobs=1).fit(points * scale, labels)
     assert model.score(points * scale, labels) > 0.97
 
 
-def test_points_too_long_for_their_squares_are_refused():
+def test_rejects_points_whose_squares_overflow():
     points = np.random.default_rng(0).normal(size=(60, 5)) * 1e30
     with pytest.raises(ValueError, match=r"beyond float32: set normalize"):
         TreeClassifier(normalize="none").fit(points, np.arange(60) % 2)
