@@ -32,6 +32,7 @@ settings.register_profile("fuzz", derandomize=False, max_examples=3000, deadline
 settings.load_profile(os.environ.get("SPARSENET_EXAMPLES", "same"))
 
 
+@pytest.hookimpl(trylast=True)  # so that the levels of one call come one after the other
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test that takes `backend` on every level; mark the levels that only `make test-all` runs."""
     if "backend" not in metafunc.fixturenames:

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from sparsenet import TextClassifier, cli, kernels, metrics
 from sparsenet.cli import text_sources, texts
-from tests.support.text_command_line import run
-from tests.support.text_command_line import unchecked as sparsenet
+from tests.support.text_command_line import in_process as sparsenet
+from tests.support.text_command_line import run, unchecked
 from tests.support.texts import planted, write
 
 COLUMNS = ["--text", "review", "--target", "topic"]
@@ -423,8 +423,8 @@ def test_help_says_what_ctrl_c_saves():
     assert "of sparse points, what a network has learnt so far is saved; of texts nothing is" in said
 
 
-def fails(*arguments, stdin: bytes | None = None, code: int = 1) -> str:
-    done = sparsenet(*arguments, stdin=stdin)
+def fails(*arguments, stdin: bytes | None = None, code: int = 1, run=sparsenet) -> str:
+    done = run(*arguments, stdin=stdin)
     assert done.returncode == code
     assert done.stdout == b""
     assert b"Traceback" not in done.stderr
@@ -538,15 +538,15 @@ def test_options_of_tables_ask_for_a_table(trained, tmp_path, option):
 
 
 def test_a_format_that_was_assumed_is_named(tmp_path):
-    said = fails("train", "-", "--model", tmp_path / "m", stdin=b"review,topic\ngood,sport\n")
+    said = fails("train", "-", "--model", tmp_path / "m", stdin=b"review,topic\ngood,sport\n", run=unchecked)
     assert "<stdin>, line 1: label 'review" in said
     assert "the file was taken for svmlight, as line 1 is no header of XMC; --format says what else it is" in said
     (tmp_path / "points.txt").write_text("0 0:1\n1 1:1\n" * 9)
     assert sparsenet("train", tmp_path / "points.txt", "--model", tmp_path / "m", "--hidden", "4").returncode == 0
     assert "svmlight, as line 1 is no header of XMC; --input-format says" in fails(
-        "predict", tmp_path / "m", stdin=b"what a goal\n"
+        "predict", tmp_path / "m", stdin=b"what a goal\n", run=unchecked
     )
-    said = fails("evaluate", tmp_path / "m", "-", stdin=b"0 7:1\n")
+    said = fails("evaluate", tmp_path / "m", "-", stdin=b"0 7:1\n", run=unchecked)
     assert "(there are 2 features; what is trained with --features has room for more)" in said
     assert "svmlight" not in said, "that it is has been understood"
 
@@ -580,7 +580,7 @@ def test_empty_texts_are_told_of_once(tmp_path):
     texts, labels = planted(60)
     write(tmp_path / "t.csv", ["", *texts], ["sport", *labels])
     budget = ("--valid", tmp_path / "t.csv", "--time-budget", 2)  # for which the file is read several times
-    done = sparsenet("train", tmp_path / "t.csv", "--model", tmp_path / "m", *COLUMNS, *budget)
+    done = unchecked("train", tmp_path / "t.csv", "--model", tmp_path / "m", *COLUMNS, *budget)
     assert done.stderr.decode().splitlines() == [
         f"sparsenet: warning: {tmp_path / 't.csv'}: empty texts, 1 of 61, count as others do: leave out those "
         "that should not"
@@ -591,16 +591,16 @@ def test_a_header_that_is_trained_on_is_said_in_a_line(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("review,topic\na lovely film,good\na dull film,bad\nlovely and short,good\ndull and long,bad\n")
     train = ["train", path, "--text", "0", "--target", "1", "--model", tmp_path / "model", "--json"]
-    done = sparsenet(*train, "--valid", path)
+    done = unchecked(*train, "--valid", path)
     assert json.loads(done.stdout)["labels"] == 3
     said = done.stderr.decode().splitlines()
     assert len(said) == 1
     assert said[0].startswith(f"sparsenet: warning: {path}: the first row, 'review' with the label 'topic'")
     assert said[0].endswith("say --header, or --no-header if it is none")
-    done = sparsenet(*train, "--header")
+    done = unchecked(*train, "--header")
     assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
     predict = ["predict", tmp_path / "model", path, "--text", "0"]
-    done = sparsenet(*predict)
+    done = unchecked(*predict)
     assert done.stdout.count(b"\n") == 5
     said = f"sparsenet: warning: {path}: the first row, 'review', was taken for a text, and looks like a header: say "
     assert done.stderr.decode() == f"{said}--header, or --no-header if it is none\n"

@@ -103,6 +103,7 @@ def test_reports_file_errors_as_before(model, tmp_path, name, content, said):
     assert said in stderr
 
 
+@pytest.mark.slow
 def test_reads_a_pipe_from_its_beginning(model, tmp_path):
     def answers(command: str, content: str) -> str:
         arguments = [sys.executable, "-m", "sparsenet", *command.split(), "--k", "1"]

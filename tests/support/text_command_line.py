@@ -27,3 +27,12 @@ def unchecked(*arguments, stdin: bytes | None = None) -> subprocess.CompletedPro
     """Run a command in its own process, whatever its exit status."""
     command = [sys.executable, "-m", "sparsenet", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, input=stdin, timeout=300 * PATIENCE)
+
+
+def in_process(*arguments, stdin: bytes | None = None) -> subprocess.CompletedProcess:
+    """Run a command within this process, and return the same as `unchecked`."""
+    words = [str(argument) for argument in arguments]
+    done = CliRunner().invoke(app, words, input=stdin or b"", prog_name="sparsenet")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout_bytes, done.stderr_bytes)

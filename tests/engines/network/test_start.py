@@ -131,6 +131,7 @@ def test_a_wrong_answer_makes_nearly_a_whole_first_step(batch_size):
         assert -value[0, 0] == pytest.approx(step, rel=0.01)
 
 
+@pytest.mark.slow
 def test_labels_of_few_points_do_not_memorize_them(monkeypatch):
     """A third of each point's words are noise, and a label has four points: initially right answers stay right."""
     data = generate(Shape.with_labels(2000, test_points=2000), seed=0)
