@@ -1,5 +1,5 @@
 # make demo   trains on the docstrings of scientific Python and answers questions
-# make test   runs all tests
+# make test   runs the tests
 # Both do all the set-up, once, in .venv. The rest is for those who change the code.
 
 VENV := .venv
@@ -15,20 +15,30 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(p))))
 
-.PHONY: demo test test-numba fuzz sanitize test-arm test-arm-quick test-x86-levels wheels lint bench bench-check peers clean distclean
+.PHONY: demo test test-rest test-all test-numba fuzz sanitize docs test-arm test-arm-quick test-x86-levels wheels lint bench bench-check peers clean distclean
 
 demo: $(INSTALLED)
 	$(BIN)/sparsenet demo
 
+# `make test` leaves out what is marked slow or levels (see pyproject.toml); test-rest runs that, test-all everything.
+# In parallel, unless PYTEST_ARGS names tests: a few files are done before the workers have started.
+WORKERS = $(if $(findstring tests,$(PYTEST_ARGS)),,-n auto --maxprocesses 8 --dist loadfile)
+
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(WORKERS) -m 'not slow and not levels' $(PYTEST_ARGS)
+
+test-rest: $(INSTALLED)
+	$(BIN)/python -m pytest $(WORKERS) -m 'slow or levels' $(PYTEST_ARGS)
+
+test-all: $(INSTALLED)
+	$(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
 test-numba: $(INSTALLED)
-	SPARSENET_KERNELS=numba $(BIN)/python -m pytest $(PYTEST_ARGS)
+	SPARSENET_KERNELS=numba $(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
-# The tests over generated examples, with many more of them, and others each time.
+# Tests over generated examples, with many more of them, and different ones each time.
 fuzz: $(INSTALLED)
-	SPARSENET_EXAMPLES=fuzz $(BIN)/python -m pytest -m hypothesis $(PYTEST_ARGS)
+	SPARSENET_EXAMPLES=fuzz $(BIN)/python -m pytest $(WORKERS) -m hypothesis $(PYTEST_ARGS)
 
 # The native driver and the kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer.
 sanitize: $(INSTALLED)

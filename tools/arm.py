@@ -3,7 +3,7 @@
     python tools/arm.py                                   the Python tests too, on every CPU: hours
     python tools/arm.py --cpu graviton3 -n 4              on one CPU, in four processes
     python tools/arm.py --quick                           the C++ driver, and on Graviton 2 and 3 some Python tests
-    python tools/arm.py --cpu graviton3 tests/test_lsh*   chosen tests, and any other argument of pytest
+    python tools/arm.py --cpu graviton3 tests/index       chosen tests, and any other argument of pytest
 
 Emulation shows that results are right and that no CPU meets an instruction that it lacks. It says nothing on speed.
 """
@@ -47,13 +47,13 @@ CPUS = {
 # What has nothing to show here: the kernels in Numba are the same Python everywhere, and to compile them takes minutes
 # each time (once, golden files come out of them too); the scripts of bench/ time the machine that they run on. Levels
 # without SVE are tested where there is nothing else: what else a CPU has does not change what they do.
-SUITE = ("tests", "--ignore-glob=*/test_bench_*.py")
+SUITE = ("tests", "--ignore=tests/bench")
 LEFT_OUT = {True: "not numba and not scalar and not neon", False: "not numba or test_golden"}
 # Some minutes under emulation: the vector kernels of C++ against the oracle, and the golden files. Of the four levels
 # of the third, the one that is chosen there and what the other one with bfloat16 has of its own.
 QUICK = (
-    "tests/test_golden.py",
-    "tests/test_kernels.py::test_kernel_agrees_with_the_oracle_at_any_size_and_alignment",
+    "tests/golden",
+    "tests/kernels/test_kernels.py::test_kernel_agrees_with_the_oracle_at_any_size_and_alignment",
 )
 QUICK_CPUS = {
     "graviton2": "not numba and not scalar",

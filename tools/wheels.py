@@ -165,7 +165,7 @@ def test_as_workflow(wheel: Path, python: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target) if source.is_dir() else shutil.copy2(source, target)
     environment = {**settings["test-environment"], "PATH": f"{fresh / 'bin'}:{os.environ['PATH']}"}
-    refused = ["python", "-m", "pytest", "-q", "--collect-only", str(ROOT / "tests" / "test_golden.py")]
+    refused = ["python", "-m", "pytest", "-q", "--collect-only", str(ROOT / "tests" / "golden")]
     done = subprocess.run(refused, cwd=WORK, env={**os.environ, **environment}, capture_output=True, text=True)
     if "SPARSENET_TEST_INSTALLED=1, and" not in done.stdout + done.stderr:
         sys.exit(f"the tests ran on the source tree, not on the wheel:\n{done.stdout}{done.stderr}")

@@ -40,9 +40,10 @@ NUMPY = {
 PYTHON_MODELS = ("Nehalem", "SandyBridge", "Haswell")
 # Everything that a level does, against the oracle and the golden files; the kernels in Numba are no level's.
 PYTHON_TESTS = (
+    "tests/golden",
     *(
-        f"tests/test_{name}.py"
-        for name in ("golden", "kernels", "kernels_matmul", "lsh_kernels", "text_kernels", "tree_kernels", "dual")
+        f"tests/kernels/test_{name}.py"
+        for name in ("kernels", "kernels_matmul", "lsh_kernels", "text_kernels", "tree_kernels", "dual")
     ),
     "-k",
     "not numba and not threads and not many_blocks",

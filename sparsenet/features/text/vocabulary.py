@@ -174,11 +174,12 @@ class Vocabulary:
 
     def _n_pairs(self, rows: TextRows, labels: Rows) -> NDArray[np.float64]:
         """Return how many labels the texts with each feature have."""
-        total, n_labels = np.zeros(1 << self.rules.bits), np.diff(labels.indptr)
+        number, n_labels = self._numbers(slice(0, len(self))), np.diff(labels.indptr)
+        total = np.zeros(len(self) + 1)  # not one for each of the 2**bits slots, which would touch gigabytes
         for texts, part in rows.parts():
             each = np.repeat(n_labels[texts], np.diff(part.indptr))
-            total += np.bincount(part.slots, each, minlength=len(total))
-        return total[self.slots]
+            total += np.bincount(number[part.slots], each, minlength=len(total))
+        return total[1:]
 
     def _numbers(self, group: slice) -> I32:
         """Return the number of each slot within a group of features, counted from 1; 0 for all others."""

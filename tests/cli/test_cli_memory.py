@@ -1,0 +1,91 @@
+"""Memory that runs out where nobody foresaw it: one line says at what."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparsenet import ExtremeClassifier, TextClassifier, TreeClassifier, data
+from sparsenet.cli import models
+from tests.support.command_line import fails, run
+from tests.support.patience import PATIENCE
+
+NO_WORDS = [
+    "std::bad_alloc",
+    "Unable to allocate 763. MiB for an array with shape (100000001,)",
+    "Allocation failed (probably too large).",
+    "",
+]
+POINTS = "0 0:1\n1 1:1\n" * 9
+
+
+def failing(words: str) -> Any:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError(words)
+
+    return fail
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    path = tmp_path / "points.txt"
+    path.write_text(POINTS)
+    return path
+
+
+@pytest.mark.parametrize("words", NO_WORDS)
+@pytest.mark.parametrize(("method", "kind"), [("tree", TreeClassifier), ("network", ExtremeClassifier)])
+def test_training_names_the_model(
+    points: Path, monkeypatch: pytest.MonkeyPatch, words: str, method: str, kind: type
+) -> None:
+    monkeypatch.setattr(kind, "fit", failing(words))
+    said = fails("train", points, "--method", method, "--model", points.with_name("m"))
+    assert said.startswith("sparsenet: error: memory ran out for training a model of 2 features and 2 labels: if most")
+
+
+def test_words_that_say_more_stay(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TreeClassifier, "fit", failing("y has too many columns"))
+    said = fails("train", points, "--method", "tree", "--model", points.with_name("m"))
+    assert said == "sparsenet: error: y has too many columns\n"
+
+
+def test_reading_loading_and_scoring_name_what_was_too_large(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = points.with_name("m")
+    run("train", points, "--method", "tree", "--model", model)
+    for name, target, what in (
+        ("read", data, f"the points of {points}"),
+        ("load", models, f"loading {model}"),
+        ("topk_numbers", TreeClassifier, "scoring 18 points by 2 features and 2 labels: lower --batch-size"),
+    ):
+        command = ["train", points, "--model", points.with_name("n")] if name == "read" else ["evaluate", model, points]
+        with monkeypatch.context() as patched:
+            patched.setattr(target, name, failing(NO_WORDS[0]))
+            assert fails(*command) == f"sparsenet: error: memory ran out for {what}\n"
+            if name != "read":
+                assert f"memory ran out for {what}" in fails("predict", model, points)
+
+
+def test_texts_and_all_else(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = points.with_name("t.csv")
+    texts.write_text("text,label\na,x\nb,y\n")
+    monkeypatch.setattr(TextClassifier, "fit", failing(NO_WORDS[1]))
+    said = fails("train", texts, "--model", points.with_name("m"))
+    assert said == f"sparsenet: error: memory ran out for training on the texts of {texts}\n"
+    monkeypatch.setattr("sparsenet.cli.info.collect", failing("std::bad_alloc"))
+    assert fails("info") == "sparsenet: error: memory ran out (std::bad_alloc)\n"
+
+
+def test_a_header_that_announces_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "points.txt"
+    path.write_text("1 2000000000 2\n0 1:1\n")
+    command = [sys.executable, "-m", "sparsenet", "train", path, "--method", "tree", "--model", tmp_path / "m"]
+    limited = ["sh", "-c", 'ulimit -v 6000000; exec "$@"', "sh", *command]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=300 * PATIENCE)
+    assert done.returncode == 1
+    assert "training on points of 2,000,000,000 features needs" in done.stderr
+    assert "number the features without gaps" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,279 @@
+"""The command line on trees: from files of points to a `TreeClassifier`, and from that to answers."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics
+from sparsenet.data import read_xmc
+from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, run, write_xmc
+
+#: More than the nodes of one level take.
+MANY = 100
+
+
+def train(data: Path, model: Path, *options: object) -> dict[str, Any]:
+    done = run("train", data, "--model", model, "--method", "tree", "--json", *options)
+    return json.loads(done.stdout)
+
+
+def refused(*arguments: object) -> str:
+    """Return why an option is refused, without the frame around it."""
+    return " ".join(fails(*arguments, status=2).replace("│", " ").split())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tree")
+    write_xmc(path / "train.txt", 600, seed=1)
+    write_xmc(path / "test.txt", 200, seed=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def summary(folder: Path) -> dict[str, Any]:
+    return train(folder / "train.txt", folder / "model")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path, summary: dict[str, Any]) -> Path:
+    assert not summary["interrupted"]
+    return folder / "model"
+
+
+class TestTrain:
+    def test_summary(self, summary: dict[str, Any], model: Path) -> None:
+        assert (summary["points"], summary["features"], summary["labels"]) == (600, N_FEATURES, N_LABELS)
+        assert (summary["validation"], summary["model"], summary["saved"]) == (None, str(model), True)
+        assert summary["model_bytes"] == sum(map(len, files(model).values()))
+        assert "epochs" not in summary, "each node has its own"
+        assert min(summary["seconds"], summary["cpu_seconds"], summary["threads"]) > 0
+        assert not model.with_name("model.checkpoint").exists()
+
+    def test_words_for_people(self, folder: Path, tmp_path: Path) -> None:
+        valid = ("--valid", folder / "test.txt")
+        said = run("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *valid).stdout
+        lines = said.splitlines()
+        assert lines[0] == "600 points, 60 features, 20 labels; normalize=rows"
+        assert " CPU s, " in lines[1]
+        assert "epoch" not in said
+        assert [word for word in lines[2].split() if word.startswith("P@")] == ["P@1", "P@3", "P@5"]
+        assert lines[3].startswith(f"{tmp_path / 'm'}: ")
+
+    def test_settings_are_passed_on(self, folder: Path, tmp_path: Path) -> None:
+        options = ("--cost", 2, "--epochs", 3, "--beam", 4, "--seed", 7, "--threads", 1, "--valid", folder / "test.txt")
+        assert train(folder / "train.txt", tmp_path / "m", *options)["threads"] == 1
+        found = TreeClassifier.load(tmp_path / "m")
+        assert (found.cost, found.epochs, found.beam, found.random_state) == (2.0, 3, 4, 7)
+        assert found.n_jobs is None, "threads are the machine's, not the model's"
+
+    def test_valid_is_measured_as_evaluate_does(self, folder: Path, tmp_path: Path) -> None:
+        found = train(folder / "train.txt", tmp_path / "m", "--valid", folder / "test.txt")["validation"]
+        scores = json.loads(run("evaluate", tmp_path / "m", folder / "test.txt", "--json").stdout)
+        assert found == {name: scores[name] for name in ("P@1", "P@3", "P@5")}
+        assert found["P@1"] > 0.95
+
+    def test_a_blend_is_what_points_have_else(self, folder: Path, tmp_path: Path) -> None:
+        options = ("--hidden", 0, "--epochs", 1)
+        run("train", folder / "train.txt", "--model", tmp_path / "a", *options)
+        run("train", folder / "train.txt", "--model", tmp_path / "b", *options, "--method", "blend")
+        assert files(tmp_path / "a") == files(tmp_path / "b")
+        run("train", folder / "train.txt", "--model", tmp_path / "c", *options, "--method", "network")
+        assert ExtremeClassifier.load(tmp_path / "c").epochs == 1
+
+    def test_a_tree_takes_the_place_of_a_network_and_back(self, folder: Path, tmp_path: Path) -> None:
+        options = (folder / "train.txt", "--model", tmp_path / "m")
+        for method, kind in (("tree", "TreeClassifier"), ("network", "ExtremeClassifier"), ("tree", "TreeClassifier")):
+            run("train", *options, "--method", method, "--epochs", 1)
+            assert json.loads(run("info", tmp_path / "m", "--json").stdout)["kind"] == kind
+            assert len(files(tmp_path / "m")) == 2
+
+    def test_labels_that_are_no_columns(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.svm"
+        path.write_text("-1 1:1 3:0.5\n+1 2:1\n" * 20)
+        (tmp_path / "valid.svm").write_text("-1 1:1\n5 3:1\n")  # 5 is new, and only missed
+        assert train(path, tmp_path / "m", "--valid", tmp_path / "valid.svm")["validation"]["P@1"] == 0.5
+        done = run("predict", tmp_path / "m", "--k", 1, "--format", "jsonl", stdin="0 1:1\n0 2:1\n")
+        assert [json.loads(line)["labels"] for line in done.stdout.splitlines()] == [[-1], [1]]
+
+    def test_features_and_labels_that_no_point_has(self, tmp_path: Path) -> None:
+        (tmp_path / "train.svm").write_text("0 1:1\n1 2:1\n" * 5)
+        train(tmp_path / "train.svm", tmp_path / "m", "--features", 9)
+        assert TreeClassifier.load(tmp_path / "m").n_features_in_ == 9
+
+
+class TestUse:
+    def test_evaluate(self, folder: Path, model: Path) -> None:
+        scores = json.loads(run("evaluate", model, folder / "test.txt", "--k", "1,2", "--json").stdout)
+        held = read_xmc(folder / "test.txt")
+        ranked = TreeClassifier.load(model).predict_topk(held.X, N_LABELS)
+        for k in (1, 2):
+            assert scores[f"P@{k}"] == pytest.approx(metrics.precision_at_k(held.Y, ranked, k))
+        assert scores["P@1"] > 0.95
+        assert (scores["points"], scores["recall@100"]) == (200, 1.0)
+        assert "nDCG" in run("evaluate", model, folder / "test.txt").stdout
+
+    def test_predict(self, folder: Path, model: Path) -> None:
+        done = run("predict", model, folder / "test.txt", "--k", 3, "--format", "jsonl", "--batch-size", 64)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        labels, probabilities = TreeClassifier.load(model).topk_numbers(read_xmc(folder / "test.txt").X, 3)
+        assert [row["labels"] for row in rows] == labels.tolist()
+        np.testing.assert_allclose([row["probabilities"] for row in rows], probabilities, rtol=1e-5)
+
+    def test_predict_leaves_out_what_is_less_probable(self, folder: Path, model: Path) -> None:
+        rows = run("predict", model, folder / "test.txt", "--threshold", 0.5).stdout.splitlines()
+        probabilities = [float(answer.split(":")[1]) for row in rows for answer in row.split("\t") if answer]
+        assert len(rows) == 200
+        assert min(probabilities) >= 0.5
+
+    def test_what_is_seen_is_left_out(self, tmp_path: Path) -> None:
+        (tmp_path / "train.txt").write_text("8 4 4\n" + "1 0:1\n0 1:1\n3 2:1\n2 3:1\n" * 2)
+        train(tmp_path / "train.txt", tmp_path / "m")
+        done = run("predict", tmp_path / "m", tmp_path / "train.txt", "--exclude-seen", "--format", "jsonl")
+        answers = [json.loads(line)["labels"] for line in done.stdout.splitlines()]
+        assert [answer[0] for answer in answers] == [1, 0, 3, 2] * 2
+        assert all(sorted([seen, *answer]) == [0, 1, 2, 3] for seen, answer in enumerate(answers[:4]))
+
+    def test_points_of_other_features_are_refused(self, model: Path) -> None:
+        said = fails("predict", model, stdin=f"1 {N_FEATURES + 5} {N_LABELS}\n0 {N_FEATURES}:1\n")
+        assert f"{N_FEATURES}" in said
+
+
+class TestInfo:
+    def test_what_it_says(self, tmp_path: Path) -> None:
+        rng = random.Random(0)
+        rows = [f"{label} {label}:1 {MANY + rng.randrange(MANY)}:0.5" for label in range(MANY) for _ in range(3)]
+        (tmp_path / "train.svm").write_text("\n".join(rows) + "\n")
+        train(tmp_path / "train.svm", tmp_path / "m", "--cost", 1, "--features", 2 * MANY)
+        found = json.loads(run("info", tmp_path / "m", "--json").stdout)
+        levels = TreeClassifier.load(tmp_path / "m")._fitted.levels
+        assert (found["kind"], found["labels"], found["features"]) == ("TreeClassifier", MANY, 2 * MANY)
+        assert (found["points"], found["precision"], found["validation"]) == (3 * MANY, "8 bits", None)
+        assert found["levels"] == [1, 7], "a node for each 16 labels, and one above them"
+        assert found["weights"] == sum(level.weights.size + level.bias.size for level in levels)
+        assert found["bytes"] == sum(map(len, files(tmp_path / "m").values()))
+        assert (found["settings"]["cost"], found["chosen"]) == (1.0, {"normalize": "rows"})
+        lines = dict(line.split(maxsplit=1) for line in run("info", tmp_path / "m").stdout.splitlines())
+        assert lines["levels"] == "1 node > 7 nodes"
+        assert lines["settings"] == "cost=1.0, random_state=0"
+        assert lines["weights"] == f"{found['weights']} of 8 bits"
+
+    def test_a_damaged_tree(self, model: Path, tmp_path: Path) -> None:
+        shutil.copytree(model, tmp_path / "m")
+        data = next((tmp_path / "m").glob("arrays-*"))
+        data.write_bytes(data.read_bytes()[:-1])
+        for command in ("info", "predict", "evaluate"):
+            arguments = (tmp_path / "m",) if command == "info" else (tmp_path / "m", tmp_path / "none.txt")
+            assert "the file is damaged" in fails(command, *arguments)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("option", "said"),
+        [
+            (["--hidden", 8], "--hidden: a tree has none: it is for --method blend or network"),
+            (["--batch-size", 8], "--batch-size: a tree has none: it is for --method blend or network"),
+            (["--learning-rate", 0.1], "--learning-rate: a tree has none: it is for --method blend or network"),
+            (["--negatives", 8], "--negatives: a tree has none: it is for --method blend or network"),
+            (["--wide-budget", 8], "--wide-budget: a tree has none: it is for --method blend or network"),
+            (["--sampler", "random"], "--sampler: a tree has none: it is for --method blend or network"),
+            (["--loss", "bce"], "--loss: a tree has none: it is for --method blend or network"),
+            (["--patience", 3], "--patience: a tree has none: it is for --method network"),
+            (["--memory-limit", "1GB"], "--memory-limit: a tree has none: it is for --method blend or network"),
+            (["--time-budget", 3], "--time-budget: a tree has none: it is for --method blend or network"),
+            (["--checkpoint"], "--checkpoint: a tree has no checkpoints"),
+            (["--resume"], "--resume: a tree has no checkpoints to go on from"),
+            (["--compact"], "--compact: the weights of a tree have 8 bits as it is"),
+            (["--word-ngrams", 2], "--word-ngrams: is for texts, these are sparse points"),
+            (["--format", "csv"], "a tree is for sparse points, these are texts"),
+            (["--text", "review"], "a tree is for sparse points, these are texts"),
+        ],
+    )
+    def test_options_that_trees_have_not(self, folder: Path, tmp_path: Path, option: list[object], said: str) -> None:
+        arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *option)
+        assert said in refused(*arguments)
+        assert not (tmp_path / "m").exists()
+
+    def test_methods_that_do_not_fit(self, folder: Path, tmp_path: Path) -> None:
+        model = ("--model", tmp_path / "m", "--method")
+        for method in ("linear", "auto"):
+            said = refused("train", folder / "train.txt", *model, method)
+            assert f"is for texts, these are sparse points: blend, network or tree, not {method}" in said
+        (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
+        said = refused("train", tmp_path / "texts.csv", *model, "tree")
+        assert "--method: a tree is for sparse points, these are texts" in said
+
+    def test_what_only_blends_have(self, folder: Path, tmp_path: Path) -> None:
+        network = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "network")
+        said = refused(*network, "--neighbors", 1)
+        assert "--neighbors: a network has none: it is for --method blend" in said
+        said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", "--candidates", 1)
+        assert "--candidates: a tree has none: it is for --method blend" in said
+
+    def test_what_one_method_has_and_another_has_not(self, folder: Path, tmp_path: Path) -> None:
+        points = ("train", folder / "train.txt", "--model", tmp_path / "m")
+        said = refused(*points, "--method", "network", "--cost", 1)
+        assert "--cost: a network has none: it is for --method blend or tree" in said
+        assert "--patience: a blend has none: it is for --method network" in refused(*points, "--patience", 1)
+        said = refused(*points, "--word-ngrams", 2)
+        assert "--word-ngrams: is for texts, these are sparse points" in said
+
+    def test_a_checkpoint_that_is_not_wanted_is_none(self, folder: Path, tmp_path: Path) -> None:
+        train(folder / "train.txt", tmp_path / "m", "--no-checkpoint")
+        assert (tmp_path / "m").exists()
+
+    def test_a_tree_is_not_compressed(self, model: Path) -> None:
+        before = files(model)
+        said = refused("compress", model, "--max-bytes", "1MB")
+        assert "is no model of texts but a tree, whose weights have 8 bits as it is" in said
+        assert files(model) == before
+
+    def test_texts_are_no_points(self, model: Path) -> None:
+        assert "csv is for models of texts, this is one of sparse points" in refused(
+            "predict", model, "--input-format", "csv"
+        )
+
+    @pytest.mark.parametrize("file", ["train", "valid"])
+    def test_a_wrong_file_leaves_the_model_as_it_was(self, folder: Path, tmp_path: Path, file: str) -> None:
+        train(folder / "train.txt", tmp_path / "m")
+        before = files(tmp_path / "m")
+        (tmp_path / "bad.txt").write_text(f"2 {N_FEATURES} {N_LABELS}\n0 0:1\n{N_LABELS} 0:1\n")
+        data, valid = (tmp_path / "bad.txt", "train.txt") if file == "train" else (folder / "train.txt", "bad.txt")
+        more = ("--valid", tmp_path / valid) if file == "valid" else ()
+        said = fails("train", data, "--model", tmp_path / "m", "--method", "tree", "--cost", 3, *more)
+        assert "bad.txt, line 3: label 20 is out of range" in said
+        assert files(tmp_path / "m") == before
+
+
+@pytest.mark.parametrize(
+    ("where", "said", "kept"),
+    [
+        ("training", "nothing is saved, {} stays as it was", True),
+        ("measuring", "the model {} is saved, and was not measured", False),
+    ],
+)
+def test_ctrl_c(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, said: str, kept: bool
+) -> None:
+    train(folder / "train.txt", tmp_path / "m")
+    before = files(tmp_path / "m")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if where == "training":
+        monkeypatch.setattr(kernels, "train_nodes", interrupted)
+    else:
+        monkeypatch.setattr(metrics, "precision_at_k", interrupted)
+    arguments = ("--method", "tree", "--cost", 3, "--valid", folder / "test.txt")
+    done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
+    assert done.stderr == f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n"
+    assert done.stdout == ""
+    assert (files(tmp_path / "m") == before) == kept

@@ -1,0 +1,133 @@
+"""The number of epochs over few points, chosen on held-out points."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from sparsenet import BlendClassifier, ExtremeClassifier, Rows
+from sparsenet.core.ranked import share_right
+from sparsenet.engines.network import scouting
+from sparsenet.engines.network.options import NetworkOptions
+
+N, WIDTH, N_LABELS = 4000, 4000, 4000
+
+
+def by_chance(n: int, seed: int) -> tuple[csr_array, csr_array]:
+    """Return points with features of their labels in half of all cases, and random features otherwise."""
+    rng = np.random.default_rng(seed)
+    own = np.random.default_rng(7).integers(0, WIDTH, (N_LABELS, 6))
+    X, Y = np.zeros((n, WIDTH), np.float32), np.zeros((n, N_LABELS), np.float32)
+    for i in range(n):
+        labels = (N_LABELS * rng.random(4) ** 2).astype(int)
+        Y[i, labels] = 1
+        X[i, own[labels][rng.random((4, 6)) < 0.5]] = 1
+        X[i, rng.integers(0, WIDTH, 5)] = 1
+    return csr_array(X), csr_array(Y)
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[csr_array, csr_array]:
+    return by_chance(N, seed=0)
+
+
+def precision_at_1(model: Any, X: csr_array, Y: csr_array) -> float:
+    return float(model.score(X, Y))
+
+
+@pytest.mark.slow
+def test_points_learnt_by_heart_get_fewer_passes(data: tuple[csr_array, csr_array]) -> None:
+    X, Y = data
+    test = by_chance(1000, seed=1)
+    found = ExtremeClassifier(random_state=0).fit(X, Y)
+    usual = ExtremeClassifier(random_state=0, epochs=25).fit(X, Y)
+    epochs, why = found.choices_["epochs"]
+    assert epochs == found.n_iter_ < 9
+    assert "points kept from a first training" in why
+    assert precision_at_1(found, *test) > precision_at_1(usual, *test) + 0.03
+    again = ExtremeClassifier(random_state=0, n_jobs=1).fit(X, Y)
+    np.testing.assert_array_equal(again.topk_numbers(test[0])[1], found.topk_numbers(test[0])[1])
+
+
+def test_a_blend_finds_it_for_its_network(data: tuple[csr_array, csr_array]) -> None:
+    model = BlendClassifier(random_state=0).fit(*data)
+    assert model.network_.n_iter_ < 9
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], without: list[list[float]]) -> None:
+    """Set the held-out precision after each epoch, with hidden units and then without."""
+    answers = iter([np.array(row) for pair in zip(with_hidden, without, strict=True) for row in pair])
+    monkeypatch.setattr(scouting._Watch, "_answered", lambda self, network: next(answers))
+
+
+@pytest.mark.parametrize(
+    ("last", "alone", "expected"),
+    [
+        ([0.4] * 9, [0.6] * 9, (None, ())),  # hidden units did not help
+        ([0.4] * 9, [0.5] * 9, (2, (256,))),  # worse in the end
+        ([0.4] * 9, [0.9, 0.1] * 4 + [1.0], (2, (256,))),  # better without hidden units only by chance
+        ([0.1, 0.8] * 4 + [0.0], [0.5] * 9, (None, (256,))),  # worse only by chance
+        ([0.6] * 9, [0.5] * 9, (None, (256,))),
+    ],
+)
+def test_what_is_seen_decides(
+    monkeypatch: pytest.MonkeyPatch,
+    data: tuple[csr_array, csr_array],
+    last: list[float],
+    alone: list[float],
+    expected: tuple[int | None, tuple[int, ...]],
+) -> None:
+    seen = [[0.3] * 9, [0.5] * 9, *[[0.3] * 9] * 6, last]
+    watched(monkeypatch, seen, [alone] * 9)
+    settings = NetworkOptions.of(ExtremeClassifier().get_params(deep=False)).for_points(N)
+    points = tuple(Rows.of(csr_array(matrix, dtype=np.float32)) for matrix in data)
+    found = scouting.scouted(settings, points, held=0, seed=0, threads=1)
+    assert (found.epochs, found.hidden) == expected
+    assert found.because["learning_rate"] == "for batches of 256"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n_points"),
+    [({"epochs": 25}, N), ({"time_budget": 5.0}, N), ({}, 3999), ({}, 12800)],
+)
+def test_nothing_is_tried_where_the_number_is_known(
+    monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], n_points: int
+) -> None:
+    monkeypatch.setattr(scouting, "build", lambda *args, **kwargs: pytest.fail("a network was made"))
+    settings = NetworkOptions.of(ExtremeClassifier(**parameters).get_params(deep=False)).for_points(n_points)
+    points = tuple(Rows.of(csr_array(np.ones((n_points, 1), np.float32))) for _ in range(2))
+    assert scouting.scouted(settings, points, held=0, seed=0, threads=1) is settings
+
+
+def test_with_validation_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, data: tuple[csr_array, csr_array]) -> None:
+    monkeypatch.setattr(scouting, "scouted", lambda *args, **kwargs: pytest.fail("a first training began"))
+    X, Y = data
+    model = ExtremeClassifier(hidden=0, patience=1, random_state=0).fit(X, Y, validation=(X[:50], Y[:50]))
+    assert model.n_iter_ > 0
+
+
+def test_a_run_that_is_resumed_has_as_many(
+    data: tuple[csr_array, csr_array], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, Y = data
+
+    class Interrupted:
+        def on_batch(self, progress: Any) -> None:
+            if progress.done == 20:
+                raise KeyboardInterrupt
+
+    whole = ExtremeClassifier(random_state=0).fit(X, Y)
+    with pytest.raises(KeyboardInterrupt):
+        ExtremeClassifier(random_state=0).fit(X, Y, callbacks=[Interrupted()], checkpoint=tmp_path / "run")
+    with monkeypatch.context() as patched:  # which the checkpoint tells
+        patched.setattr(scouting, "build", lambda *args, **kwargs: pytest.fail("a first training began again"))
+        resumed = ExtremeClassifier(random_state=0).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+    assert resumed.choices_["epochs"][0] == whole.choices_["epochs"][0] == resumed.n_iter_
+    np.testing.assert_array_equal(resumed.topk_numbers(X[:100])[1], whole.topk_numbers(X[:100])[1])
+
+
+def test_the_share_of_labels_that_are_right() -> None:
+    truth = Rows.of(csr_array(np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], np.float32)))
+    ranked = np.array([[0, 2, 1], [2, 0, 1], [3, 2, 1], [0, 1, 2]], np.int32)
+    assert share_right(ranked, truth).tolist() == [0.5, 1.0, 0.0, 1.0]

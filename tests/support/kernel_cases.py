@@ -1,0 +1,301 @@
+"""Calls of every engine kernel for the kernel tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tests.support.kernel_calls import N_FEATURES, Arguments, Array, Call, Shape, csr, normal, pick, whole, wide_batch
+
+# --- a maker of calls for each kernel -----
+
+
+def csr_matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    indptr, indices, data = csr(rng, shape.n, N_FEATURES)
+    dense, out = normal(rng, N_FEATURES, shape.width), normal(rng, shape.n, shape.width)
+    arguments = {"indptr": indptr, "indices": indices, "data": data, "dense": dense, "out": out}
+    yield Call("csr_matmul", arguments, ("out",))
+
+
+def transpose_batch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    indptr, indices, data = csr(rng, shape.n, N_FEATURES)
+    for i in range(len(indptr) - 1):  # the order within a row is free
+        rng.shuffle(indices[indptr[i] : indptr[i + 1]])
+    nnz = len(indices)
+    before = rng.permutation(N_FEATURES)[:3].astype(np.int32)
+    slots = np.full(N_FEATURES, -1, np.int32)
+    slots[before] = np.arange(3)
+    arguments = {
+        "indptr": indptr,
+        "indices": indices,
+        "data": data,
+        "before": before,
+        "slots": slots,
+        "features": np.empty(nnz, np.int32),
+        "starts": np.empty(nnz + 1, np.int64),
+        "rows": np.empty(nnz, np.int32),
+        "values": np.empty(nnz, np.float32),
+    }
+    yield Call("transpose_batch", arguments, ("slots", "features", "starts", "rows", "values"))
+
+
+def take_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    indptr, indices, data = csr(rng, shape.n + 1, N_FEATURES)
+    rows = rng.integers(0, shape.n + 1, shape.labels)  # some more than once
+    out_indptr = np.concatenate([[0], np.cumsum(np.diff(indptr)[rows])])
+    arguments = {"indptr": indptr, "indices": indices, "data": data, "rows": rows, "out_indptr": out_indptr}
+    arguments |= {"out_indices": np.full(out_indptr[-1], -1, np.int32), "out_data": normal(rng, out_indptr[-1])}
+    yield Call("take_rows", arguments, ("out_indices", "out_data"))
+
+
+def spread_postings(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    arguments = pick(wide_batch(rng, shape), "starts", "rows", "values", "dense_of", "dense")
+    arguments["dense"] = normal(rng, *arguments["dense"].shape)
+    yield Call("spread_postings", arguments, ("dense",))
+
+
+def matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    m, depth, n = shape.n, shape.width, shape.labels
+    for form in range(64):
+        transpose_a, transpose_b, gather_a, gather_b, bf16, started = (bool(form >> bit & 1) for bit in range(6))
+        a_shape = (depth, m) if transpose_a else (m, depth)
+        b_shape = (n, depth) if transpose_b else (depth, n)
+        a, a_rows = _operand(rng, a_shape, gather_a)
+        b, b_rows = _operand(rng, b_shape, gather_b)
+        arguments = {"a": a, "b": b, "out": normal(rng, m, n), "a_rows": a_rows, "b_rows": b_rows}
+        arguments |= {"start": normal(rng, m) if started else None}
+        arguments |= {"transpose_a": transpose_a, "transpose_b": transpose_b, "bf16": bf16}
+        yield Call("matmul", arguments, ("out",))
+
+
+def _operand(rng: np.random.Generator, shape: tuple[int, int], gather: bool) -> tuple[Array, Array | None]:
+    if not gather:
+        return normal(rng, *shape), None
+    # Fewer rows than `indices`, so some rows repeat.
+    table = normal(rng, shape[0] // 2 + 1, shape[1])
+    return table, rng.integers(0, len(table), shape[0]).astype(np.int32)
+
+
+def pair_dot(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    indptr, ids, _ = csr(rng, shape.n, shape.labels, most=40)
+    arguments = {"indptr": indptr, "ids": ids, "hidden": normal(rng, shape.n, shape.width)}
+    arguments |= {"weight": normal(rng, shape.labels, shape.width), "out": normal(rng, len(ids))}
+    yield Call("pair_dot", arguments, ("out",))
+
+
+def label_centroids(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for draw in (normal, whole):
+        indptr, indices, data = csr(rng, shape.n, N_FEATURES, draw)
+        label_indptr, label_points, _ = csr(rng, shape.labels, shape.n)
+        budget = rng.integers(0, 30, shape.labels)
+        starts = np.concatenate([[0], np.cumsum(np.minimum(budget, N_FEATURES) + 1)])
+        arguments = {
+            "label_indptr": label_indptr,
+            "label_points": label_points,
+            "indptr": indptr,
+            "indices": indices,
+            "data": data,
+            "n_features": N_FEATURES,
+            "budget": budget,
+            "starts": starts,
+            "out_indices": np.full(starts[-1], -1, np.int32),
+            "out_data": np.zeros(starts[-1], np.float32),
+            "out_ends": np.full(shape.labels, -1),
+        }
+        yield Call("label_centroids", arguments, ("out_indices", "out_data", "out_ends"))
+
+
+def wide_touch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    wide = wide_batch(rng, shape)
+    support = int(np.diff(wide["indptr"])[wide["active"]].sum())
+    outputs = {"touched_indptr": np.empty(shape.labels + 1, np.int64), "touched": np.empty(support, np.int64)}
+    outputs["touched_slots"] = np.empty(support, np.int32)
+    arguments = pick(wide, "active", "indptr", "indices", "slots") | outputs
+    yield Call("wide_touch", arguments, tuple(outputs))
+
+
+POSTINGS = ("starts", "rows", "values", "dense_of", "dense")
+
+
+def wide_forward(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    wide = wide_batch(rng, shape)
+    names = ("touched_indptr", "touched", "touched_slots", "weights", *POSTINGS)
+    yield Call("wide_forward", pick(wide, *names) | {"out": normal(rng, shape.labels, shape.n)}, ("out",))
+
+
+def wide_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    wide = wide_batch(rng, shape)
+    names = ("touched_indptr", "touched", "touched_slots", *POSTINGS)
+    tile = {"grad": normal(rng, shape.labels, shape.n), "out": normal(rng, len(wide["touched"]))}
+    yield Call("wide_gradient", pick(wide, *names) | tile, ("out",))
+
+
+# Smoothing, scale, and spread of logits; the tolerance includes their float32 rounding.
+LOSS_FORMS = ((0.0, 1.0, 3.0), (0.1, 0.25, 30.0), (0.0, 2.0, 1e4))
+
+
+def _tile(rng: np.random.Generator, shape: Shape, spread: float) -> Arguments:
+    indptr, points, _ = csr(rng, shape.labels, shape.n, most=5)
+    logits = spread * normal(rng, shape.labels, shape.n)
+    return {"logits": logits, "positive_indptr": indptr, "positive_points": points}
+
+
+def bce_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for smoothing, scale, spread in LOSS_FORMS:
+        arguments = _tile(rng, shape, np.float32(spread))
+        n_positive = len(arguments["positive_points"])
+        arguments["positive_weights"] = rng.random(n_positive, np.float32) + np.float32(0.5)
+        arguments["negative_weights"] = rng.random(shape.labels, np.float32) + np.float32(0.5)
+        arguments |= {"smoothing": smoothing, "scale": scale, "losses": np.full(shape.labels, np.nan)}
+        yield Call("bce_gradient", arguments, ("logits", "losses"), 3e-5 + 1e-6 * spread)
+
+
+def softmax_gradient(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for smoothing, scale, spread in LOSS_FORMS:
+        arguments = _tile(rng, shape, np.float32(spread))
+        points = arguments["positive_points"]
+        # Each label of a point has the same weight; points without labels stay without.
+        arguments["positive_weights"] = (1 / np.bincount(points, minlength=shape.n)[points]).astype(np.float32)
+        arguments["log_expected"] = normal(rng, shape.labels)
+        arguments |= {"smoothing": smoothing, "scale": scale, "losses": np.full(shape.n, np.nan)}
+        yield Call("softmax_gradient", arguments, ("logits", "losses"), 3e-5 + 1e-6 * spread)
+
+
+def _parameter(rng: np.random.Generator, shape: Shape) -> Arguments:
+    n_rows = shape.labels + 3
+    rows = rng.permutation(n_rows)[: shape.labels].astype(np.int64)
+    value, grads = normal(rng, n_rows, shape.width), normal(rng, shape.labels, shape.width)
+    return {"value": value, "rows": rows, "grads": grads}
+
+
+def sgd_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    yield Call("sgd_rows", _parameter(rng, shape) | {"rate": 0.1, "decay": 0.01}, ("value",))
+
+
+def adagrad_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    arguments = _parameter(rng, shape) | {"rate": 0.1, "epsilon": 1e-3, "decay": 0.01}
+    arguments["squares"] = normal(rng, *arguments["value"].shape) ** 2
+    yield Call("adagrad_rows", arguments, ("value", "squares"))
+
+
+def adam_rows(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for step in (1, 2, 300):
+        arguments = _parameter(rng, shape) | {"step": step, "rate": 0.1, "epsilon": 1e-3, "decay": 0.01}
+        arguments |= {
+            "beta1": 0.9,
+            "beta2": 0.99,
+            "last_step": rng.integers(0, step, shape.labels + 3, np.int32),
+        }
+        arguments["first"] = normal(rng, *arguments["value"].shape)
+        arguments["second"] = normal(rng, *arguments["value"].shape) ** 2
+        yield Call("adam_rows", arguments, ("value", "first", "second", "last_step"))
+
+
+def adam_product(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    for call in adam_rows(rng, shape):
+        arguments = {name: x for name, x in call.arguments.items() if name != "grads"}
+        arguments |= dict(zip(("indptr", "indices", "data"), csr(rng, shape.labels, shape.n), strict=True))
+        yield Call("adam_product", arguments | {"dense": normal(rng, shape.n, shape.width)}, call.writes)
+
+
+def predict_topk(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    # Integers only: scores are exact in any order of summation, so labels must match, ties included.
+    for k in sorted({0, 1, 5, shape.labels} & set(range(shape.labels + 1))):
+        arguments = {
+            "hidden": whole(rng, shape.n, shape.width),
+            "weight": whole(rng, shape.labels, shape.width),
+            "bias": whole(rng, shape.labels),
+        }
+        arguments |= dict(zip(("indptr", "indices", "data"), csr(rng, shape.n, N_FEATURES, whole), strict=True))
+        wide = csr(rng, N_FEATURES, shape.labels, whole, most=60)
+        arguments |= dict(zip(("wide_indptr", "wide_labels", "wide_weights"), wide, strict=True))
+        arguments["out_labels"] = np.full((shape.n, k), -1, np.int32)
+        arguments["out_scores"] = np.full((shape.n, k), np.nan, np.float32)
+        yield Call("predict_topk", arguments, ("out_labels", "out_scores"))
+
+
+def shortlist(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    # Integers, as for predict_topk; many sums cancel to zero.
+    for c in sorted({1, 5, shape.labels} & set(range(1, shape.labels + 1))):
+        points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, shape.labels, whole, most=60)
+        arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
+        arguments |= dict(zip(("index_indptr", "index_labels", "index_weights"), index, strict=True))
+        arguments |= {"bias": whole(rng, shape.labels), "fallback": rng.permutation(shape.labels).astype(np.int32)}
+        arguments["out_labels"] = np.full((shape.n, c), -1, np.int32)
+        arguments["out_scores"] = np.full((shape.n, c), np.nan, np.float32)
+        yield Call("shortlist", arguments, ("out_labels", "out_scores"))
+
+
+def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    points, wide = csr(rng, shape.n, N_FEATURES), csr(rng, shape.labels + 1, N_FEATURES, most=60)
+    arguments = dict(zip(("indptr", "indices", "data"), points, strict=True)) | {"n_features": N_FEATURES}
+    arguments |= dict(zip(("wide_indptr", "wide_features", "wide_weights"), wide, strict=True))
+    arguments["labels"] = rng.integers(0, shape.labels + 1, (shape.n, 7)).astype(np.int32)
+    yield Call("wide_scores", arguments | {"out": normal(rng, shape.n, 7)}, ("out",))
+
+
+def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    # Integers, as for predict_topk: products tie, and many are not positive.
+    all_of_it = 2**40
+    for k, n_others, most in (
+        (1, shape.labels, all_of_it),
+        (5, shape.labels, all_of_it),
+        (shape.labels + 3, shape.labels, all_of_it),
+        (40, 3000, all_of_it),
+        (2, 20_000, all_of_it),
+        (20, 3000, 100),
+        (5, shape.labels, 0),
+    ):
+        points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, n_others, whole, most=60)
+        arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
+        arguments |= dict(zip(("index_indptr", "index_points", "index_weights"), index, strict=True))
+        arguments |= {"n_others": n_others, "most": most}
+        arguments["out_points"] = np.full((shape.n, k), -1, np.int32)
+        arguments["out_products"] = np.full((shape.n, k), np.nan, np.float32)
+        yield Call("nearest_points", arguments, ("out_points", "out_products"))
+
+
+def neighbor_votes(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    n_labels = shape.labels + 1  # at least one label
+    neighbors, labels = csr(rng, shape.n, N_FEATURES), csr(rng, N_FEATURES, n_labels, most=60)
+    arguments = dict(zip(("indptr", "indices", "data"), neighbors, strict=True))
+    arguments |= dict(zip(("label_indptr", "label_ids", "label_weights"), labels, strict=True))
+    arguments |= {"n_labels": n_labels, "wanted": rng.integers(0, n_labels, (shape.n, 7)).astype(np.int32)}
+    yield Call("neighbor_votes", arguments | {"out": normal(rng, shape.n, 7)}, ("out",))
+
+
+MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
+    maker.__name__: maker
+    for maker in (
+        csr_matmul,
+        transpose_batch,
+        take_rows,
+        spread_postings,
+        matmul,
+        pair_dot,
+        label_centroids,
+        wide_touch,
+        wide_forward,
+        wide_gradient,
+        bce_gradient,
+        softmax_gradient,
+        shortlist,
+        wide_scores,
+        nearest_points,
+        neighbor_votes,
+        sgd_rows,
+        adagrad_rows,
+        adam_rows,
+        adam_product,
+        predict_topk,
+    )
+}
+
+
+def calls(function: str, *shapes: Shape) -> Iterator[tuple[str, Call]]:
+    """Make every call of a kernel at these shapes, each with a name for messages."""
+    for shape in shapes:
+        rng = np.random.default_rng([len(function), shape.n, shape.width, shape.labels])
+        for form, call in enumerate(MAKERS[function](rng, shape)):
+            yield f"{function} {shape} form {form}", call
