@@ -1,8 +1,8 @@
-"""How long the wide path's starting weights are, and how fast they move: asked of the data, not assumed.
+"""Initialize the wide path: fit the norm of its initial weights and the learning rate to the data.
 
-A label's centroid says which features speak for it, not how loudly. Where features are rare, a long start is right;
-where every point shares them, the same length would shout down what is learnt. So a sample of the points is scored by
-the centroids, each point left out of those of its own labels, and one factor and one bias are fitted to the answers.
+A label's centroid gives the direction of its initial weights, but not their norm. Rare features need a large norm;
+with features that all points share, the same norm would dominate learning. So the centroids score a sample of points,
+leave-one-out, and one factor and one bias are fitted to these scores by logistic regression.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ from sparsenet.engines.network.optim import Adagrad
 from sparsenet.engines.network.wide import WideConfig, WidePath, start_lengths
 from sparsenet.kernels.types import F64, I64
 
-#: The sample: points, labels beside their own, and the most of their own.
+#: The sample: points, negative labels, and the maximum number of true labels.
 POINTS, OTHERS, OWN = 256, 2048, 4096
-#: Scores of wrong labels are counted in so many bins, and looked at for so many labels at a time.
+#: Bins of the histogram of negative scores, and labels to count at a time.
 BINS, BLOCK = 4096, 256
-#: Fewer answers of "yes" than this say nothing about a length.
+#: Minimum number of positives to fit a norm.
 FEWEST_ANSWERS = 50
-#: The start for points of length 1 stays between these whatever the sample says.
+#: Bounds of the fitted norm for points of length 1.
 SHORTEST, LONGEST = 0.05, 32.0
-#: What Adagrad moves a weight by at first, as a share of the root mean square of the starting weights; less where
-#: labels have fewer points than these on average, which large steps learn by heart.
+#: Adagrad's first step relative to the root mean square of the initial weights. It is smaller if labels have fewer
+#: points on average than the second number, since large steps overfit them.
 FIRST_STEP, ENOUGH_POINTS = 1.0, 20
-#: A gradient as large as that many answers which are all wrong makes that step half as long. Adagrad's steps go by how
-#: large a gradient is beside earlier ones alone: labels that were answered well from the start moved as far as others,
-#: and learnt by heart what else their few points held (bench/notes/networks.md).
+#: Adagrad halves its first step for a gradient as large as this number of completely wrong answers. Without damping,
+#: labels that are scored well from the start overfit their few points (bench/notes/networks.md).
 DAMPING = 2.0
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """Scores of pairs of a point and a label, and what each weighs: first those that belong together, then others."""
+    """Scores and weights of pairs of a point and a label: first the positives, then bins of negatives."""
 
     scores: F64
     weights: F64
@@ -46,7 +45,7 @@ class _Answers:
 
 
 def fitted_norm(features: Rows, labels: Rows, label_points: Rows, config: WideConfig, seed: int, threads: int) -> float:
-    """Return the norm for `config` that the data ask for; that of `config` where they hold too few answers."""
+    """Fit the norm of the initial weights on a sample; return the norm of `config` if there are too few positives."""
     rng = np.random.default_rng((seed, 4))
     points = np.sort(rng.choice(len(features), min(POINTS, len(features)), replace=False))
     sample, truth = features.take(points), labels.take(points)
@@ -55,11 +54,11 @@ def fitted_norm(features: Rows, labels: Rows, label_points: Rows, config: WideCo
     if answers is None or answers.n_true < FEWEST_ANSWERS or size == 0:
         return config.norm
     norm = float(np.clip(_factor(answers), SHORTEST / size, LONGEST / size))
-    return float(f"{norm:.3g}")  # last bits, in which processors differ, would end up in every weight
+    return float(f"{norm:.3g}")  # rounded, since the last bits differ between processors
 
 
 def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
-    """Return the rate of Adagrad that suits the size of the starting weights of `path`."""
+    """Choose the learning rate of Adagrad by the size of the initial weights of `path`."""
     counts = label_counts[np.diff(path.indptr) > 0]
     if not len(counts):
         return FIRST_STEP
@@ -69,7 +68,7 @@ def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
 
 
 def damping(features: Rows, batch_size: int) -> float:
-    """Return the epsilon of Adagrad that suits the size of the gradients: those of wrong answers, in such batches."""
+    """Choose the epsilon of Adagrad by the size of the gradient of a wrong answer in a batch."""
     answer = np.sqrt(np.square(features.data, dtype=np.float64).mean()) if len(features.data) else 0.0
     return float(f"{max(DAMPING * answer / batch_size, Adagrad.epsilon):.3g}")
 
@@ -85,7 +84,7 @@ def fitted_path(
     seed: int,
     threads: int,
 ) -> WidePath:
-    """Make a wide path that starts as the data ask for, and with `own_rate` moves so, too, in such batches."""
+    """Build a wide path with a fitted norm and, with `own_rate`, a fitted learning rate and epsilon."""
     config = replace(config, norm=fitted_norm(features, labels, label_points, config, seed, threads))
     path = WidePath.from_centroids(features, label_points, config, threads)
     if own_rate and isinstance(config.optimizer, Adagrad):
@@ -103,9 +102,9 @@ def _answers(
     rng: np.random.Generator,
     threads: int,
 ) -> _Answers | None:
-    """Score the sample by unit starts of some labels, each point left out of the centroids of its own.
+    """Score the sample by unit centroids of some labels, leave-one-out for true labels.
 
-    None if there is nothing to tell apart, or if scores are too large for float32, on which no training can end well.
+    None without negatives, or if scores overflow float32.
     """
     active, counts = _some_labels(truth, np.diff(label_points.indptr), rng)
     sums = centroids(features, label_points.take(active), config.budget, threads)
@@ -119,11 +118,11 @@ def _answers(
     if len(row) == dots.size:
         return None
 
-    # A label counts as much as any other: the frequent ones, in most pairs, are soon moved from wherever they start.
+    # All labels have equal weight: training soon corrects the frequent labels, which most pairs have.
     share = 1 / np.maximum(np.bincount(row, minlength=len(active)), 1)
     length = lengths(sums)
     others = counts[row] > 1
-    # What a point adds to its own score, on the features that its label holds.
+    # A point's contribution to its own score, on the features in the support of its label.
     held = replace(sums, data=np.ones_like(sums.data))
     added = _dots(held, replace(sample, data=np.square(sample.data)), threads)[row, point].astype(np.float64)
     true = _left_out(dots[row, point].astype(np.float64), added, length[row], counts[row], config)[others]
@@ -134,7 +133,7 @@ def _answers(
 
 
 def _binned(scores: NDArray[np.float32], share: F64) -> tuple[F64, F64]:
-    """Return the means of bins of scores, but for those that are not a number, and the sums of their rows' shares."""
+    """Build a weighted histogram of scores without NaN: the mean score and the summed row weights of each bin."""
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     weights, totals = np.zeros(BINS), np.zeros(BINS)
     for begin in range(0, len(scores), BLOCK):
@@ -150,7 +149,7 @@ def _binned(scores: NDArray[np.float32], share: F64) -> tuple[F64, F64]:
 
 
 def _some_labels(truth: Rows, counts: I64, rng: np.random.Generator) -> tuple[I64, I64]:
-    """Choose labels as a batch does, its own and others; return them, ascending, and their counts."""
+    """Sample true labels and negatives, as a batch does; return them, ascending, and their counts."""
     own = np.unique(truth.indices)
     own = rng.choice(own, min(OWN, len(own)), replace=False)
     others = rng.choice(len(counts), min(OTHERS, len(counts)), replace=False)
@@ -159,7 +158,7 @@ def _some_labels(truth: Rows, counts: I64, rng: np.random.Generator) -> tuple[I6
 
 
 def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
-    """Multiply the sums of labels with points, (labels, points)."""
+    """Multiply the sums of labels with points; return (labels, points)."""
     path = WidePath(sums.width, sums.indptr, sums.indices)
     path.weight.allocate(sums.data[:, None])
     postings = Slots(sample.width).transpose(sample)
@@ -170,13 +169,13 @@ def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
 
 
 def _left_out(dots: F64, added: F64, length: F64, counts: I64, config: WideConfig) -> F64:
-    """Score points by the starts of their own labels as these would be without them."""
+    """Compute the leave-one-out scores of points for their true labels."""
     rest = np.sqrt(np.maximum(length**2 - 2 * dots + added, 1e-12))
     return np.asarray((dots - added) / rest * start_lengths(config, counts - 1), np.float64)
 
 
 def _factor(answers: _Answers, steps: int = 30) -> float:
-    """Fit yes and no to a factor times the scores plus a bias, by Newton's method; return the factor, 0 at least."""
+    """Fit a logistic regression with one factor and one bias by Newton's method; return the factor, at least 0."""
     x, weight = answers.scores, answers.weights
     yes = np.arange(len(x)) < answers.n_true
     fit = np.array([0.0, np.log(weight[yes].sum() / max(weight[~yes].sum(), 1e-9))])
@@ -184,7 +183,7 @@ def _factor(answers: _Answers, steps: int = 30) -> float:
     for _ in range(steps):
         p = np.exp(-np.logaddexp(0, -(fit[0] * x + fit[1])))
         g, h = weight * (p - yes), weight * p * (1 - p)
-        # Sums rather than products of matrices: their order, and so the last bit, is that of no library's threads.
+        # Sums instead of matrix products, whose last bits depend on the library's threads.
         hessian = np.array([[(h * x * x).sum(), (h * x).sum()], [(h * x).sum(), h.sum()]])
         step = np.linalg.solve(hessian + 1e-9 * np.eye(2), np.array([(g * x).sum(), g.sum()]))
         new = _loss(answers, yes, fit - step)
