@@ -1,4 +1,4 @@
-"""What models of every kind have in common on disk: labels, scaling, names of features, parameters."""
+"""Save and load the parameters and feature names of any model."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from sparsenet.index.hashing import LSHConfig
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage import ModelError, pack_strings, unpack_strings
 
-#: Names become an array of fixed width up to this many bytes, or up to this many times their own size.
+#: Names become a fixed-width array up to this many bytes, or up to this many times their own size.
 USUAL_ROOM, MOST_TIMES = 1 << 26, 64
-#: The types that labels and indicators have, as NumPy writes them.
+#: NumPy's names of the types that labels and indicators may have.
 _DTYPE = re.compile(r"[<>|=]?[biufUO]\d{0,9}")
-#: Parameters that are more than a number or a text, of which a model on disk can say what they are.
+#: Classes of parameters that can be saved.
 SAVABLE = {c.__name__: c for c in (SGD, Adagrad, Adam, BinaryCrossEntropy, SampledSoftmax, LSHConfig)}
 
 
 def pack_feature_names(model: Any) -> Arrays:
-    """Return the names of columns, where X was a data frame."""
+    """Pack the column names if X was a data frame."""
     return pack_strings(model.feature_names_in_.tolist(), "features") if hasattr(model, "feature_names_in_") else {}
 
 
 def unpack_feature_names(model: Any, arrays: Arrays, metadata: Mapping[str, Any]) -> None:
-    """Give a model of any kind, which knows how many features it has, their names, if they have some."""
+    """Restore the feature names of a model, if any; `n_features_in_` must be set."""
     if not metadata["named_features"]:
         return
     model.feature_names_in_ = np.array(unpack_strings(arrays, "features"), dtype=object)
@@ -41,29 +41,29 @@ def unpack_feature_names(model: Any, arrays: Arrays, metadata: Mapping[str, Any]
 
 
 def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
-    """Return names as an array, of a fixed width where that does not take far more memory than the names themselves.
+    """Return names as an array, with a fixed width unless that wastes memory.
 
-    A fixed width gives every name the room of the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
+    A fixed width pads all names to the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
     """
     room, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
     return np.array(names, dtype=str if fixed_width and room <= max(USUAL_ROOM, MOST_TIMES * own) else object)
 
 
 def pack_parameters(model: BaseEstimator, *, but: Container[str] = ()) -> dict[str, Any]:
-    """Return the parameters of a model of any kind, without those that are `but` some, as JSON can say them."""
+    """Convert the parameters of a model to JSON values, except those named in `but`."""
     parameters = model.get_params(deep=False).items()
     return {name: to_json(name, value) for name, value in parameters if name not in but}
 
 
 def unpack_parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of which `pack_parameters` made this."""
+    """Restore the parameters from the output of `pack_parameters`."""
     parameters = {name: from_json(value) for name, value in saved.items()}
-    n_jobs(parameters.get("n_jobs"))  # which not every kind of model looks at before it is used
+    n_jobs(parameters.get("n_jobs"))  # some models validate it only at its first use
     return parameters
 
 
 def to_json(name: str, value: Any) -> Any:
-    """Return a parameter as JSON can say it; an error names one that it cannot."""
+    """Convert a parameter to a JSON value; raise ValueError if it cannot be saved."""
     if isinstance(value, np.random.RandomState):
         return None
     if value is None or isinstance(value, bool | int | float | str):
@@ -83,7 +83,7 @@ def to_json(name: str, value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Return the parameter of which `to_json` made this."""
+    """Restore a parameter from the output of `to_json`."""
     if isinstance(value, list):
         return tuple(from_json(item) for item in value)
     if isinstance(value, dict) and "pairs" in value:

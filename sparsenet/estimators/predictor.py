@@ -1,4 +1,4 @@
-"""A fitted classifier made ready to answer at once: single points in a fraction of a millisecond."""
+"""Low-latency prediction: the top k of a single point in a fraction of a millisecond."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 
 
 class Predictor:
-    """Finds the k best labels among a shortlist of each point, instead of among all.
+    """Predict the k best labels of each point from a shortlist instead of all labels.
 
-    Made by `ExtremeClassifier.predictor`; after further training make another one.
+    `ExtremeClassifier.predictor` creates it. Create a new one after further training.
 
     Parameters
     ----------
     model : ExtremeClassifier
-        Fitted, with a wide path.
+        A fitted classifier with a wide path.
     k : int
-        Labels of an answer.
+        Number of labels to return.
     candidates : int
-        Labels that are scored exactly for each point.
+        Labels in the shortlist of each point, which are scored exactly.
     postings : int
-        How many labels each feature can name; at most, if a recall is asked for.
+        Number of candidate labels for each feature; an upper bound if `recall` is given.
     recall : float, optional
-        The share of the k best labels of the points `sample` that are to be found.
+        Minimum share of the exact k best labels to find on `sample`.
+    sample : array-like, data frame or sparse matrix, optional
+        Points to measure the recall on.
 
     Examples
     --------

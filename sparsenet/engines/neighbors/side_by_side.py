@@ -1,8 +1,7 @@
-"""Dense points side by side: all of them are compared with a point, by the kernel that scores all labels exactly.
+"""Exact nearest neighbours of dense points by matrix products.
 
-An index by feature is for points that have little in common. Where all have all features each of its lists names
-everyone, and to leave out the weakest of each loses those that are nearest: neighbours then know a tenth to a half less
-(bench/notes/blends.md). A product by way of a list takes thirty times as long as one of a matrix, too.
+An inverted index suits sparse points. For dense points, every posting list contains all points, and truncated lists
+miss the nearest ones (bench/notes/blends.md). A matrix product is also 30 times as fast as posting lists.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.index.exact import exact_topk
 from sparsenet.kernels.types import F32, I32, I64
 
-#: So many numbers of all points are compared with a point at most, which takes 2 to 3 ms: of more points some stand for
-#: the rest. An eighth of them knew about as much as all by an index of the strongest, or more, and took no longer.
+#: Maximum numbers in the matrix of training points, for 2 to 3 ms a query; larger sets are sampled. An eighth of the
+#: points was about as accurate as an index of all of them.
 MOST_NUMBERS = 1 << 24
-#: Numbers of points that ask, laid out at a time.
+#: Numbers in a block of queries.
 NUMBERS_AT_A_TIME = 1 << 22
-#: The share of all values that dense points have, and that a sample of these has in any case. Zeros that are stored
-#: count, as those of standardised columns that never change: in an index they would take the same room.
+#: Minimum share of stored values of dense points, and of a sample of them, which may have slightly fewer. Stored
+#: zeros count: they would take the same memory in an index.
 DENSE, DENSE_SAMPLE = 0.5, 0.45
 
 
 def few_enough(points: Rows, *, seed: int) -> Rows:
-    """Return points, of which too many dense ones have become empty: a sample is left."""
+    """Limit dense points to a random sample by emptying all other rows; return sparse points unchanged."""
     most = max(MOST_NUMBERS // max(points.width, 1), 1)
     if len(points.indices) < DENSE * len(points) * points.width or len(points) <= most:
         return points
@@ -35,23 +34,23 @@ def few_enough(points: Rows, *, seed: int) -> Rows:
 
 
 def compared(index: Rows) -> I64 | None:
-    """Return the numbers of the points in an index by feature (d, n), ascending; None unless they are dense and few."""
+    """Return the ids of the points in an index (d, n), ascending; None unless they are dense and few."""
     longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / DENSE_SAMPLE, MOST_NUMBERS)
-    if longest * len(index) > most:  # there are as many points at least: most indexes are told by that
+    if longest * len(index) > most:  # a quick lower bound on the size of the matrix
         return None
     numbers = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
     return numbers if 0 < len(numbers) * len(index) <= most else None
 
 
 class SideBySide:
-    """Points as rows of a matrix.
+    """A dense matrix of points, searched exhaustively.
 
     Parameters
     ----------
     index : Rows
-        The same points by feature (d, n).
+        The points by feature, (d, n).
     numbers : ndarray
-        What `compared` has of it.
+        Their ids, as `compared` returns them.
     """
 
     def __init__(self, index: Rows, numbers: I64) -> None:
@@ -63,9 +62,9 @@ class SideBySide:
         self._no_bias = np.zeros(len(numbers), np.float32)
 
     def nearest(self, asked: Rows, near: I32, products: F32, threads: int) -> None:
-        """Write the points of the largest product with each that asks to `near` (m, k), best first, and the products.
+        """Find the points with the largest inner product for each query; products below zero become 0.
 
-        Where fewer than k have a product above zero the others' is 0.
+        Write ids to `near` and products to `products`, (m, k) each, best first.
         """
         k, done = min(near.shape[1], len(self._numbers)), 0
         near[:, k:], products[:, k:] = 0, 0

@@ -1,4 +1,4 @@
-"""The training loop: batches, epochs, validation, early stopping, checkpoints, and stopping on Ctrl-C."""
+"""The training loop: batches, epochs, validation, early stopping, checkpoints and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class DivergenceError(ArithmeticError):
 
 
 class _Stop(KeyboardInterrupt):
-    """Ctrl-C, noticed between two batches: the state is whole."""
+    """Ctrl-C, raised between two batches, where the state is consistent."""
 
 
 class Trainer:
-    """Trains a network on sparse points and labels; the network is updated in place.
+    """Train a network on sparse points and labels, in place.
 
     Parameters
     ----------
@@ -55,34 +55,34 @@ class Trainer:
     features, labels : Rows
         The points (n, d) and their labels (n, L).
     config : TrainingConfig
-        How to train.
+        Epochs, batch size, schedule and seed.
     validation : Validation, optional
-        Each epoch is measured on it, and the best epoch's weights are what remains, but for what `trial` says.
+        Data to measure after each epoch; the weights of the best epoch are kept, except for changes by `trial`.
     trial : Trial, optional
-        What hidden units and further epochs are worth: the network may go on without them, and scores are at the end
-        what it makes of them. There must be a wide path, and no LSHSampler.
+        Decides on a hold-out whether to drop the hidden layers or to stop early, and rescales the final scores. Needs
+        a wide path and a sampler other than LSHSampler.
     callbacks : sequence of Callback
-        Told of progress.
+        Called with progress.
     checkpoint : path, optional
-        A directory that holds the run's state after an epoch, if the last time was some seconds ago, and after Ctrl-C.
+        Directory for the state of the run, saved after an epoch (every few seconds at most) and after Ctrl-C.
     time_budget : float, optional
-        Seconds that `run` may take: it ends, and the learning rate falls, so that they suffice. How far it gets then
-        depends on the machine, and so does the result.
+        Maximum seconds for `run`; the learning rate decays accordingly. The result then depends on the speed of the
+        machine.
     classifier : str, optional
-        What kind of classifier the network is of: the checkpoint of another is not gone on with.
+        Kind of classifier that trains the network; a checkpoint of another kind is rejected.
     steps_before : int
-        Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
+        Steps of earlier runs, which the optimizers' states continue; 0 starts with fresh states.
 
     Attributes
     ----------
     verdict : Verdict or None
-        What `trial` found after some epochs, if this process was there.
+        The decision of `trial`, if it was made in this process.
     weighing : Weighing
-        What `trial` made of the network's scores in the end.
+        The score correction that `trial` fitted at the end.
 
     Examples
     --------
-    Eight points, each with a feature and a label of its own:
+    Eight points, each with its own feature and its own label:
 
     >>> from scipy.sparse import csr_array
     >>> from sparsenet import Adam, BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
@@ -137,12 +137,12 @@ class Trainer:
     def run(self) -> None:
         """Train to the end, or until validation stops improving.
 
-        On Ctrl-C the batch in hand is finished, a checkpoint written if there is a place for one, the network left
-        as it has become, and KeyboardInterrupt raised.
+        Ctrl-C finishes the current batch, saves a checkpoint if a directory was given, keeps the weights learnt so
+        far and raises KeyboardInterrupt.
         """
         self._started = time.perf_counter()
         self._budget.start()
-        # What overflows shows in the loss, and is an error there: NumPy's warnings would only come before it.
+        # Overflow makes the loss non-finite, which raises an error; NumPy's warnings would only precede it.
         with deferred_interrupt() as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
             if self._validation and self._budget.is_limited():
                 self._budget.reserve(self._validation.takes(self.network, self.config.threads))
@@ -160,12 +160,12 @@ class Trainer:
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """Return what was measured in each epoch so far."""
+        """Return the measurements of each epoch so far."""
         return self._state.history
 
     @property
     def steps(self) -> int:
-        """Return the steps taken so far, those of earlier runs included."""
+        """Return the number of steps so far, including earlier runs."""
         return self._steps_before + self._done
 
     @property
@@ -174,7 +174,7 @@ class Trainer:
 
     @property
     def epochs(self) -> int:
-        """Return how many there will be at most, as far as is known by now."""
+        """Return the current upper bound on the number of epochs."""
         return self._state.last or self.config.epochs
 
     @property
@@ -235,7 +235,7 @@ class Trainer:
         self._tell("on_epoch", record)
 
     def _look_at_trial(self) -> None:
-        """Go on without hidden units, or not much further, if this is when to decide that, and it is no worse."""
+        """Decide, at the epochs of the trial, whether to drop the hidden layers or to stop early."""
         state, trial, trained = self._state, self._trial, self._state.epoch + 1
         if trial is None or self.network.input is None or self._budget.is_spent():
             return
@@ -245,7 +245,7 @@ class Trainer:
         look = trial.look(self.network, self.config.threads, self._stop_if_asked)
         taken = time.perf_counter() - started
         self._budget.not_steps(taken)
-        self._budget.reserve(taken - self._for_a_look)  # as long as the next look
+        self._budget.reserve(taken - self._for_a_look)  # reserve time for the next look
         self._for_a_look = taken
         if trained != trial.epochs:
             state.first = look.worth
@@ -253,18 +253,18 @@ class Trainer:
         self.verdict = trial.judge(look, state.first)
         if not self.verdict.rises and trained + 1 < self.config.epochs:
             state.last = trained + 1
-        # With validation it is to be better than in any epoch before: that one would be what remains.
+        # With validation, it must also beat the best epoch so far, whose weights would be kept.
         if self.verdict.drops and self.verdict.right_without > state.best.score:
             self._drop_hidden()
 
     def _drop_hidden(self) -> None:
         self.network.drop_hidden()
-        self._state.best = Best()  # which had them
+        self._state.best = Best()  # its weights include the hidden layers
         self._workspace = Workspace()
         self._budget.change_pace()
 
     def _weigh(self) -> None:
-        """Have scores count as the trial says, unless time has run out before it had its first look."""
+        """Rescale the scores by the trial's correction, unless time ran out before its first look."""
         if self._trial is None or self._state.epoch < self._trial.epochs:
             return
         about = self.network, self._label_counts, self.config.threads
@@ -274,7 +274,7 @@ class Trainer:
             self.network.output.rescale(deep=found.deep, slope=found.slope, shifts=shifts)
         if self._validation and found.reorders:
             measured = self._validation.measure(self.network, self.config.threads, lambda: None)
-            self.history[self._state.best.epoch] |= measured  # of what remains
+            self.history[self._state.best.epoch] |= measured  # the scores changed
 
     def _is_enough(self) -> bool:
         return self._stopped or self._budget.is_spent() or self._out_of_patience()
@@ -285,7 +285,7 @@ class Trainer:
         return self._state.epoch - 1 - self._state.best.epoch >= self.config.patience
 
     def _tell(self, event: str, what: object) -> None:
-        """Tell callbacks that follow such an event; each hears of it, whoever asks to stop."""
+        """Notify all callbacks that handle `event`, even after one of them requests a stop."""
         for callback in self._callbacks:
             if hasattr(callback, event):
                 try:
@@ -311,10 +311,10 @@ class Trainer:
         )
 
     def resume(self) -> bool:
-        """Take up the run where the checkpoint left it; return False if there is none.
+        """Resume the run from the checkpoint; return False if there is none.
 
-        The network must have been made from the same settings and data; the rest of the run is then equal, bit for
-        bit, to one that was never interrupted.
+        The network must be built from the same settings and data. The run is then equal, bit for bit, to an
+        uninterrupted one.
         """
         trial = self._trial
         size = RunSize(
