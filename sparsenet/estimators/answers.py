@@ -100,7 +100,7 @@ class AnswersMixin:
     def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is at most n_labels.
 
-        Probabilities are independent for each label, even with one label a row, unlike those of `predict_proba`.
+        Each label has its own probability, even with one label a row; only rows of `predict_proba` then sum to one.
         `exclude`, (n, n_labels), sparse or dense, is nonzero for labels to leave out, such as items already bought.
         A single row, (n_labels,) or (1, n_labels), applies to all rows, such as items out of stock.
         """

@@ -57,7 +57,7 @@ class PredictionMixin(AnswersMixin):
         """Return the probability of every label, dense (n, n_labels).
 
         Rows sum to one with one label a row and under softmax; otherwise each label has an independent probability.
-        Probabilities are calibrated on a hold-out, if there is one: see `hidden`. If the matrix would be too large,
+        Probabilities are calibrated if training has a hold-out: see `hidden`. If the matrix would be too large,
         ValueError suggests `predict_topk`.
         """
         features = self._features(X)

@@ -79,16 +79,16 @@ class Predictor:
 
     @property
     def postings(self) -> int:
-        """How many labels each feature can name."""
+        """Number of candidate labels for each feature."""
         return self._shortlist.n_postings
 
     def __call__(self, X: Any, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
-        """Return the k best classes found and their probabilities, (n, k) each, best first.
+        """Return the k best classes of each shortlist and their probabilities, (n, k) each, best first.
 
-        Under ``loss="softmax"`` probabilities are shares among the shortlist. `exclude`, (n, n_labels) or, for all rows
-        alike, (n_labels,), sparse or dense, is nonzero for labels that a row must not get. They are on the shortlist
-        all the same: raise `candidates` by as many as are among the best. A row whose shortlist has fewer than k others
-        is answered from all labels, which takes longer.
+        Under ``loss="softmax"``, the probabilities of a shortlist sum to one. `exclude`, (n, n_labels) or (n_labels,)
+        for all rows, sparse or dense, is nonzero for labels to leave out. Excluded labels take places in the shortlist,
+        so raise `candidates` accordingly. A row with fewer than k other labels in its shortlist is answered from all
+        labels, which is slower.
         """
         features, threads = self._model._features(X), self._model._threads()
         labels, probabilities = self._ranked(features, threads)
@@ -98,9 +98,10 @@ class Predictor:
         return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
 
     def one(self, indices: ArrayLike, values: ArrayLike, *, exclude: Iterable[Any] = ()) -> tuple[NDArray[Any], F32]:
-        """Answer for a single point with these features and values, others zero, on the calling thread: (k,) each.
+        """Return the top k and their probabilities, (k,) each, for one sparse point, on the calling thread.
 
-        `exclude` are labels that it must not get, of which the model may know some.
+        `indices` and `values` are the point's nonzero features. `exclude` lists labels to leave out; unknown labels are
+        ignored.
         """
         ids, x = np.asarray(indices), np.asarray(values, np.float64)
         self._check_point(ids, x)
@@ -118,7 +119,7 @@ class Predictor:
         return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
 
     def recall(self, X: Any) -> float:
-        """Return the share of the exact `k` best labels of these points that are found."""
+        """Measure the recall: the share of the exact `k` best labels of X that the shortlists contain."""
         return self._shortlist.recall(self._network, self._model._features(X), self.k, self._model._threads())
 
     def _check_point(self, ids: NDArray[Any], x: NDArray[np.float64]) -> None:
@@ -143,14 +144,14 @@ class Predictor:
             raise ValueError(f"exclude must be a list of labels, got {exclude!r}") from error
 
     def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
-        """Return the shortlist of each point, best first, and its probabilities."""
+        """Return the shortlist of each point, best first, and the probabilities."""
         labels, scores = self._shortlist.topk(self._network, features, self._shortlist.size, threads)
         probabilities = self._network.output.loss.probabilities(scores)
         self._seen.answer_blank(features, labels, probabilities)
         return labels, probabilities
 
     def _without(self, features: Rows, labels: I32, probabilities: F32, excluded: Excluded) -> tuple[I32, F32]:
-        """Return the k best that are not excluded, of all labels where the shortlist has too few."""
+        """Drop excluded labels and return the k best, from all labels if the shortlist has too few."""
         dropped = excluded.among(labels, np.arange(len(labels)))
         labels, probabilities = without(labels, probabilities, dropped, self.k)
         short = np.flatnonzero((labels < 0).any(axis=1))

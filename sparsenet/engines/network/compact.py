@@ -1,4 +1,4 @@
-"""Quantize the weights of a saved model to a quarter to half of their size.
+"""Quantise the weights of a saved model to a quarter to half of their size.
 
 Dense rows become int8 with a scale for each row, and wide weights become float16. Feature ids become uint16 if they
 fit. P@1, P@3 and P@5 change by less than 0.1 on citeulike-t and wordnet-hypernyms-tail.
@@ -16,7 +16,7 @@ _SCALE = ".scale"
 
 
 def shrink(arrays: Arrays) -> Arrays:
-    """Quantize arrays; `grow` restores them approximately."""
+    """Quantise arrays; `grow` restores them approximately."""
     small: Arrays = {}
     for name, array in arrays.items():
         if name.endswith(".weight") and array.ndim == 2 and array.shape[1] > 1:

@@ -24,7 +24,7 @@ from sparsenet.kernels.types import F32, I32, I64
 
 @dataclass(frozen=True, kw_only=True)
 class WideConfig:
-    """Initialization and optimizer of the wide path.
+    """Initialisation and optimizer of the wide path.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class WidePath:
     indices : ndarray of shape (n_weights,), int32
         The support: label l has weights for the features ``indices[indptr[l] : indptr[l + 1]]``, ascending.
     config : WideConfig, optional
-        Optimizer of the weights (n_weights, 1), and initialization of weights added by `grow`.
+        Optimizer of the weights (n_weights, 1), and initialisation of weights added by `grow`.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class WidePath:
 
     @classmethod
     def from_centroids(cls, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
-        """Initialize each label with the centroid of its points."""
+        """Initialise each label with the centroid of its points."""
         most = int(support_bound(features, label_points, config.budget).sum())
         indptr = np.zeros(len(label_points) + 1, np.int64)
         indices, values = np.empty(most, np.int32), np.empty(most, np.float32)  # unwritten pages take no memory
@@ -139,11 +139,11 @@ class WidePath:
         return path
 
     def configure(self, config: WideConfig) -> None:
-        """Replace the configuration: the optimizer, and the initialization of weights added by `grow`."""
+        """Replace the configuration: the optimizer, and the initialisation of weights added by `grow`."""
         self.config, self.weight.optimizer = config, config.optimizer
 
     def grow(self, features: Rows, label_points: Rows, threads: int) -> None:
-        """Extend the support for new points: initialize new labels, and add features of known labels at zero.
+        """Extend the support for new points: initialise new labels, and add features of known labels at zero.
 
         A label takes its strongest new features until its budget is full.
         """

@@ -1,4 +1,4 @@
-"""Initialize the wide path: fit the norm of its initial weights and the learning rate to the data.
+"""Initialise the wide path: fit the norm of its initial weights and the learning rate to the data.
 
 A label's centroid gives the direction of its initial weights, but not their norm. Rare features need a large norm;
 with features that all points share, the same norm would dominate learning. So the centroids score a sample of points,

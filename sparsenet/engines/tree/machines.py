@@ -35,7 +35,7 @@ class Rules:
 
     Attributes
     ----------
-    cost : cost of an error on a positive, relative to the regularizer.
+    cost : cost of an error on a positive, relative to the regulariser.
     others : cost of an error on a negative, relative to a positive.
     rarity : exponent of the ratio of a node's points to a child's points, which multiplies the cost of its positives.
     wrong_ways : nodes of each level that a point reaches by its scores, in addition to the nodes of its labels. These

@@ -68,7 +68,7 @@ class FrequencySampler(Sampler):
     Parameters
     ----------
     power : float
-        1 draws labels by their frequency, 0 uniformly; values in between favor rare labels.
+        1 draws labels by their frequency, 0 uniformly; values in between favour rare labels.
 
     Examples
     --------
