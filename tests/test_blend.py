@@ -311,9 +311,8 @@ def test_a_pickle_holds_no_more_than_what_was_learnt(model):
 
 def test_a_sample_is_answered_by_others_alone(monkeypatch):
     """Points of no neighbour but themselves would be answered right by any weights."""
-    asked = []
-    voters = neighbors.Neighbors._voters
-    monkeypatch.setattr(neighbors.Neighbors, "_voters", lambda *near: asked.append(voters(*near)) or asked[-1])
+    asked, usual = [], neighbors.Neighbors._neighbor_weights
+    monkeypatch.setattr(neighbors.Neighbors, "_neighbor_weights", lambda *near: asked.append(usual(*near)) or asked[-1])
     blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(sparse.csr_array(np.eye(50)), np.arange(50))
     assert asked
     assert all(np.all(found.data == 0) for found in asked)
@@ -326,7 +325,7 @@ def test_one_neighbour_is_the_nearest_of_the_others():
     found = blend(network=ExtremeClassifier(hidden=8, epochs=1), n_neighbors=1).fit(doubled, y).neighbors_
     points, labels = Rows.of(sparse.csr_array(doubled)), Rows.of(sparse.csr_array(np.eye(300, dtype=np.float32)[y]))
     everyone = np.arange(600)
-    right = found._rights(everyone, *found._others(points, everyone, 1, 1), 1)
+    right = found._ndcg_by_power(everyone, *found._nearest_others(points, everyone, 1, 1), 1)
     assert min(right) > 0.95, "but for points of no feature"
     assert neighbors.Neighbors.learn(points, labels, 1, seed=0, threads=1).power == found.power
 

@@ -16,6 +16,7 @@ from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix
 from sparsenet.core.validation import check_features, check_weights, integer, n_jobs, real
 from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.features.targets import check_points
+from sparsenet.kernels.types import F32, I32
 
 #: Initial k of the search for labels above a threshold; it grows for points that need more.
 FIRST_LOOK = 16
@@ -35,22 +36,20 @@ class AnswersMixin:
     #: Maximum number of excluded labels passed to the search, which then goes further. 0 if the search is exact.
     _most_unwanted = 0
 
-    def _best_by_features(
-        self, features: Rows, k: int, unwanted: int = 0
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
         """Return the positions of the k best labels of each point and their probabilities, (n, k) each, best first.
 
         The caller will drop about `unwanted` labels afterwards, so the search goes further by this number.
         """
         raise NotImplementedError
 
-    def _best(self, features: Rows, k: int, unwanted: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _best(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
         """Do the same, but answer points without known features by label frequencies."""
         labels, p = self._best_by_features(features, k, unwanted)
         self._fitted.seen.answer_blank(features, labels, p)
         return labels, p
 
-    def _with_blank(self, features: Rows, p: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _with_blank(self, features: Rows, p: F32) -> F32:
         """Replace the probabilities of points without known features, (n, n_labels), by label frequencies."""
         at, shares = self._fitted.seen.blank(features), self._fitted.seen.shares()
         p[at] = shares / shares.sum() if self._fitted.target.kind == "single" else shares
@@ -73,7 +72,7 @@ class AnswersMixin:
             found += self._likely(block, least)
         return target.decode(np.concatenate(found), np.cumsum([len(own) for own in found], dtype=np.int64))
 
-    def _likely(self, features: Rows, least: float) -> list[NDArray[np.int32]]:
+    def _likely(self, features: Rows, least: float) -> list[I32]:
         """Return the labels of each point with a probability above `least`, best first."""
         found = [np.empty(0, np.int32)] * len(features)
         waiting, k = np.arange(len(features)), min(FIRST_LOOK, len(self.classes_))
@@ -86,18 +85,18 @@ class AnswersMixin:
             waiting, k = waiting[full], min(4 * k, len(self.classes_))
         return found
 
-    def _best_label(self, features: Rows) -> NDArray[np.int32]:
+    def _best_label(self, features: Rows) -> I32:
         return self._best(features, 1)[0][:, 0]
 
-    def topk_numbers(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def topk_numbers(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[I32, F32]:
         """Return `topk` with positions in `classes_` instead of classes, and -1 if no label is left."""
         features = self._features(X)
         k = min(integer("k", k, 1), len(self.classes_))
         if exclude is None:
             return self._best(features, k)
-        return self._best_but(features, k, Excluded.of(exclude, len(features), len(self.classes_)))
+        return self._best_without(features, k, Excluded.of(exclude, len(features), len(self.classes_)))
 
-    def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is at most n_labels.
 
         Each label has its own probability, even with one label a row; only rows of `predict_proba` then sum to one.
@@ -117,11 +116,11 @@ class AnswersMixin:
     def predict_topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> csr_array:
         """Return the probabilities of the k best labels, sparse (n, n_labels); the entries of a row are best first."""
         labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
-        there = labels >= 0
-        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(there.sum(axis=1))))
-        return csr_array((probabilities[there], labels[there], indptr), shape=(len(labels), len(self.classes_)))
+        is_left = labels >= 0
+        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(is_left.sum(axis=1))))
+        return csr_array((probabilities[is_left], labels[is_left], indptr), shape=(len(labels), len(self.classes_)))
 
-    def _best_but(self, features: Rows, k: int, excluded: Excluded) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _best_without(self, features: Rows, k: int, excluded: Excluded) -> tuple[I32, F32]:
         """Return the k best labels of each point without excluded ones, padded with -1 and a probability of 0."""
         n_excluded = excluded.counts(len(features))
         # k plus the excluded labels are always enough, rounded to powers of two so that points share calls. Few of the
@@ -129,17 +128,17 @@ class AnswersMixin:
         # answer for a point must not depend on other points.
         more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
         enough, unwanted = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._most_unwanted)
-        looked_at, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
+        n_ranked, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
         best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
         while len(waiting):
-            for n, passed in sorted(set(zip(looked_at[waiting].tolist(), unwanted[waiting].tolist(), strict=True))):
-                alike = waiting[(looked_at[waiting] == n) & (unwanted[waiting] == passed)]
+            for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), unwanted[waiting].tolist(), strict=True))):
+                group = waiting[(n_ranked[waiting] == n) & (unwanted[waiting] == passed)]
                 at_a_time = max(min(POINTS_AT_A_TIME, LABELS_AT_A_TIME // n), 1)
-                for points in np.array_split(alike, -(-len(alike) // at_a_time)):
-                    labels, own = self._best(features.take(points), n, passed)
-                    best[points], p[points] = without(labels, own, excluded.among(labels, points), k)
-            waiting = waiting[(best[waiting, -1] < 0) & (looked_at[waiting] < enough[waiting])]
-            looked_at[waiting] = np.minimum(4 * looked_at[waiting], enough[waiting])
+                for points in np.array_split(group, -(-len(group) // at_a_time)):
+                    labels, block_p = self._best(features.take(points), n, passed)
+                    best[points], p[points] = without(labels, block_p, excluded.among(labels, points), k)
+            waiting = waiting[(best[waiting, -1] < 0) & (n_ranked[waiting] < enough[waiting])]
+            n_ranked[waiting] = np.minimum(4 * n_ranked[waiting], enough[waiting])
         return best, p
 
     def indicator(self, y: Any) -> csr_array:
@@ -160,8 +159,8 @@ class AnswersMixin:
         return float(np.average(is_hit(self._best_label(features), truth), weights=weights))
 
     def _threads(self) -> int:
-        asked_for = n_jobs(self.n_jobs)
-        return default_threads() if asked_for is None else asked_for
+        threads = n_jobs(self.n_jobs)
+        return default_threads() if threads is None else threads
 
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)

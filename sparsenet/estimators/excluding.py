@@ -22,18 +22,18 @@ class Excluded:
     def of(cls, exclude: Any, n: int, n_labels: int) -> Excluded:
         """Validate `exclude`, which is nonzero for excluded labels, against n rows."""
         try:
-            found = csr_array(exclude)
-            found = csr_array(found.reshape((1, -1))) if found.ndim == 1 else found
+            matrix = csr_array(exclude)
+            matrix = csr_array(matrix.reshape((1, -1))) if matrix.ndim == 1 else matrix
         except (TypeError, ValueError) as error:
             what = "an array or sparse matrix with a row for each of X, or one for all, and a column for each label"
             raise ValueError(f"exclude must be {what}, nonzero where a row must not get it: {error}") from None
-        if found.shape not in ((n, n_labels), (1, n_labels)):
+        if matrix.shape not in ((n, n_labels), (1, n_labels)):
             wanted = f"(rows of X, labels), {(n, n_labels)}, or {(n_labels,)} for all rows"
             raise ValueError(f"exclude has the shape {np.shape(exclude)}, must be {wanted}")
-        found = found.astype(bool)
-        found.sum_duplicates()
-        found.eliminate_zeros()
-        return cls(None, found.toarray().reshape(-1)) if found.shape[0] == 1 else cls(found, None)
+        matrix = matrix.astype(bool)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        return cls(None, matrix.toarray().reshape(-1)) if matrix.shape[0] == 1 else cls(matrix, None)
 
     def counts(self, n: int) -> I64:
         """Count the excluded labels of each of n rows, (n,)."""
@@ -57,6 +57,6 @@ class Excluded:
 def without(labels: I32, p: F32, dropped: Bools, k: int) -> tuple[I32, F32]:
     """Return the first k labels of each row that are not dropped, and their p, padded with -1 and 0."""
     order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
-    gone = np.take_along_axis(dropped, order, axis=1)
-    best = np.where(gone, np.int32(-1), np.take_along_axis(labels, order, axis=1))
-    return best, np.where(gone, np.float32(0), np.take_along_axis(p, order, axis=1))
+    is_dropped = np.take_along_axis(dropped, order, axis=1)
+    best = np.where(is_dropped, np.int32(-1), np.take_along_axis(labels, order, axis=1))
+    return best, np.where(is_dropped, np.float32(0), np.take_along_axis(p, order, axis=1))

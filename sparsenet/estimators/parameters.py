@@ -45,8 +45,8 @@ def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
 
     A fixed width pads all names to the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
     """
-    room, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
-    return np.array(names, dtype=str if fixed_width and room <= max(USUAL_ROOM, MOST_TIMES * own) else object)
+    padded, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
+    return np.array(names, dtype=str if fixed_width and padded <= max(USUAL_ROOM, MOST_TIMES * own) else object)
 
 
 def pack_parameters(model: BaseEstimator, *, but: Container[str] = ()) -> dict[str, Any]:

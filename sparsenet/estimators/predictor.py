@@ -72,8 +72,8 @@ class Predictor:
             recall, points = real("recall", recall, 0, 1), model._features(sample)
             if len(points) == 0:
                 raise ValueError("sample has no rows: pass some points like those to come")
-            about: dict[str, Any] = {"size": size, "most": postings, "threads": model._threads()}
-            self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **about)
+            settings: dict[str, Any] = {"size": size, "max_postings": postings, "threads": model._threads()}
+            self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **settings)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
         self._seen, self._classes, self._width = model._fitted.seen, model.classes_, model.n_features_in_
 
@@ -107,12 +107,12 @@ class Predictor:
         self._check_point(ids, x)
         point = self._scaling.apply_one(np.ascontiguousarray(ids, np.int32), x, self._width)
         labels, probabilities = self._ranked(point, 1)
-        unwanted = self._unwanted(exclude)
-        if unwanted:
+        excluded = self._excluded_labels(exclude)
+        if excluded:
             found = self._classes[labels[0]].tolist()
-            kept = [place for place, label in enumerate(found) if label not in unwanted]
+            kept = [place for place, label in enumerate(found) if label not in excluded]
             if len(kept) < self.k:
-                mask = np.array([label in unwanted for label in self._classes.tolist()])
+                mask = np.array([label in excluded for label in self._classes.tolist()])
                 labels, probabilities = self._without(point, labels, probabilities, Excluded(None, mask))
             else:
                 labels, probabilities = labels[:, kept], probabilities[:, kept]
@@ -122,20 +122,20 @@ class Predictor:
         """Measure the recall: the share of the exact `k` best labels of X that the shortlists contain."""
         return self._shortlist.recall(self._network, self._model._features(X), self.k, self._model._threads())
 
-    def _check_point(self, ids: NDArray[Any], x: NDArray[np.float64]) -> None:
-        if ids.ndim != 1 or ids.shape != x.shape:
-            raise ValueError(f"indices and values must be lists of one length, got {ids.shape} and {x.shape}")
-        if len(ids) and ids.dtype.kind not in "iu":
-            raise ValueError(f"indices must be whole numbers, got an array of {ids.dtype}")
-        if (at := first_unusable(x)) is not None:
-            raise ValueError(f"values holds {unusable(x[at], f'for feature {ids[at]}')}")
-        ordered = np.sort(ids)
-        if len(ids) and not (ordered[0] >= 0 and ordered[-1] < self._width):
+    def _check_point(self, indices: NDArray[Any], values: NDArray[np.float64]) -> None:
+        if indices.ndim != 1 or indices.shape != values.shape:
+            raise ValueError(f"indices and values must be lists of one length, got {indices.shape} and {values.shape}")
+        if len(indices) and indices.dtype.kind not in "iu":
+            raise ValueError(f"indices must be whole numbers, got an array of {indices.dtype}")
+        if (at := first_unusable(values)) is not None:
+            raise ValueError(f"values holds {unusable(values[at], f'for feature {indices[at]}')}")
+        ordered = np.sort(indices)
+        if len(indices) and not (ordered[0] >= 0 and ordered[-1] < self._width):
             raise ValueError(f"indices must be from 0 to {self._width - 1}, got {ordered[0]} to {ordered[-1]}")
         if (ordered[1:] == ordered[:-1]).any():
             raise ValueError("indices must be distinct: sum the values of a feature that occurs more than once")
 
-    def _unwanted(self, exclude: Iterable[Any]) -> set[Any]:
+    def _excluded_labels(self, exclude: Iterable[Any]) -> set[Any]:
         try:
             if isinstance(exclude, str):
                 raise TypeError("a string is a list of its letters")
@@ -156,7 +156,7 @@ class Predictor:
         labels, probabilities = without(labels, probabilities, dropped, self.k)
         short = np.flatnonzero((labels < 0).any(axis=1))
         if len(short):
-            rest = self._model._best_but(features.take(short), self.k, excluded.take(short))
+            rest = self._model._best_without(features.take(short), self.k, excluded.take(short))
             labels[short], probabilities[short] = rest
             left = (rest[0] >= 0).sum(axis=1)
             if left.min() < self.k:

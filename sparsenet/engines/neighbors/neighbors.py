@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels, metrics
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix, by_row, transpose
-from sparsenet.engines.neighbors.side_by_side import SideBySide, compared, few_enough
+from sparsenet.engines.neighbors.side_by_side import SideBySide, dense_ids, limit_dense
 from sparsenet.kernels.types import F32, I32, I64
 
 #: Maximum length of a feature's posting list, cut to its largest values: features that nearly all points have are
@@ -59,47 +59,47 @@ class Neighbors:
     trust: float = 1.0
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={getattr(self, name):g}" for name in ("rarity", "power", "trust"))
-        return f"<Neighbors: {len(self.labels):,} points, {said}>"
+        settings = ", ".join(f"{name}={getattr(self, name):g}" for name in ("rarity", "power", "trust"))
+        return f"<Neighbors: {len(self.labels):,} points, {settings}>"
 
     @classmethod
     def learn(cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:
         """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbours on a sample."""
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
-        held = few_enough(points, seed=seed)
-        by_feature = transpose(held)
+        limited = limit_dense(points, seed=seed)
+        by_feature = transpose(limited)
         order = np.random.default_rng(seed).permutation(len(points))[:SAMPLE]
-        few, rest = np.sort(order[:FOR_RARITY]), np.sort(order[FOR_RARITY:])
+        first, rest = np.sort(order[:FOR_RARITY]), np.sort(order[FOR_RARITY:])
 
-        def by(rarity: float) -> Neighbors:
-            index, weights = _weighted(held, by_feature, rarity)
+        def with_rarity(rarity: float) -> Neighbors:
+            index, weights = _weigh_features(limited, by_feature, rarity)
             return cls(index, labels, weights, rarity, POWERS[0])
 
-        answers, rights = {}, {}
+        neighbors, ndcg = {}, {}
         for rarity in RARITIES:
-            found = by(rarity)
-            answers[rarity] = found._others(points, few, k, threads)
-            rights[rarity] = max(found._rights(few, *answers[rarity], threads))
+            found = with_rarity(rarity)
+            neighbors[rarity] = found._nearest_others(points, first, k, threads)
+            ndcg[rarity] = max(found._ndcg_by_power(first, *neighbors[rarity], threads))
             del found  # hold one index at a time, since it may be large
-        found = by(max(RARITIES, key=rights.__getitem__))
-        others = found._others(points, rest, k, threads)
-        near, products = (np.concatenate(both) for both in zip(answers[found.rarity], others, strict=True))
-        right = found._rights(np.concatenate((few, rest)), near, products, threads)
-        return replace(found, power=found._powers[int(np.argmax(right))])
+        found = with_rarity(max(RARITIES, key=ndcg.__getitem__))
+        other = found._nearest_others(points, rest, k, threads)
+        ids, products = (np.concatenate(both) for both in zip(neighbors[found.rarity], other, strict=True))
+        best = found._ndcg_by_power(np.concatenate((first, rest)), ids, products, threads)
+        return replace(found, power=found._powers[int(np.argmax(best))])
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Find the k nearest training points by inner product; return ids and products, best first."""
         k = min(k, len(self.labels))
         near, products = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
-        asked = points.data.copy()
-        asked /= np.repeat(_largest(points), np.diff(points.indptr))  # so that no product overflows
-        asked *= self.weights[points.indices]
+        values = points.data.copy()
+        values /= np.repeat(_largest_values(points), np.diff(points.indptr))  # so that no product overflows
+        values *= self.weights[points.indices]
         if self._side_by_side:
-            asking = Rows(points.indptr, points.indices, asked, points.width)
-            self._side_by_side.nearest(asking, near, products, threads)
+            queries = Rows(points.indptr, points.indices, values, points.width)
+            self._side_by_side.nearest(queries, near, products, threads)
         else:
-            question, size = (points.indptr, points.indices, asked), (self.index.width, MOST_COMPARISONS)
-            kernels.nearest_points(*question, *_arrays(self.index), *size, near, products, threads)
+            query, size = (points.indptr, points.indices, values), (self.index.width, MOST_COMPARISONS)
+            kernels.nearest_points(*query, *_arrays(self.index), *size, near, products, threads)
         return near, products
 
     def voters(self, points: Rows, k: int, threads: int) -> Rows:
@@ -107,7 +107,7 @@ class Neighbors:
 
         The weights are zero if a point shares no feature with any training point.
         """
-        return self._voters(*self.nearest(points, k, threads), self.power)
+        return self._neighbor_weights(*self.nearest(points, k, threads), self.power)
 
     def shares(self, voters: Rows, labels: I32, threads: int) -> F32:
         """Compute the neighbours' share of the vote for the candidate `labels` of each point, (n, c)."""
@@ -127,7 +127,7 @@ class Neighbors:
 
     def voters_of_others(self, points: Rows, sample: I64, k: int, threads: int) -> Rows:
         """Compute `voters` for a sample of the training points, leave-one-out."""
-        return self._voters(*self._others(points, sample, k, threads), self.power)
+        return self._neighbor_weights(*self._nearest_others(points, sample, k, threads), self.power)
 
     def best_by_others(self, points: Rows, sample: I64, k: int, threads: int) -> I32:
         """Return the leave-one-out best label for each training point in `sample`, (n,)."""
@@ -147,44 +147,44 @@ class Neighbors:
     @cached_property
     def _side_by_side(self) -> SideBySide | None:
         """Return the dense matrix of the training points; None if they are sparse."""
-        numbers = compared(self.index)
-        return None if numbers is None else SideBySide(self.index, numbers)
+        ids = dense_ids(self.index)
+        return None if ids is None else SideBySide(self.index, ids)
 
     @property
     def _powers(self) -> tuple[float, ...]:
         """Return the options of `power`."""
         return POWERS if self._side_by_side is None else POWERS + POWERS_OF_DENSE
 
-    def _rights(self, sample: I64, near: I32, products: F32, threads: int) -> list[float]:
+    def _ndcg_by_power(self, sample: I64, near: I32, products: F32, threads: int) -> list[float]:
         """Return the nDCG of the neighbours' vote on `sample` for each power."""
-        truth, n_ranks = as_matrix(self.labels.take(sample)), min(RANKS, self.labels.width)
-        rights = []
+        true_labels, n_ranks = as_matrix(self.labels.take(sample)), min(RANKS, self.labels.width)
+        ndcg = []
         for power in self._powers:
-            named, shares = self.name(self._voters(near, products, power), n_ranks, threads)
-            ranked = np.take_along_axis(named, np.argsort(-shares, axis=1, kind="stable"), axis=1)
-            rights.append(metrics.ndcg_at_k(truth, ranked, n_ranks))
-        return rights
+            labels, shares = self.name(self._neighbor_weights(near, products, power), n_ranks, threads)
+            ranked = np.take_along_axis(labels, np.argsort(-shares, axis=1, kind="stable"), axis=1)
+            ndcg.append(metrics.ndcg_at_k(true_labels, ranked, n_ranks))
+        return ndcg
 
-    def _others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
+    def _nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbours of training points; each point is excluded from its own neighbours."""
         near, products = self.nearest(points.take(sample), k + 1, threads)
         products[near == sample[:, None]] = 0
         return near, products
 
-    def _voters(self, near: I32, products: F32, power: float) -> Rows:
+    def _neighbor_weights(self, near: I32, products: F32, power: float) -> Rows:
         tiny = np.finfo(np.float32).tiny
-        own = products / np.maximum(products.max(axis=1, keepdims=True), tiny)
-        own **= np.float32(power)
-        own /= np.maximum(own.sum(axis=1, keepdims=True), tiny)
+        weights = products / np.maximum(products.max(axis=1, keepdims=True), tiny)
+        weights **= np.float32(power)
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), tiny)
         indptr = np.arange(len(near) + 1) * near.shape[1]
-        return Rows(indptr, near.reshape(-1), own.reshape(-1), len(self.labels))
+        return Rows(indptr, near.reshape(-1), weights.reshape(-1), len(self.labels))
 
 
 def _arrays(rows: Rows) -> tuple[I64, I32, F32]:
     return rows.indptr, rows.indices, rows.data
 
 
-def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]:
+def _weigh_features(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]:
     """Weigh the features, scale points to unit length; return the posting lists and the feature weights."""
     frequency = np.diff(by_feature.indptr)
     rarities = np.maximum(frequency, 1.0)  # then in place, to save memory with millions of features
@@ -193,15 +193,15 @@ def _weighted(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]
     np.power(rarities, rarity, out=rarities)
     weights = rarities.astype(np.float32)
     del rarities
-    unit = max(np.abs(by_feature.data).max(initial=0), np.finfo(np.float32).tiny)  # so that no product overflows
-    data = by_feature.data / unit
+    largest = max(np.abs(by_feature.data).max(initial=0), np.finfo(np.float32).tiny)  # so that no product overflows
+    data = by_feature.data / largest
     data *= np.repeat(weights, frequency)
-    data /= (_lengths(points, weights) / unit).astype(np.float32)[by_feature.indices]
+    data /= (_point_lengths(points, weights) / largest).astype(np.float32)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
-    return index.strongest(MOST_POINTS, np.abs(data)) if compared(index) is None else index, weights
+    return index.strongest(MOST_POINTS, np.abs(data)) if dense_ids(index) is None else index, weights
 
 
-def _lengths(points: Rows, weights: F32) -> NDArray[np.float64]:
+def _point_lengths(points: Rows, weights: F32) -> NDArray[np.float64]:
     """Return the length of each weighted point; 1 for an empty point."""
     lengths, done = np.empty(len(points)), 0
     for part in points.blocks(POINTS_AT_A_TIME):
@@ -211,7 +211,7 @@ def _lengths(points: Rows, weights: F32) -> NDArray[np.float64]:
     return np.where(lengths > 0, lengths, 1.0)
 
 
-def _largest(points: Rows) -> F32:
+def _largest_values(points: Rows) -> F32:
     """Return the largest absolute value of each point; 1 for an empty point."""
     largest = by_row(np.maximum, np.abs(points.data), points.indptr)
     return np.where(largest > 0, largest, np.float32(1))

@@ -22,24 +22,24 @@ NUMBERS_AT_A_TIME = 1 << 22
 DENSE, DENSE_SAMPLE = 0.5, 0.45
 
 
-def few_enough(points: Rows, *, seed: int) -> Rows:
+def limit_dense(points: Rows, *, seed: int) -> Rows:
     """Limit dense points to a random sample by emptying all other rows; return sparse points unchanged."""
     most = max(MOST_NUMBERS // max(points.width, 1), 1)
     if len(points.indices) < DENSE * len(points) * points.width or len(points) <= most:
         return points
-    stay = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
-    taken, lengths = points.take(stay), np.zeros(len(points) + 1, np.int64)
-    lengths[stay + 1] = np.diff(taken.indptr)
-    return Rows(np.cumsum(lengths), taken.indices, taken.data, points.width)
+    kept = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
+    sample, lengths = points.take(kept), np.zeros(len(points) + 1, np.int64)
+    lengths[kept + 1] = np.diff(sample.indptr)
+    return Rows(np.cumsum(lengths), sample.indices, sample.data, points.width)
 
 
-def compared(index: Rows) -> I64 | None:
+def dense_ids(index: Rows) -> I64 | None:
     """Return the ids of the points in an index (d, n), ascending; None unless they are dense and few."""
-    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / DENSE_SAMPLE, MOST_NUMBERS)
-    if longest * len(index) > most:  # a quick lower bound on the size of the matrix
+    longest_list, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / DENSE_SAMPLE, MOST_NUMBERS)
+    if longest_list * len(index) > most:  # a quick lower bound on the size of the matrix
         return None
-    numbers = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
-    return numbers if 0 < len(numbers) * len(index) <= most else None
+    ids = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
+    return ids if 0 < len(ids) * len(index) <= most else None
 
 
 class SideBySide:
@@ -53,23 +53,23 @@ class SideBySide:
         Their ids, as `compared` returns them.
     """
 
-    def __init__(self, index: Rows, numbers: I64) -> None:
-        places = np.zeros(index.width, np.int32)
-        places[numbers] = np.arange(len(numbers))
-        by_feature = Rows(index.indptr, places[index.indices], index.data, len(numbers))
+    def __init__(self, index: Rows, ids: I64) -> None:
+        positions = np.zeros(index.width, np.int32)
+        positions[ids] = np.arange(len(ids))
+        by_feature = Rows(index.indptr, positions[index.indices], index.data, len(ids))
         self._points: F32 = np.ascontiguousarray(as_matrix(by_feature).toarray().T)
-        self._numbers = numbers.astype(np.int32)
-        self._no_bias = np.zeros(len(numbers), np.float32)
+        self._ids = ids.astype(np.int32)
+        self._no_bias = np.zeros(len(ids), np.float32)
 
-    def nearest(self, asked: Rows, near: I32, products: F32, threads: int) -> None:
+    def nearest(self, queries: Rows, near: I32, products: F32, threads: int) -> None:
         """Find the points with the largest inner product for each query; products below zero become 0.
 
         Write ids to `near` and products to `products`, (m, k) each, best first.
         """
-        k, done = min(near.shape[1], len(self._numbers)), 0
+        k, done = min(near.shape[1], len(self._ids)), 0
         near[:, k:], products[:, k:] = 0, 0
-        for part in asked.blocks(max(NUMBERS_AT_A_TIME // max(asked.width, 1), 1)):
+        for part in queries.blocks(max(NUMBERS_AT_A_TIME // max(queries.width, 1), 1)):
             found, best = exact_topk(as_matrix(part).toarray(), self._points, self._no_bias, k, threads)
             own = slice(done, done + len(part))
-            near[own, :k], products[own, :k] = self._numbers[found], np.maximum(best, 0)
+            near[own, :k], products[own, :k] = self._ids[found], np.maximum(best, 0)
             done = own.stop

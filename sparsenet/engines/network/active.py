@@ -18,7 +18,7 @@ from sparsenet.engines.network.samplers import Sampler
 from sparsenet.kernels.types import F32, I32
 
 #: Upper bound of a probability, with room for float32 rounding.
-MOST_PROBABLE = 1 + 1e-6
+MAX_PROBABILITY = 1 + 1e-6
 
 
 @dataclass(frozen=True)
@@ -52,31 +52,31 @@ class Sampling:
 
     def choose(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActiveSet:
         """Merge the true labels of the batch with the sampled negatives."""
-        own = batch.label_postings
-        negatives = self._valid(self.sampler.sample(hidden, self.n_negatives, rng))
+        postings = batch.label_postings
+        negatives = self._checked_ids(self.sampler.sample(hidden, self.n_negatives, rng))
         if (negatives[1:] <= negatives[:-1]).any():
             raise ValueError(f"{self.sampler!r} must sample distinct labels, ascending")
-        negatives = negatives[own.slots[negatives] < 0]
-        labels = np.concatenate((own.ids, negatives))
-        indptr = np.full(len(labels) + 1, own.starts[-1], np.int64)
-        indptr[: len(own.starts)] = own.starts
-        return ActiveSet(labels, Positives(indptr, own.points), self._expected(labels))
+        negatives = negatives[postings.slots[negatives] < 0]
+        labels = np.concatenate((postings.ids, negatives))
+        indptr = np.full(len(labels) + 1, postings.starts[-1], np.int64)
+        indptr[: len(postings.starts)] = postings.starts
+        return ActiveSet(labels, Positives(indptr, postings.points), self._expected(labels))
 
     def choose_pairs(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActivePairs:
         """Give each point an active set of its own: its true labels and its own negatives."""
-        own, shape = batch.label_postings, (len(batch), self.n_labels)
+        postings, shape = batch.label_postings, (len(batch), self.n_labels)
         sampled = self.sampler.sample_each(hidden, self.n_negatives, rng)
-        ids = self._valid(sampled.ids)
-        drawn = csr_array((self._probable(ids, sampled.expected), ids, sampled.indptr), shape=shape)
-        owners = np.repeat(own.ids, np.diff(own.starts))
-        true = csr_array((np.full(len(own.points), 2, np.float32), (own.points, owners)), shape=shape)
+        ids = self._checked_ids(sampled.ids)
+        drawn = csr_array((self._checked_probabilities(ids, sampled.expected), ids, sampled.indptr), shape=shape)
+        owners = np.repeat(postings.ids, np.diff(postings.starts))
+        true = csr_array((np.full(len(postings.points), 2, np.float32), (postings.points, owners)), shape=shape)
         # Sampled labels carry their probability, true labels 2; the sum marks a label that is both.
         merged = (drawn + true).tocsr()
         labels, is_true = merged.indices.astype(np.int32), merged.data >= 2
         expected = np.where(is_true, self._expected(labels), merged.data)
         return ActivePairs(merged.indptr.astype(np.int64), labels, is_true, expected.astype(np.float32))
 
-    def _valid(self, ids: I32) -> I32:
+    def _checked_ids(self, ids: I32) -> I32:
         """Reject sampled ids that are not labels: a kernel would access memory out of bounds."""
         if not isinstance(ids, np.ndarray) or ids.dtype != np.int32 or ids.ndim != 1:
             is_array = isinstance(ids, np.ndarray)
@@ -89,17 +89,17 @@ class Sampling:
 
     def _expected(self, labels: I32) -> F32:
         """Return the probability that the sampler would have chosen each label."""
-        return self._probable(labels, self.sampler.expected(labels, self.n_negatives))
+        return self._checked_probabilities(labels, self.sampler.expected(labels, self.n_negatives))
 
-    def _probable(self, labels: I32, expected: object) -> F32:
+    def _checked_probabilities(self, labels: I32, expected: object) -> F32:
         """Reject expected values that are not one probability per label, before they reach the loss."""
         found = np.asarray(expected)
         if found.shape != labels.shape or found.dtype.kind not in "fiu":
             got = f"{found.dtype} of shape {found.shape}"
             raise ValueError(f"{self.sampler!r} must expect a number for each of {len(labels)} labels, got {got}")
         found = found.astype(np.float32, copy=False)
-        if len(found) and not (found.min() >= 0 and found.max() <= MOST_PROBABLE):
-            label = int(np.flatnonzero(~((found >= 0) & (found <= MOST_PROBABLE)))[0])
+        if len(found) and not (found.min() >= 0 and found.max() <= MAX_PROBABILITY):
+            label = int(np.flatnonzero(~((found >= 0) & (found <= MAX_PROBABILITY)))[0])
             got = f"{found[label]:g} of label {labels[label]}"
             raise ValueError(f"{self.sampler!r} must expect probabilities, from 0 to 1, got {got}")
         return found

@@ -60,15 +60,15 @@ class Activation:
         if context.rng is None:
             return self._infer(x)
         slope = np.asarray(context.workspace.take(f"{layer}.slope", x.shape, np.float32))
-        kept = self._kept(x.shape, context.rng)
+        mask = self._dropout_mask(x.shape, context.rng)
         scale = np.float32(1 / (1 - self.dropout))
         if self.name == "tanh":
             np.tanh(x, out=x)
-            np.multiply(1 - x * x, kept * scale, out=slope)
-            x *= kept * scale
+            np.multiply(1 - x * x, mask * scale, out=slope)
+            x *= mask * scale
         else:
             # Units that are dropped or inactive have a slope of zero and receive no gradient.
-            np.multiply(kept & (x > 0) if self.name == "relu" else kept, scale, out=slope)
+            np.multiply(mask & (x > 0) if self.name == "relu" else mask, scale, out=slope)
             x *= slope
 
         def backward(grad: F32) -> F32:
@@ -88,14 +88,14 @@ class Activation:
 
         return backward
 
-    def _kept(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+    def _dropout_mask(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
         """Draw the mask of units that dropout keeps."""
         if not self.dropout:
             return np.ones(shape, np.bool_)
         # 16 random bits are enough for a dropout mask, and each 64-bit number provides four of them.
         size = math.prod(shape)
-        numbers = rng.integers(0, (1 << 64) - 1, -(-size // 4), np.uint64, endpoint=True)
-        bits = numbers.view(np.uint16)[:size]
+        words = rng.integers(0, (1 << 64) - 1, -(-size // 4), np.uint64, endpoint=True)
+        bits = words.view(np.uint16)[:size]
         # Compare with an integer: a float would convert the whole array first.
         return np.asarray(bits >= math.ceil(self.dropout * (1 << 16))).reshape(shape)
 

@@ -30,7 +30,7 @@ from sparsenet.kernels.types import F32, I32
 LABEL_BLOCK = 8192
 
 
-class _Latest(NamedTuple):
+class _LastBatch(NamedTuple):
     """The last batch's hidden units and changed rows, passed to the sampler after the update."""
 
     hidden: F32
@@ -98,7 +98,7 @@ class SampledOutput:
         self.sampler, self.loss, self.n_negatives = instance("sampler", sampler), instance("loss", loss), n_negatives
         self.wide, self.initial_bias, self.bf16, self.per_sample = wide, initial_bias, bf16, per_sample
         optimizer = optimizer or Adam()
-        self._latest: _Latest | None = None
+        self._latest: _LastBatch | None = None
         self.weight = Parameter("output.weight", (n_labels, n_inputs), optimizer)
         self.bias = Parameter("output.bias", (n_labels, 1), bias_optimizer or optimizer)
 
@@ -108,7 +108,7 @@ class SampledOutput:
 
     def wide_alone(self) -> SampledOutput:
         """Return a layer without dense rows that shares this one's wide path, biases and sampler."""
-        alone = SampledOutput(
+        layer = SampledOutput(
             0,
             self.n_labels,
             sampler=self.sampler,
@@ -119,9 +119,9 @@ class SampledOutput:
             bf16=self.bf16,
             optimizer=self.weight.optimizer,
         )
-        alone.weight.allocate()
-        alone.bias = self.bias
-        return alone
+        layer.weight.allocate()
+        layer.bias = self.bias
+        return layer
 
     def initialise(self, rng: np.random.Generator) -> None:
         """Draw the dense rows and set the biases; the wide path has been initialised already."""
@@ -168,7 +168,7 @@ class SampledOutput:
             return self._forward_pairs(batch, hidden, context)
         active = self._sampling().choose(batch, hidden, context.rng)
         a, n = len(active.labels), len(batch)
-        self._latest = _Latest(hidden, active.labels)
+        self._latest = _LastBatch(hidden, active.labels)
         tile, touched = self._scores(active.labels, batch.feature_postings, hidden, context, self.bf16)
         loss = self.loss.gradient(tile, active.positives, active.expected, context.threads)
 
@@ -214,7 +214,7 @@ class SampledOutput:
         scores = np.empty(len(labels), np.float32)
         kernels.pair_dot(indptr, labels, hidden, self.weight.value, scores, context.threads)
         scores += self.bias.value[labels, 0]
-        self._latest = _Latest(hidden, np.unique(labels))
+        self._latest = _LastBatch(hidden, np.unique(labels))
         loss = self.loss.pair_gradient(scores, indptr, is_positive, expected)
 
         def backward() -> F32:

@@ -52,32 +52,32 @@ class Shortlist:
         if output.wide is None:
             raise ValueError("a shortlist is found by the wide path, and this network has none (wide=False)")
         size = min(size, output.n_labels)
-        whole = output.wide.inverted()
-        index = whole.strongest(n_postings, whole.data)
+        full = output.wide.inverted()
+        index = full.strongest(n_postings, full.data)
         bias = output.bias.value.reshape(-1)
         fallback = np.argpartition(-bias, size - 1)[:size].astype(np.int32)
-        return cls(size, index, fallback, len(index.indices) == len(whole.indices), n_postings)
+        return cls(size, index, fallback, len(index.indices) == len(full.indices), n_postings)
 
     @classmethod
     def with_recall(
-        cls, network: Network, sample: Rows, k: int, recall: float, *, size: int, most: int, threads: int
+        cls, network: Network, sample: Rows, k: int, recall: float, *, size: int, max_postings: int, threads: int
     ) -> Shortlist:
         """Build the smallest index that reaches `recall` on a sample; double `n_postings` up to `most`."""
         exact, _ = network.topk(sample, k, threads)
         n_postings = FEWEST_POSTINGS
         while True:
-            found = cls.of(network.output, size=size, n_postings=min(n_postings, most))
-            share = found._share(network, sample, exact, threads)
+            shortlist = cls.of(network.output, size=size, n_postings=min(n_postings, max_postings))
+            share = shortlist._share(network, sample, exact, threads)
             if share >= recall:
-                return found
-            if n_postings >= most or found.is_whole:
-                advice = "raise candidates, or postings" if not found.is_whole else "raise candidates"
+                return shortlist
+            if n_postings >= max_postings or shortlist.is_whole:
+                advice = "raise candidates, or postings" if not shortlist.is_whole else "raise candidates"
                 warnings.warn(
                     f"{share:.3f} of the best {k} labels of the sample are found, {recall} were asked for: {advice}",
                     RuntimeWarning,
                     stacklevel=4,
                 )
-                return found
+                return shortlist
             n_postings *= 2
 
     def topk(self, network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:

@@ -54,18 +54,18 @@ class WideConfig:
         real("norm_power", self.norm_power, 0, 1)
 
 
-def start_lengths(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:
+def initial_norms(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:
     """Return the norm of the initial weights of labels with the given counts."""
     return config.norm * np.maximum(label_counts, 1) ** config.norm_power
 
 
-def _start(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
+def _initial_weights(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
     """Return the initial weights of some labels: their number for each label, features and values."""
-    sums = centroids(features, label_points, config.budget, threads)
-    counts = np.diff(sums.indptr)
-    scale = start_lengths(config, np.diff(label_points.indptr)) / np.maximum(lengths(sums), 1e-15)
-    sums.data[:] *= np.repeat(scale, counts).astype(np.float32)
-    return counts, sums.indices, sums.data
+    vectors = centroids(features, label_points, config.budget, threads)
+    counts = np.diff(vectors.indptr)
+    scale = initial_norms(config, np.diff(label_points.indptr)) / np.maximum(lengths(vectors), 1e-15)
+    vectors.data[:] *= np.repeat(scale, counts).astype(np.float32)
+    return counts, vectors.indices, vectors.data
 
 
 @dataclass
@@ -130,7 +130,7 @@ class WidePath:
         indptr = np.zeros(len(label_points) + 1, np.int64)
         indices, values = np.empty(most, np.int32), np.empty(most, np.float32)  # unwritten pages take no memory
         for begin, end in pairwise(_label_blocks(features, label_points)):
-            counts, *found = _start(features, label_points.slice(begin, end), config, threads)
+            counts, *found = _initial_weights(features, label_points.slice(begin, end), config, threads)
             indptr[begin + 1 : end + 1] = indptr[begin] + np.cumsum(counts)
             own = slice(indptr[begin], indptr[end])
             indices[own], values[own] = found

@@ -16,7 +16,7 @@ from sparsenet.core.batches import Slots, Workspace
 from sparsenet.core.centroids import centroids, lengths
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.optim import Adagrad
-from sparsenet.engines.network.wide import WideConfig, WidePath, start_lengths
+from sparsenet.engines.network.wide import WideConfig, WidePath, initial_norms
 from sparsenet.kernels.types import F64, I64
 
 #: The sample: points, negative labels, and the maximum number of true labels.
@@ -36,24 +36,24 @@ DAMPING = 2.0
 
 
 @dataclass(frozen=True)
-class _Answers:
+class _ScoredPairs:
     """Scores and weights of pairs of a point and a label: first the positives, then bins of negatives."""
 
     scores: F64
     weights: F64
-    n_true: int
+    n_positives: int
 
 
 def fitted_norm(features: Rows, labels: Rows, label_points: Rows, config: WideConfig, seed: int, threads: int) -> float:
     """Fit the norm of the initial weights on a sample; return the norm of `config` if there are too few positives."""
     rng = np.random.default_rng((seed, 4))
     points = np.sort(rng.choice(len(features), min(POINTS, len(features)), replace=False))
-    sample, truth = features.take(points), labels.take(points)
-    answers = _answers(sample, truth, features, label_points, replace(config, norm=1.0), rng, threads)
+    sample, true_labels = features.take(points), labels.take(points)
+    pairs = _score_sample(sample, true_labels, features, label_points, replace(config, norm=1.0), rng, threads)
     size = float(np.sqrt(np.square(sample.data, dtype=np.float64).sum() / max(len(sample), 1)))
-    if answers is None or answers.n_true < FEWEST_ANSWERS or size == 0:
+    if pairs is None or pairs.n_positives < FEWEST_ANSWERS or size == 0:
         return config.norm
-    norm = float(np.clip(_factor(answers), SHORTEST / size, LONGEST / size))
+    norm = float(np.clip(_fit_factor(pairs), SHORTEST / size, LONGEST / size))
     return float(f"{norm:.3g}")  # rounded, since the last bits differ between processors
 
 
@@ -62,9 +62,9 @@ def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
     counts = label_counts[np.diff(path.indptr) > 0]
     if not len(counts):
         return FIRST_STEP
-    typical = np.sqrt(np.square(start_lengths(config, counts)).sum() / len(path.indices))
+    root_mean_square = np.sqrt(np.square(initial_norms(config, counts)).sum() / len(path.indices))
     caution = np.sqrt(min(1.0, counts.mean() / ENOUGH_POINTS))
-    return float(f"{FIRST_STEP * caution * typical:.3g}")
+    return float(f"{FIRST_STEP * caution * root_mean_square:.3g}")
 
 
 def damping(features: Rows, batch_size: int) -> float:
@@ -93,27 +93,27 @@ def fitted_path(
     return path
 
 
-def _answers(
+def _score_sample(
     sample: Rows,
-    truth: Rows,
+    true_labels: Rows,
     features: Rows,
     label_points: Rows,
     config: WideConfig,
     rng: np.random.Generator,
     threads: int,
-) -> _Answers | None:
+) -> _ScoredPairs | None:
     """Score the sample by unit centroids of some labels, leave-one-out for true labels.
 
     None without negatives, or if scores overflow float32.
     """
-    active, counts = _some_labels(truth, np.diff(label_points.indptr), rng)
+    active, counts = _sample_labels(true_labels, np.diff(label_points.indptr), rng)
     sums = centroids(features, label_points.take(active), config.budget, threads)
     dots = _dots(sums, sample, threads)
     if not np.isfinite([dots.min(initial=0), dots.max(initial=0)]).all():
         return None
-    slots = np.full(truth.width, -1, np.int64)
+    slots = np.full(true_labels.width, -1, np.int64)
     slots[active] = np.arange(len(active))
-    point, row = np.repeat(np.arange(len(truth)), np.diff(truth.indptr)), slots[truth.indices]
+    point, row = np.repeat(np.arange(len(true_labels)), np.diff(true_labels.indptr)), slots[true_labels.indices]
     point, row = point[row >= 0], row[row >= 0]
     if len(row) == dots.size:
         return None
@@ -121,40 +121,42 @@ def _answers(
     # All labels have equal weight: training soon corrects the frequent labels, which most pairs have.
     share = 1 / np.maximum(np.bincount(row, minlength=len(active)), 1)
     length = lengths(sums)
-    others = counts[row] > 1
+    has_rest = counts[row] > 1
     # A point's contribution to its own score, on the features in the support of its label.
-    held = replace(sums, data=np.ones_like(sums.data))
-    added = _dots(held, replace(sample, data=np.square(sample.data)), threads)[row, point].astype(np.float64)
-    true = _left_out(dots[row, point].astype(np.float64), added, length[row], counts[row], config)[others]
-    dots *= (start_lengths(config, counts) / np.maximum(length, 1e-15)).astype(np.float32)[:, None]
+    support = replace(sums, data=np.ones_like(sums.data))
+    added = _dots(support, replace(sample, data=np.square(sample.data)), threads)[row, point].astype(np.float64)
+    own = dots[row, point].astype(np.float64)
+    positives = _leave_one_out_scores(own, added, length[row], counts[row], config)[has_rest]
+    dots *= (initial_norms(config, counts) / np.maximum(length, 1e-15)).astype(np.float32)[:, None]
     dots[row, point] = np.nan
-    false, weights = _binned(dots, share)
-    return _Answers(np.concatenate((true, false)), np.concatenate((share[row][others], weights)), len(true))
+    negatives, weights = _histogram(dots, share)
+    scores, weights = np.concatenate((positives, negatives)), np.concatenate((share[row][has_rest], weights))
+    return _ScoredPairs(scores, weights, len(positives))
 
 
-def _binned(scores: NDArray[np.float32], share: F64) -> tuple[F64, F64]:
+def _histogram(scores: NDArray[np.float32], share: F64) -> tuple[F64, F64]:
     """Build a weighted histogram of scores without NaN: the mean score and the summed row weights of each bin."""
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     weights, totals = np.zeros(BINS), np.zeros(BINS)
     for begin in range(0, len(scores), BLOCK):
         block = scores[begin : begin + BLOCK]
-        number = ~np.isnan(block)
-        weight = np.broadcast_to(share[begin : begin + BLOCK, None], block.shape)[number]
-        values = block[number].astype(np.float64)
+        is_number = ~np.isnan(block)
+        weight = np.broadcast_to(share[begin : begin + BLOCK, None], block.shape)[is_number]
+        values = block[is_number].astype(np.float64)
         bins = ((values - low) * ((BINS - 1) / max(high - low, 1e-30))).astype(np.int64)
         weights += np.bincount(bins, weights=weight, minlength=BINS)
         totals += np.bincount(bins, weights=weight * values, minlength=BINS)
-    held = weights > 0
-    return totals[held] / weights[held], weights[held]
+    filled = weights > 0
+    return totals[filled] / weights[filled], weights[filled]
 
 
-def _some_labels(truth: Rows, counts: I64, rng: np.random.Generator) -> tuple[I64, I64]:
+def _sample_labels(true_labels: Rows, counts: I64, rng: np.random.Generator) -> tuple[I64, I64]:
     """Sample true labels and negatives, as a batch does; return them, ascending, and their counts."""
-    own = np.unique(truth.indices)
-    own = rng.choice(own, min(OWN, len(own)), replace=False)
-    others = rng.choice(len(counts), min(OTHERS, len(counts)), replace=False)
-    active = np.union1d(own, others[counts[others] > 0]).astype(np.int64)
-    return active, counts[active]
+    positives = np.unique(true_labels.indices)
+    positives = rng.choice(positives, min(OWN, len(positives)), replace=False)
+    negatives = rng.choice(len(counts), min(OTHERS, len(counts)), replace=False)
+    labels = np.union1d(positives, negatives[counts[negatives] > 0]).astype(np.int64)
+    return labels, counts[labels]
 
 
 def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
@@ -168,34 +170,34 @@ def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
     return tile
 
 
-def _left_out(dots: F64, added: F64, length: F64, counts: I64, config: WideConfig) -> F64:
+def _leave_one_out_scores(dots: F64, added: F64, length: F64, counts: I64, config: WideConfig) -> F64:
     """Compute the leave-one-out scores of points for their true labels."""
     rest = np.sqrt(np.maximum(length**2 - 2 * dots + added, 1e-12))
-    return np.asarray((dots - added) / rest * start_lengths(config, counts - 1), np.float64)
+    return np.asarray((dots - added) / rest * initial_norms(config, counts - 1), np.float64)
 
 
-def _factor(answers: _Answers, steps: int = 30) -> float:
+def _fit_factor(pairs: _ScoredPairs, steps: int = 30) -> float:
     """Fit a logistic regression with one factor and one bias by Newton's method; return the factor, at least 0."""
-    x, weight = answers.scores, answers.weights
-    yes = np.arange(len(x)) < answers.n_true
-    fit = np.array([0.0, np.log(weight[yes].sum() / max(weight[~yes].sum(), 1e-9))])
-    loss = _loss(answers, yes, fit)
+    x, weight = pairs.scores, pairs.weights
+    is_positive = np.arange(len(x)) < pairs.n_positives
+    fit = np.array([0.0, np.log(weight[is_positive].sum() / max(weight[~is_positive].sum(), 1e-9))])
+    loss = _loss(pairs, is_positive, fit)
     for _ in range(steps):
         p = np.exp(-np.logaddexp(0, -(fit[0] * x + fit[1])))
-        g, h = weight * (p - yes), weight * p * (1 - p)
+        g, h = weight * (p - is_positive), weight * p * (1 - p)
         # Sums instead of matrix products, whose last bits depend on the library's threads.
         hessian = np.array([[(h * x * x).sum(), (h * x).sum()], [(h * x).sum(), h.sum()]])
         step = np.linalg.solve(hessian + 1e-9 * np.eye(2), np.array([(g * x).sum(), g.sum()]))
-        new = _loss(answers, yes, fit - step)
+        new = _loss(pairs, is_positive, fit - step)
         while not new < loss and np.abs(step).max() > 1e-6:
             step /= 2
-            new = _loss(answers, yes, fit - step)
+            new = _loss(pairs, is_positive, fit - step)
         if not new < loss * (1 - 1e-9):
             break
         fit, loss = fit - step, new
     return max(float(fit[0]), 0.0)
 
 
-def _loss(answers: _Answers, yes: NDArray[np.bool_], fit: F64) -> float:
-    z = fit[0] * answers.scores + fit[1]
-    return float((answers.weights * np.logaddexp(0, np.where(yes, -z, z))).sum())
+def _loss(pairs: _ScoredPairs, is_positive: NDArray[np.bool_], fit: F64) -> float:
+    z = fit[0] * pairs.scores + fit[1]
+    return float((pairs.weights * np.logaddexp(0, np.where(is_positive, -z, z))).sum())

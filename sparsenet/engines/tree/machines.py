@@ -16,6 +16,7 @@ from sparsenet.engines.tree.tree_shape import CHILDREN, Shape
 from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
 Part = tuple[I64, I32, F32, I8, F32]
+OnProgress = Callable[[float], object]
 #: Minimum entries of a kernel call, some tenths of a second, and minimum nodes for each thread: progress and Ctrl-C are
 #: handled between calls.
 LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
@@ -55,14 +56,14 @@ class Rules:
     def fitting(self, labels: Rows, counts: I64) -> Self:
         """Choose `others` and `rarity` by the mean labels per point and the mean points per label (`counts`)."""
         labels_a_point, points_a_label = (
-            len(labels.indices) / max(int(np.count_nonzero(held)), 1) for held in (np.diff(labels.indptr), counts)
+            len(labels.indices) / max(int(np.count_nonzero(counted)), 1) for counted in (np.diff(labels.indptr), counts)
         )
-        rare = _fewness(points_a_label, *POINTS_A_LABEL)
-        share = _fewness(labels_a_point, *LABELS_A_POINT) * (rare + OF_FREQUENT_LABELS * (1 - rare))
+        few_points = _fade(points_a_label, *POINTS_A_LABEL)
+        share = _fade(labels_a_point, *LABELS_A_POINT) * (few_points + OF_FREQUENT_LABELS * (1 - few_points))
         return replace(self, others=OTHERS**share, rarity=RARITY * share)
 
 
-def _fewness(mean: float, few: int, many: int) -> float:
+def _fade(mean: float, few: int, many: int) -> float:
     """Interpolate by the logarithm: 1 for `few` or less, 0 for `many` or more."""
     return min(max(math.log(many / max(mean, 1.0)) / math.log(many / few), 0.0), 1.0)
 
@@ -104,50 +105,51 @@ def search(
     machines, done = [level.as_tuple() for level in levels], 0
     for part in points.blocks(POINTS_AT_A_TIME):
         out = slice(done, done + len(part))
-        about_points = (part.indptr, part.indices, part.data, part.width)
-        kernels.search_tree(machines, *about_points, beam, names, found[out], scores[out], threads)
+        point_arrays = (part.indptr, part.indices, part.data, part.width)
+        kernels.search_tree(machines, *point_arrays, beam, names, found[out], scores[out], threads)
         done = out.stop
     return found, scores
 
 
 def train(
-    shape: Shape, points: Rows, labels: Rows, rules: Rules, seed: int, threads: int, told: Callable[[float], object]
+    shape: Shape, points: Rows, labels: Rows, rules: Rules, seed: int, threads: int, on_progress: OnProgress
 ) -> list[Level]:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
     `told` is called with the share of the work done since the last call; all shares sum to 1.
     """
-    own, squared = _ways(shape, labels), squares(points)
+    true_children, squared = _true_children(shape, labels), squares(points)
     if not np.isfinite(squared).all():
         raise ValueError("X holds numbers whose squares are beyond float32: set normalize='rows' or 'columns'")
     # Estimate the work of each level: all nodes at the root, then the nodes that the beam reaches.
     widths = [len(children) - 1 for children in shape.children]
-    ways = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
+    beams = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
     levels: list[Level] = []
     for depth, children in enumerate(shape.children):
         if depth == 0:
-            led = np.tile(np.arange(widths[0], dtype=np.int32), (len(points), 1))
+            routed = np.tile(np.arange(widths[0], dtype=np.int32), (len(points), 1))
         else:
-            led, _ = search(levels, points, ways[depth], ways[depth], threads)
-        arrivals = _arrivals(led, own[depth], shape.parents(depth), children)
-        share = ways[depth] / sum(ways)
-        levels.append(_trained(points, squared, arrivals, children, rules, seed + depth, threads, share, told))
+            routed, _ = search(levels, points, beams[depth], beams[depth], threads)
+        arrivals = _arrivals(routed, true_children[depth], shape.parents(depth), children)
+        share = beams[depth] / sum(beams)
+        work = points, squared, arrivals, children
+        levels.append(_train_level(*work, rules, seed + depth, threads, share, on_progress))
     return levels
 
 
-def _ways(shape: Shape, labels: Rows) -> list[tuple[I64, I64]]:
+def _true_children(shape: Shape, labels: Rows) -> list[tuple[I64, I64]]:
     """Return for each level the pairs of a point and a child that contains one of its labels."""
     leaf_of = np.full(labels.width, -1, np.int64)
     leaf_of[shape.labels] = np.arange(len(shape.labels))
     points = np.repeat(np.arange(len(labels)), np.diff(labels.indptr))
     child = leaf_of[labels.indices]
-    ways = [(points, child)]
+    levels = [(points, child)]
     for depth in range(len(shape.children) - 1, 0, -1):
         n = len(shape.children[depth]) - 1
         keys = _distinct(points * n + shape.parents(depth)[child])
         points, child = keys // n, keys % n
-        ways.insert(0, (points, child))
-    return ways
+        levels.insert(0, (points, child))
+    return levels
 
 
 def _distinct(keys: I64) -> I64:
@@ -156,20 +158,20 @@ def _distinct(keys: I64) -> I64:
     return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
 
-def _arrivals(led: I32, own: tuple[I64, I64], parents: I64, children: I64) -> tuple[I64, I32, U16]:
+def _arrivals(routed: I32, true_pairs: tuple[I64, I64], parents: I64, children: I64) -> tuple[I64, I32, U16]:
     """Return the points that reach each node, and bit masks of their true children: pointers, points, masks."""
-    n = len(led)
-    points, child = own
-    here = parents[child] * n + points
-    there = led.ravel().astype(np.int64) * n + np.repeat(np.arange(n), led.shape[1])
-    keys = _distinct(np.concatenate((here, there[led.ravel() >= 0])))
+    n = len(routed)
+    points, child = true_pairs
+    true_keys = parents[child] * n + points
+    routed_keys = routed.ravel().astype(np.int64) * n + np.repeat(np.arange(n), routed.shape[1])
+    keys = _distinct(np.concatenate((true_keys, routed_keys[routed.ravel() >= 0])))
     bits = np.left_shift(1, child - children[parents[child]])
-    belongs = np.bincount(np.searchsorted(keys, here), bits, minlength=len(keys)).astype(np.uint16)
+    masks = np.bincount(np.searchsorted(keys, true_keys), bits, minlength=len(keys)).astype(np.uint16)
     starts = np.searchsorted(keys, np.arange(len(children)) * n)
-    return starts, (keys % n).astype(np.int32), belongs
+    return starts, (keys % n).astype(np.int32), masks
 
 
-def _trained(
+def _train_level(
     points: Rows,
     squared: F32,
     arrivals: tuple[I64, I32, U16],
@@ -178,32 +180,32 @@ def _trained(
     seed: int,
     threads: int,
     share: float,
-    told: Callable[[float], object],
+    on_progress: OnProgress,
 ) -> Level:
-    starts, reached, belongs = arrivals
-    about_points = (points.indptr, points.indices, points.data, points.width, squared)
+    starts, reached, masks = arrivals
+    point_arrays = (points.indptr, points.indices, points.data, points.width, squared)
     entries = np.append(0, np.cumsum(np.diff(points.indptr)[reached] + 1))[starts]
     costs = rules.cost, rules.cost * rules.others, rules.rarity
     parts: list[Part] = []
-    for nodes in _groups(entries, NODES_A_THREAD * threads):
+    for nodes in _group_nodes(entries, NODES_A_THREAD * threads):
         own = slice(starts[nodes.start], starts[nodes.stop])
-        about_nodes = (
+        node_arrays = (
             starts[nodes.start : nodes.stop + 1] - starts[nodes.start],
             reached[own],
-            belongs[own],
+            masks[own],
             children[nodes.start : nodes.stop + 1] - children[nodes.start],
         )
         # Seeds depend on the node alone, since the groups depend on the number of threads.
-        how: tuple[Any, ...] = (rules.epochs, rules.tolerance, seed + nodes.start, rules.smallest, threads)
-        parts.append(kernels.train_nodes(*about_points, *about_nodes, *costs, *how))
-        told(share * float((entries[nodes.stop] - entries[nodes.start]) / max(entries[-1], 1)))
+        settings: tuple[Any, ...] = (rules.epochs, rules.tolerance, seed + nodes.start, rules.smallest, threads)
+        parts.append(kernels.train_nodes(*point_arrays, *node_arrays, *costs, *settings))
+        on_progress(share * float((entries[nodes.stop] - entries[nodes.start]) / max(entries[-1], 1)))
     ends = np.cumsum([0, *(part[0][-1] for part in parts)])
     pointers = np.concatenate([[0], *(part[0][1:] + end for part, end in zip(parts, ends, strict=False))])
     features, factors, weights, bias = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
     return Level(pointers.astype(np.int64), features, factors, weights, bias, children)
 
 
-def _groups(entries: I64, fewest: int) -> Iterator[slice]:
+def _group_nodes(entries: I64, fewest: int) -> Iterator[slice]:
     """Group nodes so that each call has enough work; `entries` counts the entries before each node."""
     begin, n_nodes = 0, len(entries) - 1
     while begin < n_nodes:

@@ -49,28 +49,28 @@ def bytes_a_feature(n_labels: int, threads: int) -> float:
 def grow(points: Rows, labels: Rows, seed: int, threads: int) -> Shape:
     """Grow a tree by balanced spherical 2-means of the label centroids, from the top down."""
     of_label = transpose(labels)
-    seen = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
+    used_labels = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
     rows = _unit_length(centroids(points, of_label, FEATURES, threads))
-    rooms = [CHILDREN]
-    while -(-len(seen) // rooms[0]) > MOST_ROOTS:
-        rooms.insert(0, rooms[0] * CHILDREN)
-    starts, levels = np.array([0, len(seen)]), []
-    for level, room in enumerate(rooms):
-        parts = -(-np.diff(starts) // room)
-        starts = _divided(rows, seen, starts, parts, seed + level, threads)
+    capacities = [CHILDREN]
+    while -(-len(used_labels) // capacities[0]) > MOST_ROOTS:
+        capacities.insert(0, capacities[0] * CHILDREN)
+    starts, levels = np.array([0, len(used_labels)]), []
+    for level, capacity in enumerate(capacities):
+        parts = -(-np.diff(starts) // capacity)
+        starts = _split(rows, used_labels, starts, parts, seed + level, threads)
         levels.append((parts, starts))
     # The children of a node are its parts; the children of the lowest nodes are labels.
     children = [np.concatenate(([0], np.cumsum(parts))) for parts, _ in levels[1:]]
-    return Shape(seen, [*children, levels[-1][1]])
+    return Shape(used_labels, [*children, levels[-1][1]])
 
 
-def _divided(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, threads: int) -> I64:
+def _split(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, threads: int) -> I64:
     """Split each set into parts of about equal size by repeated halving; return the boundaries of the parts."""
     while np.any(parts > 1):
         left_parts = parts // 2
         left = np.diff(starts) * left_parts // parts
-        about_rows = (rows.indptr, rows.indices, rows.data, rows.width)
-        kernels.split_sets(*about_rows, starts, left, seed, ROUNDS, order, threads)
+        row_arrays = (rows.indptr, rows.indices, rows.data, rows.width)
+        kernels.split_sets(*row_arrays, starts, left, seed, ROUNDS, order, threads)
         cut = parts > 1
         middle = starts[:-1] + left
         parts = np.stack((np.where(cut, left_parts, parts), np.where(cut, parts - left_parts, 0)), axis=1).ravel()

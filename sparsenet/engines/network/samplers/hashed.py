@@ -15,7 +15,7 @@ from sparsenet.kernels.types import F32, I32, I64
 
 FAMILIES = get_args(Family)
 #: Number of points to measure the recall of an index, and minimum to choose a hash family.
-FEWEST_QUERIES = 16
+MIN_QUERIES = 16
 
 
 class LSHSampler(Sampler):
@@ -105,24 +105,24 @@ class LSHSampler(Sampler):
         """See `Sampler`; draws at random until the first `update` provides the weights."""
         n_negatives = min(n_negatives, self.n_labels)
         limit = round(self.hashed * n_negatives)
-        self._queries, self._limit, self._is_shared = self._spaced(hidden), limit, True
+        self._queries, self._limit, self._is_shared = self._query_points(hidden), limit, True
         found = np.empty(0, np.int32)
         if self._index is not None and limit and len(self._queries):
             found = self._index.query(np.ascontiguousarray(self._queries), limit)[0]
         self._latest = np.sort(found)
-        return np.sort(np.concatenate((self._latest, self._others(self._latest, n_negatives, rng))))
+        return np.sort(np.concatenate((self._latest, self._random_labels(self._latest, n_negatives, rng))))
 
     def sample_each(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> Samples:
         """See `Sampler`."""
         n_negatives = min(n_negatives, self.n_labels)
         limit = round(self.hashed * n_negatives)
-        self._queries, self._limit, self._is_shared = self._spaced(hidden), limit, False
+        self._queries, self._limit, self._is_shared = self._query_points(hidden), limit, False
         self._latest = np.empty(0, np.int32)
         found = [self._latest] * len(hidden)
         if self._index is not None and limit and len(hidden):
             candidates = self._index.query_each(hidden, limit)
             found = [np.sort(ids) for ids in np.split(candidates.ids, candidates.indptr[1:-1])]
-        ids = [np.concatenate((hashed, self._others(hashed, n_negatives, rng))) for hashed in found]
+        ids = [np.concatenate((hashed, self._random_labels(hashed, n_negatives, rng))) for hashed in found]
         shares = [(n_negatives - len(hashed)) / max(self.n_labels - len(hashed), 1) for hashed in found]
         expected = [
             np.repeat([1, share], [len(h), n_negatives - len(h)]) for h, share in zip(found, shares, strict=True)
@@ -133,10 +133,10 @@ class LSHSampler(Sampler):
             np.concatenate([*expected, np.empty(0)]).astype(np.float32),
         )
 
-    def _spaced(self, hidden: F32) -> F32:
+    def _query_points(self, hidden: F32) -> F32:
         return hidden[:: max(-(-len(hidden) // self.n_queries), 1)]
 
-    def _others(self, found: I32, n_negatives: int, rng: np.random.Generator) -> I32:
+    def _random_labels(self, found: I32, n_negatives: int, rng: np.random.Generator) -> I32:
         """Draw random labels, ascending, that fill up a sample and are not in `found`."""
         others = uniform(self.n_labels - found.size, n_negatives - found.size, rng)
         # Map positions among the remaining labels to label ids.
@@ -164,25 +164,25 @@ class LSHSampler(Sampler):
         if self._index is None:
             self._index = LSHIndex(self._first_config(), len(weight), weight.shape[1], self.threads)
             self._index.rebuild(weight, bias)
-            self._remember_fresh(weight, bias)
+            self._measure_fresh(weight, bias)
             return
         self._stale[changed_rows] = True
         self._countdown -= 1
         if self._countdown > 0 or self._queries is None:
             return
         self.recall = self._measure(weight, bias)
-        open_choice = self.config is None and len(self._queries) >= FEWEST_QUERIES
+        may_choose = self.config is None and len(self._queries) >= MIN_QUERIES
         # Written so that a recall of NaN or 0 also counts as worse.
         is_worse = not self.recall > self.recall_target * self._fresh_recall
-        if is_worse or (open_choice and not self.found):
+        if is_worse or (may_choose and not self.found):
             self.n_rehashes += 1
-            if open_choice and (not self.found or self.n_rehashes.bit_count() == 1):  # rarely, as costly as 5 re-hashes
+            if may_choose and (not self.found or self.n_rehashes.bit_count() == 1):  # rarely: it costs 5 re-hashes
                 self._choose(weight, bias, self._queries)
             else:
                 self._index.update(weight, bias, np.flatnonzero(self._stale))
             self._stale[:] = False
             self._interval = max(self._interval // 2, self.check_every)
-            self._remember_fresh(weight, bias)
+            self._measure_fresh(weight, bias)
         else:
             self._interval = min(2 * self._interval, 16 * self.check_every)
         self._countdown = self._interval
@@ -200,23 +200,23 @@ class LSHSampler(Sampler):
 
     def memory(self, n_labels: int, width: int) -> int:
         """See `Sampler`."""
-        tried = most_memory(n_labels, width, self.threads)
-        return n_labels + (self.config.memory(n_labels, width, self.threads) if self.config else tried)
+        own_memory = most_memory(n_labels, width, self.threads)
+        return n_labels + (self.config.memory(n_labels, width, self.threads) if self.config else own_memory)
 
     def state(self) -> State:
         """See `Sampler`."""
-        own: State = {
+        arrays: State = {
             "stale": self._stale,
             "recalls": np.array([self.recall, self._fresh_recall]),
             "counters": np.array([self._interval, self._countdown, self.n_rehashes]),
         }
         if self._index is None:
-            return own
+            return arrays
         if self.config is None:
             shares = [self.found.get(family, np.nan) for family in FAMILIES]
-            now = self._index.config
-            own |= {"chosen": np.array([FAMILIES.index(now.family), now.n_tables]), "found": np.array(shares)}
-        return {**own, **{f"index.{name}": array for name, array in self._index.state().items()}}
+            config = self._index.config
+            arrays |= {"chosen": np.array([FAMILIES.index(config.family), config.n_tables]), "found": np.array(shares)}
+        return {**arrays, **{f"index.{name}": array for name, array in self._index.state().items()}}
 
     def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
         """See `Sampler`; raises ValueError for an invalid state."""
@@ -226,7 +226,8 @@ class LSHSampler(Sampler):
         names = {"stale", "recalls", "counters"} | ({"chosen", "found"} if is_chosen else set())
         if state.keys() - {prefix + name for name in saved} != names:
             raise ValueError(f"the state of {self!r} must have {', '.join(sorted(names))}, got {', '.join(state)}")
-        recalls, (interval, countdown, n_rehashes) = _shares(state, "recalls", 2), _numbers(state, "counters", 3)
+        recalls = _read_shares(state, "recalls", 2)
+        interval, countdown, n_rehashes = _read_integers(state, "counters", 3)
         stale = state["stale"]
         if stale.dtype != bool or stale.shape != (self.n_labels,):
             raise ValueError(f"stale must be a boolean for each of {self.n_labels} labels")
@@ -234,11 +235,11 @@ class LSHSampler(Sampler):
             raise ValueError(f"counters must be those of check_every={self.check_every}, got {state['counters']}")
         config, found = self._first_config(), {}
         if is_chosen:
-            family, n_tables = _numbers(state, "chosen", 2)
+            family, n_tables = _read_integers(state, "chosen", 2)
             if not 0 <= family < len(FAMILIES) or saved["codes"].shape != (n_tables, self.n_labels):
                 raise ValueError(f"chosen must be a family and its number of tables, got {state['chosen']}")
             config = LSHConfig.for_size(self.n_labels, FAMILIES[family], n_tables=n_tables, seed=self.seed)
-            shares = zip(FAMILIES, _shares(state, "found", len(FAMILIES)), strict=True)
+            shares = zip(FAMILIES, _read_shares(state, "found", len(FAMILIES)), strict=True)
             found = {name: share for name, share in shares if not np.isnan(share)}
         index = None
         if saved:
@@ -260,38 +261,38 @@ class LSHSampler(Sampler):
     def _choose(self, weight: F32, bias: F32, queries: F32) -> None:
         """Choose the hash family with the best recall and hash all labels by it."""
         self._index = None  # free its memory first
-        asked = np.ascontiguousarray(queries)
+        points = np.ascontiguousarray(queries)
 
         def recall(index: LSHIndex) -> float:
-            return index.recall(asked, weight, bias, k=5, limit=max(self._limit, 1), shared=self._is_shared)
+            return index.recall(points, weight, bias, k=5, limit=max(self._limit, 1), shared=self._is_shared)
 
         self._index, self.found = best_index(weight, bias, queries, recall, seed=self.seed, threads=self.threads)
 
-    def _remember_fresh(self, weight: F32, bias: F32) -> None:
+    def _measure_fresh(self, weight: F32, bias: F32) -> None:
         if self._queries is not None:
             self.recall = self._fresh_recall = self._measure(weight, bias)
 
     def _measure(self, weight: F32, bias: F32) -> float:
         assert self._index is not None
         assert self._queries is not None
-        few = np.ascontiguousarray(self._queries[:FEWEST_QUERIES])
-        return self._index.recall(few, weight, bias, k=5, limit=max(self.n_labels // 100, 5))
+        points = np.ascontiguousarray(self._queries[:MIN_QUERIES])
+        return self._index.recall(points, weight, bias, k=5, limit=max(self.n_labels // 100, 5))
 
 
-def _numbers(state: Mapping[str, NDArray[np.generic]], name: str, n: int) -> list[int]:
+def _read_integers(state: Mapping[str, NDArray[np.generic]], name: str, n: int) -> list[int]:
     """Read `n` integers from a saved state."""
-    return [int(number) for number in _checked(state, name, n, np.int64)]
+    return [int(number) for number in _read_array(state, name, n, np.int64)]
 
 
-def _shares(state: Mapping[str, NDArray[np.generic]], name: str, n: int) -> list[float]:
+def _read_shares(state: Mapping[str, NDArray[np.generic]], name: str, n: int) -> list[float]:
     """Read `n` shares from a saved state; NaN means not measured."""
-    shares = [float(share) for share in _checked(state, name, n, np.float64)]
+    shares = [float(share) for share in _read_array(state, name, n, np.float64)]
     if not all(np.isnan(share) or 0 <= share <= 1 for share in shares):
         raise ValueError(f"{name} must be shares from 0 to 1, got {shares}")
     return shares
 
 
-def _checked(state: Mapping[str, NDArray[np.generic]], name: str, n: int, dtype: type) -> list[Any]:
+def _read_array(state: Mapping[str, NDArray[np.generic]], name: str, n: int, dtype: type) -> list[Any]:
     array = state[name]
     if array.dtype != dtype or array.shape != (n,):
         raise ValueError(f"{name} must be {n} numbers of {np.dtype(dtype)}, got {array.dtype} of shape {array.shape}")

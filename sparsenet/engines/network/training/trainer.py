@@ -123,7 +123,7 @@ class Trainer:
         self.weighing = Weighing()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
-        self._state, self._for_a_look = RunState(), 0.0
+        self._state, self._look_seconds = RunState(), 0.0
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
         self._interrupted, self._stopped = threading.Event(), False
@@ -147,11 +147,11 @@ class Trainer:
             if self._validation and self._budget.is_limited():
                 self._budget.reserve(self._validation.takes(self.network, self.config.threads))
             try:
-                while self._state.epoch < self.epochs and not self._is_enough():
+                while self._state.epoch < self.epochs and not self._is_done():
                     self._train_epoch()
                 if self._state.best.weights:
                     self.network.set_weights(self._state.best.weights)
-                self._weigh()
+                self._rescale_scores()
             except _Stop:
                 self._keeping.save(self._state, self._fingerprint)
                 raise KeyboardInterrupt from None
@@ -166,10 +166,10 @@ class Trainer:
     @property
     def steps(self) -> int:
         """Return the number of steps so far, including earlier runs."""
-        return self._steps_before + self._done
+        return self._steps_before + self._steps_done
 
     @property
-    def _done(self) -> int:
+    def _steps_done(self) -> int:
         return self._state.epoch * len(self._batcher) + self._state.batch
 
     @property
@@ -178,7 +178,7 @@ class Trainer:
         return self._state.last or self.config.epochs
 
     @property
-    def _total(self) -> int:
+    def _total_steps(self) -> int:
         return self.epochs * len(self._batcher)
 
     def _train_epoch(self) -> None:
@@ -186,13 +186,13 @@ class Trainer:
             self._state.batch = batch_number + 1
             self._state.loss_sum += loss
             self._budget.step_done()
-            self._tell("on_batch", self._progress())
-            self._stop_if_asked()
+            self._notify("on_batch", self._progress())
+            self._check_interrupt()
             if self._stopped or self._budget.is_spent():
                 break
         self._end_epoch()
 
-    def _stop_if_asked(self) -> None:
+    def _check_interrupt(self) -> None:
         if self._interrupted.is_set():
             raise _Stop
 
@@ -201,7 +201,7 @@ class Trainer:
             step = self._state.epoch * len(self._batcher) + number + 1
             rng = np.random.default_rng((self.config.seed, 1, step))
             context = Pass(self.config.threads, self._workspace, rng)
-            factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, self._total)))
+            factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, self._total_steps)))
             loss = self.network.train_step(batch, context, step=self._steps_before + step, factor=factor)
             if not math.isfinite(loss):
                 raise DivergenceError(
@@ -215,7 +215,7 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         state = self._state
-        self._look_at_trial()
+        self._run_trial()
         record = {
             "epoch": float(state.epoch + 1),
             "loss": state.loss_sum / max(state.batch, 1),
@@ -224,7 +224,7 @@ class Trainer:
         if state.recall is not None:
             record["index_recall"] = state.recall
         if self._validation:
-            record |= self._validation.measure(self.network, self.config.threads, self._stop_if_asked)
+            record |= self._validation.measure(self.network, self.config.threads, self._check_interrupt)
             if record["P@1"] > state.best.score:
                 weights = {name: array.copy() for name, array in self.network.weights().items()}
                 state.best = Best(record["P@1"], state.epoch, weights)
@@ -232,9 +232,9 @@ class Trainer:
         state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
         if self._keeping.is_due():
             self._keeping.save(state, self._fingerprint)
-        self._tell("on_epoch", record)
+        self._notify("on_epoch", record)
 
-    def _look_at_trial(self) -> None:
+    def _run_trial(self) -> None:
         """Decide, at the epochs of the trial, whether to drop the hidden layers or to stop early."""
         state, trial, trained = self._state, self._trial, self._state.epoch + 1
         if trial is None or self.network.input is None or self._budget.is_spent():
@@ -242,11 +242,11 @@ class Trainer:
         if trained != trial.epochs and not (trial.may_end and trained == 1):
             return
         started = time.perf_counter()
-        look = trial.look(self.network, self.config.threads, self._stop_if_asked)
-        taken = time.perf_counter() - started
-        self._budget.not_steps(taken)
-        self._budget.reserve(taken - self._for_a_look)  # reserve time for the next look
-        self._for_a_look = taken
+        look = trial.look(self.network, self.config.threads, self._check_interrupt)
+        seconds = time.perf_counter() - started
+        self._budget.not_steps(seconds)
+        self._budget.reserve(seconds - self._look_seconds)  # reserve time for the next look
+        self._look_seconds = seconds
         if trained != trial.epochs:
             state.first = look.worth
             return
@@ -263,20 +263,20 @@ class Trainer:
         self._workspace = Workspace()
         self._budget.change_pace()
 
-    def _weigh(self) -> None:
+    def _rescale_scores(self) -> None:
         """Rescale the scores by the trial's correction, unless time ran out before its first look."""
         if self._trial is None or self._state.epoch < self._trial.epochs:
             return
-        about = self.network, self._label_counts, self.config.threads
-        self.weighing = found = self._trial.weigh(*about, self._stop_if_asked)
-        if found != Weighing():
-            shifts = found.shifts(self._label_counts)
-            self.network.output.rescale(deep=found.deep, slope=found.slope, shifts=shifts)
-        if self._validation and found.reorders:
+        arguments = self.network, self._label_counts, self.config.threads
+        self.weighing = correction = self._trial.weigh(*arguments, self._check_interrupt)
+        if correction != Weighing():
+            shifts = correction.shifts(self._label_counts)
+            self.network.output.rescale(deep=correction.deep, slope=correction.slope, shifts=shifts)
+        if self._validation and correction.reorders:
             measured = self._validation.measure(self.network, self.config.threads, lambda: None)
             self.history[self._state.best.epoch] |= measured  # the scores changed
 
-    def _is_enough(self) -> bool:
+    def _is_done(self) -> bool:
         return self._stopped or self._budget.is_spent() or self._out_of_patience()
 
     def _out_of_patience(self) -> bool:
@@ -284,12 +284,12 @@ class Trainer:
             return False
         return self._state.epoch - 1 - self._state.best.epoch >= self.config.patience
 
-    def _tell(self, event: str, what: object) -> None:
+    def _notify(self, event: str, payload: object) -> None:
         """Notify all callbacks that handle `event`, even after one of them requests a stop."""
         for callback in self._callbacks:
             if hasattr(callback, event):
                 try:
-                    getattr(callback, event)(what)
+                    getattr(callback, event)(payload)
                 except StopTraining:
                     self._stopped = True
 
@@ -307,7 +307,7 @@ class Trainer:
             time.perf_counter() - self._started,
             self._state.recall,
             validation,
-            self._budget.steps(self._done, self._total),
+            self._budget.steps(self._steps_done, self._total_steps),
         )
 
     def resume(self) -> bool:
