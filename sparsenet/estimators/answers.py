@@ -18,8 +18,6 @@ from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.features.targets import check_points
 from sparsenet.kernels.types import F32, I32
 
-#: Initial k of the search for labels above a threshold; it grows for points that need more.
-FIRST_LOOK = 16
 #: Maximum ranked labels in a block of points, when many labels are excluded.
 LABELS_AT_A_TIME = 1 << 24
 
@@ -31,6 +29,8 @@ class AnswersMixin:
     n_features_in_: int
     n_jobs: Any
     _fitted: Any
+    #: Initial k of the search for labels above a threshold; it grows for points that need more.
+    _first_k = 16
     #: Extra labels to rank at first, in case some of the best k are excluded. A blend ranks at least 32 labels anyway.
     _spare = 16
     #: Maximum number of excluded labels passed to the search, which then goes further. 0 if the search is exact.
@@ -75,7 +75,7 @@ class AnswersMixin:
     def _likely(self, features: Rows, least: float) -> list[I32]:
         """Return the labels of each point with a probability above `least`, best first."""
         found = [np.empty(0, np.int32)] * len(features)
-        waiting, k = np.arange(len(features)), min(FIRST_LOOK, len(self.classes_))
+        waiting, k = np.arange(len(features)), min(self._first_k, len(self.classes_))
         while len(waiting):
             labels, p = self._best(features.take(waiting), k)
             full = (p[:, -1] > least) & (k < len(self.classes_))

@@ -18,8 +18,6 @@ from sparsenet.index.hashing import LSHConfig
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage import ModelError, pack_strings, unpack_strings
 
-#: Names become a fixed-width array up to this many bytes, or up to this many times their own size.
-USUAL_ROOM, MOST_TIMES = 1 << 26, 64
 #: NumPy's names of the types that labels and indicators may have.
 _DTYPE = re.compile(r"[<>|=]?[biufUO]\d{0,9}")
 #: Classes of parameters that can be saved.
@@ -40,13 +38,13 @@ def unpack_feature_names(model: Any, arrays: Arrays, metadata: Mapping[str, Any]
         raise ModelError(f"the model names {len(model.feature_names_in_)} of {model.n_features_in_} features")
 
 
-def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
-    """Return names as an array, with a fixed width unless that wastes memory.
+def _array_of(names: list[str], *, fixed_width: bool, max_bytes: int = 1 << 26, max_waste: int = 64) -> NDArray[Any]:
+    """Return names as an array, with a fixed width unless it exceeds `max_bytes` and `max_waste` times the names.
 
     A fixed width pads all names to the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
     """
     padded, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
-    return np.array(names, dtype=str if fixed_width and padded <= max(USUAL_ROOM, MOST_TIMES * own) else object)
+    return np.array(names, dtype=str if fixed_width and padded <= max(max_bytes, max_waste * own) else object)
 
 
 def pack_parameters(model: BaseEstimator, *, but: Container[str] = ()) -> dict[str, Any]:

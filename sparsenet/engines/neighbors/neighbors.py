@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,8 @@ MOST_POINTS = 4096
 #: Maximum number of postings that a query reads; features with large weights and short lists go first. Without a bound,
 #: long texts among millions of points would take milliseconds.
 MOST_COMPARISONS = 1 << 16
-#: Exponents of the inverse frequency (data with tf-idf contain one already) and of the cosine, chosen leave-one-out on
-#: a sample. Dense points may have cosines near one, so higher exponents are tried too.
-RARITIES, POWERS, POWERS_OF_DENSE = (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0), (10.0, 16.0, 25.0)
-SAMPLE, RANKS = 1024, 5
-#: Part of the sample that chooses `rarity`, which needs a search for each option.
-FOR_RARITY = 512
+#: Options of `rarity`; data with tf-idf contain an inverse frequency already.
+RARITIES = (0.0, 0.5, 1.0)
 #: Bytes for each column: while the features are weighed (pointers, frequencies, rarities, weights), and afterwards
 #: (pointers, weights).
 BYTES_A_FEATURE, BYTES_HELD = 30, 13
@@ -58,33 +54,42 @@ class Neighbors:
     power: float
     trust: float = 1.0
 
+    #: Options of `power`, and further ones for dense points, whose cosines may all be near one.
+    POWERS: ClassVar = (1.0, 2.0, 3.0, 4.0, 6.0)
+    DENSE_POWERS: ClassVar = (10.0, 16.0, 25.0)
+
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={getattr(self, name):g}" for name in ("rarity", "power", "trust"))
         return f"<Neighbors: {len(self.labels):,} points, {settings}>"
 
     @classmethod
-    def learn(cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int) -> Neighbors:
-        """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbours on a sample."""
+    def learn(
+        cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int, sample: int = 1024, first: int = 512
+    ) -> Neighbors:
+        """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbours on a sample.
+
+        The `first` points of the sample choose `rarity`, which needs a search for each option.
+        """
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
         limited = limit_dense(points, seed=seed)
         by_feature = transpose(limited)
-        order = np.random.default_rng(seed).permutation(len(points))[:SAMPLE]
-        first, rest = np.sort(order[:FOR_RARITY]), np.sort(order[FOR_RARITY:])
+        order = np.random.default_rng(seed).permutation(len(points))[:sample]
+        start, rest = np.sort(order[:first]), np.sort(order[first:])
 
         def with_rarity(rarity: float) -> Neighbors:
             index, weights = _weigh_features(limited, by_feature, rarity)
-            return cls(index, labels, weights, rarity, POWERS[0])
+            return cls(index, labels, weights, rarity, cls.POWERS[0])
 
         neighbors, ndcg = {}, {}
         for rarity in RARITIES:
             found = with_rarity(rarity)
-            neighbors[rarity] = found._nearest_others(points, first, k, threads)
-            ndcg[rarity] = max(found._ndcg_by_power(first, *neighbors[rarity], threads))
+            neighbors[rarity] = found._nearest_others(points, start, k, threads)
+            ndcg[rarity] = max(found._ndcg_by_power(start, *neighbors[rarity], threads))
             del found  # hold one index at a time, since it may be large
         found = with_rarity(max(RARITIES, key=ndcg.__getitem__))
         other = found._nearest_others(points, rest, k, threads)
         ids, products = (np.concatenate(both) for both in zip(neighbors[found.rarity], other, strict=True))
-        best = found._ndcg_by_power(np.concatenate((first, rest)), ids, products, threads)
+        best = found._ndcg_by_power(np.concatenate((start, rest)), ids, products, threads)
         return replace(found, power=found._powers[int(np.argmax(best))])
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
@@ -153,11 +158,11 @@ class Neighbors:
     @property
     def _powers(self) -> tuple[float, ...]:
         """Return the options of `power`."""
-        return POWERS if self._side_by_side is None else POWERS + POWERS_OF_DENSE
+        return self.POWERS if self._side_by_side is None else self.POWERS + self.DENSE_POWERS
 
-    def _ndcg_by_power(self, sample: I64, near: I32, products: F32, threads: int) -> list[float]:
+    def _ndcg_by_power(self, sample: I64, near: I32, products: F32, threads: int, n_ranks: int = 5) -> list[float]:
         """Return the nDCG of the neighbours' vote on `sample` for each power."""
-        true_labels, n_ranks = as_matrix(self.labels.take(sample)), min(RANKS, self.labels.width)
+        true_labels, n_ranks = as_matrix(self.labels.take(sample)), min(n_ranks, self.labels.width)
         ndcg = []
         for power in self._powers:
             labels, shares = self.name(self._neighbor_weights(near, products, power), n_ranks, threads)

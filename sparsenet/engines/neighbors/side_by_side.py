@@ -17,15 +17,15 @@ from sparsenet.kernels.types import F32, I32, I64
 MOST_NUMBERS = 1 << 24
 #: Numbers in a block of queries.
 NUMBERS_AT_A_TIME = 1 << 22
-#: Minimum share of stored values of dense points, and of a sample of them, which may have slightly fewer. Stored
-#: zeros count: they would take the same memory in an index.
-DENSE, DENSE_SAMPLE = 0.5, 0.45
 
 
-def limit_dense(points: Rows, *, seed: int) -> Rows:
-    """Limit dense points to a random sample by emptying all other rows; return sparse points unchanged."""
+def limit_dense(points: Rows, *, seed: int, min_density: float = 0.5) -> Rows:
+    """Limit dense points to a random sample by emptying all other rows; return sparse points unchanged.
+
+    Points are dense if at least `min_density` of their values are stored, zeros included.
+    """
     most = max(MOST_NUMBERS // max(points.width, 1), 1)
-    if len(points.indices) < DENSE * len(points) * points.width or len(points) <= most:
+    if len(points.indices) < min_density * len(points) * points.width or len(points) <= most:
         return points
     kept = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
     sample, lengths = points.take(kept), np.zeros(len(points) + 1, np.int64)
@@ -33,10 +33,13 @@ def limit_dense(points: Rows, *, seed: int) -> Rows:
     return Rows(np.cumsum(lengths), sample.indices, sample.data, points.width)
 
 
-def dense_ids(index: Rows) -> I64 | None:
-    """Return the ids of the points in an index (d, n), ascending; None unless they are dense and few."""
-    longest_list, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / DENSE_SAMPLE, MOST_NUMBERS)
-    if longest_list * len(index) > most:  # a quick lower bound on the size of the matrix
+def dense_ids(index: Rows, *, min_density: float = 0.45) -> I64 | None:
+    """Return the ids of the points in an index (d, n), ascending; None unless they are dense and few.
+
+    `min_density` is slightly lower than in `limit_dense`, since a sample may have fewer values.
+    """
+    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / min_density, MOST_NUMBERS)
+    if longest * len(index) > most:  # a quick lower bound on the size of the matrix
         return None
     ids = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
     return ids if 0 < len(ids) * len(index) <= most else None

@@ -17,9 +17,6 @@ from sparsenet.engines.network.losses import Positives
 from sparsenet.engines.network.samplers import Sampler
 from sparsenet.kernels.types import F32, I32
 
-#: Upper bound of a probability, with room for float32 rounding.
-MAX_PROBABILITY = 1 + 1e-6
-
 
 @dataclass(frozen=True)
 class ActiveSet:
@@ -91,15 +88,15 @@ class Sampling:
         """Return the probability that the sampler would have chosen each label."""
         return self._checked_probabilities(labels, self.sampler.expected(labels, self.n_negatives))
 
-    def _checked_probabilities(self, labels: I32, expected: object) -> F32:
+    def _checked_probabilities(self, labels: I32, expected: object, rounding: float = 1e-6) -> F32:
         """Reject expected values that are not one probability per label, before they reach the loss."""
         found = np.asarray(expected)
         if found.shape != labels.shape or found.dtype.kind not in "fiu":
             got = f"{found.dtype} of shape {found.shape}"
             raise ValueError(f"{self.sampler!r} must expect a number for each of {len(labels)} labels, got {got}")
         found = found.astype(np.float32, copy=False)
-        if len(found) and not (found.min() >= 0 and found.max() <= MAX_PROBABILITY):
-            label = int(np.flatnonzero(~((found >= 0) & (found <= MAX_PROBABILITY)))[0])
+        if len(found) and not (found.min() >= 0 and found.max() <= 1 + rounding):
+            label = int(np.flatnonzero(~((found >= 0) & (found <= 1 + rounding)))[0])
             got = f"{found[label]:g} of label {labels[label]}"
             raise ValueError(f"{self.sampler!r} must expect probabilities, from 0 to 1, got {got}")
         return found

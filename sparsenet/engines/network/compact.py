@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from sparsenet.kernels.types import Arrays
 
-_LARGEST = 127
 _SCALE = ".scale"
 
 
@@ -50,6 +49,6 @@ _WIDE_TYPES = {("wide.weight", "<f2"): np.float32, ("wide.indices", "<u2"): np.i
 
 
 def _rows_to_int8(array: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    scale = np.abs(array).max(axis=1, keepdims=True) / np.float32(_LARGEST)
+    scale = np.abs(array).max(axis=1, keepdims=True) / np.float32(np.iinfo(np.int8).max)
     codes = np.rint(array / np.where(scale > 0, scale, np.float32(1))).astype(np.int8)
     return codes, scale.astype(np.float32)

@@ -11,9 +11,6 @@ from sparsenet.engines.network.losses import SampledSoftmax, gives_log_odds
 from sparsenet.engines.network.model import Network
 from sparsenet.kernels.types import F32, I32
 
-#: Up to this many points, scoring by feature and sorting is faster than scoring block by block.
-FEW_POINTS = 2
-
 
 def topk(network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
     """Return the k best labels of each point and their probabilities, (n, k) each, best first."""
@@ -32,11 +29,14 @@ def log_probabilities(network: Network, features: Rows, labels: I32, threads: in
     return np.log(np.maximum(loss.probabilities(scores), np.finfo(np.float32).tiny))
 
 
-def dense_scores(network: Network, features: Rows, threads: int) -> F32:
-    """Return the score of every label, (n, n_labels); raise ValueError if that is too large."""
+def dense_scores(network: Network, features: Rows, threads: int, *, few_points: int = 2) -> F32:
+    """Return the score of every label, (n, n_labels); raise ValueError if that is too large.
+
+    Up to `few_points`, scoring by feature and sorting is faster than scoring in blocks of labels.
+    """
     n_labels = network.output.n_labels
     check_cells(len(features), n_labels)
-    if len(features) > FEW_POINTS:
+    if len(features) > few_points:
         return network.all_scores(features, threads)
     labels, ordered = network.topk(features, n_labels, threads)
     scores = np.empty_like(ordered)

@@ -16,10 +16,8 @@ from sparsenet.engines.network.optim import Parameter
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.kernels.types import F32, I32
 
-#: Bounds of a block of points and of its multiplications: Ctrl-C is handled between blocks, and must take at most a
-#: second even with millions of labels.
-MOST_POINTS, FEWEST_POINTS = 1024, 128
-MOST_MULTIPLICATIONS = 5e10
+#: Maximum points of a block.
+MAX_POINTS = 1024
 
 
 @dataclass
@@ -109,11 +107,11 @@ class Network:
         self.output.after_step()
         return loss
 
-    def blocks(self, features: Rows) -> Iterator[Rows]:
-        """Split points into blocks that take a fraction of a second each to score."""
+    def blocks(self, features: Rows, *, min_points: int = 128, max_multiplications: float = 5e10) -> Iterator[Rows]:
+        """Split points into blocks that take a fraction of a second each to score, since Ctrl-C waits for a block."""
         cost = self.output.n_labels * max(self.output.n_inputs, 16)
-        n = int(MOST_MULTIPLICATIONS / max(cost, 1)) // FEWEST_POINTS * FEWEST_POINTS
-        return features.blocks(min(max(n, FEWEST_POINTS), MOST_POINTS))
+        n = int(max_multiplications / max(cost, 1)) // min_points * min_points
+        return features.blocks(min(max(n, min_points), MAX_POINTS))
 
     def hidden_units(self, features: Rows, threads: int) -> F32:
         """Compute the units of the last hidden layer, (n, h); h is 0 without hidden layers."""
@@ -146,7 +144,7 @@ class Network:
         """Score only the candidate `labels` of each point, (n, c); return scores of the same shape."""
         self.check_ready(features)
         scores, done = np.empty(labels.shape, np.float32), 0
-        for block in features.blocks(MOST_POINTS):
+        for block in features.blocks(MAX_POINTS):
             own = slice(done, done + len(block))
             units = self.hidden_units(block, threads)
             scores[own] = self.output.scores_of(block, units, labels[own], threads)

@@ -17,16 +17,8 @@ from sparsenet.core.centroids import centroids, lengths
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.optim import Adagrad
 from sparsenet.engines.network.wide import WideConfig, WidePath, initial_norms
-from sparsenet.kernels.types import F64, I64
+from sparsenet.kernels.types import F32, F64, I64
 
-#: The sample: points, negative labels, and the maximum number of true labels.
-POINTS, OTHERS, OWN = 256, 2048, 4096
-#: Bins of the histogram of negative scores, and labels to count at a time.
-BINS, BLOCK = 4096, 256
-#: Minimum number of positives to fit a norm.
-FEWEST_ANSWERS = 50
-#: Bounds of the fitted norm for points of length 1.
-SHORTEST, LONGEST = 0.05, 32.0
 #: Adagrad's first step relative to the root mean square of the initial weights. It is smaller if labels have fewer
 #: points on average than the second number, since large steps overfit them.
 FIRST_STEP, ENOUGH_POINTS = 1.0, 20
@@ -44,16 +36,30 @@ class _ScoredPairs:
     n_positives: int
 
 
-def fitted_norm(features: Rows, labels: Rows, label_points: Rows, config: WideConfig, seed: int, threads: int) -> float:
-    """Fit the norm of the initial weights on a sample; return the norm of `config` if there are too few positives."""
+def fitted_norm(
+    features: Rows,
+    labels: Rows,
+    label_points: Rows,
+    config: WideConfig,
+    seed: int,
+    threads: int,
+    *,
+    n_points: int = 256,
+    min_positives: int = 50,
+    bounds: tuple[float, float] = (0.05, 32.0),
+) -> float:
+    """Fit the norm of the initial weights on a sample; return the norm of `config` with fewer than `min_positives`.
+
+    `bounds` limit the norm for points of length 1.
+    """
     rng = np.random.default_rng((seed, 4))
-    points = np.sort(rng.choice(len(features), min(POINTS, len(features)), replace=False))
+    points = np.sort(rng.choice(len(features), min(n_points, len(features)), replace=False))
     sample, true_labels = features.take(points), labels.take(points)
     pairs = _score_sample(sample, true_labels, features, label_points, replace(config, norm=1.0), rng, threads)
     size = float(np.sqrt(np.square(sample.data, dtype=np.float64).sum() / max(len(sample), 1)))
-    if pairs is None or pairs.n_positives < FEWEST_ANSWERS or size == 0:
+    if pairs is None or pairs.n_positives < min_positives or size == 0:
         return config.norm
-    norm = float(np.clip(_fit_factor(pairs), SHORTEST / size, LONGEST / size))
+    norm = float(np.clip(_fit_factor(pairs), bounds[0] / size, bounds[1] / size))
     return float(f"{norm:.3g}")  # rounded, since the last bits differ between processors
 
 
@@ -134,32 +140,34 @@ def _score_sample(
     return _ScoredPairs(scores, weights, len(positives))
 
 
-def _histogram(scores: NDArray[np.float32], share: F64) -> tuple[F64, F64]:
+def _histogram(scores: F32, share: F64, *, n_bins: int = 4096, block_size: int = 256) -> tuple[F64, F64]:
     """Build a weighted histogram of scores without NaN: the mean score and the summed row weights of each bin."""
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
-    weights, totals = np.zeros(BINS), np.zeros(BINS)
-    for begin in range(0, len(scores), BLOCK):
-        block = scores[begin : begin + BLOCK]
+    weights, totals = np.zeros(n_bins), np.zeros(n_bins)
+    for begin in range(0, len(scores), block_size):
+        block = scores[begin : begin + block_size]
         is_number = ~np.isnan(block)
-        weight = np.broadcast_to(share[begin : begin + BLOCK, None], block.shape)[is_number]
+        weight = np.broadcast_to(share[begin : begin + block_size, None], block.shape)[is_number]
         values = block[is_number].astype(np.float64)
-        bins = ((values - low) * ((BINS - 1) / max(high - low, 1e-30))).astype(np.int64)
-        weights += np.bincount(bins, weights=weight, minlength=BINS)
-        totals += np.bincount(bins, weights=weight * values, minlength=BINS)
+        bins = ((values - low) * ((n_bins - 1) / max(high - low, 1e-30))).astype(np.int64)
+        weights += np.bincount(bins, weights=weight, minlength=n_bins)
+        totals += np.bincount(bins, weights=weight * values, minlength=n_bins)
     filled = weights > 0
     return totals[filled] / weights[filled], weights[filled]
 
 
-def _sample_labels(true_labels: Rows, counts: I64, rng: np.random.Generator) -> tuple[I64, I64]:
+def _sample_labels(
+    true_labels: Rows, counts: I64, rng: np.random.Generator, *, max_positives: int = 4096, n_negatives: int = 2048
+) -> tuple[I64, I64]:
     """Sample true labels and negatives, as a batch does; return them, ascending, and their counts."""
     positives = np.unique(true_labels.indices)
-    positives = rng.choice(positives, min(OWN, len(positives)), replace=False)
-    negatives = rng.choice(len(counts), min(OTHERS, len(counts)), replace=False)
+    positives = rng.choice(positives, min(max_positives, len(positives)), replace=False)
+    negatives = rng.choice(len(counts), min(n_negatives, len(counts)), replace=False)
     labels = np.union1d(positives, negatives[counts[negatives] > 0]).astype(np.int64)
     return labels, counts[labels]
 
 
-def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
+def _dots(sums: Rows, sample: Rows, threads: int) -> F32:
     """Multiply the sums of labels with points; return (labels, points)."""
     path = WidePath(sums.width, sums.indptr, sums.indices)
     path.weight.allocate(sums.data[:, None])

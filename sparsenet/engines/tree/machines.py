@@ -22,11 +22,9 @@ OnProgress = Callable[[float], object]
 LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
 #: The default cost of an error (bench/notes/trees.md).
 COST = 0.5
-#: Values of `Rules.others` and `Rules.rarity` for few labels per point and few points per label. They fade to equal
-#: costs between 4 and 16 labels per point, and to a third between 128 and 256 points per label. Weighing errors helps
-#: rare labels, but costs accuracy if points have many labels (bench/notes/trees.md).
+#: `Rules.others` and `Rules.rarity` for few labels per point, and the share of their effect for frequent labels. They
+#: help rare labels, but cost accuracy if points have many labels (bench/notes/trees.md).
 OTHERS, RARITY = 0.5, 0.25
-LABELS_A_POINT, POINTS_A_LABEL = (4, 16), (128, 256)
 OF_FREQUENT_LABELS = 1 / 3
 
 
@@ -53,13 +51,23 @@ class Rules:
     tolerance: float = 0.1
     smallest: float = 0.2
 
-    def fitting(self, labels: Rows, counts: I64) -> Self:
-        """Choose `others` and `rarity` by the mean labels per point and the mean points per label (`counts`)."""
+    def fitting(
+        self,
+        labels: Rows,
+        counts: I64,
+        labels_range: tuple[int, int] = (4, 16),
+        points_range: tuple[int, int] = (128, 256),
+    ) -> Self:
+        """Choose `others` and `rarity` by the mean labels per point and the mean points per label (`counts`).
+
+        `OTHERS` and `RARITY` fade to equal costs over `labels_range` labels per point, and to `OF_FREQUENT_LABELS` of
+        their effect over `points_range` points per label.
+        """
         labels_a_point, points_a_label = (
             len(labels.indices) / max(int(np.count_nonzero(counted)), 1) for counted in (np.diff(labels.indptr), counts)
         )
-        few_points = _fade(points_a_label, *POINTS_A_LABEL)
-        share = _fade(labels_a_point, *LABELS_A_POINT) * (few_points + OF_FREQUENT_LABELS * (1 - few_points))
+        few_points = _fade(points_a_label, *points_range)
+        share = _fade(labels_a_point, *labels_range) * (few_points + OF_FREQUENT_LABELS * (1 - few_points))
         return replace(self, others=OTHERS**share, rarity=RARITY * share)
 
 

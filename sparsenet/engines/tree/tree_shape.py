@@ -16,8 +16,6 @@ from sparsenet.kernels.types import I32, I64
 CHILDREN = 16
 #: Maximum number of root nodes, which are all scored for each point.
 MOST_ROOTS = 4
-#: Features of a label's centroid, and rounds of 2-means; more of either gains nothing (bench/notes/trees.md).
-FEATURES, ROUNDS = 128, 5
 
 
 @dataclass(frozen=True)
@@ -46,31 +44,36 @@ def bytes_a_feature(n_labels: int, threads: int) -> float:
     return sums * SUM_BYTES * min(threads, n_labels)
 
 
-def grow(points: Rows, labels: Rows, seed: int, threads: int) -> Shape:
-    """Grow a tree by balanced spherical 2-means of the label centroids, from the top down."""
+def grow(
+    points: Rows, labels: Rows, seed: int, threads: int, *, centroid_features: int = 128, n_rounds: int = 5
+) -> Shape:
+    """Grow a tree by balanced spherical 2-means of the label centroids, from the top down.
+
+    More `centroid_features` or `n_rounds` gain nothing (bench/notes/trees.md).
+    """
     of_label = transpose(labels)
     used_labels = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
-    rows = _unit_length(centroids(points, of_label, FEATURES, threads))
+    rows = _unit_length(centroids(points, of_label, centroid_features, threads))
     capacities = [CHILDREN]
     while -(-len(used_labels) // capacities[0]) > MOST_ROOTS:
         capacities.insert(0, capacities[0] * CHILDREN)
     starts, levels = np.array([0, len(used_labels)]), []
     for level, capacity in enumerate(capacities):
         parts = -(-np.diff(starts) // capacity)
-        starts = _split(rows, used_labels, starts, parts, seed + level, threads)
+        starts = _split(rows, used_labels, starts, parts, seed + level, n_rounds, threads)
         levels.append((parts, starts))
     # The children of a node are its parts; the children of the lowest nodes are labels.
     children = [np.concatenate(([0], np.cumsum(parts))) for parts, _ in levels[1:]]
     return Shape(used_labels, [*children, levels[-1][1]])
 
 
-def _split(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, threads: int) -> I64:
+def _split(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, n_rounds: int, threads: int) -> I64:
     """Split each set into parts of about equal size by repeated halving; return the boundaries of the parts."""
     while np.any(parts > 1):
         left_parts = parts // 2
         left = np.diff(starts) * left_parts // parts
         row_arrays = (rows.indptr, rows.indices, rows.data, rows.width)
-        kernels.split_sets(*row_arrays, starts, left, seed, ROUNDS, order, threads)
+        kernels.split_sets(*row_arrays, starts, left, seed, n_rounds, order, threads)
         cut = parts > 1
         middle = starts[:-1] + left
         parts = np.stack((np.where(cut, left_parts, parts), np.where(cut, parts - left_parts, 0)), axis=1).ravel()
