@@ -556,5 +556,5 @@ def test_points_of_any_length_are_learnt_as_they_are(scale):
 
 def test_points_too_long_for_their_squares_are_refused():
     points = np.random.default_rng(0).normal(size=(60, 5)) * 1e30
-    with pytest.raises(ValueError, match=r"beyond float32: set normalize"):
+    with pytest.raises(ValueError, match=r"overflow float32: set normalize"):
         TreeClassifier(normalize="none").fit(points, np.arange(60) % 2)

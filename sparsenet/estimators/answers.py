@@ -44,7 +44,7 @@ class AnswersMixin:
         raise NotImplementedError
 
     def _best(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
-        """Do the same, but answer points without known features by label frequencies."""
+        """Return the k best labels and probabilities; points without known features get the most frequent labels."""
         labels, p = self._best_by_features(features, k, unwanted)
         self._fitted.seen.answer_blank(features, labels, p)
         return labels, p

@@ -46,7 +46,7 @@ class Excluded:
         """Return a mask of the excluded labels among `labels`, (n_points, any), of the given rows."""
         if self.common is not None:
             return self.common[labels]
-        found: Any = self.own[points[:, None], labels]  # type: ignore[index]  # there is one of the two
+        found: Any = self.own[points[:, None], labels]  # type: ignore[index]  # set unless `common` is
         return np.asarray(found.toarray(), np.bool_)
 
     def take(self, points: I64) -> Excluded:

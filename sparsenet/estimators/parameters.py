@@ -70,7 +70,7 @@ def to_json(name: str, value: Any) -> Any:
         return value.item()
     if isinstance(value, tuple | list):
         return [to_json(name, item) for item in value]
-    if isinstance(value, Mapping):  # whose keys may be numbers
+    if isinstance(value, Mapping):  # JSON keys must be strings
         return {"pairs": [[to_json(name, key), to_json(name, item)] for key, item in value.items()]}
     if is_dataclass(value) and SAVABLE.get(type(value).__name__) is type(value):
         return {"class": type(value).__name__, "fields": asdict(value)}

@@ -71,7 +71,7 @@ class Predictor:
         else:
             recall, points = real("recall", recall, 0, 1), model._features(sample)
             if len(points) == 0:
-                raise ValueError("sample has no rows: pass some points like those to come")
+                raise ValueError("sample has no rows: pass points like the ones to predict")
             settings: dict[str, Any] = {"size": size, "max_postings": postings, "threads": model._threads()}
             self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **settings)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
@@ -138,7 +138,7 @@ class Predictor:
     def _excluded_labels(self, exclude: Iterable[Any]) -> set[Any]:
         try:
             if isinstance(exclude, str):
-                raise TypeError("a string is a list of its letters")
+                raise TypeError("a string would be split into letters")
             return set(exclude.tolist() if isinstance(exclude, np.ndarray) else exclude)
         except TypeError as error:
             raise ValueError(f"exclude must be a list of labels, got {exclude!r}") from error
@@ -161,5 +161,5 @@ class Predictor:
             left = (rest[0] >= 0).sum(axis=1)
             if left.min() < self.k:
                 row = f"row {short[left.argmin()]} {left.min()} labels"
-                raise ValueError(f"exclude leaves {row}, fewer than k={self.k}: make a predictor of a smaller k")
+                raise ValueError(f"exclude leaves {row}, fewer than k={self.k}: build a predictor with a smaller k")
         return labels, probabilities

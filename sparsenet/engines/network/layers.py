@@ -84,7 +84,7 @@ class Activation:
             np.tanh(x, out=x)
 
         def backward(grad: F32) -> F32:
-            raise AssertionError("an inference pass has no way back")
+            raise AssertionError("an inference pass has no backward pass")
 
         return backward
 
@@ -169,7 +169,7 @@ class SparseInput:
         activation = self.activation.forward(out, context, self.weight.name)
 
         def backward(grad: F32) -> None:
-            assert postings is not None, "an inference pass has no way back"
+            assert postings is not None, "an inference pass has no backward pass"
             grad = activation(grad)
             self.bias.record(np.zeros(1, np.int64), grad.sum(axis=0, keepdims=True))
             product = Product(postings.starts, postings.points, postings.values, grad)

@@ -199,7 +199,7 @@ class Network:
                 value = np.asarray(arrays[parameter.name], np.float32)
                 # The sum is finite if all weights are, and needs no boolean array.
                 if not np.isfinite(value.sum(dtype=np.float64)):
-                    raise ValueError(f"the weights {parameter.name} hold NaN or infinity, or what float32 cannot hold")
+                    raise ValueError(f"the weights {parameter.name} hold NaN or infinity, or overflow float32")
             parameter.allocate(value)
         if self.output.wide:
             self.output.wide.forget_inverted()

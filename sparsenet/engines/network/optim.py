@@ -50,7 +50,7 @@ class Optimizer(Protocol):
 def _check_rates(rate: float, decay: float, epsilon: float = 1.0) -> None:
     real("rate", rate, 0, math.inf)
     real("decay", decay, 0, math.inf)
-    real("epsilon", epsilon, 0, math.inf, open_low=True)  # zero could divide by zero
+    real("epsilon", epsilon, 0, math.inf, open_low=True)  # with zero, a step may divide by zero
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,7 +177,7 @@ class SampledOutput:
         def backward() -> F32:
             rows, sums = active.labels.astype(np.int64), np.einsum("ij->i", tile)  # 3 times as fast as `sum`
             if np.isfinite(loss) and not np.isfinite(sums).all():
-                raise ArithmeticError(f"{self.loss!r} made a gradient that is no number, of a loss of {loss:g}")
+                raise ArithmeticError(f"{self.loss!r} computed a non-finite gradient for a loss of {loss:g}")
             self.bias.record(rows, sums[:, None])
             if self.wide and touched:
                 self.wide.record_gradient(touched, batch.feature_postings, tile, context.workspace, context.threads)

@@ -70,7 +70,7 @@ def _initial_weights(features: Rows, label_points: Rows, config: WideConfig, thr
 
 @dataclass
 class Touched:
-    """The wide weights that a batch uses; label l has those at ``positions[indptr[l] : indptr[l + 1]]``.
+    """The wide weights that a batch uses: ``positions[indptr[l] : indptr[l + 1]]`` for active label l.
 
     `slots` holds the index of each weight's feature in the batch; `dense` holds the batch's frequent features.
     """
@@ -108,6 +108,7 @@ class WidePath:
     --------
     Three points: the first two have label 0, the last has label 1.
 
+    >>> from scipy.sparse import csr_array
     >>> points = Rows.of(csr_array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
     >>> labels = Rows.of(csr_array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     >>> path = WidePath.from_centroids(points, transpose(labels), WideConfig(norm=1.0, norm_power=0.0), threads=1)

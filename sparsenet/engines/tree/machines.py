@@ -128,8 +128,8 @@ def train(
     """
     true_children, squared = _true_children(shape, labels), squares(points)
     if not np.isfinite(squared).all():
-        raise ValueError("X holds numbers whose squares are beyond float32: set normalize='rows' or 'columns'")
-    # Estimate the work of each level: all nodes at the root, then the nodes that the beam reaches.
+        raise ValueError("X contains values whose squares overflow float32: set normalize='rows' or 'columns'")
+    # Points reach all root nodes, then `wrong_ways` nodes of each level. This also estimates the work of a level.
     widths = [len(children) - 1 for children in shape.children]
     beams = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
     levels: list[Level] = []
@@ -237,7 +237,7 @@ def check(level: Level, n_features: int) -> None:
         if array.dtype != dtype or array.shape != shape:
             raise ValueError(f"{name} must be {np.dtype(dtype)} of shape {shape}, got {array.dtype} of {array.shape}")
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
-            raise ValueError(f"{name} holds what is not finite")
+            raise ValueError(f"{name} must be finite")
     if level.starts[0] != 0 or level.starts[-1] != n_rows or np.any(np.diff(level.starts) < 0):
         raise ValueError("starts must rise from 0 to the number of rows")
     if level.features.min(initial=0) < 0 or level.features.max(initial=0) >= n_features:

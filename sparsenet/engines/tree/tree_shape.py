@@ -12,7 +12,7 @@ from sparsenet.core.centroids import SUM_BYTES, centroids, lengths
 from sparsenet.core.rows import Rows, transpose
 from sparsenet.kernels.types import I32, I64
 
-#: Children of a node, the number that the kernels train in parallel.
+#: Maximum children of a node, which the kernels train side by side.
 CHILDREN = 16
 #: Maximum number of root nodes, which are all scored for each point.
 MOST_ROOTS = 4
@@ -96,9 +96,9 @@ def check(shape: Shape, n_labels: int) -> None:
     for pointers, below in zip(shape.children, [*sizes[1:], len(shape.labels)], strict=True):
         steps = np.diff(pointers)
         if pointers[0] != 0 or pointers[-1] != below or steps.min(initial=0) < 0 or steps.max(initial=0) > CHILDREN:
-            raise ValueError(f"children must give each node 0 to {CHILDREN} of the {below} below")
+            raise ValueError(f"children must assign 0 to {CHILDREN} of the {below} nodes or leaves below to each node")
     if sizes[0] > MOST_ROOTS:
-        raise ValueError(f"the first of the levels of children must have at most {MOST_ROOTS} nodes, got {sizes[0]}")
+        raise ValueError(f"the top level of children must have at most {MOST_ROOTS} nodes, got {sizes[0]}")
     if any(above > below for above, below in pairwise([*sizes, len(shape.labels)])):
         raise ValueError("a level must not have more nodes than the one below it")
     if shape.labels.max(initial=0) >= n_labels or np.bincount(shape.labels).max(initial=0) > 1:
