@@ -1,4 +1,4 @@
-"""What every classifier of points answers alike, in the forms that people with a million labels expect."""
+"""The prediction methods that the point classifiers share: top-k, sparse probabilities and exclusions."""
 
 from __future__ import annotations
 
@@ -16,52 +16,50 @@ from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix
 from sparsenet.core.validation import check_features, check_weights, integer, n_jobs, real
 from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.features.targets import check_points
+from sparsenet.kernels.types import F32, I32
 
-#: Labels that are looked at first for those that are probable enough; more where a point has them all.
-FIRST_LOOK = 16
-#: Labels of points that are ranked at a time, where most labels are excluded.
+#: Maximum ranked labels in a block of points, when many labels are excluded.
 LABELS_AT_A_TIME = 1 << 24
 
 
 class AnswersMixin:
-    """The methods that need no more than the best few labels of each point, which `_best_by_features` finds."""
+    """Prediction methods on top of `_best_by_features`, which finds the best k labels of each point."""
 
     classes_: NDArray[Any]
     n_features_in_: int
     n_jobs: Any
     _fitted: Any
-    #: So many more than k are looked at first for k that are not excluded. Blends look at 32 as it is, and up to there
-    #: what is said does not depend on how many are asked for.
+    #: Initial k of the search for labels above a threshold; it grows for points that need more.
+    _first_k = 16
+    #: Extra labels to rank at first, in case some of the best k are excluded. A blend ranks at least 32 labels anyway.
     _spare = 16
-    #: What is excluded may lead a search astray: of up to so many labels that a point must not get it is told.
+    #: Maximum number of excluded labels passed to the search, which then goes further. 0 if the search is exact.
     _most_unwanted = 0
 
-    def _best_by_features(
-        self, features: Rows, k: int, unwanted: int = 0
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the positions of the k best labels of each point, (n, k), best first, and their probabilities.
+    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+        """Return the positions of the k best labels of each point and their probabilities, (n, k) each, best first.
 
-        About `unwanted` of all labels will be passed over afterwards: a search goes further by as much.
+        The caller will drop about `unwanted` labels afterwards, so the search goes further by this number.
         """
         raise NotImplementedError
 
-    def _best(self, features: Rows, k: int, unwanted: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Do the same, and answer points that have nothing which training has seen by what is usual."""
+    def _best(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+        """Return the k best labels and probabilities; points without known features get the most frequent labels."""
         labels, p = self._best_by_features(features, k, unwanted)
         self._fitted.seen.answer_blank(features, labels, p)
         return labels, p
 
-    def _with_blank(self, features: Rows, p: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Set the probabilities of all labels, (n, n_labels), of points that have nothing which training has seen."""
+    def _with_blank(self, features: Rows, p: F32) -> F32:
+        """Replace the probabilities of points without known features, (n, n_labels), by label frequencies."""
         at, shares = self._fitted.seen.blank(features), self._fitted.seen.shares()
         p[at] = shares / shares.sum() if self._fitted.target.kind == "single" else shares
         return p
 
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
-        """Return the best class of each row (n,), or its labels of a probability above `threshold` in the form of y.
+        """Predict the best class of each row, (n,), or all labels above `threshold`, in the form of y.
 
-        None: one half. What is best depends on what a wrong label costs: for F1 it is often less. Where the
-        probabilities of a row sum to one, as under ``loss="softmax"``, at most one of them exceeds a half.
+        `threshold` is 0.5 by default. The best value depends on the cost of a wrong label; for F1 it is often lower.
+        If the probabilities of a row sum to one, as under ``loss="softmax"``, at most one label exceeds 0.5.
         """
         features, target = self._features(X), self._fitted.target
         if target.kind == "single":
@@ -74,36 +72,36 @@ class AnswersMixin:
             found += self._likely(block, least)
         return target.decode(np.concatenate(found), np.cumsum([len(own) for own in found], dtype=np.int64))
 
-    def _likely(self, features: Rows, least: float) -> list[NDArray[np.int32]]:
-        """Return the labels of each point that are more probable than that, best first."""
+    def _likely(self, features: Rows, least: float) -> list[I32]:
+        """Return the labels of each point with a probability above `least`, best first."""
         found = [np.empty(0, np.int32)] * len(features)
-        waiting, k = np.arange(len(features)), min(FIRST_LOOK, len(self.classes_))
+        waiting, k = np.arange(len(features)), min(self._first_k, len(self.classes_))
         while len(waiting):
             labels, p = self._best(features.take(waiting), k)
             full = (p[:, -1] > least) & (k < len(self.classes_))
             for i in np.flatnonzero(~full):
                 found[waiting[i]] = labels[i][p[i] > least]
-            # More of those alone that have so many: what is said of a point must not depend on the others.
+            # Rank more labels for these points alone: the answer for a point must not depend on other points.
             waiting, k = waiting[full], min(4 * k, len(self.classes_))
         return found
 
-    def _best_label(self, features: Rows) -> NDArray[np.int32]:
+    def _best_label(self, features: Rows) -> I32:
         return self._best(features, 1)[0][:, 0]
 
-    def topk_numbers(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Do the same as `topk` with positions in `classes_` instead of the classes, and -1 where no label is left."""
+    def topk_numbers(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[I32, F32]:
+        """Return `topk` with positions in `classes_` instead of classes, and -1 if no label is left."""
         features = self._features(X)
         k = min(integer("k", k, 1), len(self.classes_))
         if exclude is None:
             return self._best(features, k)
-        return self._best_but(features, k, Excluded.of(exclude, len(features), len(self.classes_)))
+        return self._best_without(features, k, Excluded.of(exclude, len(features), len(self.classes_)))
 
-    def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is cut to n_labels.
+    def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
+        """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is at most n_labels.
 
-        Each label has a probability of its own, also with one label a row, where those of `predict_proba` sum to one.
-        `exclude`, (n, n_labels), sparse or dense, is nonzero for labels that a row must not get: what has been bought.
-        A single row of it, (n_labels,) or (1, n_labels), is for all rows: what cannot be had.
+        Each label has its own probability, even with one label a row; only rows of `predict_proba` then sum to one.
+        `exclude`, (n, n_labels), sparse or dense, is nonzero for labels to leave out, such as items already bought.
+        A single row, (n_labels,) or (1, n_labels), applies to all rows, such as items out of stock.
         """
         labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
         short = np.flatnonzero((labels < 0).any(axis=1))
@@ -116,43 +114,43 @@ class AnswersMixin:
         return self.classes_[labels], probabilities
 
     def predict_topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> csr_array:
-        """Return the probabilities of the k best labels, sparse (n, n_labels); entries of a row stand best first."""
+        """Return the probabilities of the k best labels, sparse (n, n_labels); the entries of a row are best first."""
         labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
-        there = labels >= 0
-        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(there.sum(axis=1))))
-        return csr_array((probabilities[there], labels[there], indptr), shape=(len(labels), len(self.classes_)))
+        is_left = labels >= 0
+        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(is_left.sum(axis=1))))
+        return csr_array((probabilities[is_left], labels[is_left], indptr), shape=(len(labels), len(self.classes_)))
 
-    def _best_but(self, features: Rows, k: int, excluded: Excluded) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the k best labels of each point that it may get; where there are fewer, -1 and a probability of 0."""
+    def _best_without(self, features: Rows, k: int, excluded: Excluded) -> tuple[I32, F32]:
+        """Return the k best labels of each point without excluded ones, padded with -1 and a probability of 0."""
         n_excluded = excluded.counts(len(features))
-        # That many are enough in any case: in powers of two, for one call each. Mostly hardly any of the best are
-        # excluded, so a few are looked at first, and more for those points alone that have too few of them: what is
-        # said of a point must not depend on what others have.
+        # k plus the excluded labels are always enough, rounded to powers of two so that points share calls. Few of the
+        # best labels are usually excluded, so start with fewer, and rank more only for the points that need it. The
+        # answer for a point must not depend on other points.
         more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
         enough, unwanted = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._most_unwanted)
-        looked_at, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
+        n_ranked, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
         best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
         while len(waiting):
-            for n, passed in sorted(set(zip(looked_at[waiting].tolist(), unwanted[waiting].tolist(), strict=True))):
-                alike = waiting[(looked_at[waiting] == n) & (unwanted[waiting] == passed)]
+            for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), unwanted[waiting].tolist(), strict=True))):
+                group = waiting[(n_ranked[waiting] == n) & (unwanted[waiting] == passed)]
                 at_a_time = max(min(POINTS_AT_A_TIME, LABELS_AT_A_TIME // n), 1)
-                for points in np.array_split(alike, -(-len(alike) // at_a_time)):
-                    labels, own = self._best(features.take(points), n, passed)
-                    best[points], p[points] = without(labels, own, excluded.among(labels, points), k)
-            waiting = waiting[(best[waiting, -1] < 0) & (looked_at[waiting] < enough[waiting])]
-            looked_at[waiting] = np.minimum(4 * looked_at[waiting], enough[waiting])
+                for points in np.array_split(group, -(-len(group) // at_a_time)):
+                    labels, block_p = self._best(features.take(points), n, passed)
+                    best[points], p[points] = without(labels, block_p, excluded.among(labels, points), k)
+            waiting = waiting[(best[waiting, -1] < 0) & (n_ranked[waiting] < enough[waiting])]
+            n_ranked[waiting] = np.minimum(4 * n_ranked[waiting], enough[waiting])
         return best, p
 
     def indicator(self, y: Any) -> csr_array:
-        """Return y as `sparsenet.metrics` take it, (n, n_labels), a column for each of `classes_`.
+        """Convert y for `sparsenet.metrics` to an indicator, (n, n_labels), with a column for each of `classes_`.
 
-        Labels that were never learnt are left out, and a warning says so if all are.
+        Unknown labels are dropped, with a warning if all labels are unknown.
         """
         check_is_fitted(self)
         return as_matrix(self._fitted.target.encode(y, drop_unknown=True))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of rows whose best label is right: accuracy for one label a row, P@1 for several."""
+        """Compute the accuracy for one label a row, or P@1 for several labels a row."""
         features = self._features(X)
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
         if len(features) == 0:
@@ -161,8 +159,8 @@ class AnswersMixin:
         return float(np.average(is_hit(self._best_label(features), truth), weights=weights))
 
     def _threads(self) -> int:
-        asked_for = n_jobs(self.n_jobs)
-        return default_threads() if asked_for is None else asked_for
+        threads = n_jobs(self.n_jobs)
+        return default_threads() if threads is None else threads
 
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)
@@ -173,7 +171,7 @@ class AnswersMixin:
         return hasattr(self, "_fitted")
 
     def __sklearn_tags__(self) -> Tags:
-        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]  # of what it is mixed into
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]  # defined by the other base class
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags

@@ -1,4 +1,4 @@
-"""The scikit-learn face of a network, a tree and neighbours that decide together: `BlendClassifier`."""
+"""`BlendClassifier`: a network, a tree and nearest neighbours combined as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -44,83 +44,84 @@ WIDE_BUDGET = 256
 
 
 class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Classify into a few to millions of labels by a network, a tree and the nearest training points together.
+    """Classify into a few to millions of labels by combining a network, a tree and nearest neighbours.
 
-    A `TreeClassifier` names the labels that come into question for a point, an `ExtremeClassifier` scores these, the
-    training points most like it are looked up, and what all make of a label decides. They err in different places: on
-    sparse points of many labels they are together more accurate than any of them. Training takes as long as network
-    and tree do. Without the network, ``network="drop"``, it takes hardly longer than the tree's, for most of that
-    accuracy. No point is scored against all labels, except under ``loss="softmax"``: an answer takes two to ten times
-    as long as the tree's, however many labels there are.
+    A `TreeClassifier` proposes candidate labels for each point, and an `ExtremeClassifier` scores them. The nearest
+    training points vote for their labels, and all scores are combined. The parts make different errors, so on sparse
+    points with many labels the blend is more accurate than each part. Training takes as long as the network and the
+    tree. With ``network="drop"``, it takes little more than the tree and keeps most of the accuracy. Except under
+    ``loss="softmax"``, no point is scored against all labels: a prediction takes two to ten times as long as the
+    tree's, for any number of labels.
 
     Parameters
     ----------
     network : ExtremeClassifier, "drop" or None
-        What to train beside the tree, such as ``ExtremeClassifier(hidden=128)``; None: its defaults. It is copied, and
-        the copy, `network_`, trained. ``normalize``, ``n_jobs``, ``random_state`` and ``verbose`` are the blend's, and
-        ``wide_budget="auto"`` is 256 at most: more is no better beside a tree. Its ``time_budget`` and ``memory_limit``
-        are for the network alone: the tree is trained before. ``"drop"``: no network; tree and neighbours decide.
+        The network to train, such as ``ExtremeClassifier(hidden=128)``; None: its defaults; ``"drop"``: no network. A
+        copy is trained, `network_`. The blend sets its ``normalize``, ``n_jobs``, ``random_state`` and ``verbose``, and
+        limits ``wide_budget="auto"`` to 256. Its ``time_budget`` and ``memory_limit`` cover the network alone, since
+        the tree is trained first.
     tree : TreeClassifier or None
-        Likewise; the copy is `tree_`. Labels are named in twice its beam, which ``model.tree_.set_params(beam=...)``
-        changes.
+        The tree to train; a copy is trained, `tree_`. Candidates come from twice its beam, which
+        ``model.tree_.set_params(beam=...)`` changes.
     candidates : int or "auto"
-        How many labels the tree names for each point, and so the most that `predict` gives one and `predict_proba` more
-        than nothing: raise it where points have dozens. ``"auto"``: 32, or 128 where that has more labels right, of
-        points that no part has learnt. `topk` has as many named as it is asked for, if those are more,
-        which may put others first. It can be set on a fitted classifier.
+        Number of labels that the tree proposes for each point. `predict` returns at most this number of labels, and
+        `predict_proba` is 0 for all others, so raise it if points have dozens of labels. ``"auto"``: 32, or 128 if that
+        finds more true labels on a hold-out. `topk` raises it to k, which may change the order. It can be changed on a
+        fitted classifier.
     n_neighbors : int
-        How many of the training points that are most like a point have a vote. 0: none, and the model does not hold the
-        training points, as it does otherwise: those who may not see the data should not be given such a model either.
-        On a fitted classifier that holds them it can be set. Where half of all values of X are there, or more, a point
-        is compared with all of them, or with a sample of 2**24 numbers.
+        Number of nearest training points that vote. The model contains the training points unless this is 0, so do not
+        share it with people who may not see the data. It can be changed on a fitted classifier with training points.
+        If at least half of all values of X are stored, points are compared with all training points, or with a sample
+        of 2**24 numbers.
     time_budget : float or None
-        Seconds that `fit` may take. The network has what tree and neighbours leave it, and is made as large as that
-        allows; where that would not be enough for a third of its passes, there is none, with a warning. A tree is not
-        cut off. Without neighbours there is a network in any case, which has as long as the tree took at least. Where
-        there is to be none, ``network="drop"``, nothing could keep a budget: None.
+        Maximum seconds for `fit`; must be None with ``network="drop"``. The network gets the time that the tree and the
+        neighbours leave, and its size is reduced accordingly. If that is too short for a third of its epochs, the
+        network is left out with a warning. The tree is never cut short. With ``n_neighbors=0`` the network is always
+        trained, for at least as long as the tree took.
     normalize : {"auto", "rows", "columns", "together", "mixed", "none"}
-        ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
-        columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
-        more count for more, as of embeddings they should; ``"mixed"`` standardises amounts, columns that most rows
-        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` much of X is not zero, half if
-        it is sparse, a third, or some of it is negative, if it is dense, or together where points near each other then
-        share more labels; mixed where amounts stand beside what is mostly zeros; else rows.
+        Scaling of X. ``"rows"`` divides each point by its length, for counts and tf-idf. ``"columns"`` standardises the
+        columns of a dense table. ``"together"`` centres the columns and divides all of them by one number, for
+        embeddings. ``"mixed"`` standardises numeric columns, which most rows have, and keeps the zeros of categories.
+
+        ``"auto"``, decided in `fit`: columns if X has negative values or a third of it is nonzero (dense), or half of
+        it is nonzero (sparse); together if near points then share more labels; mixed for numeric columns next to mostly
+        empty ones; otherwise rows.
     n_jobs : int or None
-        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
-        result does not depend on it.
+        Threads; None or -1: all available to this process, or OMP_NUM_THREADS; -2: all but one, and so on. The result
+        does not depend on it.
     random_state : int, RandomState or None
-        An integer gives equal models, bit for bit.
+        An integer makes models equal, bit for bit.
     verbose : bool, int or None
-        Show memory and progress on stderr, 0 meaning no; None: if that is a terminal.
+        Show memory and progress on stderr; 0: never; None: if stderr is a terminal.
 
     Attributes
     ----------
     network_ : ExtremeClassifier or None
-        Fitted; its labels are positions in `classes_`, and its points are scaled. Of many points it goes without some
-        of its own, to measure what its hidden units are worth.
+        The fitted network; its labels are positions in `classes_`, and its points are scaled. Large training sets leave
+        it a hold-out to test its hidden units.
     tree_ : TreeClassifier
-        Likewise.
+        The fitted tree; likewise.
     neighbors_ : Neighbors or None
-        The training points and their labels, and how they are compared: features count by the power `rarity` of their
-        inverse frequency, and a point by the power `power` of its cosine. Both answer a sample of the training points
-        best, each by the others. Their vote is multiplied by `trust` (without a network by its root), which goes by
-        the odds that they and a tree are right on points that it has not learnt: of 65,536 points or more, a 64th
-        (2,048 at most), which `tree_` goes without; of 5,120 or more, a tenth, for which trees are trained that are
-        then forgotten. Of fewer points it is 1. Those of them that the network has not learnt either tell how sure the
-        blend may be, and whether frequent labels say too little or too much: a network of more than 1,024 labels and
-        16,384 points or more leaves some out, unless its `hidden` was given.
+        The training points, their labels and their parameters. `rarity` is the exponent of the inverse feature
+        frequency, and `power` the exponent of the cosine; both are chosen leave-one-out on a sample.
+    choices_ : dict
+        What was decided on the hold-out: ``"candidates"``, the number of them, and ``"weights"``, of tree, network and
+        neighbours. Each decision has its options, gain, standard error and number of points. The hold-out is a 64th of
+        the points, 512 to 2,048, and the network is not trained on it; from 65,536 points on the tree is not either.
+        With fewer than 16,384 points it is a tenth, at most 1,024: tree and network learn all points, and others,
+        trained without the hold-out, answer it. With fewer than 1,280 points nothing is decided.
     candidates_ : int
-        As many labels as the tree names for a point, unless `candidates` says another number.
+        The number of candidates unless `candidates` sets it.
     classes_ : ndarray of shape (n_labels,)
-        The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
+        The labels, ascending. For an indicator y: column numbers, or column names of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
     label_counts_ : ndarray of shape (n_labels,)
-        How many of the training points had each label.
+        Number of training points with each label.
     n_points_ : int
-        How many training points there were.
+        Number of training points.
     normalize_ : str
-        How points are scaled, in the words of `normalize`.
+        The scaling in use, a value of `normalize`.
 
     Examples
     --------
@@ -160,7 +161,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self.verbose = verbose
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the parts as ``network__hidden`` and ``tree__cost``; a part that is None is made."""
+        """Set parameters, including nested ones such as ``network__hidden``, which create a part that is None."""
         for name, kind in PARTS.items():
             part = params.get(name, getattr(self, name))
             for key in [key for key in params if key.startswith(f"{name}__")]:
@@ -172,24 +173,24 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return model
 
     def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False) -> Self:
-        """Train the tree, look how neighbours answer, and train the network if there is one, all from the start.
+        """Train the tree, the neighbours and the network on X and y from scratch.
 
-        Ctrl-C while the network is trained stops within a second: the classifier is then fitted with what was learnt,
-        without the network if that is less than a third of its passes, and KeyboardInterrupt goes on; so it does later,
-        while the parts are compared, within seconds. Sooner, it leaves the classifier as it was.
+        Ctrl-C during the network's training stops within a second, keeps what was learnt and raises KeyboardInterrupt.
+        The network is left out if it has trained for less than a third of its epochs. Ctrl-C while the parts are
+        compared does the same within seconds. Earlier, it leaves the classifier unchanged.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n, d)
         y : labels
-            One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
-            an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
+            One label a row (strings or integers), a list of labels for each row, or an indicator of shape
+            (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
         checkpoint : directory, optional
-            Holds the state of the network's training after an epoch (every few seconds) and Ctrl-C; needs an integer
-            `random_state`.
+            Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
+            integer `random_state`.
         resume : bool
-            Go on from `checkpoint`, if there is one; tree and neighbours are made anew. With the same settings, of
-            which only the network's are compared, the result is that of an uninterrupted run, bit for bit.
+            Continue from `checkpoint`, if it exists, and train the tree and the neighbours again. With the same
+            settings, the result equals an uninterrupted run, bit for bit. Only the network's settings are compared.
         """
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
@@ -235,8 +236,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels that neither the tree nor neighbours name have none. With one label a row those of a row sum to one; else
-        each label has its own. Where that would be absurdly large, a ValueError points to `predict_topk`.
+        Labels that neither the tree nor the neighbours propose get 0. Rows sum to one with one label a row; otherwise
+        each label has an independent probability. If the matrix would be too large, ValueError suggests `predict_topk`.
         """
         features = self._features(X)
         check_cells(len(features), len(self.classes_))
@@ -248,23 +249,23 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return self._with_blank(features, out)
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
+        """Save to a directory, replaced atomically: safetensors files and a manifest with checksums.
 
-        Predictions after `load` are equal bit for bit, unless `compact`: that saves the network in a quarter to half of
-        the room and the training points in less, by numbers of 8 and 16 bits. The tree has numbers of 8 bits as it is.
-        Training points that have no vote (``n_neighbors=0``) are not saved.
+        Predictions after `load` are equal, bit for bit, unless `compact`: 8-bit and 16-bit numbers then reduce the
+        network to a quarter to half of its size, and the training points as well. With ``n_neighbors=0``, the training
+        points are not saved.
         """
         check_is_fitted(self)
         storage.save(path, *blend_saving.pack(self, small=boolean("compact", compact)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
+        """Load a saved model; raise ModelError with the reason for a damaged or foreign one."""
         model: Self = storage.load_as(path, partial(blend_saving.unpack, cls))
         return model
 
     def _check(self) -> str:
-        """Check the parameters that are not a part's; return how points are scaled."""
+        """Validate the blend's own parameters; return `normalize`."""
         self._given_candidates()
         integer("n_neighbors", self.n_neighbors, 0)
         blend_parts.given("network", self.network, ExtremeClassifier)
@@ -275,7 +276,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return choice("normalize", self.normalize, CHOICES)
 
     def _given_candidates(self) -> int | None:
-        """Return how many labels the tree is to name; None if that is to be found."""
+        """Return the number of candidates; None for ``"auto"``."""
         return None if is_auto(self.candidates) else integer("candidates", self.candidates, 1)
 
     def _candidates(self) -> int:
@@ -283,7 +284,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return min(self._fitted.candidates if asked is None else asked, len(self.classes_))
 
     def _neighbors(self) -> tuple[Neighbors | None, int]:
-        """Return the points that are looked up, and how many of them have a vote."""
+        """Return the neighbours and the number that votes; (None, 0) without neighbours."""
         k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
         if k == 0 and self._fitted.network is None:
             raise ValueError("n_neighbors is 0, and this model has no network: set at least 1")
@@ -294,7 +295,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
 
     def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
-        """Return the k best labels of each point and their probabilities; up to `unwanted` are passed over later."""
+        """Return the k best labels of each point and their probabilities; widen the search by `unwanted`."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
         combination = self._combination()
         for own, found, scores in self._ranked(features, max(self._candidates(), k), unwanted):
@@ -302,7 +303,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return labels, p
 
     def _likely(self, features: Rows, least: float) -> list[I32]:
-        """Return the labels of each point that are more probable than that, best first: of those that are named."""
+        """Return the candidates of each point with a probability above `least`, best first."""
         labels, p = self._best(features, self._candidates())
         return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
 

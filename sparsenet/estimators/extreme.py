@@ -1,4 +1,4 @@
-"""The scikit-learn face: `ExtremeClassifier`."""
+"""`ExtremeClassifier`: a network with sampled output as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -35,113 +35,117 @@ from sparsenet.index.hashing import LSHConfig
 class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier for a few to millions of labels, one or several a point.
 
-    Each label is a neuron with two kinds of input: a deep path through a hidden layer, and a wide path of sparse
-    weights straight from the features. A training step computes the neurons of the batch's own labels and of a few
-    hundred others that a sampler chose; prediction is exact over all labels.
+    Each label is a neuron with two inputs: a deep path through hidden layers, and a wide path of sparse weights from
+    the features. A training step computes only the true labels of the batch and a few hundred sampled negatives.
+    Prediction is exact over all labels.
 
     Parameters
     ----------
     hidden : int, tuple of int or "auto"
-        Units of the hidden layer or layers; 0 for the wide path alone. ``"auto"``: 256, or 128, 64 or none where those
-        would not fit into memory, or not go over the points five times within `time_budget` (measuring on validation
-        data not counted). With more than 1,024 labels and two epochs or more they are given up after a third of these
-        if the network is no worse without them, and else count less in the end if that is better, unless a `sampler`
-        needs them. That is measured on the validation data, if those are 512 points or more; where there are none and
-        at least 16,384 points, on a 64th of these, 512 to 2,048, that are kept from training. On them it is also
-        found whether frequent labels say too little or too much, and scores are made probabilities of.
+        Units of the hidden layer or layers; 0 for the wide path alone. ``"auto"``: 256, or 128, 64 or 0 to fit into
+        memory, or to allow five epochs within `time_budget` (without validation).
+
+        With more than 1,024 labels, two epochs or more and a sampler other than LSH, the hidden units are tested after
+        a third of the epochs. They are dropped if the network is no worse without them. Otherwise the final deep scores
+        are scaled down if that helps. The test uses the validation data, if these are 512 points or more. Without
+        validation, it holds out a 64th of at least 16,384 points (512 to 2,048). The hold-out also corrects the scores
+        of frequent labels and calibrates the probabilities.
     wide : bool
-        Whether there is a wide path.
+        Use a wide path.
     activation : {"relu", "linear", "tanh"}
-        Of the hidden layers.
+        Activation of the hidden layers.
     dropout : float
-        Share of hidden units silenced at each step.
+        Share of hidden units dropped at each step.
     loss : {"bce", "softmax"} or Loss
-        ``"bce"``: each label is a yes-or-no question. ``"softmax"``: labels compete, corrected for the sampling.
+        ``"bce"``: an independent yes-or-no decision for each label. ``"softmax"``: labels compete, with a correction
+        for sampling.
     sampler : {"random", "frequency", "lsh", "none"}, LSHConfig or Sampler
-        What chooses the negatives; ``"none"`` computes all labels at each step. ``"lsh"`` hashes labels by the family,
-        and into as many tables, as find the most of the best labels while it trains.
+        Sampler of the negatives; ``"none"`` computes all labels at each step. ``"lsh"`` chooses the hash family and the
+        number of tables with the best recall during training.
     n_negatives : int or "auto"
-        Negatives asked for at each step, beside the labels of the batch's points, which are each other's. If there are
-        no more labels than that, all are computed. ``"auto"``: 256 if there are more than 1,024 labels.
+        Negatives sampled at each step, in addition to the labels of the other points of the batch. All labels are
+        computed if there are no more than this. ``"auto"``: 256 if there are more than 1,024 labels.
     precision : {"auto", "float32", "bfloat16"}
-        Of the operands in the products of the deep output; ``"auto"``: bfloat16 where the CPU multiplies it faster.
+        Precision of the operands in the products of the deep output. ``"auto"``: bfloat16 if the CPU multiplies it
+        faster.
     per_sample : bool
-        Give each point of a batch active labels of its own, for comparison; needs ``wide=False``.
+        Give each point of a batch its own active labels, for comparison; needs ``wide=False``.
     epochs : int or "auto"
-        Passes over the data. ``"auto"``: 8; fewer, down to 5, on large data; on small data as many as give 400 steps.
-        Of 4,000 points or more that are so small data, without validation or a `time_budget`, a tenth is held out from
-        a first training of a third of these passes: if they are answered worse in the end than before, there are as
-        many passes as were best, and if better without the hidden units that there may be ``"auto"``, none of these.
-        Where hidden units are measured after a third of the passes (see `hidden`) and no more is right than after the
-        first one, but for what may be chance, only one more is taken, in which the rates fall to their end.
+        Passes over the data. ``"auto"``: 8; down to 5 on large data; enough for 400 steps on small data.
+
+        Small data of 4,000 points or more, without validation or `time_budget`, are first trained for a third of these
+        epochs, with a tenth held out. If the hold-out gets worse, the best number of epochs is used. If it is better
+        without the hidden units, ``hidden="auto"`` becomes 0. After the test of the hidden units (see `hidden`),
+        training ends with one more epoch if the hold-out has not improved significantly since the first epoch.
     batch_size : int or "auto"
-        Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on, those of the first call.
+        Points of a step. ``"auto"``: 256; 512 from 65,536 points on, 1,024 from 131,072 on, counted at the first call.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
-        Of the deep weights. ``"adam"`` has a `beta1` of 0.5: see `Adam`.
+        Optimizer of the deep weights. ``"adam"`` has a `beta1` of 0.5: see `Adam`.
     learning_rate : float or "auto"
-        Of the deep weights. ``"auto"``: 0.004 for batches up to 256, and in proportion to their root beyond; three
-        times as much of Adam where at least half of all values of X, once scaled, are not zero.
+        Learning rate of the deep weights. ``"auto"``: 0.004 for batches up to 256, growing with the root of larger
+        batch sizes; for Adam three times as high if at least half of all scaled values of X are nonzero.
     weight_decay : float
-        Of the deep weights.
+        Weight decay of the deep weights.
     wide_learning_rate : float or "auto"
-        Of the wide weights, which Adagrad moves; ``"auto"``: in proportion to the weights that they start from, and
-        less than Adagrad would where a label is answered well already.
+        Adagrad's learning rate of the wide weights. ``"auto"``: in proportion to the initial weights, and damped for
+        labels that are scored well already.
     wide_weight_decay : float
-        Of the wide weights.
+        Weight decay of the wide weights.
     wide_budget : int or "auto"
-        The most features that a label may hold in the wide path. ``"auto"``: 1,024, or down to 128 to fit into memory.
+        Maximum number of features of a label in the wide path. ``"auto"``: 1,024, or down to 128 to fit into memory.
     warmup : float
         Share of all steps over which the learning rates rise from zero.
     decay : {"linear", "cosine", "constant"}
-        How they fall afterwards.
+        Decay of the learning rates after the warm-up.
     label_smoothing : float
-        Targets are this far from 0 and 1.
+        Distance of the targets from 0 and 1.
     normalize : {"auto", "rows", "columns", "together", "mixed", "none"}
-        ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
-        columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
-        more count for more, as of embeddings they should; ``"mixed"`` standardises amounts, columns that most rows
-        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` much of X is not zero, half if
-        it is sparse, a third, or some of it is negative, if it is dense, or together where points near each other then
-        share more labels; mixed where amounts stand beside what is mostly zeros; else rows.
+        Scaling of X. ``"rows"`` divides each point by its length, for counts and tf-idf. ``"columns"`` standardises the
+        columns of a dense table. ``"together"`` centres the columns and divides all of them by one number, for
+        embeddings. ``"mixed"`` standardises numeric columns, which most rows have, and keeps the zeros of categories.
+
+        ``"auto"``, decided in `fit`: columns if X has negative values or a third of it is nonzero (dense), or half of
+        it is nonzero (sparse); together if near points then share more labels; mixed for numeric columns next to mostly
+        empty ones; otherwise rows.
     validation_fraction : float
         Share of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None
         With validation, stop after this many epochs without a better P@1.
     memory_limit : int, str or None
-        Bytes, or text such as ``"8GB"``, that training may use; None: what the machine has to offer.
+        Memory for training in bytes, or text such as ``"8GB"``; None: the available memory.
     time_budget : float or None
-        Seconds that `fit` may take: it takes fewer steps where its epochs do not fit, and the learning rate falls
-        accordingly. How far it gets then depends on the machine.
+        Maximum seconds for `fit`. It takes fewer steps if the epochs do not fit, and the learning rate decays
+        accordingly. The result then depends on the speed of the machine.
     n_jobs : int or None
-        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
-        result does not depend on it.
+        Threads; None or -1: all available to this process, or OMP_NUM_THREADS; -2: all but one, and so on. The result
+        does not depend on it.
     random_state : int, RandomState or None
-        An integer gives equal models, bit for bit: where memory is short, or time by `time_budget`, if they are of one
-        size, for which `hidden` and `wide_budget` can be named.
+        An integer makes models equal, bit for bit. If memory or time is short, also set `hidden` and `wide_budget`,
+        since their ``"auto"`` values depend on the machine.
     verbose : bool, int or None
-        Show memory and progress on stderr, 0 meaning no; None: if that is a terminal.
+        Show memory and progress on stderr; 0: never; None: if stderr is a terminal.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_labels,)
-        The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
+        The labels, ascending. For an indicator y: column numbers, or column names of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
     network_ : Network
     history_ : list of dict
-        Of each epoch: ``epoch``, ``loss``, ``seconds``, which is not saved; with validation ``P@1``, ``P@3``, ``P@5``;
-        with hashing ``index_recall``, the share of the best five labels that a sample is expected to hold.
+        For each epoch: ``epoch``, ``loss`` and ``seconds`` (not saved); with validation ``P@1``, ``P@3`` and ``P@5``;
+        with hashing ``index_recall``, the expected share of the best five labels in a sample.
     n_iter_ : int
         Epochs trained.
     choices_ : dict
-        What parameters that are ``"auto"`` came to, and why: ``{"hidden": (256, "there is memory ..."), ...}``; with
-        ``sampler="lsh"`` also how labels were hashed in the end.
+        Values of ``"auto"`` parameters and their reasons: ``{"hidden": (256, "there is memory ..."), ...}``; with
+        ``sampler="lsh"`` also the final hash settings.
     label_counts_ : ndarray of shape (n_labels,)
-        How many of the training points had each label.
+        Number of training points with each label.
     n_points_ : int
-        How many training points there were.
+        Number of training points.
     normalize_ : str
-        How points are scaled, in the words of `normalize`.
+        The scaling in use, a value of `normalize`.
     n_threads_ : int
         Threads in use.
 
@@ -228,26 +232,26 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Train on X and y from the start.
+        """Train on X and y from scratch.
 
-        Ctrl-C stops within a second: the classifier is then fitted with what was learnt, and KeyboardInterrupt goes
-        on; before there is anything, and in a first training that only tells of passes, it leaves the classifier as it
-        was. A training that fails, as by DivergenceError, leaves an earlier model as it was.
+        Ctrl-C stops within a second, keeps the weights learnt so far and raises KeyboardInterrupt. Before training, and
+        during the first training that only chooses the epochs, it leaves the classifier unchanged. A failure, such as
+        DivergenceError, leaves an earlier model unchanged.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n, d)
         y : labels
-            One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
-            an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
+            One label a row (strings or integers), a list of labels for each row, or an indicator of shape
+            (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
         validation : (X, y), optional
-            Each epoch is measured on it, and the epoch of the best P@1 kept; see also `hidden`.
+            Data to measure after each epoch; the epoch with the best P@1 is kept. See also `hidden`.
         callbacks : sequence of Callback
-            Told of each batch and epoch.
+            Called after each batch and epoch.
         checkpoint : directory, optional
-            Holds the state of the run after an epoch (every few seconds) and Ctrl-C; needs an integer `random_state`.
+            Saves the state after an epoch (every few seconds at most) and on Ctrl-C; needs an integer `random_state`.
         resume : bool
-            Go on from `checkpoint`, if there is one: the result is that of an uninterrupted run, bit for bit.
+            Continue from `checkpoint`, if it exists. The result equals an uninterrupted run, bit for bit.
         """
         options, threads, started = self._options(), self._threads(), time.perf_counter()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
@@ -285,14 +289,14 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             return self._adopt(fitted)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
-        """Take one pass over X and y, from where the classifier stands, at a constant learning rate.
+        """Train for one more epoch on X and y, at a constant learning rate.
 
-        Where `fit` has been, that is a quarter of the usual rate: so old points are not forgotten for a few new ones,
-        and labels that are new take several calls. `fit` on old and new points together is more accurate.
-        The first call names all `classes`, unless y is an indicator, and fixes how features are scaled: of a table by
-        the rows that it has, which should be hundreds. The wide path gets room for features that are new to a label.
-        The optimizer's state lives on from call to call; what `fit` and `load` leave are the weights alone. A pass that
-        diverges leaves the classifier unfitted.
+        After `fit`, the rate is a quarter of the usual one, so that old points are not forgotten; new labels then need
+        several calls. `fit` on old and new points together is more accurate.
+
+        The first call must name all `classes`, unless y is an indicator. It also fixes the scaling of features, so it
+        should have hundreds of rows for a table. The wide path grows by new features of a label. The optimizer's state
+        is kept between calls, but not by `fit` and `load`. If an epoch diverges, the classifier becomes unfitted.
         """
         options, threads = self._options(), self._threads()
         with all_or_nothing(self):

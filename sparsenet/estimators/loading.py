@@ -1,4 +1,4 @@
-"""A model on disk as the classifier that it is."""
+"""Load a saved model of any kind."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sparsenet.storage import ModelError
 from sparsenet.storage.parts import NO_MODEL, is_state
 
 Classifier: TypeAlias = ExtremeClassifier | TreeClassifier | BlendClassifier | TextClassifier
-#: By what a saved model says that it is.
+#: Classes by the name in the manifest.
 CLASSES: dict[object, type[Classifier]] = {
     kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier)
 }
 
 
 def load(path: str | os.PathLike[str]) -> Classifier:
-    """Load what any classifier's `save` saved, as a classifier of its own kind.
+    """Load a model saved by any classifier's `save`, as a classifier of the same class.
 
     Parameters
     ----------
     path : directory
-        Where the model is.
+        Directory of the model.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> Classifier:
     Raises
     ------
     ModelError
-        If there is no model, or a damaged one, or of no such kind.
+        If the model is missing, damaged or of an unknown class.
 
     Examples
     --------

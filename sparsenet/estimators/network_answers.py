@@ -1,4 +1,4 @@
-"""What a fitted network predicts, in the forms that scikit-learn expects."""
+"""The prediction methods of `ExtremeClassifier`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparsenet.estimators.predictor import Predictor
 
 
 class PredictionMixin(AnswersMixin):
-    """The methods of `ExtremeClassifier` that only read the model."""
+    """Prediction methods of `ExtremeClassifier`, which only read the model."""
 
     network_: Network
     _fitted: FittedNetwork
@@ -29,7 +29,7 @@ class PredictionMixin(AnswersMixin):
         return inference.topk(self.network_, features, k, self._threads())
 
     def _best_label(self, features: Rows) -> NDArray[np.int32]:
-        # Its probability may take a pass over all labels.
+        # Skip the probability, which may take another pass over all labels.
         labels, _ = self.network_.topk(features, 1, self._threads())
         self._fitted.seen.answer_blank(features, labels)
         return labels[:, 0]
@@ -43,12 +43,12 @@ class PredictionMixin(AnswersMixin):
         recall: float | None = None,
         sample: Any = None,
     ) -> Predictor:
-        """Make ready for answers in a fraction of a millisecond, from a shortlist instead of all labels.
+        """Build a `Predictor`, which answers in a fraction of a millisecond from a shortlist of labels.
 
-        The wide path, read by feature, chooses `candidates` labels for each point, and only these are scored exactly:
-        the more, the slower, and the surer that the best are among them, as `Predictor.recall` measures. Each feature
-        can name `postings` labels. With a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a
-        validation set, it can name no more than that takes, and answers come sooner.
+        The wide path chooses `candidates` labels for each point, and only these are scored exactly. More candidates
+        are slower, but increase the recall, which `Predictor.recall` measures. Each feature proposes at most `postings`
+        labels. Given a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a validation set, the
+        fewest postings that reach the recall are used, which is faster.
         """
         check_is_fitted(self)
         return Predictor(self, k=k, candidates=candidates, postings=postings, recall=recall, sample=sample)
@@ -56,9 +56,9 @@ class PredictionMixin(AnswersMixin):
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probability of every label, dense (n, n_labels).
 
-        With one label a row, and under softmax, those of a row sum to one; else each label has its own. They are fitted
-        to points kept from training where there are such: see `hidden`. Where that would be absurdly large, a
-        ValueError points to `predict_topk`.
+        Rows sum to one with one label a row and under softmax; otherwise each label has an independent probability.
+        Probabilities are calibrated if training has a hold-out: see `hidden`. If the matrix would be too large,
+        ValueError suggests `predict_topk`.
         """
         features = self._features(X)
         scores = inference.dense_scores(self.network_, features, self._threads())
@@ -66,9 +66,9 @@ class PredictionMixin(AnswersMixin):
         return self._with_blank(features, inference.dense_probabilities(self.network_, scores, exclusive=exclusive))
 
     def decision_function(self, X: Any) -> NDArray[np.float32]:
-        """Return the scores behind `predict`, dense (n, n_labels); for two classes, one label a row, log odds (n,).
+        """Return the scores behind `predict`, dense (n, n_labels), or the log-odds, (n,), for two classes.
 
-        Sums of one or two rows are rounded in another order than those of more.
+        One or two rows are summed in a different order than more rows, so the last bits may differ.
         """
         features = self._features(X)
         scores = inference.dense_scores(self.network_, features, self._threads())

@@ -1,4 +1,4 @@
-"""A fitted classifier made ready to answer at once: single points in a fraction of a millisecond."""
+"""Low-latency prediction: the top k of a single point in a fraction of a millisecond."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 
 
 class Predictor:
-    """Finds the k best labels among a shortlist of each point, instead of among all.
+    """Predict the k best labels of each point from a shortlist instead of all labels.
 
-    Made by `ExtremeClassifier.predictor`; after further training make another one.
+    `ExtremeClassifier.predictor` creates it. Create a new one after further training.
 
     Parameters
     ----------
     model : ExtremeClassifier
-        Fitted, with a wide path.
+        A fitted classifier with a wide path.
     k : int
-        Labels of an answer.
+        Number of labels to return.
     candidates : int
-        Labels that are scored exactly for each point.
+        Labels in the shortlist of each point, which are scored exactly.
     postings : int
-        How many labels each feature can name; at most, if a recall is asked for.
+        Number of candidate labels for each feature; an upper bound if `recall` is given.
     recall : float, optional
-        The share of the k best labels of the points `sample` that are to be found.
+        Minimum share of the exact k best labels to find on `sample`.
+    sample : array-like, data frame or sparse matrix, optional
+        Points to measure the recall on.
 
     Examples
     --------
@@ -69,24 +71,24 @@ class Predictor:
         else:
             recall, points = real("recall", recall, 0, 1), model._features(sample)
             if len(points) == 0:
-                raise ValueError("sample has no rows: pass some points like those to come")
-            about: dict[str, Any] = {"size": size, "most": postings, "threads": model._threads()}
-            self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **about)
+                raise ValueError("sample has no rows: pass points like the ones to predict")
+            settings: dict[str, Any] = {"size": size, "max_postings": postings, "threads": model._threads()}
+            self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **settings)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
         self._seen, self._classes, self._width = model._fitted.seen, model.classes_, model.n_features_in_
 
     @property
     def postings(self) -> int:
-        """How many labels each feature can name."""
+        """Number of candidate labels for each feature."""
         return self._shortlist.n_postings
 
     def __call__(self, X: Any, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
-        """Return the k best classes found and their probabilities, (n, k) each, best first.
+        """Return the k best classes of each shortlist and their probabilities, (n, k) each, best first.
 
-        Under ``loss="softmax"`` probabilities are shares among the shortlist. `exclude`, (n, n_labels) or, for all rows
-        alike, (n_labels,), sparse or dense, is nonzero for labels that a row must not get. They are on the shortlist
-        all the same: raise `candidates` by as many as are among the best. A row whose shortlist has fewer than k others
-        is answered from all labels, which takes longer.
+        Under ``loss="softmax"``, the probabilities of a shortlist sum to one. `exclude`, (n, n_labels) or (n_labels,)
+        for all rows, sparse or dense, is nonzero for labels to leave out. Excluded labels take places in the shortlist,
+        so raise `candidates` accordingly. A row with fewer than k other labels in its shortlist is answered from all
+        labels, which is slower.
         """
         features, threads = self._model._features(X), self._model._threads()
         labels, probabilities = self._ranked(features, threads)
@@ -96,67 +98,68 @@ class Predictor:
         return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
 
     def one(self, indices: ArrayLike, values: ArrayLike, *, exclude: Iterable[Any] = ()) -> tuple[NDArray[Any], F32]:
-        """Answer for a single point with these features and values, others zero, on the calling thread: (k,) each.
+        """Return the top k and their probabilities, (k,) each, for one sparse point, on the calling thread.
 
-        `exclude` are labels that it must not get, of which the model may know some.
+        `indices` and `values` are the point's nonzero features. `exclude` lists labels to leave out; unknown labels are
+        ignored.
         """
         ids, x = np.asarray(indices), np.asarray(values, np.float64)
         self._check_point(ids, x)
         point = self._scaling.apply_one(np.ascontiguousarray(ids, np.int32), x, self._width)
         labels, probabilities = self._ranked(point, 1)
-        unwanted = self._unwanted(exclude)
-        if unwanted:
+        excluded = self._excluded_labels(exclude)
+        if excluded:
             found = self._classes[labels[0]].tolist()
-            kept = [place for place, label in enumerate(found) if label not in unwanted]
+            kept = [place for place, label in enumerate(found) if label not in excluded]
             if len(kept) < self.k:
-                mask = np.array([label in unwanted for label in self._classes.tolist()])
+                mask = np.array([label in excluded for label in self._classes.tolist()])
                 labels, probabilities = self._without(point, labels, probabilities, Excluded(None, mask))
             else:
                 labels, probabilities = labels[:, kept], probabilities[:, kept]
         return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
 
     def recall(self, X: Any) -> float:
-        """Return the share of the exact `k` best labels of these points that are found."""
+        """Measure the recall: the share of the exact `k` best labels of X that the shortlists contain."""
         return self._shortlist.recall(self._network, self._model._features(X), self.k, self._model._threads())
 
-    def _check_point(self, ids: NDArray[Any], x: NDArray[np.float64]) -> None:
-        if ids.ndim != 1 or ids.shape != x.shape:
-            raise ValueError(f"indices and values must be lists of one length, got {ids.shape} and {x.shape}")
-        if len(ids) and ids.dtype.kind not in "iu":
-            raise ValueError(f"indices must be whole numbers, got an array of {ids.dtype}")
-        if (at := first_unusable(x)) is not None:
-            raise ValueError(f"values holds {unusable(x[at], f'for feature {ids[at]}')}")
-        ordered = np.sort(ids)
-        if len(ids) and not (ordered[0] >= 0 and ordered[-1] < self._width):
+    def _check_point(self, indices: NDArray[Any], values: NDArray[np.float64]) -> None:
+        if indices.ndim != 1 or indices.shape != values.shape:
+            raise ValueError(f"indices and values must be lists of one length, got {indices.shape} and {values.shape}")
+        if len(indices) and indices.dtype.kind not in "iu":
+            raise ValueError(f"indices must be whole numbers, got an array of {indices.dtype}")
+        if (at := first_unusable(values)) is not None:
+            raise ValueError(f"values holds {unusable(values[at], f'for feature {indices[at]}')}")
+        ordered = np.sort(indices)
+        if len(indices) and not (ordered[0] >= 0 and ordered[-1] < self._width):
             raise ValueError(f"indices must be from 0 to {self._width - 1}, got {ordered[0]} to {ordered[-1]}")
         if (ordered[1:] == ordered[:-1]).any():
             raise ValueError("indices must be distinct: sum the values of a feature that occurs more than once")
 
-    def _unwanted(self, exclude: Iterable[Any]) -> set[Any]:
+    def _excluded_labels(self, exclude: Iterable[Any]) -> set[Any]:
         try:
             if isinstance(exclude, str):
-                raise TypeError("a string is a list of its letters")
+                raise TypeError("a string would be split into letters")
             return set(exclude.tolist() if isinstance(exclude, np.ndarray) else exclude)
         except TypeError as error:
             raise ValueError(f"exclude must be a list of labels, got {exclude!r}") from error
 
     def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
-        """Return the shortlist of each point, best first, and its probabilities."""
+        """Return the shortlist of each point, best first, and the probabilities."""
         labels, scores = self._shortlist.topk(self._network, features, self._shortlist.size, threads)
         probabilities = self._network.output.loss.probabilities(scores)
         self._seen.answer_blank(features, labels, probabilities)
         return labels, probabilities
 
     def _without(self, features: Rows, labels: I32, probabilities: F32, excluded: Excluded) -> tuple[I32, F32]:
-        """Return the k best that are not excluded, of all labels where the shortlist has too few."""
+        """Drop excluded labels and return the k best, from all labels if the shortlist has too few."""
         dropped = excluded.among(labels, np.arange(len(labels)))
         labels, probabilities = without(labels, probabilities, dropped, self.k)
         short = np.flatnonzero((labels < 0).any(axis=1))
         if len(short):
-            rest = self._model._best_but(features.take(short), self.k, excluded.take(short))
+            rest = self._model._best_without(features.take(short), self.k, excluded.take(short))
             labels[short], probabilities[short] = rest
             left = (rest[0] >= 0).sum(axis=1)
             if left.min() < self.k:
                 row = f"row {short[left.argmin()]} {left.min()} labels"
-                raise ValueError(f"exclude leaves {row}, fewer than k={self.k}: make a predictor of a smaller k")
+                raise ValueError(f"exclude leaves {row}, fewer than k={self.k}: build a predictor with a smaller k")
         return labels, probabilities

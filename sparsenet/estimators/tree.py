@@ -1,4 +1,4 @@
-"""The scikit-learn face of a tree of linear classifiers: `TreeClassifier`."""
+"""`TreeClassifier`: a label tree of linear machines as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -34,54 +34,54 @@ MOST_UNWANTED = 64
 
 
 class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Classify into a few to millions of labels by linear machines in a tree of labels.
+    """Classify into a few to millions of labels by linear machines in a label tree.
 
-    Labels whose points are alike lie in one node of up to 16, nodes that are alike in one above, up to the root. Each
-    node's support vector machines, one for each child, learn from the points that reach it alone: those that belong
-    there, and those that the machines above led there in error. So training takes seconds, and an answer meets a few
-    dozen machines, not one for each label. Where `ExtremeClassifier` may be more accurate, this is sooner there.
+    Similar labels share a node of up to 16 children, similar nodes share a parent, up to the root. Each node has one
+    linear support vector machine for each child. It is trained on the points with a label below it, and on the points
+    that the levels above route to it by mistake. Training takes seconds, and a prediction evaluates a few dozen
+    machines instead of one for each label. `ExtremeClassifier` may be more accurate, but is slower.
 
     Parameters
     ----------
     cost : "auto" or float
-        Of an error in training, against simplicity: lower for noisy labels, higher for clean ones. ``"auto"``: 0.5, and
-        in a `BlendClassifier` what is best on points held out, 0.5, 2 or 4. Where points have a few labels each, an
-        error costs more on a point of a rare label than on one that does not have it.
+        Cost of a training error, relative to the regulariser: lower for noisy labels, higher for clean ones.
+        ``"auto"``: 0.5; in a `BlendClassifier` the best of 0.5, 2 and 4 on a hold-out. If points have few labels each,
+        errors on the positives of rare labels cost more than errors on negatives.
     beam : int
-        How many nodes of each level are followed for a point, in training and in prediction. More is slower and hardly
-        more accurate; it can be set on a fitted classifier. Points that meet fewer labels than are asked for are
-        followed into more.
+        Beam width: nodes followed at each level, in training and prediction. A wider beam is slower and hardly more
+        accurate. It can be changed on a fitted classifier, and widens by itself if it reaches fewer than k labels.
     epochs : int
-        The most passes over the points of a node.
+        Maximum passes over the points of a node.
     normalize : {"auto", "rows", "columns", "together", "mixed", "none"}
-        ``"rows"`` divides each point by its length, as counts and tf-idf want it; ``"columns"`` standardises the
-        columns of a dense table; ``"together"`` centres them and divides all by one number, so that those that vary
-        more count for more, as of embeddings they should; ``"mixed"`` standardises amounts, columns that most rows
-        have, beside categories, whose zeros it leaves. ``"auto"``: columns if in `fit` much of X is not zero, half if
-        it is sparse, a third, or some of it is negative, if it is dense, or together where points near each other then
-        share more labels; mixed where amounts stand beside what is mostly zeros; else rows.
+        Scaling of X. ``"rows"`` divides each point by its length, for counts and tf-idf. ``"columns"`` standardises the
+        columns of a dense table. ``"together"`` centres the columns and divides all of them by one number, for
+        embeddings. ``"mixed"`` standardises numeric columns, which most rows have, and keeps the zeros of categories.
+
+        ``"auto"``, decided in `fit`: columns if X has negative values or a third of it is nonzero (dense), or half of
+        it is nonzero (sparse); together if near points then share more labels; mixed for numeric columns next to mostly
+        empty ones; otherwise rows.
     n_jobs : int or None
-        Threads; None or -1: as many as this process may run, or OMP_NUM_THREADS; -2: all but one, and so on. The
-        result does not depend on it.
+        Threads; None or -1: all available to this process, or OMP_NUM_THREADS; -2: all but one, and so on. The result
+        does not depend on it.
     random_state : int, RandomState or None
-        An integer gives equal models, bit for bit.
+        An integer makes models equal, bit for bit.
     verbose : bool, int or None
-        Show progress of long training on stderr, 0 meaning no; None: if that is a terminal.
+        Show the progress of long training on stderr; 0: never; None: if stderr is a terminal.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_labels,)
-        The labels, ascending; if y was an indicator, the numbers of its columns, or the names of those of a data frame.
+        The labels, ascending. For an indicator y: column numbers, or column names of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
     label_counts_ : ndarray of shape (n_labels,)
-        How many of the training points had each label.
+        Number of training points with each label.
     n_points_ : int
-        How many training points there were.
+        Number of training points.
     normalize_ : str
-        How points are scaled, in the words of `normalize`.
+        The scaling in use, a value of `normalize`.
     cost_ : float
-        What an error cost.
+        The cost in use.
 
     Examples
     --------
@@ -116,16 +116,16 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on X and y from the start.
+        """Train on X and y from scratch.
 
-        Ctrl-C stops within seconds, on very large data within some more, and leaves the classifier as it was.
+        Ctrl-C stops within seconds, or a little later on very large data, and leaves the classifier unchanged.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n, d)
         y : labels
-            One a row (strings or whole numbers), a list of labels for each row (either may come from a generator), or
-            an indicator of shape (n, n_labels), dense or sparse, whose non-zero entries are labels.
+            One label a row (strings or integers), a list of labels for each row, or an indicator of shape
+            (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
         """
         rules, threads, normalize = self._check(), self._threads(), self.normalize
         verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
@@ -141,8 +141,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels that the beam does not meet have none. With one label a row those of a row sum to one; else each label
-        has its own. Where that would be absurdly large, a ValueError points to `predict_topk`.
+        Labels outside the beam get 0. Rows sum to one with one label a row; otherwise each label has an independent
+        probability. If the matrix would be too large, ValueError suggests `predict_topk`.
         """
         features, fitted, beam = self._features(X), self._fitted, self._beam()
         check_cells(len(features), len(self.classes_))
@@ -154,10 +154,10 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         return self._with_blank(features, out)
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
+        """Save to a directory, replaced atomically: safetensors files and a manifest with checksums.
 
-        Predictions after `load` are equal bit for bit. `compact` is there as the other classifiers of points have it,
-        and changes nothing: a tree has numbers of 8 bits as it is.
+        Predictions after `load` are equal, bit for bit. `compact` has no effect, since a tree has 8-bit weights anyway;
+        it exists for compatibility with the other classifiers.
         """
         check_is_fitted(self)
         boolean("compact", compact)
@@ -165,12 +165,12 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
+        """Load a saved model; raise ModelError with the reason for a damaged or foreign one."""
         model: Self = storage.load_as(path, partial(tree_saving.unpack, cls))
         return model
 
     def _check(self) -> Rules:
-        """Check all parameters; return how machines are trained."""
+        """Validate all parameters; return the training rules of the machines."""
         choice("normalize", self.normalize, CHOICES)
         optional(switch, "verbose", self.verbose)
         check_seed(self.random_state)

@@ -87,7 +87,9 @@ def test_an_exhausted_shortlist_falls_back_to_all_labels(model):
     one, p = predictor.one(row.col, row.data, exclude=numbers[0])
     assert one.tolist() == best[0].tolist()
     np.testing.assert_allclose(p, probabilities[0], rtol=1e-4)
-    with pytest.raises(ValueError, match="exclude leaves row 0 2 labels, fewer than k=3: make a predictor"):
+    with pytest.raises(
+        ValueError, match="exclude leaves row 0 2 labels, fewer than k=3: build a predictor with a smaller k"
+    ):
         predictor.one(row.col, row.data, exclude=range(2, Y.shape[1]))
 
 

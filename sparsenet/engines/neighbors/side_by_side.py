@@ -1,8 +1,7 @@
-"""Dense points side by side: all of them are compared with a point, by the kernel that scores all labels exactly.
+"""Exact nearest neighbours of dense points by matrix products.
 
-An index by feature is for points that have little in common. Where all have all features each of its lists names
-everyone, and to leave out the weakest of each loses those that are nearest: neighbours then know a tenth to a half less
-(bench/notes/blends.md). A product by way of a list takes thirty times as long as one of a matrix, too.
+An inverted index suits sparse points. For dense points, every posting list contains all points, and truncated lists
+miss the nearest ones (bench/notes/blends.md). A matrix product is also 30 times as fast as posting lists.
 """
 
 from __future__ import annotations
@@ -13,64 +12,67 @@ from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.index.exact import exact_topk
 from sparsenet.kernels.types import F32, I32, I64
 
-#: So many numbers of all points are compared with a point at most, which takes 2 to 3 ms: of more points some stand for
-#: the rest. An eighth of them knew about as much as all by an index of the strongest, or more, and took no longer.
+#: Maximum numbers in the matrix of training points, for 2 to 3 ms a query; larger sets are sampled. An eighth of the
+#: points was about as accurate as an index of all of them.
 MOST_NUMBERS = 1 << 24
-#: Numbers of points that ask, laid out at a time.
+#: Numbers in a block of queries.
 NUMBERS_AT_A_TIME = 1 << 22
-#: The share of all values that dense points have, and that a sample of these has in any case. Zeros that are stored
-#: count, as those of standardised columns that never change: in an index they would take the same room.
-DENSE, DENSE_SAMPLE = 0.5, 0.45
 
 
-def few_enough(points: Rows, *, seed: int) -> Rows:
-    """Return points, of which too many dense ones have become empty: a sample is left."""
+def limit_dense(points: Rows, *, seed: int, min_density: float = 0.5) -> Rows:
+    """Limit dense points to a random sample by emptying all other rows; return sparse points unchanged.
+
+    Points are dense if at least `min_density` of their values are stored, zeros included.
+    """
     most = max(MOST_NUMBERS // max(points.width, 1), 1)
-    if len(points.indices) < DENSE * len(points) * points.width or len(points) <= most:
+    if len(points.indices) < min_density * len(points) * points.width or len(points) <= most:
         return points
-    stay = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
-    taken, lengths = points.take(stay), np.zeros(len(points) + 1, np.int64)
-    lengths[stay + 1] = np.diff(taken.indptr)
-    return Rows(np.cumsum(lengths), taken.indices, taken.data, points.width)
+    kept = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
+    sample, lengths = points.take(kept), np.zeros(len(points) + 1, np.int64)
+    lengths[kept + 1] = np.diff(sample.indptr)
+    return Rows(np.cumsum(lengths), sample.indices, sample.data, points.width)
 
 
-def compared(index: Rows) -> I64 | None:
-    """Return the numbers of the points in an index by feature (d, n), ascending; None unless they are dense and few."""
-    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / DENSE_SAMPLE, MOST_NUMBERS)
-    if longest * len(index) > most:  # there are as many points at least: most indexes are told by that
+def dense_ids(index: Rows, *, min_density: float = 0.45) -> I64 | None:
+    """Return the ids of the points in an index (d, n), ascending; None unless they are dense and few.
+
+    `min_density` is slightly lower than in `limit_dense`, since a sample may have fewer values.
+    """
+    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / min_density, MOST_NUMBERS)
+    if longest * len(index) > most:  # a quick lower bound on the size of the matrix
         return None
-    numbers = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
-    return numbers if 0 < len(numbers) * len(index) <= most else None
+    ids = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
+    return ids if 0 < len(ids) * len(index) <= most else None
 
 
 class SideBySide:
-    """Points as rows of a matrix.
+    """A dense matrix of points, searched exhaustively.
 
     Parameters
     ----------
     index : Rows
-        The same points by feature (d, n).
+        The points by feature, (d, n).
     numbers : ndarray
-        What `compared` has of it.
+        Their ids, as `compared` returns them.
     """
 
-    def __init__(self, index: Rows, numbers: I64) -> None:
-        places = np.zeros(index.width, np.int32)
-        places[numbers] = np.arange(len(numbers))
-        by_feature = Rows(index.indptr, places[index.indices], index.data, len(numbers))
+    def __init__(self, index: Rows, ids: I64) -> None:
+        positions = np.zeros(index.width, np.int32)
+        positions[ids] = np.arange(len(ids))
+        by_feature = Rows(index.indptr, positions[index.indices], index.data, len(ids))
         self._points: F32 = np.ascontiguousarray(as_matrix(by_feature).toarray().T)
-        self._numbers = numbers.astype(np.int32)
-        self._no_bias = np.zeros(len(numbers), np.float32)
+        self._ids = ids.astype(np.int32)
+        self._no_bias = np.zeros(len(ids), np.float32)
 
-    def nearest(self, asked: Rows, near: I32, products: F32, threads: int) -> None:
-        """Write the points of the largest product with each that asks to `near` (m, k), best first, and the products.
+    def nearest(self, queries: Rows, near: I32, products: F32, threads: int) -> None:
+        """Find the points with the largest inner product for each query; products below zero become 0.
 
-        Where fewer than k have a product above zero the others' is 0.
+        Write ids to `near` and products to `products`, (m, k) each, best first.
         """
-        k, done = min(near.shape[1], len(self._numbers)), 0
+        k, done = min(near.shape[1], len(self._ids)), 0
         near[:, k:], products[:, k:] = 0, 0
-        for part in asked.blocks(max(NUMBERS_AT_A_TIME // max(asked.width, 1), 1)):
+        for part in queries.blocks(max(NUMBERS_AT_A_TIME // max(queries.width, 1), 1)):
             found, best = exact_topk(as_matrix(part).toarray(), self._points, self._no_bias, k, threads)
             own = slice(done, done + len(part))
-            near[own, :k], products[own, :k] = self._numbers[found], np.maximum(best, 0)
+            near[own, :k], products[own, :k] = self._ids[found], np.maximum(best, 0)
             done = own.stop

@@ -1,4 +1,4 @@
-"""From a network's scores to probabilities, with no n x L matrix where none was asked for."""
+"""Turn a network's scores into probabilities, without an n x L matrix unless dense output is requested."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from sparsenet.engines.network.losses import SampledSoftmax, gives_log_odds
 from sparsenet.engines.network.model import Network
 from sparsenet.kernels.types import F32, I32
 
-#: So many take less time to score by feature and to sort than to look for in the wide weights of all labels.
-FEW_POINTS = 2
-
 
 def topk(network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
     """Return the k best labels of each point and their probabilities, (n, k) each, best first."""
@@ -25,18 +22,21 @@ def topk(network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F
 
 
 def log_probabilities(network: Network, features: Rows, labels: I32, threads: int) -> F32:
-    """Return logarithms of the probabilities of the labels that are named for each point, (n, c) as `labels` are."""
+    """Return the log probabilities of the candidate `labels` of each point, (n, c)."""
     scores, loss = network.scores_of(features, labels, threads), network.output.loss
     if isinstance(loss, SampledSoftmax):
         return scores - network.log_totals(features, threads)[:, None]
     return np.log(np.maximum(loss.probabilities(scores), np.finfo(np.float32).tiny))
 
 
-def dense_scores(network: Network, features: Rows, threads: int) -> F32:
-    """Return the score of every label, (n, n_labels); refuse in words where that is no sensible size."""
+def dense_scores(network: Network, features: Rows, threads: int, *, few_points: int = 2) -> F32:
+    """Return the score of every label, (n, n_labels); raise ValueError if that is too large.
+
+    Up to `few_points`, scoring by feature and sorting is faster than scoring in blocks of labels.
+    """
     n_labels = network.output.n_labels
     check_cells(len(features), n_labels)
-    if len(features) > FEW_POINTS:
+    if len(features) > few_points:
         return network.all_scores(features, threads)
     labels, ordered = network.topk(features, n_labels, threads)
     scores = np.empty_like(ordered)
@@ -45,26 +45,26 @@ def dense_scores(network: Network, features: Rows, threads: int) -> F32:
 
 
 def dense_probabilities(network: Network, scores: F32, *, exclusive: bool) -> F32:
-    """Turn the scores of all labels into probabilities; where labels are `exclusive`, those of a row sum to one."""
+    """Turn the scores of all labels into probabilities; with `exclusive`, each row sums to one."""
     loss = network.output.loss
     if not gives_log_odds(loss) or not exclusive:
         p = loss.probabilities(scores)
         return np.asarray(p / p.sum(axis=1, keepdims=True)) if exclusive else p
-    # In logarithms, so that a row of improbable labels neither divides by zero nor loses its order.
+    # In logarithms: a row of improbable labels must not divide by zero or lose its order.
     logs = _log_sigmoid(scores)
     p64 = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(p64 / p64.sum(axis=1, keepdims=True), np.float32)
 
 
 def scores_of(network: Network, p: F32) -> F32:
-    """Return the scores that would stand for these probabilities."""
+    """Return the scores that correspond to the probabilities `p`."""
     p64 = np.clip(p, np.finfo(np.float32).tiny, 1 - np.finfo(np.float32).epsneg).astype(np.float64)
     logs = np.log(p64)
     return np.asarray(logs - np.log1p(-p64) if gives_log_odds(network.output.loss) else logs, np.float32)
 
 
 def log_odds(network: Network, scores: F32) -> F32:
-    """Return by how much the second of two classes is more probable than the first, (n,)."""
+    """Return the log-odds of the second of two classes against the first, (n,)."""
     logs = _log_sigmoid(scores) if gives_log_odds(network.output.loss) else scores
     return np.asarray(logs[:, 1] - logs[:, 0], np.float32)
 

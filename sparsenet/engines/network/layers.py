@@ -1,7 +1,7 @@
 """Layers below the output: ``forward(batch) -> (output, backward)``, and ``backward(grad) -> grad``.
 
-A backward function records the gradients of the rows it touched with their parameters and returns the gradient of
-the layer's input. Nothing else: no registry, no autograd.
+A backward function records the gradients of the touched rows in their parameters and returns the gradient of the
+layer's input. There is no registry and no autograd.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ ACTIVATIONS = ("relu", "linear", "tanh")
 
 @dataclass
 class Pass:
-    """What one pass through the layers needs beside its data; without a generator it is inference.
+    """Context of one pass through the layers; without a generator it is inference, which has no backward pass.
 
-    An inference pass has no way back: its backward functions are not to be called.
-
-    Everything random comes from `rng`, which is made anew for each batch from the seed and the batch's number: so a
-    resumed run draws what an uninterrupted one would have drawn.
+    All randomness comes from `rng`, which is seeded for each batch by the run's seed and the batch number. A resumed
+    run therefore draws the same numbers as an uninterrupted one.
     """
 
     threads: int
@@ -55,22 +53,22 @@ class Activation:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
 
     def forward(self, x: F32, context: Pass, layer: str) -> Callable[[F32], F32]:
-        """Replace `x` by the activation; return the function that turns its gradient into that of the input.
+        """Apply the activation to `x` in place; return the backward function.
 
-        No two layers of a network may have the same name: by that they have room for their slopes.
+        Layer names must be unique within a network: each names the workspace of the layer's slopes.
         """
         if context.rng is None:
             return self._infer(x)
         slope = np.asarray(context.workspace.take(f"{layer}.slope", x.shape, np.float32))
-        kept = self._kept(x.shape, context.rng)
+        mask = self._dropout_mask(x.shape, context.rng)
         scale = np.float32(1 / (1 - self.dropout))
         if self.name == "tanh":
             np.tanh(x, out=x)
-            np.multiply(1 - x * x, kept * scale, out=slope)
-            x *= kept * scale
+            np.multiply(1 - x * x, mask * scale, out=slope)
+            x *= mask * scale
         else:
-            # Units that are silent for either reason have a slope of zero, and nothing comes back to them.
-            np.multiply(kept & (x > 0) if self.name == "relu" else kept, scale, out=slope)
+            # Units that are dropped or inactive have a slope of zero and receive no gradient.
+            np.multiply(mask & (x > 0) if self.name == "relu" else mask, scale, out=slope)
             x *= slope
 
         def backward(grad: F32) -> F32:
@@ -86,24 +84,24 @@ class Activation:
             np.tanh(x, out=x)
 
         def backward(grad: F32) -> F32:
-            raise AssertionError("an inference pass has no way back")
+            raise AssertionError("an inference pass has no backward pass")
 
         return backward
 
-    def _kept(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Draw which units dropout leaves."""
+    def _dropout_mask(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Draw the mask of units that dropout keeps."""
         if not self.dropout:
             return np.ones(shape, np.bool_)
-        # 16 random bits decide as well as a float of 24 would; four times as many are cut from numbers of 64.
+        # 16 random bits are enough for a dropout mask, and each 64-bit number provides four of them.
         size = math.prod(shape)
-        numbers = rng.integers(0, (1 << 64) - 1, -(-size // 4), np.uint64, endpoint=True)
-        bits = numbers.view(np.uint16)[:size]
-        # With a whole number: a fraction would have all bits made floats first.
+        words = rng.integers(0, (1 << 64) - 1, -(-size // 4), np.uint64, endpoint=True)
+        bits = words.view(np.uint16)[:size]
+        # Compare with an integer: a float would convert the whole array first.
         return np.asarray(bits >= math.ceil(self.dropout * (1 << 16))).reshape(shape)
 
 
 def uniform(rng: np.random.Generator, shape: tuple[int, int], fan_in: float) -> F32:
-    """Draw the start of a weight matrix so that its outputs have a variance near that of its inputs."""
+    """Draw initial weights that keep the variance of outputs near the variance of inputs."""
     weights: F32 = rng.random(out=aligned.empty(shape, np.float32), dtype=np.float32)
     weights -= 0.5
     weights *= np.float32(2 * np.sqrt(3 / max(fan_in, 1.0)))
@@ -111,7 +109,7 @@ def uniform(rng: np.random.Generator, shape: tuple[int, int], fan_in: float) -> 
 
 
 class SparseInput:
-    """The first layer: sparse points times a dense row for each feature, of which only those present are touched.
+    """The first layer: sparse points times one dense row a feature; only rows of present features are touched.
 
     Parameters
     ----------
@@ -120,9 +118,9 @@ class SparseInput:
     activation : {"relu", "linear", "tanh"}
         The non-linearity.
     dropout : float
-        The share of units silenced in training.
+        The share of units dropped in training.
     optimizer : Optimizer, optional
-        How the weights move; Adam at 1e-3 by default.
+        Adam at 1e-3 by default.
 
     Examples
     --------
@@ -152,27 +150,26 @@ class SparseInput:
         self.bias = Parameter("input.bias", (1, n_units), optimizer)
 
     def parameters(self) -> list[Parameter]:
-        """Return what is learnt."""
+        """Return the trainable parameters."""
         return [self.weight, self.bias]
 
     def initialise(self, rng: np.random.Generator) -> None:
-        """Draw the weights: small, since a feature that is rare moves its row seldom and never outgrows a large start.
+        """Draw small initial weights.
 
-        Measured with points of length one: starts of a standard deviation of 1 cost ten points of P@1 against 0.1,
-        where the hidden layer alone is trained for a few epochs.
+        Rare features are updated seldom, so their rows never outgrow large initial weights.
         """
         self.weight.allocate(uniform(rng, self.weight.shape, 100.0))
         self.bias.allocate()
 
     def forward(self, features: Rows, postings: Postings | None, context: Pass) -> tuple[F32, Backward]:
-        """Map points (n, d) to units (n, h); `postings`, the same points by feature, are needed to go back."""
+        """Map points (n, d) to units (n, h); the backward pass needs `postings`, the same points by feature."""
         out = np.asarray(context.workspace.take(self.weight.name, (len(features), self.n_outputs), np.float32))
         kernels.csr_matmul(features.indptr, features.indices, features.data, self.weight.value, out, context.threads)
         out += self.bias.value
         activation = self.activation.forward(out, context, self.weight.name)
 
         def backward(grad: F32) -> None:
-            assert postings is not None, "an inference pass has no way back"
+            assert postings is not None, "an inference pass has no backward pass"
             grad = activation(grad)
             self.bias.record(np.zeros(1, np.int64), grad.sum(axis=0, keepdims=True))
             product = Product(postings.starts, postings.points, postings.values, grad)
@@ -189,7 +186,7 @@ class Dense:
     n_inputs, n_units : int
         The shape; the weights are (n_units, n_inputs).
     name : str
-        Begins the names of its arrays; no two layers of a network may share it.
+        Prefix of the names of its arrays; unique within a network.
     activation, dropout, optimizer
         As for `SparseInput`.
 
@@ -220,11 +217,11 @@ class Dense:
         self.bias = Parameter(f"{name}.bias", (1, n_units), optimizer)
 
     def parameters(self) -> list[Parameter]:
-        """Return what is learnt."""
+        """Return the trainable parameters."""
         return [self.weight, self.bias]
 
     def initialise(self, rng: np.random.Generator) -> None:
-        """Draw the weights."""
+        """Draw the initial weights."""
         self.weight.allocate(uniform(rng, self.weight.shape, self.n_inputs / 2))
         self.bias.allocate()
 

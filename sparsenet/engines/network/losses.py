@@ -1,8 +1,7 @@
 """Losses over the sampled output: each replaces a tile of logits by its gradient, in place.
 
-A tile has one row per active label and one column per point. What is known of the true labels comes as
-`Positives`, what is known of how the others were chosen as `expected`: the probability that each active label
-would have been sampled.
+A tile has one row per active label and one column per point. `Positives` holds the true labels. `expected` holds the
+probability that each active label would have been sampled.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from sparsenet.kernels.types import F32, I32, I64
 
 @dataclass(frozen=True)
 class Positives:
-    """The points of which each active label is a true label: ``points[indptr[l] : indptr[l + 1]]``."""
+    """The points that have each active label as a true label: ``points[indptr[l] : indptr[l + 1]]``."""
 
     indptr: I64
     points: I32
@@ -30,15 +29,14 @@ class Positives:
 
 
 class Loss(Protocol):
-    """What training minimises.
+    """The training objective.
 
-    A loss whose scores are log odds, of each label by itself, says so by ``log_odds = True``. Biases then start from
-    how often a label is there, which with few labels is worth much, scores can be fitted to points held out, and
-    probabilities are computed in logarithms.
+    Set ``log_odds = True`` if scores are the log-odds of each label on its own. Biases then start from label
+    frequencies, scores can be calibrated on a hold-out, and probabilities are computed in logarithms.
 
     Examples
     --------
-    A label that is there counts three times; `pair_gradient` is for ``per_sample=True`` alone:
+    A loss that weights positives three times; `pair_gradient` is only needed for ``per_sample=True``:
 
     >>> class Weighted(Loss):
     ...     log_odds = True
@@ -61,37 +59,37 @@ class Loss(Protocol):
     """
 
     def gradient(self, logits: F32, positives: Positives, expected: F32, threads: int) -> float:
-        """Replace `logits` (a, n) by the gradient of the mean loss of a point; return that mean."""
+        """Replace `logits` (a, n) by the gradient of the mean loss per point; return the mean loss."""
 
     def pair_gradient(self, logits: F32, indptr: I64, is_positive: NDArray[np.bool_], expected: F32) -> float:
-        """Do the same where each point has active labels of its own: ``logits[indptr[i] : indptr[i + 1]]``."""
+        """Compute `gradient` for points with active sets of their own: ``logits[indptr[i] : indptr[i + 1]]``."""
 
     def probabilities(self, scores: F32) -> F32:
-        """Turn scores into the probability of each label by itself."""
+        """Turn scores into the probability of each label on its own."""
 
 
 def gives_log_odds(loss: Loss) -> bool:
-    """Tell whether scores are the log odds of each label by itself."""
+    """Check whether the scores of a loss are the log-odds of each label on its own."""
     return bool(getattr(loss, "log_odds", False))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryCrossEntropy:
-    """Each label is a yes-or-no question of its own.
+    """Binary cross-entropy: an independent yes-or-no decision for each label.
 
     Parameters
     ----------
     smoothing : float
         Targets are ``smoothing`` and ``1 - smoothing`` instead of 0 and 1.
     reweight : float
-        Weigh a negative by ``expected ** -reweight``: 0 takes the sample as it comes, which trains better where
-        negatives are chosen to be hard; 1 makes the sampled loss an unbiased estimate of the full one where each point
-        has active labels of its own (``per_sample=True``). Where a batch shares them, labels of its other points are
-        there in any case, not by the sampler alone, and 1 has them count for too much.
+        Weigh each negative by ``expected ** -reweight``. 0 applies no correction and trains better with hard
+        negatives. 1 makes the sampled loss an unbiased estimate of the full loss if each point has its own active set
+        (``per_sample=True``). In a shared active set, 1 overweights the labels of the other points, which are always
+        active.
 
     Examples
     --------
-    Two active labels, one point, which has the first of them:
+    Two active labels; the only point has the first one:
 
     >>> logits = np.zeros((2, 1), np.float32)
     >>> positives = Positives(indptr=np.array([0, 1, 1]), points=np.array([0], np.int32))
@@ -111,7 +109,7 @@ class BinaryCrossEntropy:
             raise ValueError(f"reweight must be in [0, 1], got {self.reweight}")
 
     def gradient(self, logits: F32, positives: Positives, expected: F32, threads: int) -> float:
-        """Replace `logits` (a, n) by the gradient of the mean loss of a point; return that mean."""
+        """Replace `logits` (a, n) by the gradient of the mean loss per point; return the mean loss."""
         losses = np.empty(len(logits))
         kernels.bce_gradient(
             logits,
@@ -127,7 +125,7 @@ class BinaryCrossEntropy:
         return float(losses.sum())
 
     def pair_gradient(self, logits: F32, indptr: I64, is_positive: NDArray[np.bool_], expected: F32) -> float:
-        """Do the same where each point has active labels of its own."""
+        """Compute `gradient` for points with active sets of their own."""
         target = np.where(is_positive, 1 - self.smoothing, self.smoothing)
         weight = np.where(is_positive, 1.0, self._negative_weights(expected)) / (len(indptr) - 1)
         loss = weight * (np.logaddexp(0.0, logits) - target * logits)
@@ -144,24 +142,23 @@ class BinaryCrossEntropy:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledSoftmax:
-    """One softmax over the active labels, its target spread evenly over a point's true labels.
+    """One softmax over the active labels; the target is spread evenly over a point's true labels.
 
-    With `correct`, the logarithm of how often the sampler is expected to include a label is subtracted from its
-    logits, which makes the sampled softmax an asymptotically unbiased estimate of the full one (Bengio and Senecal
-    2008, "Adaptive importance sampling to accelerate training of a neural probabilistic language model") where each
-    point has active labels of its own (``per_sample=True``). Where a batch shares them, labels of its other points are
-    there in any case, and count for more than they should.
+    With `correct`, each logit is reduced by the logarithm of the label's sampling probability. The sampled softmax is
+    then an asymptotically unbiased estimate of the full one (Bengio and Senecal 2008, "Adaptive importance sampling to
+    accelerate training of a neural probabilistic language model") if each point has its own active set
+    (``per_sample=True``). In a shared active set, the labels of other points are always active and are overweighted.
 
     Parameters
     ----------
     smoothing : float
-        This share of the target is spread over all active labels.
+        Share of the target that is spread over all active labels.
     correct : bool
-        Whether to correct for the sampling.
+        Correct for the sampling probabilities.
 
     Examples
     --------
-    Two active labels, one point, which has the first of them:
+    Two active labels; the only point has the first one:
 
     >>> logits = np.zeros((2, 1), np.float32)
     >>> positives = Positives(indptr=np.array([0, 1, 1]), points=np.array([0], np.int32))
@@ -178,7 +175,7 @@ class SampledSoftmax:
             raise ValueError(f"smoothing must be in [0, 1), got {self.smoothing}")
 
     def gradient(self, logits: F32, positives: Positives, expected: F32, threads: int) -> float:
-        """Replace `logits` (a, n) by the gradient of the mean loss of a point; return that mean."""
+        """Replace `logits` (a, n) by the gradient of the mean loss per point; return the mean loss."""
         losses = np.empty(logits.shape[1])
         share = 1.0 / np.maximum(positives.per_point(logits.shape[1]), 1)
         kernels.softmax_gradient(
@@ -195,7 +192,7 @@ class SampledSoftmax:
         return float(losses.sum())
 
     def pair_gradient(self, logits: F32, indptr: I64, is_positive: NDArray[np.bool_], expected: F32) -> float:
-        """Do the same where each point has active labels of its own; every point has at least one."""
+        """Compute `gradient` for points with active sets of their own; no active set may be empty."""
         n, lengths = len(indptr) - 1, np.diff(indptr)
         z = logits.astype(np.float64) - self._log_expected(expected)
         z -= np.repeat(np.maximum.reduceat(z, indptr[:-1]), lengths)
@@ -209,7 +206,7 @@ class SampledSoftmax:
         return float((counted * target * (np.log(sums) - z)).sum() / n)
 
     def probabilities(self, scores: F32) -> F32:
-        """Return the scores' softmax over the last axis: probabilities among the labels given."""
+        """Return the softmax over the last axis: probabilities among the given labels."""
         exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True), np.float32)
 

@@ -1,4 +1,4 @@
-"""A network: ordered layers, the passes through them, and their weights as plain arrays."""
+"""The network: ordered layers, forward and backward passes, and weights as plain arrays."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from sparsenet.engines.network.optim import Parameter
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.kernels.types import F32, I32
 
-#: Points that are scored between two looks at whether to go on, and the multiplications this may cost: Ctrl-C is
-#: answered within a second, at millions of labels as well.
-MOST_POINTS, FEWEST_POINTS = 1024, 128
-MOST_MULTIPLICATIONS = 5e10
+#: Maximum points of a block.
+MAX_POINTS = 1024
 
 
 @dataclass
@@ -63,24 +61,24 @@ class Network:
             raise ValueError(f"two layers have weights called {twice!r}: give each Dense layer a name of its own")
 
     def parameters(self) -> list[Parameter]:
-        """Return all that is learnt, from input to output."""
+        """Return the trainable parameters, from input to output."""
         return [p for layer in self.below() for p in layer.parameters()] + self.output.parameters()
 
     def initialise(self, seed: int) -> None:
-        """Draw the starting weights."""
+        """Draw the initial weights."""
         rng = np.random.default_rng(integer("seed", seed, 0))
         for layer in self.below():
             layer.initialise(rng)
         self.output.initialise(rng)
 
     def below(self) -> list[SparseInput | Dense]:
-        """Return the layers below the output, from the input on."""
+        """Return the layers below the output, input first."""
         return [*([self.input] if self.input else []), *self.hidden]
 
     def memory(self, *, batch_size: int, n_active: int | None = None) -> dict[str, int]:
         """Return the bytes that training needs, by purpose, before anything is allocated.
 
-        `n_active` is the expected size of a batch's active set, by default the sampler's share alone.
+        `n_active` is the expected size of a batch's active set; by default the number of negatives.
         """
         a = self.output.n_negatives if n_active is None else n_active
         weights = sum(p.nbytes(training=False) for p in self.parameters())
@@ -94,7 +92,10 @@ class Network:
         }
 
     def train_step(self, batch: Batch, context: Pass, *, step: int, factor: float) -> float:
-        """Learn from one batch; return its loss. `step` counts from 1, `factor` scales the learning rates."""
+        """Take one training step on a batch; return its loss.
+
+        `step` counts from 1; `factor` scales the learning rates.
+        """
         hidden, backwards = self._forward(batch.features, batch.feature_postings, context)
         loss, output_backward = self.output.forward(batch, hidden, context)
         grad: F32 | None = output_backward()
@@ -106,14 +107,14 @@ class Network:
         self.output.after_step()
         return loss
 
-    def blocks(self, features: Rows) -> Iterator[Rows]:
-        """Cut points into blocks that are scored in a fraction of a second each."""
+    def blocks(self, features: Rows, *, min_points: int = 128, max_multiplications: float = 5e10) -> Iterator[Rows]:
+        """Split points into blocks that take a fraction of a second each to score, since Ctrl-C waits for a block."""
         cost = self.output.n_labels * max(self.output.n_inputs, 16)
-        n = int(MOST_MULTIPLICATIONS / max(cost, 1)) // FEWEST_POINTS * FEWEST_POINTS
-        return features.blocks(min(max(n, FEWEST_POINTS), MOST_POINTS))
+        n = int(max_multiplications / max(cost, 1)) // min_points * min_points
+        return features.blocks(min(max(n, min_points), MAX_POINTS))
 
     def hidden_units(self, features: Rows, threads: int) -> F32:
-        """Return the last hidden layer's units (n, h) of some points; h is 0 for a wide path alone."""
+        """Compute the units of the last hidden layer, (n, h); h is 0 without hidden layers."""
         self.check_ready(features)
         features.check("features")
         return self._forward(features, None, Pass(threads, Workspace()))[0]
@@ -123,7 +124,7 @@ class Network:
     ) -> tuple[I32, F32]:
         """Return the k best labels of each point and their scores, (n, k) each, best first.
 
-        `on_block` is told the number of points done after each block.
+        `on_block` is called after each block with the number of points done.
         """
         self.check_ready(features)
         k = integer("k", k, 1, self.output.n_labels)
@@ -140,10 +141,10 @@ class Network:
         return labels, scores
 
     def scores_of(self, features: Rows, labels: I32, threads: int) -> F32:
-        """Score only the labels that are named for each point: (n, c), as `labels` are."""
+        """Score only the candidate `labels` of each point, (n, c); return scores of the same shape."""
         self.check_ready(features)
         scores, done = np.empty(labels.shape, np.float32), 0
-        for block in features.blocks(MOST_POINTS):
+        for block in features.blocks(MAX_POINTS):
             own = slice(done, done + len(block))
             units = self.hidden_units(block, threads)
             scores[own] = self.output.scores_of(block, units, labels[own], threads)
@@ -151,7 +152,7 @@ class Network:
         return scores
 
     def all_scores(self, features: Rows, threads: int) -> F32:
-        """Return the score of every label, (n, n_labels): up to how sums are rounded, those of `topk`, but unsorted."""
+        """Score every label, (n, n_labels), unsorted; equal to the scores of `topk` up to rounding."""
         self.check_ready(features)
         scores, done = np.empty((len(features), self.output.n_labels), np.float32), 0
         for block in self.blocks(features):
@@ -161,7 +162,7 @@ class Network:
         return scores
 
     def log_totals(self, features: Rows, threads: int) -> F32:
-        """Return the logarithm of the sum of exponentials of all scores of each point: softmax's denominator."""
+        """Compute the log-sum-exp of all scores of each point, the logarithm of the softmax denominator."""
         self.check_ready(features)
         totals = [
             self.output.log_totals(block, self.hidden_units(block, threads), threads) for block in self.blocks(features)
@@ -169,36 +170,36 @@ class Network:
         return np.concatenate([np.empty(0, np.float32), *totals])
 
     def wide_alone(self) -> Network:
-        """Return a network of this one's wide path and biases, which both then have, without hidden units."""
+        """Return a network without hidden units that shares this one's wide path and biases."""
         return Network(output=self.output.wide_alone())
 
     def drop_hidden(self) -> None:
-        """Become what `wide_alone` returns, and forget what was learnt beside it."""
+        """Remove the hidden layers and the dense weights; keep the wide path and the biases."""
         self.output, self.input, self.hidden = self.output.wide_alone(), None, ()
 
     def drop_state(self) -> None:
-        """Free what only training needs; training that goes on from here starts the optimizers afresh."""
+        """Free all training state; further training starts with fresh optimizers."""
         for parameter in self.parameters():
             parameter.drop_state()
         self.output.drop_state()
 
     def weights(self) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays that make up the trained model, by name; views, not copies."""
+        """Return the arrays of the trained model by name, as views."""
         arrays: dict[str, NDArray[np.generic]] = {p.name: p.value for p in self.parameters()}
         if self.output.wide:
             arrays["wide.indptr"], arrays["wide.indices"] = self.output.wide.indptr, self.output.wide.indices
         return arrays
 
     def set_weights(self, arrays: dict[str, NDArray[np.generic]]) -> None:
-        """Take over weights as `weights` gave them; raises ValueError where one is missing or does not fit."""
+        """Set weights returned by `weights`; raise ValueError if one is missing or does not fit."""
         for parameter in self.parameters():
             if parameter.name not in arrays:
                 raise ValueError(f"the array {parameter.name!r} is missing")
             with np.errstate(over="ignore", invalid="ignore"):
                 value = np.asarray(arrays[parameter.name], np.float32)
-                # The sum is finite if all weights are, and takes no array of booleans.
+                # The sum is finite if all weights are, and needs no boolean array.
                 if not np.isfinite(value.sum(dtype=np.float64)):
-                    raise ValueError(f"the weights {parameter.name} hold NaN or infinity, or what float32 cannot hold")
+                    raise ValueError(f"the weights {parameter.name} hold NaN or infinity, or overflow float32")
             parameter.allocate(value)
         if self.output.wide:
             self.output.wide.forget_inverted()
@@ -223,7 +224,7 @@ class Network:
         return self.output.wide.n_features
 
     def check_ready(self, features: Rows) -> None:
-        """Refuse points of another width than the weights have: a kernel would look for these beyond their end."""
+        """Reject points of the wrong width: a kernel would read beyond the end of the weights."""
         if not isinstance(features, Rows):
             raise TypeError(f"features must be Rows, got {type(features).__name__}: pass Rows.of(X)")
         for parameter in self.parameters():

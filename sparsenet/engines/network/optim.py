@@ -1,4 +1,4 @@
-"""Parameters and their lazy optimizers: only the rows that have a gradient are read or written."""
+"""Parameters and lazy row optimizers: only rows with a gradient are read or written."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ State = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Product:
-    """Gradients that are yet to be computed: row i adds up rows of `dense` by entries ``indptr[i] : indptr[i + 1]``.
+    """A lazy gradient: the product of a sparse CSR matrix (`indptr`, `indices`, `data`) and `dense`.
 
-    Shapes: indptr (m + 1,), indices and data (nnz,), dense (n, h), of which the gradients are (m, h).
+    Shapes: indptr (m + 1,), indices and data (nnz,), dense (n, h); the gradient is (m, h).
     """
 
     indptr: I64
@@ -31,26 +31,26 @@ class Product:
     dense: F32
 
     def compute(self, threads: int) -> F32:
-        """Return the gradients."""
+        """Compute the gradient, (m, h)."""
         out = np.empty((len(self.indptr) - 1, self.dense.shape[1]), np.float32)
         kernels.csr_matmul(self.indptr, self.indices, self.data, self.dense, out, threads)
         return out
 
 
 class Optimizer(Protocol):
-    """How a parameter moves. One object serves any number of parameters: their state is passed in."""
+    """The update rule of parameters. It is stateless: each parameter passes in its own state."""
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
-        """Name the arrays this optimizer keeps for a parameter of `shape`: their shapes and types."""
+        """Return name, shape and type of each state array for a parameter of `shape`."""
 
     def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
-        """Move ``value[rows]`` against `grads`, at the learning rate times `factor`; `step` counts from 1."""
+        """Update ``value[rows]`` against `grads` at the learning rate times `factor`; `step` counts from 1."""
 
 
 def _check_rates(rate: float, decay: float, epsilon: float = 1.0) -> None:
     real("rate", rate, 0, math.inf)
     real("decay", decay, 0, math.inf)
-    real("epsilon", epsilon, 0, math.inf, open_low=True)  # by zero and nothing else a weight would be divided
+    real("epsilon", epsilon, 0, math.inf, open_low=True)  # with zero, a step may divide by zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,26 +82,26 @@ class SGD:
         _check_rates(self.rate, self.decay)
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
-        """Keep nothing."""
+        """Return no state arrays."""
         return {}
 
     def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
-        """Take one step on the rows given."""
+        """Take one step on the given rows."""
         kernels.sgd_rows(value, rows, grads, self.rate * factor, self.decay, threads)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adagrad:
-    """Adagrad: each weight's rate falls with the squares of its own gradients, so rare features keep learning.
+    """Adagrad: the rate of each weight falls with the sum of its squared gradients, so rare features keep learning.
 
     Parameters
     ----------
     rate : float
         The learning rate.
     epsilon : float
-        Is added to the root of the sum of squares.
+        Added to the root of the sum of squares.
     decay : float
-        ``decay * value`` is added to the gradient of touched rows: weights that no batch touches keep still.
+        ``decay * value`` is added to the gradient of touched rows; other rows do not decay.
 
     Examples
     --------
@@ -117,11 +117,11 @@ class Adagrad:
         _check_rates(self.rate, self.decay, self.epsilon)
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
-        """Keep the sum of squared gradients of each weight."""
+        """Return the sum of squared gradients of each weight."""
         return {"squares": (shape, np.float32)}
 
     def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
-        """Take one step on the rows given."""
+        """Take one step on the given rows."""
         squares = state["squares"]
         kernels.adagrad_rows(value, squares, rows, grads, self.rate * factor, self.epsilon, self.decay, threads)
 
@@ -130,20 +130,20 @@ class Adagrad:
 class Adam:
     """Lazy row-wise Adam with decoupled weight decay.
 
-    A row that sat out some steps behaves as if its gradient had been zero then, except that it did not move: its
-    moments decay for the steps missed before the new gradient enters. Weight decay acts on touched rows only.
+    A row without a gradient does not move. Its moments decay for the missed steps before the next gradient enters.
+    Weight decay acts on touched rows only.
 
-    So a row that is seldom touched gets ``1 - beta1`` of what a gradient would move it by in dense Adam, whose momentum
-    carries on: `beta1` is 0.5 by default and not the usual 0.9, which leaves such rows a tenth.
+    A rarely touched row moves by only ``1 - beta1`` of its update in dense Adam, whose momentum continues to move it.
+    `beta1` is therefore 0.5 by default instead of the usual 0.9, which would leave such rows a tenth.
 
     Parameters
     ----------
     rate : float
         The learning rate.
     beta1, beta2 : float
-        What remains of the first and the second moment after a step.
+        Decay of the first and the second moment per step.
     epsilon : float
-        Is added to the root of the second moment.
+        Added to the root of the second moment.
     decay : float
         Touched rows shrink by ``rate * decay``.
 
@@ -165,7 +165,7 @@ class Adam:
         real("beta2", self.beta2, 0, 1, open_high=True)
 
     def state_shapes(self, shape: tuple[int, int]) -> Mapping[str, tuple[tuple[int, ...], type]]:
-        """Keep both moments of each weight and the last step of each row."""
+        """Return both moments of each weight and the last step of each row."""
         return {
             "first": (shape, np.float32),
             "second": (shape, np.float32),
@@ -173,13 +173,13 @@ class Adam:
         }
 
     def step(self, value: F32, state: State, rows: I64, grads: F32, *, step: int, factor: float, threads: int) -> None:
-        """Take one step on the rows given."""
+        """Take one step on the given rows."""
         kernels.adam_rows(*self._arrays(value, state), rows, grads, step, *self._rates(factor), threads)
 
     def step_product(
         self, value: F32, state: State, rows: I64, grads: Product, *, step: int, factor: float, threads: int
     ) -> None:
-        """Take the same step with gradients that are computed on the way, while they are near."""
+        """Take one step and compute the gradient on the fly, while it is in cache."""
         product = grads.indptr, grads.indices, grads.data, grads.dense
         kernels.adam_product(*self._arrays(value, state), rows, *product, step, *self._rates(factor), threads)
 
@@ -192,7 +192,7 @@ class Adam:
 
 @dataclass
 class Parameter:
-    """A matrix of weights with its optimizer's state; nothing is allocated before `allocate`."""
+    """A weight matrix with the state of its optimizer; `allocate` allocates it."""
 
     name: str
     shape: tuple[int, int]
@@ -210,25 +210,25 @@ class Parameter:
         return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
 
     def allocate(self, value: F32 | None = None) -> None:
-        """Set the weights, to zero if `value` is None; the optimizer's state comes with the first step."""
+        """Set the weights, to zero if `value` is None; the first step allocates the optimizer's state."""
         self.value = aligned.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
         if self.value.shape != self.shape:
             raise ValueError(f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}")
         self.state = {}
 
     def record(self, rows: I64, grads: F32 | Product) -> None:
-        """Note the gradient of distinct rows; the next `apply` uses it."""
+        """Record the gradient of distinct rows for the next `apply`."""
         self._pending = (rows, grads)
 
     def apply(self, *, step: int, factor: float, threads: int) -> None:
-        """Move the rows whose gradients were recorded, and forget these."""
+        """Update the rows with the recorded gradient and clear it."""
         if self._pending is None:
             return
         if not self.state:
             shapes = self.optimizer.state_shapes(self.shape)
             self.state = {name: aligned.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
         rows, grads = self._pending
-        if isinstance(grads, Product) and type(self.optimizer) is Adam:  # one of its own kind may step otherwise
+        if isinstance(grads, Product) and type(self.optimizer) is Adam:  # a subclass may override `step`
             take = self.optimizer.step_product
             take(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
         else:
@@ -237,30 +237,30 @@ class Parameter:
         self._pending = None
 
     def go_on_by(self, optimizer: Optimizer) -> None:
-        """Move by another optimizer from now on; the state stays if that keeps the same."""
+        """Switch to another optimizer; keep the state if both have the same state arrays."""
         if dict(optimizer.state_shapes(self.shape)) != dict(self.optimizer.state_shapes(self.shape)):
             self.drop_state()
         self.optimizer = optimizer
 
     def drop_state(self) -> None:
-        """Free the optimizer's state; training that goes on from here starts it afresh."""
+        """Free the optimizer's state; further training starts with fresh state."""
         self.state = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The learning rate over a run: a linear warm-up to `peak`, then constant, linear or cosine decay to `final`.
+    """The learning rate schedule: a linear warm-up to `peak`, then constant, linear or cosine decay to `final`.
 
     Parameters
     ----------
     warmup : float
         Share of all steps over which the rate rises from zero.
     decay : {"constant", "linear", "cosine"}
-        How it falls afterwards.
+        The decay after the warm-up.
     final : float
-        The factor reached at the last step.
+        The factor at the last step.
     peak : float
-        The factor that the warm-up leads to, and decay starts from.
+        The factor at the end of the warm-up.
 
     Examples
     --------
@@ -281,7 +281,7 @@ class Schedule:
         real("peak", self.peak, 0, math.inf)
 
     def factor(self, step: int, total: int) -> float:
-        """Return what the rate is multiplied by at `step` (from 1) of `total`.
+        """Compute the factor of the learning rate at `step` (from 1) of `total`.
 
         >>> Schedule(warmup=0.0, decay="linear", final=0.0).factor(50, 100)
         0.5

@@ -1,7 +1,7 @@
-"""The output layer: one neuron a label, of which a batch computes only the active ones.
+"""The sampled output layer: one neuron a label; a batch computes only the active neurons.
 
-`active` chooses these for all points of a batch: so the layer is a dense tile, bound by arithmetic, and its update
-stays sparse. A set for each sample, as in SLIDE, is there for comparison.
+All points of a batch share one active set, chosen in `active`. Scores then form a dense tile, which is bound by
+arithmetic, and updates stay sparse. Active sets for each point, as in SLIDE, are available for comparison.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ from sparsenet.engines.network.wide import Touched, WidePath
 from sparsenet.index.exact import exact_topk
 from sparsenet.kernels.types import F32, I32
 
-#: Labels scored at a time where all of them are.
+#: Labels in a block when all labels are scored.
 LABEL_BLOCK = 8192
 
 
-class _Latest(NamedTuple):
-    """What the sampler is to hear of the batch in hand once its update is done."""
+class _LastBatch(NamedTuple):
+    """The last batch's hidden units and changed rows, passed to the sampler after the update."""
 
     hidden: F32
     changed: I32
 
 
 class SampledOutput:
-    """Scores of labels: deep (dense rows over the hidden units) and wide (sparse rows over the features).
+    """Label scores: the sum of a deep path (dense rows over hidden units) and a wide path (sparse rows over features).
 
     Parameters
     ----------
     n_inputs : int
-        Hidden units below, 0 for a wide path alone.
+        Hidden units below; 0 without a deep path.
     n_labels : int
-        Neurons.
+        Number of neurons.
     sampler : Sampler
-        Chooses the negatives.
+        Draws the negatives.
     loss : Loss
-        What is minimised.
+        The training objective.
     n_negatives : int
-        How many the sampler is asked for, for a batch or, `per_sample`, for each point.
+        Negatives to sample for each batch or, with `per_sample`, for each point.
     wide : WidePath, optional
-        Sparse weights beside the dense ones.
+        Sparse weights in addition to the dense ones.
     initial_bias : float
-        Where every neuron starts; under a yes-or-no loss nearly every answer is no.
+        Initial bias of every neuron; negative, since most labels are absent from most points.
     bf16 : bool
-        Round the operands of the dense tile's products to bfloat16, which some CPUs multiply twice as fast.
+        Round the operands of the dense products to bfloat16, which some CPUs multiply twice as fast.
     per_sample : bool
-        Give every point an active set of its own, as SLIDE does, for comparison; deep path only.
+        Give each point its own active set, as in SLIDE, for comparison; deep path only.
     optimizer, bias_optimizer : Optimizer, optional
-        How the dense rows (n_labels, n_inputs) and the biases (n_labels, 1) move; Adam by default.
+        Optimizers of the dense rows (n_labels, n_inputs) and the biases (n_labels, 1); Adam by default.
 
     Examples
     --------
@@ -98,17 +98,17 @@ class SampledOutput:
         self.sampler, self.loss, self.n_negatives = instance("sampler", sampler), instance("loss", loss), n_negatives
         self.wide, self.initial_bias, self.bf16, self.per_sample = wide, initial_bias, bf16, per_sample
         optimizer = optimizer or Adam()
-        self._latest: _Latest | None = None
+        self._latest: _LastBatch | None = None
         self.weight = Parameter("output.weight", (n_labels, n_inputs), optimizer)
         self.bias = Parameter("output.bias", (n_labels, 1), bias_optimizer or optimizer)
 
     def parameters(self) -> list[Parameter]:
-        """Return what is learnt."""
+        """Return the trainable parameters."""
         return [self.weight, self.bias, *([self.wide.weight] if self.wide else [])]
 
     def wide_alone(self) -> SampledOutput:
-        """Return a layer of this one's wide path, biases and sampler, which both then have, without dense rows."""
-        alone = SampledOutput(
+        """Return a layer without dense rows that shares this one's wide path, biases and sampler."""
+        layer = SampledOutput(
             0,
             self.n_labels,
             sampler=self.sampler,
@@ -119,19 +119,19 @@ class SampledOutput:
             bf16=self.bf16,
             optimizer=self.weight.optimizer,
         )
-        alone.weight.allocate()
-        alone.bias = self.bias
-        return alone
+        layer.weight.allocate()
+        layer.bias = self.bias
+        return layer
 
     def initialise(self, rng: np.random.Generator) -> None:
-        """Draw the dense rows and set the biases; the wide path comes with its own start."""
+        """Draw the dense rows and set the biases; the wide path has been initialised already."""
         self.weight.allocate(uniform(rng, self.weight.shape, 3.0 * max(self.n_inputs, 1)))
         self.bias.allocate(np.full(self.bias.shape, self.initial_bias, np.float32))
 
     def rescale(self, *, deep: float, slope: float, shifts: F32) -> None:
-        """Make scores `slope` times the sum of both paths, the deep one `deep` times, plus `shifts`, (n_labels,).
+        """Rescale the weights so that scores become ``slope * (deep * deep_path + wide_path + bias) + shifts``.
 
-        In new arrays: someone may hold on to weights as they were.
+        The shape of `shifts` is (n_labels,). Weights are replaced by new arrays, since callers may hold the old ones.
         """
         self.weight.value = np.float32(deep * slope) * self.weight.value
         self.bias.value = np.float32(slope) * self.bias.value + shifts[:, None]
@@ -140,20 +140,20 @@ class SampledOutput:
             self.wide.weight.value = np.float32(slope) * self.wide.weight.value
 
     def prepare(self, label_counts: NDArray[np.int64], threads: int) -> None:
-        """Get ready to be trained on data that holds each label so often, (L,)."""
+        """Prepare the sampler for training data with these label counts, (n_labels,)."""
         self.sampler.prepare(self.n_labels, label_counts)
         if isinstance(self.sampler, LSHSampler):
             self.sampler.threads = threads
 
     def after_step(self) -> None:
-        """Tell the sampler which rows the optimizers have just moved."""
+        """Pass the rows that the optimizers just changed to the sampler."""
         if self._latest is not None:
             self.sampler.update(self.weight.value, self.bias.value.reshape(-1), self._latest.changed)
 
     def index_recall(self) -> float | None:
-        """Return the share of the deep path's top 5 that a sample holds, on a few points of the last batch.
+        """Measure the sampler's recall of the deep path's top 5 on a few points of the last batch.
 
-        None where the sampler does not look for them: what it then holds of them by chance says nothing of training.
+        None for samplers that do not search for hard negatives.
         """
         if self._latest is None or not self.n_inputs or isinstance(self.sampler, RandomSampler | FrequencySampler):
             return None
@@ -162,22 +162,22 @@ class SampledOutput:
         return self.sampler.measure_recall(hidden, weight, bias, self.n_negatives)
 
     def forward(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
-        """Return the loss of a batch, and the function that records gradients and returns that of `hidden`."""
+        """Return the loss of a batch and the backward function, which returns the gradient of `hidden`."""
         assert context.rng is not None, "the sampled output is computed in training only"
         if self.per_sample:
             return self._forward_pairs(batch, hidden, context)
         active = self._sampling().choose(batch, hidden, context.rng)
         a, n = len(active.labels), len(batch)
-        self._latest = _Latest(hidden, active.labels)
+        self._latest = _LastBatch(hidden, active.labels)
         tile, touched = self._scores(active.labels, batch.feature_postings, hidden, context, self.bf16)
         loss = self.loss.gradient(tile, active.positives, active.expected, context.threads)
 
         threads, weight = context.threads, self.weight.value
 
         def backward() -> F32:
-            rows, sums = active.labels.astype(np.int64), np.einsum("ij->i", tile)  # in a third of the time of `sum`
+            rows, sums = active.labels.astype(np.int64), np.einsum("ij->i", tile)  # 3 times as fast as `sum`
             if np.isfinite(loss) and not np.isfinite(sums).all():
-                raise ArithmeticError(f"{self.loss!r} made a gradient that is no number, of a loss of {loss:g}")
+                raise ArithmeticError(f"{self.loss!r} computed a non-finite gradient for a loss of {loss:g}")
             self.bias.record(rows, sums[:, None])
             if self.wide and touched:
                 self.wide.record_gradient(touched, batch.feature_postings, tile, context.workspace, context.threads)
@@ -194,7 +194,7 @@ class SampledOutput:
     def _scores(
         self, labels: I32, postings: Postings, hidden: F32, context: Pass, bf16: bool = False
     ) -> tuple[F32, Touched | None]:
-        """Score some labels for all points of a batch, (a, n); also return the wide weights that took part."""
+        """Score `labels` for all points of a batch, (a, n); also return the wide weights used."""
         tile: F32 = np.asarray(context.workspace.take("output.tile", (len(labels), len(hidden)), np.float32))
         bias = self.bias.value[labels, 0]
         kernels.matmul(self.weight.value, hidden, tile, labels, None, bias, False, True, bf16, context.threads)
@@ -208,17 +208,17 @@ class SampledOutput:
         return Sampling(self.sampler, self.n_labels, self.n_negatives)
 
     def _forward_pairs(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
-        """Do the same with an active set for each sample."""
+        """Compute `forward` with an active set for each point."""
         assert context.rng is not None
         indptr, labels, is_positive, expected = self._sampling().choose_pairs(batch, hidden, context.rng)
         scores = np.empty(len(labels), np.float32)
         kernels.pair_dot(indptr, labels, hidden, self.weight.value, scores, context.threads)
         scores += self.bias.value[labels, 0]
-        self._latest = _Latest(hidden, np.unique(labels))
+        self._latest = _LastBatch(hidden, np.unique(labels))
         loss = self.loss.pair_gradient(scores, indptr, is_positive, expected)
 
         def backward() -> F32:
-            # The pairs by label: a label's gradient is a sum over the points that had it active.
+            # Transpose the pairs: the gradient of a label is a sum over the points with that label active.
             by_label = csr_array((scores, labels, indptr), shape=(len(batch), self.n_labels)).tocsc()
             rows = np.flatnonzero(np.diff(by_label.indptr)).astype(np.int64)
             starts = np.append(by_label.indptr[rows], by_label.indptr[-1]).astype(np.int64)
@@ -233,7 +233,7 @@ class SampledOutput:
         return loss, backward
 
     def log_totals(self, features: Rows, hidden: F32, threads: int) -> F32:
-        """Return the logarithm of the sum of exponentials of all scores of each point, (n,), never an n x L matrix."""
+        """Compute the log-sum-exp of all scores of each point, (n,), in blocks of labels."""
         context, postings = Pass(threads), Slots(features.width).transpose(features)
         total = np.full(len(features), -np.inf)
         for begin in range(0, self.n_labels, LABEL_BLOCK):
@@ -244,12 +244,12 @@ class SampledOutput:
         return total.astype(np.float32)
 
     def drop_state(self) -> None:
-        """Free what only training needs: the last batch, and the sampler's index."""
+        """Free the training state: the last batch and the sampler's index."""
         self._latest = None
         self.sampler.prepare(self.n_labels, np.zeros(self.n_labels, np.int64))
 
     def topk(self, features: Rows, hidden: F32, k: int, threads: int) -> tuple[I32, F32]:
-        """Score every label exactly; return the k best of each point and their scores, best first."""
+        """Score every label exactly; return the k best labels of each point and their scores, best first."""
         bias = self.bias.value.reshape(-1)
         if not self.wide:
             return exact_topk(hidden, self.weight.value, bias, k, threads)
@@ -272,7 +272,7 @@ class SampledOutput:
         return labels, scores
 
     def scores_of(self, features: Rows, hidden: F32, labels: I32, threads: int) -> F32:
-        """Score only the labels that are named for each point: (n, c), as `labels` are."""
+        """Score only the candidate `labels` of each point, (n, c); return scores of the same shape."""
         scores = np.zeros(labels.shape, np.float32)
         if self.wide:
             weights = (self.wide.indptr, self.wide.indices, self.wide.weight.value.reshape(-1))
@@ -282,7 +282,7 @@ class SampledOutput:
         return self.add_deep(scores, hidden, labels, threads)
 
     def add_deep(self, scores: F32, hidden: F32, labels: I32, threads: int) -> F32:
-        """Add to the scores of labels that are named for each point what hidden units say of them; return these."""
+        """Add the deep path's scores of the candidate `labels`, (n, c), to `scores` in place; return `scores`."""
         if self.n_inputs:
             deep = np.empty(labels.size, np.float32)
             pointers = np.arange(len(labels) + 1) * labels.shape[1]
@@ -291,7 +291,7 @@ class SampledOutput:
         return scores
 
     def all_scores(self, features: Rows, hidden: F32, threads: int) -> F32:
-        """Return the score of every label, (n, n_labels), in no order of theirs, a block of labels at a time."""
+        """Score every label, (n, n_labels), in blocks of labels."""
         context, postings = Pass(threads), Slots(features.width).transpose(features)
         scores = np.empty((len(features), self.n_labels), np.float32)
         for begin in range(0, self.n_labels, LABEL_BLOCK):

@@ -1,8 +1,8 @@
-"""Answers in a fraction of a millisecond: only a shortlist of labels is scored exactly.
+"""Approximate top-k in a fraction of a millisecond: score only a shortlist of labels exactly.
 
-The wide path, read by feature, names the labels that a point's features speak for; those that it and the biases put
-first are the shortlist. All else about them is exact: their scores are those of `Network.topk`. What can go wrong is
-that one of the best labels is not on the list, and `recall` measures how often.
+Posting lists of the wide path give each point candidate labels, and the best by wide score and bias form its
+shortlist. Shortlisted labels get the exact scores of `Network.topk`. A shortlist may miss some of the best labels;
+`recall` measures how often.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.kernels.types import F32, I32
 
-#: Where the search for the fewest postings begins.
+#: Initial length of posting lists in the search for a recall.
 FEWEST_POSTINGS = 16
 
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Labels worth scoring exactly, found by feature.
+    """An index from features to candidate labels.
 
     Attributes
     ----------
     size : int
-        Labels of a list.
+        Labels of a shortlist.
     index : Rows
-        By feature (d, n_labels), the labels that hold it and their wide weights, cut to the strongest.
+        The posting list of each feature, (d, n_labels): labels and their wide weights, cut to the strongest.
     fallback : ndarray of shape (size,), int32
-        The labels of the highest biases, looked at for every point.
+        The labels with the highest biases, candidates of every point.
     is_whole : bool
-        Whether nothing was cut from the index.
+        Whether all posting lists are complete.
     n_postings : int
-        How many labels each feature can name.
+        Maximum length of a posting list.
     """
 
     size: int
@@ -48,36 +48,36 @@ class Shortlist:
 
     @classmethod
     def of(cls, output: SampledOutput, *, size: int, n_postings: int) -> Shortlist:
-        """Build the index: `n_postings` labels for each feature, at most."""
+        """Build the index with at most `n_postings` labels for each feature."""
         if output.wide is None:
             raise ValueError("a shortlist is found by the wide path, and this network has none (wide=False)")
         size = min(size, output.n_labels)
-        whole = output.wide.inverted()
-        index = whole.strongest(n_postings, whole.data)
+        full = output.wide.inverted()
+        index = full.strongest(n_postings, full.data)
         bias = output.bias.value.reshape(-1)
         fallback = np.argpartition(-bias, size - 1)[:size].astype(np.int32)
-        return cls(size, index, fallback, len(index.indices) == len(whole.indices), n_postings)
+        return cls(size, index, fallback, len(index.indices) == len(full.indices), n_postings)
 
     @classmethod
     def with_recall(
-        cls, network: Network, sample: Rows, k: int, recall: float, *, size: int, most: int, threads: int
+        cls, network: Network, sample: Rows, k: int, recall: float, *, size: int, max_postings: int, threads: int
     ) -> Shortlist:
-        """Build the index with the fewest postings, `most` or less by powers of two, that find so much of a sample."""
+        """Build the smallest index that reaches `recall` on a sample; double `n_postings` up to `most`."""
         exact, _ = network.topk(sample, k, threads)
         n_postings = FEWEST_POSTINGS
         while True:
-            found = cls.of(network.output, size=size, n_postings=min(n_postings, most))
-            share = found._share(network, sample, exact, threads)
+            shortlist = cls.of(network.output, size=size, n_postings=min(n_postings, max_postings))
+            share = shortlist._share(network, sample, exact, threads)
             if share >= recall:
-                return found
-            if n_postings >= most or found.is_whole:
-                advice = "raise candidates, or postings" if not found.is_whole else "raise candidates"
+                return shortlist
+            if n_postings >= max_postings or shortlist.is_whole:
+                advice = "raise candidates, or postings" if not shortlist.is_whole else "raise candidates"
                 warnings.warn(
                     f"{share:.3f} of the best {k} labels of the sample are found, {recall} were asked for: {advice}",
                     RuntimeWarning,
                     stacklevel=4,
                 )
-                return found
+                return shortlist
             n_postings *= 2
 
     def topk(self, network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
@@ -90,14 +90,14 @@ class Shortlist:
         kernels.shortlist(*points, *index, bias, self.fallback, labels, scores, threads)
         if self.is_whole:
             output.add_deep(scores, network.hidden_units(features, threads), labels, threads)
-        else:  # scores that a cut index gave are replaced by those of all weights
+        else:  # a truncated index gives partial scores only
             scores = network.scores_of(features, labels, threads)
-        # Labels ascend, so a stable order gives ties to the smaller one.
+        # Labels ascend, so a stable sort breaks ties by the smaller label.
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(labels, best, axis=1), np.take_along_axis(scores, best, axis=1)
 
     def recall(self, network: Network, features: Rows, k: int, threads: int) -> float:
-        """Return the share of the points' exact top k that their shortlists hold."""
+        """Measure the recall: the share of the exact top k that the shortlists contain."""
         return self._share(network, features, network.topk(features, k, threads)[0], threads)
 
     def _share(self, network: Network, features: Rows, exact: I32, threads: int) -> float:

@@ -1,7 +1,7 @@
-"""The wide path: sparse weights of each label straight from the features, beside the deep path.
+"""The wide path: sparse weights from the features to each label, in parallel to the deep path.
 
-A label's support and start is the centroid of its points, cut to a budget. Over a batch it costs a sparse-sparse
-product, a small fraction of the deep tile's arithmetic, and it is what a linear tree would have learnt.
+The support and the initial weights of a label are the centroid of its points, cut to a budget. A batch costs one
+sparse-sparse product, a small fraction of the deep path's arithmetic.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from sparsenet.kernels.types import F32, I32, I64
 
 @dataclass(frozen=True, kw_only=True)
 class WideConfig:
-    """How the wide path starts and learns.
+    """Initialisation and optimizer of the wide path.
 
     Parameters
     ----------
     budget : int
-        The most features a label may hold.
+        Maximum number of features of a label.
     norm : float
-        Length of the starting weights of a label seen once.
+        Norm of the initial weights of a label with one point.
     norm_power : float
-        The length grows with a label's count to this power, since frequent labels deserve higher scores.
+        The norm grows with a label's count to this power, since frequent labels deserve higher scores.
     optimizer : Optimizer
-        How the weights move.
+        Optimizer of the weights.
 
     Examples
     --------
@@ -54,25 +54,25 @@ class WideConfig:
         real("norm_power", self.norm_power, 0, 1)
 
 
-def start_lengths(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:
-    """Return how long the starting weights of labels are that have so many points."""
+def initial_norms(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:
+    """Return the norm of the initial weights of labels with the given counts."""
     return config.norm * np.maximum(label_counts, 1) ** config.norm_power
 
 
-def _start(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
-    """Return the support and start of some labels: how many weights each has, their features and values."""
-    sums = centroids(features, label_points, config.budget, threads)
-    counts = np.diff(sums.indptr)
-    scale = start_lengths(config, np.diff(label_points.indptr)) / np.maximum(lengths(sums), 1e-15)
-    sums.data[:] *= np.repeat(scale, counts).astype(np.float32)
-    return counts, sums.indices, sums.data
+def _initial_weights(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
+    """Return the initial weights of some labels: their number for each label, features and values."""
+    vectors = centroids(features, label_points, config.budget, threads)
+    counts = np.diff(vectors.indptr)
+    scale = initial_norms(config, np.diff(label_points.indptr)) / np.maximum(lengths(vectors), 1e-15)
+    vectors.data[:] *= np.repeat(scale, counts).astype(np.float32)
+    return counts, vectors.indices, vectors.data
 
 
 @dataclass
 class Touched:
-    """The wide weights that a batch uses, of active label l at ``positions[indptr[l] : indptr[l + 1]]``.
+    """The wide weights that a batch uses: ``positions[indptr[l] : indptr[l + 1]]`` for active label l.
 
-    `slots` says which of the batch's features each belongs to; `dense` has the frequent ones of these.
+    `slots` holds the index of each weight's feature in the batch; `dense` holds the batch's frequent features.
     """
 
     indptr: I64
@@ -82,7 +82,7 @@ class Touched:
 
 
 def _check_support(n_features: int, indptr: I64, indices: I32) -> None:
-    """Refuse a support that would send a kernel out of its arrays: it may come from a file."""
+    """Reject a malformed support, which may come from a file: a kernel would access memory out of bounds."""
     if indptr.ndim != 1 or indices.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices):
         raise ValueError(f"indptr must go from 0 to the number of indices, {len(indices)}")
     if (np.diff(indptr) < 0).any():
@@ -92,7 +92,7 @@ def _check_support(n_features: int, indptr: I64, indices: I32) -> None:
 
 
 class WidePath:
-    """Sparse weights (n_labels, n_features) with a support that stays as it was made.
+    """Sparse weights (n_labels, n_features) with a support that training does not change.
 
     Parameters
     ----------
@@ -102,12 +102,13 @@ class WidePath:
     indices : ndarray of shape (n_weights,), int32
         The support: label l has weights for the features ``indices[indptr[l] : indptr[l + 1]]``, ascending.
     config : WideConfig, optional
-        How the weights (n_weights, 1) move, and how those start that `grow` adds.
+        Optimizer of the weights (n_weights, 1), and initialisation of weights added by `grow`.
 
     Examples
     --------
-    Three points, of which label 0 has the first two and label 1 the last:
+    Three points: the first two have label 0, the last has label 1.
 
+    >>> from scipy.sparse import csr_array
     >>> points = Rows.of(csr_array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
     >>> labels = Rows.of(csr_array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     >>> path = WidePath.from_centroids(points, transpose(labels), WideConfig(norm=1.0, norm_power=0.0), threads=1)
@@ -125,12 +126,12 @@ class WidePath:
 
     @classmethod
     def from_centroids(cls, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
-        """Start each label from the direction of the sum of its points."""
+        """Initialise each label with the centroid of its points."""
         most = int(support_bound(features, label_points, config.budget).sum())
         indptr = np.zeros(len(label_points) + 1, np.int64)
-        indices, values = np.empty(most, np.int32), np.empty(most, np.float32)  # what is not written takes no memory
+        indices, values = np.empty(most, np.int32), np.empty(most, np.float32)  # unwritten pages take no memory
         for begin, end in pairwise(_label_blocks(features, label_points)):
-            counts, *found = _start(features, label_points.slice(begin, end), config, threads)
+            counts, *found = _initial_weights(features, label_points.slice(begin, end), config, threads)
             indptr[begin + 1 : end + 1] = indptr[begin] + np.cumsum(counts)
             own = slice(indptr[begin], indptr[end])
             indices[own], values[own] = found
@@ -139,13 +140,13 @@ class WidePath:
         return path
 
     def configure(self, config: WideConfig) -> None:
-        """Say anew how the weights move, and how those start that `grow` adds."""
+        """Replace the configuration: the optimizer, and the initialisation of weights added by `grow`."""
         self.config, self.weight.optimizer = config, config.optimizer
 
     def grow(self, features: Rows, label_points: Rows, threads: int) -> None:
-        """Make room for what new points bring: labels without support get a start, known ones new features at zero.
+        """Extend the support for new points: initialise new labels, and add features of known labels at zero.
 
-        The budget holds: a label takes the strongest of its new features while there is room.
+        A label takes its strongest new features until its budget is full.
         """
         fresh = WidePath.from_centroids(features, label_points, self.config, threads)
         owners, new_owners = _owners(self.indptr), _owners(fresh.indptr)
@@ -153,7 +154,7 @@ class WidePath:
         new_keys = new_owners * self.n_features + fresh.indices
         missing = np.flatnonzero(~np.isin(new_keys, keys, assume_unique=True))
         value = fresh.weight.value[missing]
-        # The rank of each missing entry within its label, strongest first, against the room left.
+        # Compare the rank of each missing entry within its label, strongest first, with the remaining budget.
         order = np.lexsort((-np.abs(value[:, 0]), new_owners[missing]))
         missing, value = missing[order], value[order]
         rank = np.arange(len(missing)) - np.searchsorted(new_owners[missing], new_owners[missing])
@@ -163,7 +164,7 @@ class WidePath:
         self._merge(np.concatenate((keys, new_keys[missing])), value)
 
     def _merge(self, keys: I64, value: F32) -> None:
-        """Append weights with `value` and no history to those there are; sort all by their keys."""
+        """Append weights with `value` and empty optimizer state; sort all weights by their keys."""
         order = np.argsort(keys, kind="stable")
         owners = keys[order] // self.n_features
         n_labels = len(self.indptr) - 1
@@ -178,7 +179,7 @@ class WidePath:
         self.forget_inverted()
 
     def touch(self, active: I32, postings: Postings, workspace: Workspace, threads: int) -> Touched:
-        """Find the weights of active labels whose features are present in a batch."""
+        """Find the weights of the active labels for features that occur in a batch."""
         room = int((self.indptr[active + 1] - self.indptr[active]).sum())
         indptr = np.empty(len(active) + 1, np.int64)
         positions = np.asarray(workspace.take("wide.touched", (room,), np.int64))
@@ -188,7 +189,7 @@ class WidePath:
         return Touched(indptr, positions[:found], slots[:found], postings.dense)
 
     def add_scores(self, touched: Touched, postings: Postings, out: F32, threads: int) -> None:
-        """Add the wide scores of a batch to `out` (active, n)."""
+        """Add the wide scores of a batch to `out`, (active, n)."""
         kernels.wide_forward(
             touched.indptr,
             touched.positions,
@@ -205,7 +206,7 @@ class WidePath:
     def record_gradient(
         self, touched: Touched, postings: Postings, grad: F32, workspace: Workspace, threads: int
     ) -> None:
-        """Note the gradient of the touched weights from that of the scores, `grad` (active, n)."""
+        """Record the gradient of the touched weights, given the gradient of the scores, `grad` (active, n)."""
         out = np.asarray(workspace.take("wide.grads", (len(touched.positions),), np.float32))
         kernels.wide_gradient(
             touched.indptr,
@@ -223,11 +224,11 @@ class WidePath:
         self.forget_inverted()
 
     def forget_inverted(self) -> None:
-        """Say that the weights changed."""
+        """Clear the cached inverted weights after the weights changed."""
         self._inverted = None
 
     def inverted(self) -> Rows:
-        """Return the weights by feature, for exact scoring over all labels; kept until they change."""
+        """Return the weights by feature, for exact scoring over all labels; cached until they change."""
         if self._inverted is None:
             values = self.weight.value.reshape(-1)
             self._inverted = transpose(Rows(self.indptr, self.indices, values, self.n_features))

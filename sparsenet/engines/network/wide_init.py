@@ -1,8 +1,8 @@
-"""How long the wide path's starting weights are, and how fast they move: asked of the data, not assumed.
+"""Initialise the wide path: fit the norm of its initial weights and the learning rate to the data.
 
-A label's centroid says which features speak for it, not how loudly. Where features are rare, a long start is right;
-where every point shares them, the same length would shout down what is learnt. So a sample of the points is scored by
-the centroids, each point left out of those of its own labels, and one factor and one bias are fitted to the answers.
+A label's centroid gives the direction of its initial weights, but not their norm. Rare features need a large norm;
+with features that all points share, the same norm would dominate learning. So the centroids score a sample of points,
+leave-one-out, and one factor and one bias are fitted to these scores by logistic regression.
 """
 
 from __future__ import annotations
@@ -16,60 +16,65 @@ from sparsenet.core.batches import Slots, Workspace
 from sparsenet.core.centroids import centroids, lengths
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.optim import Adagrad
-from sparsenet.engines.network.wide import WideConfig, WidePath, start_lengths
-from sparsenet.kernels.types import F64, I64
+from sparsenet.engines.network.wide import WideConfig, WidePath, initial_norms
+from sparsenet.kernels.types import F32, F64, I64
 
-#: The sample: points, labels beside their own, and the most of their own.
-POINTS, OTHERS, OWN = 256, 2048, 4096
-#: Scores of wrong labels are counted in so many bins, and looked at for so many labels at a time.
-BINS, BLOCK = 4096, 256
-#: Fewer answers of "yes" than this say nothing about a length.
-FEWEST_ANSWERS = 50
-#: The start for points of length 1 stays between these whatever the sample says.
-SHORTEST, LONGEST = 0.05, 32.0
-#: What Adagrad moves a weight by at first, as a share of the root mean square of the starting weights; less where
-#: labels have fewer points than these on average, which large steps learn by heart.
+#: Adagrad's first step relative to the root mean square of the initial weights. It is smaller if labels have fewer
+#: points on average than the second number, since large steps overfit them.
 FIRST_STEP, ENOUGH_POINTS = 1.0, 20
-#: A gradient as large as that many answers which are all wrong makes that step half as long. Adagrad's steps go by how
-#: large a gradient is beside earlier ones alone: labels that were answered well from the start moved as far as others,
-#: and learnt by heart what else their few points held (bench/notes/networks.md).
+#: Adagrad halves its first step for a gradient as large as this number of completely wrong answers. Without damping,
+#: labels that are scored well from the start overfit their few points (bench/notes/networks.md).
 DAMPING = 2.0
 
 
 @dataclass(frozen=True)
-class _Answers:
-    """Scores of pairs of a point and a label, and what each weighs: first those that belong together, then others."""
+class _ScoredPairs:
+    """Scores and weights of pairs of a point and a label: first the positives, then bins of negatives."""
 
     scores: F64
     weights: F64
-    n_true: int
+    n_positives: int
 
 
-def fitted_norm(features: Rows, labels: Rows, label_points: Rows, config: WideConfig, seed: int, threads: int) -> float:
-    """Return the norm for `config` that the data ask for; that of `config` where they hold too few answers."""
+def fitted_norm(
+    features: Rows,
+    labels: Rows,
+    label_points: Rows,
+    config: WideConfig,
+    seed: int,
+    threads: int,
+    *,
+    n_points: int = 256,
+    min_positives: int = 50,
+    bounds: tuple[float, float] = (0.05, 32.0),
+) -> float:
+    """Fit the norm of the initial weights on a sample; return the norm of `config` with fewer than `min_positives`.
+
+    `bounds` limit the norm for points of length 1.
+    """
     rng = np.random.default_rng((seed, 4))
-    points = np.sort(rng.choice(len(features), min(POINTS, len(features)), replace=False))
-    sample, truth = features.take(points), labels.take(points)
-    answers = _answers(sample, truth, features, label_points, replace(config, norm=1.0), rng, threads)
+    points = np.sort(rng.choice(len(features), min(n_points, len(features)), replace=False))
+    sample, true_labels = features.take(points), labels.take(points)
+    pairs = _score_sample(sample, true_labels, features, label_points, replace(config, norm=1.0), rng, threads)
     size = float(np.sqrt(np.square(sample.data, dtype=np.float64).sum() / max(len(sample), 1)))
-    if answers is None or answers.n_true < FEWEST_ANSWERS or size == 0:
+    if pairs is None or pairs.n_positives < min_positives or size == 0:
         return config.norm
-    norm = float(np.clip(_factor(answers), SHORTEST / size, LONGEST / size))
-    return float(f"{norm:.3g}")  # last bits, in which processors differ, would end up in every weight
+    norm = float(np.clip(_fit_factor(pairs), bounds[0] / size, bounds[1] / size))
+    return float(f"{norm:.3g}")  # rounded, since the last bits differ between processors
 
 
 def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
-    """Return the rate of Adagrad that suits the size of the starting weights of `path`."""
+    """Choose the learning rate of Adagrad by the size of the initial weights of `path`."""
     counts = label_counts[np.diff(path.indptr) > 0]
     if not len(counts):
         return FIRST_STEP
-    typical = np.sqrt(np.square(start_lengths(config, counts)).sum() / len(path.indices))
+    root_mean_square = np.sqrt(np.square(initial_norms(config, counts)).sum() / len(path.indices))
     caution = np.sqrt(min(1.0, counts.mean() / ENOUGH_POINTS))
-    return float(f"{FIRST_STEP * caution * typical:.3g}")
+    return float(f"{FIRST_STEP * caution * root_mean_square:.3g}")
 
 
 def damping(features: Rows, batch_size: int) -> float:
-    """Return the epsilon of Adagrad that suits the size of the gradients: those of wrong answers, in such batches."""
+    """Choose the epsilon of Adagrad by the size of the gradient of a wrong answer in a batch."""
     answer = np.sqrt(np.square(features.data, dtype=np.float64).mean()) if len(features.data) else 0.0
     return float(f"{max(DAMPING * answer / batch_size, Adagrad.epsilon):.3g}")
 
@@ -85,7 +90,7 @@ def fitted_path(
     seed: int,
     threads: int,
 ) -> WidePath:
-    """Make a wide path that starts as the data ask for, and with `own_rate` moves so, too, in such batches."""
+    """Build a wide path with a fitted norm and, with `own_rate`, a fitted learning rate and epsilon."""
     config = replace(config, norm=fitted_norm(features, labels, label_points, config, seed, threads))
     path = WidePath.from_centroids(features, label_points, config, threads)
     if own_rate and isinstance(config.optimizer, Adagrad):
@@ -94,72 +99,76 @@ def fitted_path(
     return path
 
 
-def _answers(
+def _score_sample(
     sample: Rows,
-    truth: Rows,
+    true_labels: Rows,
     features: Rows,
     label_points: Rows,
     config: WideConfig,
     rng: np.random.Generator,
     threads: int,
-) -> _Answers | None:
-    """Score the sample by unit starts of some labels, each point left out of the centroids of its own.
+) -> _ScoredPairs | None:
+    """Score the sample by unit centroids of some labels, leave-one-out for true labels.
 
-    None if there is nothing to tell apart, or if scores are too large for float32, on which no training can end well.
+    None without negatives, or if scores overflow float32.
     """
-    active, counts = _some_labels(truth, np.diff(label_points.indptr), rng)
+    active, counts = _sample_labels(true_labels, np.diff(label_points.indptr), rng)
     sums = centroids(features, label_points.take(active), config.budget, threads)
     dots = _dots(sums, sample, threads)
     if not np.isfinite([dots.min(initial=0), dots.max(initial=0)]).all():
         return None
-    slots = np.full(truth.width, -1, np.int64)
+    slots = np.full(true_labels.width, -1, np.int64)
     slots[active] = np.arange(len(active))
-    point, row = np.repeat(np.arange(len(truth)), np.diff(truth.indptr)), slots[truth.indices]
+    point, row = np.repeat(np.arange(len(true_labels)), np.diff(true_labels.indptr)), slots[true_labels.indices]
     point, row = point[row >= 0], row[row >= 0]
     if len(row) == dots.size:
         return None
 
-    # A label counts as much as any other: the frequent ones, in most pairs, are soon moved from wherever they start.
+    # All labels have equal weight: training soon corrects the frequent labels, which most pairs have.
     share = 1 / np.maximum(np.bincount(row, minlength=len(active)), 1)
     length = lengths(sums)
-    others = counts[row] > 1
-    # What a point adds to its own score, on the features that its label holds.
-    held = replace(sums, data=np.ones_like(sums.data))
-    added = _dots(held, replace(sample, data=np.square(sample.data)), threads)[row, point].astype(np.float64)
-    true = _left_out(dots[row, point].astype(np.float64), added, length[row], counts[row], config)[others]
-    dots *= (start_lengths(config, counts) / np.maximum(length, 1e-15)).astype(np.float32)[:, None]
+    has_rest = counts[row] > 1
+    # A point's contribution to its own score, on the features in the support of its label.
+    support = replace(sums, data=np.ones_like(sums.data))
+    added = _dots(support, replace(sample, data=np.square(sample.data)), threads)[row, point].astype(np.float64)
+    own = dots[row, point].astype(np.float64)
+    positives = _leave_one_out_scores(own, added, length[row], counts[row], config)[has_rest]
+    dots *= (initial_norms(config, counts) / np.maximum(length, 1e-15)).astype(np.float32)[:, None]
     dots[row, point] = np.nan
-    false, weights = _binned(dots, share)
-    return _Answers(np.concatenate((true, false)), np.concatenate((share[row][others], weights)), len(true))
+    negatives, weights = _histogram(dots, share)
+    scores, weights = np.concatenate((positives, negatives)), np.concatenate((share[row][has_rest], weights))
+    return _ScoredPairs(scores, weights, len(positives))
 
 
-def _binned(scores: NDArray[np.float32], share: F64) -> tuple[F64, F64]:
-    """Return the means of bins of scores, but for those that are not a number, and the sums of their rows' shares."""
+def _histogram(scores: F32, share: F64, *, n_bins: int = 4096, block_size: int = 256) -> tuple[F64, F64]:
+    """Build a weighted histogram of scores without NaN: the mean score and the summed row weights of each bin."""
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
-    weights, totals = np.zeros(BINS), np.zeros(BINS)
-    for begin in range(0, len(scores), BLOCK):
-        block = scores[begin : begin + BLOCK]
-        number = ~np.isnan(block)
-        weight = np.broadcast_to(share[begin : begin + BLOCK, None], block.shape)[number]
-        values = block[number].astype(np.float64)
-        bins = ((values - low) * ((BINS - 1) / max(high - low, 1e-30))).astype(np.int64)
-        weights += np.bincount(bins, weights=weight, minlength=BINS)
-        totals += np.bincount(bins, weights=weight * values, minlength=BINS)
-    held = weights > 0
-    return totals[held] / weights[held], weights[held]
+    weights, totals = np.zeros(n_bins), np.zeros(n_bins)
+    for begin in range(0, len(scores), block_size):
+        block = scores[begin : begin + block_size]
+        is_number = ~np.isnan(block)
+        weight = np.broadcast_to(share[begin : begin + block_size, None], block.shape)[is_number]
+        values = block[is_number].astype(np.float64)
+        bins = ((values - low) * ((n_bins - 1) / max(high - low, 1e-30))).astype(np.int64)
+        weights += np.bincount(bins, weights=weight, minlength=n_bins)
+        totals += np.bincount(bins, weights=weight * values, minlength=n_bins)
+    filled = weights > 0
+    return totals[filled] / weights[filled], weights[filled]
 
 
-def _some_labels(truth: Rows, counts: I64, rng: np.random.Generator) -> tuple[I64, I64]:
-    """Choose labels as a batch does, its own and others; return them, ascending, and their counts."""
-    own = np.unique(truth.indices)
-    own = rng.choice(own, min(OWN, len(own)), replace=False)
-    others = rng.choice(len(counts), min(OTHERS, len(counts)), replace=False)
-    active = np.union1d(own, others[counts[others] > 0]).astype(np.int64)
-    return active, counts[active]
+def _sample_labels(
+    true_labels: Rows, counts: I64, rng: np.random.Generator, *, max_positives: int = 4096, n_negatives: int = 2048
+) -> tuple[I64, I64]:
+    """Sample true labels and negatives, as a batch does; return them, ascending, and their counts."""
+    positives = np.unique(true_labels.indices)
+    positives = rng.choice(positives, min(max_positives, len(positives)), replace=False)
+    negatives = rng.choice(len(counts), min(n_negatives, len(counts)), replace=False)
+    labels = np.union1d(positives, negatives[counts[negatives] > 0]).astype(np.int64)
+    return labels, counts[labels]
 
 
-def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
-    """Multiply the sums of labels with points, (labels, points)."""
+def _dots(sums: Rows, sample: Rows, threads: int) -> F32:
+    """Multiply the sums of labels with points; return (labels, points)."""
     path = WidePath(sums.width, sums.indptr, sums.indices)
     path.weight.allocate(sums.data[:, None])
     postings = Slots(sample.width).transpose(sample)
@@ -169,34 +178,34 @@ def _dots(sums: Rows, sample: Rows, threads: int) -> NDArray[np.float32]:
     return tile
 
 
-def _left_out(dots: F64, added: F64, length: F64, counts: I64, config: WideConfig) -> F64:
-    """Score points by the starts of their own labels as these would be without them."""
+def _leave_one_out_scores(dots: F64, added: F64, length: F64, counts: I64, config: WideConfig) -> F64:
+    """Compute the leave-one-out scores of points for their true labels."""
     rest = np.sqrt(np.maximum(length**2 - 2 * dots + added, 1e-12))
-    return np.asarray((dots - added) / rest * start_lengths(config, counts - 1), np.float64)
+    return np.asarray((dots - added) / rest * initial_norms(config, counts - 1), np.float64)
 
 
-def _factor(answers: _Answers, steps: int = 30) -> float:
-    """Fit yes and no to a factor times the scores plus a bias, by Newton's method; return the factor, 0 at least."""
-    x, weight = answers.scores, answers.weights
-    yes = np.arange(len(x)) < answers.n_true
-    fit = np.array([0.0, np.log(weight[yes].sum() / max(weight[~yes].sum(), 1e-9))])
-    loss = _loss(answers, yes, fit)
+def _fit_factor(pairs: _ScoredPairs, steps: int = 30) -> float:
+    """Fit a logistic regression with one factor and one bias by Newton's method; return the factor, at least 0."""
+    x, weight = pairs.scores, pairs.weights
+    is_positive = np.arange(len(x)) < pairs.n_positives
+    fit = np.array([0.0, np.log(weight[is_positive].sum() / max(weight[~is_positive].sum(), 1e-9))])
+    loss = _loss(pairs, is_positive, fit)
     for _ in range(steps):
         p = np.exp(-np.logaddexp(0, -(fit[0] * x + fit[1])))
-        g, h = weight * (p - yes), weight * p * (1 - p)
-        # Sums rather than products of matrices: their order, and so the last bit, is that of no library's threads.
+        g, h = weight * (p - is_positive), weight * p * (1 - p)
+        # Sums instead of matrix products, whose last bits depend on the library's threads.
         hessian = np.array([[(h * x * x).sum(), (h * x).sum()], [(h * x).sum(), h.sum()]])
         step = np.linalg.solve(hessian + 1e-9 * np.eye(2), np.array([(g * x).sum(), g.sum()]))
-        new = _loss(answers, yes, fit - step)
+        new = _loss(pairs, is_positive, fit - step)
         while not new < loss and np.abs(step).max() > 1e-6:
             step /= 2
-            new = _loss(answers, yes, fit - step)
+            new = _loss(pairs, is_positive, fit - step)
         if not new < loss * (1 - 1e-9):
             break
         fit, loss = fit - step, new
     return max(float(fit[0]), 0.0)
 
 
-def _loss(answers: _Answers, yes: NDArray[np.bool_], fit: F64) -> float:
-    z = fit[0] * answers.scores + fit[1]
-    return float((answers.weights * np.logaddexp(0, np.where(yes, -z, z))).sum())
+def _loss(pairs: _ScoredPairs, is_positive: NDArray[np.bool_], fit: F64) -> float:
+    z = fit[0] * pairs.scores + fit[1]
+    return float((pairs.weights * np.logaddexp(0, np.where(is_positive, -z, z))).sum())

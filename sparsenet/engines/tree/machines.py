@@ -1,4 +1,4 @@
-"""What decides in a tree: the machines of each level, trained from the root down, and asked with a beam."""
+"""Linear machines of a label tree: training from the root down, and beam search."""
 
 from __future__ import annotations
 
@@ -16,35 +16,31 @@ from sparsenet.engines.tree.tree_shape import CHILDREN, Shape
 from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
 Part = tuple[I64, I32, F32, I8, F32]
-#: Entries of points that a call of the kernel trains on at least, some tenths of a second, and nodes for each thread:
-#: between two calls progress is told, and Ctrl-C heard.
+OnProgress = Callable[[float], object]
+#: Minimum entries of a kernel call, some tenths of a second, and minimum nodes for each thread: progress and Ctrl-C are
+#: handled between calls.
 LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
-#: What an error costs where nothing is known of the data (bench/notes/trees.md, Passes, rows, nodes, growing).
+#: The default cost of an error (bench/notes/trees.md).
 COST = 0.5
-#: What `others` and `rarity` of `Rules` are where points have at most the first number of labels, and labels at most
-#: the first number of points, in the mean. With more labels they come nearer to errors that all count alike, and with
-#: the second number they are there; with more points a third of it is left. Held out, P@1 and P@5 gain 2.4 and 1.8
-#: points on calls of functions, 0.7 and 1.2 on wordnet, 0.3 and 0.9 on reddit-l; on delicious, where a point has 19
-#: labels, they would lose 2.2 and 1.4. Where labels have hundreds of points, the third to fifth label gains (0.2 to 0.6
-#: points with a third of it), and with more of it probabilities would be too high (bench/notes/trees.md).
+#: `Rules.others` and `Rules.rarity` for few labels per point, and the share of their effect for frequent labels. They
+#: help rare labels, but cost accuracy if points have many labels (bench/notes/trees.md).
 OTHERS, RARITY = 0.5, 0.25
-LABELS_A_POINT, POINTS_A_LABEL = (4, 16), (128, 256)
 OF_FREQUENT_LABELS = 1 / 3
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How machines are trained.
+    """Training parameters of the machines.
 
     Attributes
     ----------
-    cost : of an error on a point that is a child's, against the length of the weights.
-    others : how much as much an error costs on a point that is not.
-    rarity : the fewer points of its node are a child's, the more one of them costs: by that ratio to this power.
-    wrong_ways : to how many nodes of each level a point is led by its scores, beside those that its labels are in: what
-        does not belong there has to be told from what does.
-    epochs, tolerance : when training a node ends.
-    smallest : rows of weights that are all smaller are left out, with points of length 1.
+    cost : cost of an error on a positive, relative to the regulariser.
+    others : cost of an error on a negative, relative to a positive.
+    rarity : exponent of the ratio of a node's points to a child's points, which multiplies the cost of its positives.
+    wrong_ways : nodes of each level that a point reaches by its scores, in addition to the nodes of its labels. These
+        points are the hard negatives of the nodes below.
+    epochs, tolerance : stopping rule of a node.
+    smallest : rows whose weights are all smaller are dropped, given points of length 1.
     """
 
     cost: float = COST
@@ -55,30 +51,40 @@ class Rules:
     tolerance: float = 0.1
     smallest: float = 0.2
 
-    def fitting(self, labels: Rows, counts: I64) -> Self:
-        """Return the rules with `others` and `rarity` as labels want them of which each has `counts` points."""
+    def fitting(
+        self,
+        labels: Rows,
+        counts: I64,
+        labels_range: tuple[int, int] = (4, 16),
+        points_range: tuple[int, int] = (128, 256),
+    ) -> Self:
+        """Choose `others` and `rarity` by the mean labels per point and the mean points per label (`counts`).
+
+        `OTHERS` and `RARITY` fade to equal costs over `labels_range` labels per point, and to `OF_FREQUENT_LABELS` of
+        their effect over `points_range` points per label.
+        """
         labels_a_point, points_a_label = (
-            len(labels.indices) / max(int(np.count_nonzero(held)), 1) for held in (np.diff(labels.indptr), counts)
+            len(labels.indices) / max(int(np.count_nonzero(counted)), 1) for counted in (np.diff(labels.indptr), counts)
         )
-        rare = _fewness(points_a_label, *POINTS_A_LABEL)
-        share = _fewness(labels_a_point, *LABELS_A_POINT) * (rare + OF_FREQUENT_LABELS * (1 - rare))
+        few_points = _fade(points_a_label, *points_range)
+        share = _fade(labels_a_point, *labels_range) * (few_points + OF_FREQUENT_LABELS * (1 - few_points))
         return replace(self, others=OTHERS**share, rarity=RARITY * share)
 
 
-def _fewness(mean: float, few: int, many: int) -> float:
-    """Return 1 for few or less, 0 for many or more, and what lies between by the logarithm."""
+def _fade(mean: float, few: int, many: int) -> float:
+    """Interpolate by the logarithm: 1 for `few` or less, 0 for `many` or more."""
     return min(max(math.log(many / max(mean, 1.0)) / math.log(many / few), 0.0), 1.0)
 
 
 @dataclass(frozen=True)
 class Level:
-    """The machines of the nodes of a level; weights are 8 bits wide.
+    """The machines of all nodes of a level, with 8-bit weights.
 
     Attributes
     ----------
     starts : (n_nodes + 1,): the rows of node b are ``starts[b] ... starts[b + 1] - 1``.
-    features, factors : (rows,): the feature of each row, ascending within a node, and what its weights are times.
-    weights : (rows, 16), a column for each child.
+    features, factors : (rows,): the feature of each row, ascending within a node, and the scale of its weights.
+    weights : (rows, 16), one column for each child.
     bias : (n_nodes, 16)
     children : see `Shape`.
     """
@@ -91,88 +97,89 @@ class Level:
     children: I64
 
     def as_tuple(self) -> tuple[I64, I32, F32, I8, F32, I64]:
-        """Return the arrays in the order in which kernels take them."""
+        """Return the arrays in the order of the kernels' arguments."""
         return self.starts, self.features, self.factors, self.weights, self.bias, self.children
 
 
 def search(
     levels: list[Level], points: Rows, beam: int, k: int, threads: int, names: I32 | None = None
 ) -> tuple[I32, F32]:
-    """Return the k best children of the lowest level, (n, k), -1 where the beam meets fewer, and their log scores.
+    """Find the k best leaves of each point by beam search; return `names` of the leaves and log scores, (n, k) each.
 
-    They are called by `names` if these are given, else by their numbers, the smaller first where scores are equal.
+    Without `names`, leaves are numbered. Ties go to the smaller one. Rows with fewer than k leaves are filled with -1.
     """
     names = np.arange(levels[-1].children[-1], dtype=np.int32) if names is None else names
     found, scores = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
     machines, done = [level.as_tuple() for level in levels], 0
     for part in points.blocks(POINTS_AT_A_TIME):
         out = slice(done, done + len(part))
-        about_points = (part.indptr, part.indices, part.data, part.width)
-        kernels.search_tree(machines, *about_points, beam, names, found[out], scores[out], threads)
+        point_arrays = (part.indptr, part.indices, part.data, part.width)
+        kernels.search_tree(machines, *point_arrays, beam, names, found[out], scores[out], threads)
         done = out.stop
     return found, scores
 
 
 def train(
-    shape: Shape, points: Rows, labels: Rows, rules: Rules, seed: int, threads: int, told: Callable[[float], object]
+    shape: Shape, points: Rows, labels: Rows, rules: Rules, seed: int, threads: int, on_progress: OnProgress
 ) -> list[Level]:
-    """Train all machines, a level at a time: which points reach a node is known when those above it are trained.
+    """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    `told` hears what share of the whole, 1, is done since: by how many points each node is trained on.
+    `told` is called with the share of the work done since the last call; all shares sum to 1.
     """
-    own, squared = _ways(shape, labels), squares(points)
+    true_children, squared = _true_children(shape, labels), squares(points)
     if not np.isfinite(squared).all():
-        raise ValueError("X holds numbers whose squares are beyond float32: set normalize='rows' or 'columns'")
-    # All points go to all upper nodes, and then to as many as they are led to: the best guess of what is to come.
+        raise ValueError("X contains values whose squares overflow float32: set normalize='rows' or 'columns'")
+    # Points reach all root nodes, then `wrong_ways` nodes of each level. This also estimates the work of a level.
     widths = [len(children) - 1 for children in shape.children]
-    ways = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
+    beams = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
     levels: list[Level] = []
     for depth, children in enumerate(shape.children):
         if depth == 0:
-            led = np.tile(np.arange(widths[0], dtype=np.int32), (len(points), 1))
+            routed = np.tile(np.arange(widths[0], dtype=np.int32), (len(points), 1))
         else:
-            led, _ = search(levels, points, ways[depth], ways[depth], threads)
-        arrivals = _arrivals(led, own[depth], shape.parents(depth), children)
-        share = ways[depth] / sum(ways)
-        levels.append(_trained(points, squared, arrivals, children, rules, seed + depth, threads, share, told))
+            routed, _ = search(levels, points, beams[depth], beams[depth], threads)
+        arrivals = _arrivals(routed, true_children[depth], shape.parents(depth), children)
+        share = beams[depth] / sum(beams)
+        work = points, squared, arrivals, children
+        levels.append(_train_level(*work, rules, seed + depth, threads, share, on_progress))
     return levels
 
 
-def _ways(shape: Shape, labels: Rows) -> list[tuple[I64, I64]]:
-    """Return for each level pairs of a point and a child of the level that one of the point's labels is under."""
+def _true_children(shape: Shape, labels: Rows) -> list[tuple[I64, I64]]:
+    """Return for each level the pairs of a point and a child that contains one of its labels."""
     leaf_of = np.full(labels.width, -1, np.int64)
     leaf_of[shape.labels] = np.arange(len(shape.labels))
     points = np.repeat(np.arange(len(labels)), np.diff(labels.indptr))
     child = leaf_of[labels.indices]
-    ways = [(points, child)]
+    levels = [(points, child)]
     for depth in range(len(shape.children) - 1, 0, -1):
         n = len(shape.children[depth]) - 1
         keys = _distinct(points * n + shape.parents(depth)[child])
         points, child = keys // n, keys % n
-        ways.insert(0, (points, child))
-    return ways
+        levels.insert(0, (points, child))
+    return levels
 
 
 def _distinct(keys: I64) -> I64:
-    """Return each key once, ascending: by sorting, which takes a third of the time of NumPy's hashing."""
+    """Return the distinct keys, ascending; sorting is 3 times as fast as NumPy's hashing."""
     keys = np.sort(keys)
     return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
 
-def _arrivals(led: I32, own: tuple[I64, I64], parents: I64, children: I64) -> tuple[I64, I32, U16]:
-    """Return which points reach each node, and a bit for each child that they belong to: pointers, points, bits."""
-    n = len(led)
-    points, child = own
-    here = parents[child] * n + points
-    there = led.ravel().astype(np.int64) * n + np.repeat(np.arange(n), led.shape[1])
-    keys = _distinct(np.concatenate((here, there[led.ravel() >= 0])))
+def _arrivals(routed: I32, true_pairs: tuple[I64, I64], parents: I64, children: I64) -> tuple[I64, I32, U16]:
+    """Return the points that reach each node, and bit masks of their true children: pointers, points, masks."""
+    n = len(routed)
+    points, child = true_pairs
+    true_keys = parents[child] * n + points
+    routed_keys = routed.ravel().astype(np.int64) * n + np.repeat(np.arange(n), routed.shape[1])
+    keys = _distinct(np.concatenate((true_keys, routed_keys[routed.ravel() >= 0])))
     bits = np.left_shift(1, child - children[parents[child]])
-    belongs = np.bincount(np.searchsorted(keys, here), bits, minlength=len(keys)).astype(np.uint16)
+    masks = np.bincount(np.searchsorted(keys, true_keys), bits, minlength=len(keys)).astype(np.uint16)
     starts = np.searchsorted(keys, np.arange(len(children)) * n)
-    return starts, (keys % n).astype(np.int32), belongs
+    return starts, (keys % n).astype(np.int32), masks
 
 
-def _trained(
+def _train_level(
     points: Rows,
     squared: F32,
     arrivals: tuple[I64, I32, U16],
@@ -181,33 +188,33 @@ def _trained(
     seed: int,
     threads: int,
     share: float,
-    told: Callable[[float], object],
+    on_progress: OnProgress,
 ) -> Level:
-    starts, reached, belongs = arrivals
-    about_points = (points.indptr, points.indices, points.data, points.width, squared)
+    starts, reached, masks = arrivals
+    point_arrays = (points.indptr, points.indices, points.data, points.width, squared)
     entries = np.append(0, np.cumsum(np.diff(points.indptr)[reached] + 1))[starts]
     costs = rules.cost, rules.cost * rules.others, rules.rarity
     parts: list[Part] = []
-    for nodes in _groups(entries, NODES_A_THREAD * threads):
+    for nodes in _group_nodes(entries, NODES_A_THREAD * threads):
         own = slice(starts[nodes.start], starts[nodes.stop])
-        about_nodes = (
+        node_arrays = (
             starts[nodes.start : nodes.stop + 1] - starts[nodes.start],
             reached[own],
-            belongs[own],
+            masks[own],
             children[nodes.start : nodes.stop + 1] - children[nodes.start],
         )
-        # A node's seed is its own, however they are grouped, which depends on threads.
-        how: tuple[Any, ...] = (rules.epochs, rules.tolerance, seed + nodes.start, rules.smallest, threads)
-        parts.append(kernels.train_nodes(*about_points, *about_nodes, *costs, *how))
-        told(share * float((entries[nodes.stop] - entries[nodes.start]) / max(entries[-1], 1)))
+        # Seeds depend on the node alone, since the groups depend on the number of threads.
+        settings: tuple[Any, ...] = (rules.epochs, rules.tolerance, seed + nodes.start, rules.smallest, threads)
+        parts.append(kernels.train_nodes(*point_arrays, *node_arrays, *costs, *settings))
+        on_progress(share * float((entries[nodes.stop] - entries[nodes.start]) / max(entries[-1], 1)))
     ends = np.cumsum([0, *(part[0][-1] for part in parts)])
     pointers = np.concatenate([[0], *(part[0][1:] + end for part, end in zip(parts, ends, strict=False))])
     features, factors, weights, bias = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
     return Level(pointers.astype(np.int64), features, factors, weights, bias, children)
 
 
-def _groups(entries: I64, fewest: int) -> Iterator[slice]:
-    """Cut the nodes, before each of which there are so many entries, into groups of enough nodes and entries."""
+def _group_nodes(entries: I64, fewest: int) -> Iterator[slice]:
+    """Group nodes so that each call has enough work; `entries` counts the entries before each node."""
     begin, n_nodes = 0, len(entries) - 1
     while begin < n_nodes:
         enough = int(np.searchsorted(entries, entries[begin] + LEAST_ENTRIES))
@@ -217,7 +224,7 @@ def _groups(entries: I64, fewest: int) -> Iterator[slice]:
 
 
 def check(level: Level, n_features: int) -> None:
-    """Refuse in words machines, such as some that were read, that fit no node or no feature."""
+    """Reject malformed machines, as from a damaged file, with a ValueError."""
     n_nodes, n_rows = len(level.children) - 1, len(level.features)
     shapes: dict[str, tuple[NDArray[Any], type, tuple[int, ...]]] = {
         "starts": (level.starts, np.int64, (n_nodes + 1,)),
@@ -230,7 +237,7 @@ def check(level: Level, n_features: int) -> None:
         if array.dtype != dtype or array.shape != shape:
             raise ValueError(f"{name} must be {np.dtype(dtype)} of shape {shape}, got {array.dtype} of {array.shape}")
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
-            raise ValueError(f"{name} holds what is not finite")
+            raise ValueError(f"{name} must be finite")
     if level.starts[0] != 0 or level.starts[-1] != n_rows or np.any(np.diff(level.starts) < 0):
         raise ValueError("starts must rise from 0 to the number of rows")
     if level.features.min(initial=0) < 0 or level.features.max(initial=0) >= n_features:

@@ -1,4 +1,4 @@
-"""The tree: labels whose points are alike lie in one node, nodes that are alike in one above it."""
+"""The shape of a label tree: similar labels share a node, similar nodes share a parent."""
 
 from __future__ import annotations
 
@@ -12,66 +12,68 @@ from sparsenet.core.centroids import SUM_BYTES, centroids, lengths
 from sparsenet.core.rows import Rows, transpose
 from sparsenet.kernels.types import I32, I64
 
-#: Children of a node: as many as the kernels train side by side.
+#: Maximum children of a node, which the kernels train side by side.
 CHILDREN = 16
-#: So many nodes are all asked for each point, without a beam: where labels are few, every machine is.
+#: Maximum number of root nodes, which are all scored for each point.
 MOST_ROOTS = 4
-#: Features of a label's centroid, and rounds of 2-means: with 512 and 10 growing took up to half of the training, and
-#: made no difference to answers that could be measured (bench/notes/trees.md).
-FEATURES, ROUNDS = 128, 5
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Which label hangs where.
+    """Nodes and leaves of a tree.
 
     Attributes
     ----------
-    labels : the label of each leaf. Labels of no point are not in the tree.
-    children : for each level from the root down, row pointers: the children of node b, which are nodes of the next
-        level, or leaves, are ``children[b] ... children[b + 1] - 1``.
+    labels : the label of each leaf. Labels without points have no leaf.
+    children : row pointers for each level from the root down. The children of node b are
+        ``children[b] ... children[b + 1] - 1``: nodes of the next level, or leaves.
     """
 
     labels: I32
     children: list[I64]
 
     def parents(self, level: int) -> I64:
-        """Return the node that each child of a level's nodes belongs to."""
+        """Return the parent of each child of a level."""
         counts = np.diff(self.children[level])
         return np.repeat(np.arange(len(counts)), counts)
 
 
 def bytes_a_feature(n_labels: int, threads: int) -> float:
-    """Return what growing takes for each feature there is, present or not: the most of all that training does."""
-    sums = 1 if n_labels <= CHILDREN else 2  # of a label's points, or of the two halves of a set of labels
+    """Return the bytes for each column that growing a tree takes, the peak of training."""
+    sums = 1 if n_labels <= CHILDREN else 2  # sums of a label's points, or of both halves of a set of labels
     return sums * SUM_BYTES * min(threads, n_labels)
 
 
-def grow(points: Rows, labels: Rows, seed: int, threads: int) -> Shape:
-    """Make a tree by balanced, spherical 2-means of the labels' centroids, from the top down."""
+def grow(
+    points: Rows, labels: Rows, seed: int, threads: int, *, centroid_features: int = 128, n_rounds: int = 5
+) -> Shape:
+    """Grow a tree by balanced spherical 2-means of the label centroids, from the top down.
+
+    More `centroid_features` or `n_rounds` gain nothing (bench/notes/trees.md).
+    """
     of_label = transpose(labels)
-    seen = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
-    rows = _unit_length(centroids(points, of_label, FEATURES, threads))
-    rooms = [CHILDREN]
-    while -(-len(seen) // rooms[0]) > MOST_ROOTS:
-        rooms.insert(0, rooms[0] * CHILDREN)
-    starts, levels = np.array([0, len(seen)]), []
-    for level, room in enumerate(rooms):
-        parts = -(-np.diff(starts) // room)
-        starts = _divided(rows, seen, starts, parts, seed + level, threads)
+    used_labels = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
+    rows = _unit_length(centroids(points, of_label, centroid_features, threads))
+    capacities = [CHILDREN]
+    while -(-len(used_labels) // capacities[0]) > MOST_ROOTS:
+        capacities.insert(0, capacities[0] * CHILDREN)
+    starts, levels = np.array([0, len(used_labels)]), []
+    for level, capacity in enumerate(capacities):
+        parts = -(-np.diff(starts) // capacity)
+        starts = _split(rows, used_labels, starts, parts, seed + level, n_rounds, threads)
         levels.append((parts, starts))
-    # A node's children are the parts that it was cut into; those of the lowest are labels.
+    # The children of a node are its parts; the children of the lowest nodes are labels.
     children = [np.concatenate(([0], np.cumsum(parts))) for parts, _ in levels[1:]]
-    return Shape(seen, [*children, levels[-1][1]])
+    return Shape(used_labels, [*children, levels[-1][1]])
 
 
-def _divided(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, threads: int) -> I64:
-    """Cut each set into so many parts of about one size, by halves; return where these begin, and the end."""
+def _split(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, n_rounds: int, threads: int) -> I64:
+    """Split each set into parts of about equal size by repeated halving; return the boundaries of the parts."""
     while np.any(parts > 1):
         left_parts = parts // 2
         left = np.diff(starts) * left_parts // parts
-        about_rows = (rows.indptr, rows.indices, rows.data, rows.width)
-        kernels.split_sets(*about_rows, starts, left, seed, ROUNDS, order, threads)
+        row_arrays = (rows.indptr, rows.indices, rows.data, rows.width)
+        kernels.split_sets(*row_arrays, starts, left, seed, n_rounds, order, threads)
         cut = parts > 1
         middle = starts[:-1] + left
         parts = np.stack((np.where(cut, left_parts, parts), np.where(cut, parts - left_parts, 0)), axis=1).ravel()
@@ -83,20 +85,20 @@ def _divided(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, threads
 def _unit_length(rows: Rows) -> Rows:
     length = lengths(rows)
     length[length == 0] = 1
-    # In place: of very many labels these are gigabytes.
+    # In place: with millions of labels, these are gigabytes.
     rows.data[:] /= np.repeat(length.astype(np.float32), np.diff(rows.indptr))
     return rows
 
 
 def check(shape: Shape, n_labels: int) -> None:
-    """Refuse in words a tree, such as one that was read, that is none."""
+    """Reject a malformed tree, as from a damaged file, with a ValueError."""
     sizes = [len(pointers) - 1 for pointers in shape.children]
     for pointers, below in zip(shape.children, [*sizes[1:], len(shape.labels)], strict=True):
         steps = np.diff(pointers)
         if pointers[0] != 0 or pointers[-1] != below or steps.min(initial=0) < 0 or steps.max(initial=0) > CHILDREN:
-            raise ValueError(f"children must give each node 0 to {CHILDREN} of the {below} below")
+            raise ValueError(f"children must assign 0 to {CHILDREN} of the {below} nodes or leaves below to each node")
     if sizes[0] > MOST_ROOTS:
-        raise ValueError(f"the first of the levels of children must have at most {MOST_ROOTS} nodes, got {sizes[0]}")
+        raise ValueError(f"the top level of children must have at most {MOST_ROOTS} nodes, got {sizes[0]}")
     if any(above > below for above, below in pairwise([*sizes, len(shape.labels)])):
         raise ValueError("a level must not have more nodes than the one below it")
     if shape.labels.max(initial=0) >= n_labels or np.bincount(shape.labels).max(initial=0) > 1:

@@ -8,7 +8,7 @@ from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.core.rows import transpose
 from sparsenet.engines.neighbors import neighbors, side_by_side
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.engines.neighbors.side_by_side import SideBySide, compared, few_enough
+from sparsenet.engines.neighbors.side_by_side import SideBySide, dense_ids, limit_dense
 from sparsenet.features.kinds import are_dense
 from sparsenet.storage import load, save
 
@@ -27,7 +27,7 @@ def rows(matrix):
 
 def beside(points):
     index = transpose(rows(points))
-    return SideBySide(index, compared(index))
+    return SideBySide(index, dense_ids(index))
 
 
 def learnt(points, k=5):
@@ -57,7 +57,7 @@ def test_unrelated_points_have_no_vote():
 @pytest.mark.parametrize(("there", "expected"), [(0.9, True), (0.55, True), (0.42, False), (0.0, False)])
 def test_points_with_half_of_all_values_are_dense(there, expected):
     index = transpose(rows(RNG.random((400, 30)) < there))
-    numbers = compared(index)
+    numbers = dense_ids(index)
     assert (numbers is not None) == expected
     if expected:
         np.testing.assert_array_equal(numbers, np.arange(400))
@@ -67,16 +67,16 @@ def test_points_with_half_of_all_values_are_dense(there, expected):
 def test_compares_a_sample_of_too_many_points(monkeypatch, numbers, left):
     monkeypatch.setattr(side_by_side, "MOST_NUMBERS", numbers)
     points = rows(TABLE)
-    found = few_enough(points, seed=0)
+    found = limit_dense(points, seed=0)
     lengths = np.diff(found.indptr)
     assert (len(found), found.width, np.count_nonzero(lengths)) == (700, 24, left)
     stay = np.flatnonzero(lengths)
     np.testing.assert_array_equal(found.data, points.take(stay).data)
     if numbers > 24:
-        np.testing.assert_array_equal(compared(transpose(found)), stay)
-    assert (few_enough(points, seed=0).data == found.data).all()
+        np.testing.assert_array_equal(dense_ids(transpose(found)), stay)
+    assert (limit_dense(points, seed=0).data == found.data).all()
     sparse_ones = rows(np.where(RNG.random((500, 40)) < 0.1, 1, 0))
-    assert few_enough(sparse_ones, seed=0) is sparse_ones
+    assert limit_dense(sparse_ones, seed=0) is sparse_ones
 
 
 def test_compares_all_dense_points(monkeypatch):
@@ -160,9 +160,9 @@ def test_a_sample_of_dense_points_is_dense(monkeypatch):
     points = rows(np.maximum(RNG.normal(0.01, 1, size=(4000, 16)), 0))
     assert are_dense(points)
     monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 300 * 16)
-    shares = [few_enough(points, seed=seed) for seed in range(20)]
+    shares = [limit_dense(points, seed=seed) for seed in range(20)]
     assert min(len(sample.indices) for sample in shares) < 300 * 8
-    assert all(len(compared(transpose(sample))) == 300 for sample in shares)
+    assert all(len(dense_ids(transpose(sample))) == 300 for sample in shares)
 
 
 def test_a_sample_measures_feature_rarity(monkeypatch):
@@ -174,8 +174,8 @@ def test_a_sample_measures_feature_rarity(monkeypatch):
     weights = []
     for numbers in (8000, 800):
         monkeypatch.setattr(side_by_side, "MOST_NUMBERS", numbers)
-        held = few_enough(points, seed=0)
-        weights.append(neighbors._weighted(held, transpose(held), 1.0)[1])
+        held = limit_dense(points, seed=0)
+        weights.append(neighbors._weigh_features(held, transpose(held), 1.0)[1])
     np.testing.assert_allclose(weights[1], weights[0], rtol=0.05)
     assert len(neighbors.Neighbors.learn(points, labels, 3, seed=0, threads=1).labels) == 2000
 

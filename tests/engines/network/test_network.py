@@ -264,8 +264,8 @@ def test_centroids_do_not_depend_on_blocks_of_labels(monkeypatch, entries):
     whole = WidePath.from_centroids(FEATURES, transpose(TRUTH), WideConfig(budget=4), 1)
     monkeypatch.setattr(centroids_module, "BLOCK_ENTRIES", entries)
     calls = []
-    centroids = wide_module._start
-    monkeypatch.setattr(wide_module, "_start", lambda *a: calls.append(len(a[1])) or centroids(*a))
+    centroids = wide_module._initial_weights
+    monkeypatch.setattr(wide_module, "_initial_weights", lambda *a: calls.append(len(a[1])) or centroids(*a))
     cut = WidePath.from_centroids(FEATURES, transpose(TRUTH), WideConfig(budget=4), 2)
     assert sum(calls) == L
     assert (len(calls) > 1) == (entries < 10**9)

@@ -222,7 +222,7 @@ class Blind(BinaryCrossEntropy):
 
 def test_a_nan_gradient_ends_the_training():
     made = network(8, loss=Blind())
-    with pytest.raises(ArithmeticError, match=r"Blind.* made a gradient that is no number, of a loss of 1"):
+    with pytest.raises(ArithmeticError, match=r"Blind.* computed a non-finite gradient for a loss of 1"):
         Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=1)).run()
     assert np.isfinite(made.output.weight.value).all()
 

@@ -30,28 +30,28 @@ def test_a_factor_is_found_again():
     scores = rng.normal(size=20_000)
     yes = rng.random(len(scores)) < 1 / (1 + np.exp(-(2.5 * scores - 3)))
     ordered = np.concatenate((scores[yes], scores[~yes]))
-    answers = wide_init._Answers(ordered, np.ones(len(ordered)), int(yes.sum()))
-    assert wide_init._factor(answers) == pytest.approx(2.5, rel=0.05)
+    answers = wide_init._ScoredPairs(ordered, np.ones(len(ordered)), int(yes.sum()))
+    assert wide_init._fit_factor(answers) == pytest.approx(2.5, rel=0.05)
 
 
 def test_weights_stand_for_repetition():
     rng = np.random.default_rng(1)
     scores, counts = rng.normal(size=300), np.append(np.ones(100), rng.integers(1, 9, 200))
-    repeated = wide_init._Answers(np.repeat(scores, counts.astype(int)), np.ones(int(counts.sum())), 100)
-    assert wide_init._factor(wide_init._Answers(scores, counts, 100)) == pytest.approx(
-        wide_init._factor(repeated), rel=1e-9
+    repeated = wide_init._ScoredPairs(np.repeat(scores, counts.astype(int)), np.ones(int(counts.sum())), 100)
+    assert wide_init._fit_factor(wide_init._ScoredPairs(scores, counts, 100)) == pytest.approx(
+        wide_init._fit_factor(repeated), rel=1e-9
     )
 
 
 def test_gives_no_factor_if_none_helps():
     """Wrong labels score higher than right ones: the best factor would be negative."""
     scores = np.concatenate((np.linspace(-1, 0, 100), np.linspace(0, 1, 100)))
-    assert wide_init._factor(wide_init._Answers(scores, np.ones(200), 100)) == 0
+    assert wide_init._fit_factor(wide_init._ScoredPairs(scores, np.ones(200), 100)) == 0
 
 
 def test_separable_answers_give_a_finite_factor():
     scores = np.concatenate((np.linspace(1, 2, 100), np.linspace(-2, -1, 100)))
-    assert 1 < wide_init._factor(wide_init._Answers(scores, np.ones(200), 100)) < np.inf
+    assert 1 < wide_init._fit_factor(wide_init._ScoredPairs(scores, np.ones(200), 100)) < np.inf
 
 
 def test_leave_one_out_scores_exclude_the_point():
@@ -60,14 +60,14 @@ def test_leave_one_out_scores_exclude_the_point():
     truth = sparse.csr_array(np.eye(4)[np.arange(40) % 4], dtype=np.float32)
     features, labels = Rows.of(points), Rows.of(truth)
     unit = WideConfig(norm=1.0)
-    answers = wide_init._answers(features, labels, features, transpose(labels), unit, np.random.default_rng(0), 1)
+    answers = wide_init._score_sample(features, labels, features, transpose(labels), unit, np.random.default_rng(0), 1)
     dense = points.toarray().astype(np.float64)
     for i in range(40):
         others = [j for j in range(40) if j % 4 == i % 4 and j != i]
         direction = dense[others].sum(axis=0)
         expected = dense[i] @ direction / np.linalg.norm(direction) * len(others) ** 0.25
         assert answers.scores[i] == pytest.approx(expected, rel=1e-5)
-    assert answers.n_true == 40
+    assert answers.n_positives == 40
     assert answers.weights[40:].sum() == pytest.approx(40 * 3 / 10)
     assert answers.weights[:40].tolist() == [0.1] * 40
 

@@ -556,5 +556,5 @@ def test_keeps_the_length_of_points_without_normalization(scale):
 
 def test_rejects_points_whose_squares_overflow():
     points = np.random.default_rng(0).normal(size=(60, 5)) * 1e30
-    with pytest.raises(ValueError, match=r"beyond float32: set normalize"):
+    with pytest.raises(ValueError, match=r"overflow float32: set normalize"):
         TreeClassifier(normalize="none").fit(points, np.arange(60) % 2)

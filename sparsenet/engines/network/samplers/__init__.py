@@ -1,8 +1,8 @@
-"""Samplers: which labels stand in for all the others as negatives of a batch.
+"""Negative samplers: choose the labels that act as negatives of a batch.
 
-A sampler draws distinct labels without regard to the batch's own, which the caller adds. Everything random comes from
-the generator that is passed in, and `state` holds all that draws depend on besides, so that a resumed run equals an
-uninterrupted one.
+A sampler draws distinct labels independently of the batch's true labels, which the caller adds. All randomness comes
+from the generator passed in, and `state` holds everything else that a draw depends on. A resumed run is therefore
+equal to an uninterrupted one.
 """
 
 from sparsenet.engines.network.samplers.hashed import LSHSampler

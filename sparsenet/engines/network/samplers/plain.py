@@ -1,4 +1,4 @@
-"""Samplers that do not look at the batch."""
+"""Samplers that ignore the batch: random, by frequency, or all labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparsenet.kernels.types import F32, F64, I32, I64
 
 
 class RandomSampler(Sampler):
-    """Every label with the same probability.
+    """Draw every label with the same probability.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class RandomSampler(Sampler):
         return uniform(self.n_labels, n_negatives, rng)
 
     def __repr__(self) -> str:
-        """Name the sampler and its settings; a checkpoint is held to them."""
+        """Name the sampler and its settings; a checkpoint compares them on resume."""
         return f"{type(self).__name__}()"
 
     def expected(self, ids: I32, n_negatives: int) -> F32:
@@ -37,7 +37,7 @@ class RandomSampler(Sampler):
 
 
 class AllSampler(RandomSampler):
-    """No sampling: every label, always.
+    """Return all labels, without sampling.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class AllSampler(RandomSampler):
     """
 
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
-        """See `Sampler`; `n_negatives` does not matter."""
+        """See `Sampler`; ignores `n_negatives`."""
         return np.arange(self.n_labels, dtype=np.int32)
 
     def expected(self, ids: I32, n_negatives: int) -> F32:
@@ -61,14 +61,14 @@ class AllSampler(RandomSampler):
 
 
 class FrequencySampler(Sampler):
-    """Labels drawn one after another, without replacement, in proportion to ``count ** power``.
+    """Draw labels without replacement in proportion to ``count ** power``.
 
-    Labels that never occur count as occurring once, so that every label has a chance.
+    Labels that never occur get a count of 1, so that every label can be drawn.
 
     Parameters
     ----------
     power : float
-        1 draws labels as often as they occur, 0 all alike; between the two, rare labels gain.
+        1 draws labels by their frequency, 0 uniformly; values in between favour rare labels.
 
     Examples
     --------
@@ -100,8 +100,8 @@ class FrequencySampler(Sampler):
         if n_negatives >= self.n_labels:
             return np.arange(self.n_labels, dtype=np.int32)
         chosen = np.empty(0, np.int64)
-        # Drawing with replacement and passing over what was drawn already is drawing without. When repeats come to
-        # prevail (few labels, or a few that dwarf the rest), the remainder is settled by a race among all.
+        # Sample without replacement by rejecting repeats. If most draws are repeats (few labels, or a few dominate),
+        # draw the rest by a race of exponential clocks.
         for _ in range(8):
             missing = n_negatives - chosen.size
             if missing == 0 or 4 * n_negatives > self.n_labels:
@@ -115,7 +115,7 @@ class FrequencySampler(Sampler):
         return np.sort(chosen).astype(np.int32)
 
     def _race(self, exclude: I64, n: int, rng: np.random.Generator) -> I64:
-        # The first arrivals of independent exponential clocks are such a sample, and the clocks have no memory.
+        # The first n arrivals of independent, memoryless exponential clocks are a weighted sample without replacement.
         arrivals = rng.exponential(size=self.n_labels) / self._shares
         arrivals[exclude] = np.inf
         return np.argpartition(arrivals, n - 1)[:n]
@@ -123,8 +123,9 @@ class FrequencySampler(Sampler):
     def expected(self, ids: I32, n_negatives: int) -> F32:
         """See `Sampler`.
 
-        With a clock for each label, the sample is who has arrived when n have. The time of that is taken to be the one
-        at which n are expected; the error is of the order of ``1 / n`` as long as n is not nearly all.
+        With an exponential clock for each label, the sample is the first n arrivals. The time of the n-th arrival is
+        approximated by the time at which n arrivals are expected. The error is of the order of ``1 / n`` unless n is
+        close to the number of labels.
         """
         if n_negatives >= self.n_labels:
             return np.ones(len(ids), np.float32)

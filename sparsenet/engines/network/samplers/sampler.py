@@ -1,4 +1,4 @@
-"""What training needs of a sampler."""
+"""The interface of negative samplers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ State = dict[str, NDArray[np.generic]]
 
 
 class Samples(NamedTuple):
-    """A sample for each point: that of point i is ``ids[indptr[i] : indptr[i + 1]]``.
+    """One sample for each point: ``ids[indptr[i] : indptr[i + 1]]`` for point i.
 
-    ``expected[j]`` is the probability with which ``ids[j]`` is in its point's sample.
+    ``expected[j]`` is the probability that ``ids[j]`` is in the sample of its point.
     """
 
     indptr: I64
@@ -26,11 +26,11 @@ class Samples(NamedTuple):
 
 
 class Sampler(Protocol):
-    """What training needs of a sampler; one that inherits from this class says how it samples, and has the rest.
+    """The interface of negative samplers; a subclass must define `sample` and `expected`.
 
     Examples
     --------
-    Negatives that follow one another, beginning anywhere:
+    A sampler that draws consecutive labels from a random start:
 
     >>> class Run(Sampler):
     ...     def sample(self, hidden, n_negatives, rng):
@@ -48,45 +48,45 @@ class Sampler(Protocol):
     n_labels: int
 
     def prepare(self, n_labels: int, label_counts: I64) -> None:
-        """Learn how many labels there are and how often each occurs in the training data, (L,)."""
+        """Receive the number of labels and their counts in the training data, (n_labels,)."""
         self.n_labels = n_labels
 
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
-        """Draw `n_negatives` distinct labels, ascending (all of them if there are fewer): hidden (n, h)."""
+        """Draw `n_negatives` distinct labels, ascending, or all labels if there are fewer; `hidden` is (n, h)."""
         raise NotImplementedError
 
     def sample_each(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> Samples:
-        """Draw a sample for each of the points `hidden` (n, h) by itself."""
+        """Draw a sample of its own for each of the points `hidden`, (n, h)."""
         samples = [self.sample(point[None], n_negatives, rng) for point in hidden]
         ids = np.concatenate([*samples, np.empty(0, np.int32)])
         indptr = np.concatenate(([0], np.cumsum([len(sample) for sample in samples], dtype=np.int64)))
         return Samples(indptr, ids, self.expected(ids, n_negatives))
 
     def expected(self, ids: I32, n_negatives: int) -> F32:
-        """Return the probability with which each of `ids` is in a sample of `n_negatives`."""
+        """Return the probability that each of `ids` is in a sample of `n_negatives`."""
         raise NotImplementedError
 
     def update(self, weight: F32, bias: F32, changed_rows: I32 | I64) -> None:
-        """Take note of rows of the output layer that training has changed: weight (L, h), bias (L,)."""
-        return  # most do not look at weights
+        """Receive the rows of the output layer that training changed: weight (n_labels, h), bias (n_labels,)."""
+        return  # most samplers ignore the weights
 
     def measure_recall(self, hidden: F32, weight: F32, bias: F32, n_negatives: int, k: int = 5) -> float:
-        """Return the share of the points' exact top `k` labels that a sample is expected to hold."""
+        """Measure the expected share of the points' exact top `k` labels in a sample."""
         if len(hidden) == 0 or self.n_labels == 0:
             return float("nan")
         top = exact_topk(hidden, weight, bias, k, threads=1)[0]
         return float(self.expected(top.ravel(), n_negatives).mean())
 
     def memory(self, n_labels: int, width: int) -> int:
-        """Return the bytes that the sampler will take."""
+        """Return the memory that the sampler will take, in bytes."""
         return 0
 
     def state(self) -> State:
-        """Return what `restore` needs, after `prepare`, to go on as this sampler would."""
+        """Return the state for `restore`, which continues exactly after `prepare`."""
         return {}
 
     def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over what `state` returned."""
+        """Restore the output of `state`."""
         return
 
 

@@ -1,4 +1,4 @@
-"""A progress bar of a training run, on stderr."""
+"""Show the progress of training as a bar on stderr."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from sparsenet.engines.network.training.reports import Progress
 
 
 class ProgressBar:
-    """A callback that shows epoch, loss, points/s, the index's recall, validation P@1 and the time left.
+    """A callback that shows epoch, loss, points/s, recall of the hash index, validation P@1 and the time left.
 
     Parameters
     ----------
-    file : where it is drawn, stderr by default.
+    file : text stream, optional
+        Where to draw the bar; stderr by default.
 
     Examples
     --------
@@ -39,7 +40,7 @@ class ProgressBar:
         self.close()
 
     def on_batch(self, progress: Progress) -> None:
-        """Move on, and draw if it is time to."""
+        """Advance the bar and redraw it if it is time to."""
         total = progress.steps or progress.epochs * progress.batches
         if self._bar is None:
             self._bar = bar(
@@ -51,17 +52,17 @@ class ProgressBar:
                 bar_format="{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}",
             )
         drawn = self._bar
-        drawn.total = total  # the pace may change, and with it what a time budget leaves room for
+        drawn.total = total  # under a time budget, the number of steps depends on the pace
         drawn.set_description_str(_epoch(progress), refresh=False)
         drawn.set_postfix_str(describe(progress), refresh=False)
         if not drawn.update(progress.done - drawn.n) and progress.done == total:
             drawn.refresh()
 
     def on_epoch(self, record: dict[str, float]) -> None:
-        """Nothing to add: what an epoch measured comes with the next batch."""
+        """Do nothing: the next batch shows the measurements of the epoch."""
 
     def close(self) -> None:
-        """Leave the bar as it is and go to the next line."""
+        """Close the bar and move to the next line."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -72,7 +73,7 @@ def _epoch(progress: Progress) -> str:
 
 
 def describe(progress: Progress) -> str:
-    """Return one line on where a run stands.
+    """Describe the state of a run in one line.
 
     >>> describe(Progress(0, 5, 10, 100, 0.25, 2560, 2.0, None, {"P@1": 0.613}))
     'loss 0.25, 1,280 points/s, P@1 61.3 %'

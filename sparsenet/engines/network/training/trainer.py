@@ -1,4 +1,4 @@
-"""The training loop: batches, epochs, validation, early stopping, checkpoints, and stopping on Ctrl-C."""
+"""The training loop: batches, epochs, validation, early stopping, checkpoints and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class DivergenceError(ArithmeticError):
 
 
 class _Stop(KeyboardInterrupt):
-    """Ctrl-C, noticed between two batches: the state is whole."""
+    """Ctrl-C, raised between two batches, where the state is consistent."""
 
 
 class Trainer:
-    """Trains a network on sparse points and labels; the network is updated in place.
+    """Train a network on sparse points and labels, in place.
 
     Parameters
     ----------
@@ -55,34 +55,34 @@ class Trainer:
     features, labels : Rows
         The points (n, d) and their labels (n, L).
     config : TrainingConfig
-        How to train.
+        Epochs, batch size, schedule and seed.
     validation : Validation, optional
-        Each epoch is measured on it, and the best epoch's weights are what remains, but for what `trial` says.
+        Data to measure after each epoch; the weights of the best epoch are kept, except for changes by `trial`.
     trial : Trial, optional
-        What hidden units and further epochs are worth: the network may go on without them, and scores are at the end
-        what it makes of them. There must be a wide path, and no LSHSampler.
+        Decides on a hold-out whether to drop the hidden layers or to stop early, and rescales the final scores. Needs
+        a wide path and a sampler other than LSHSampler.
     callbacks : sequence of Callback
-        Told of progress.
+        Called with progress.
     checkpoint : path, optional
-        A directory that holds the run's state after an epoch, if the last time was some seconds ago, and after Ctrl-C.
+        Directory for the state of the run, saved after an epoch (every few seconds at most) and after Ctrl-C.
     time_budget : float, optional
-        Seconds that `run` may take: it ends, and the learning rate falls, so that they suffice. How far it gets then
-        depends on the machine, and so does the result.
+        Maximum seconds for `run`; the learning rate decays accordingly. The result then depends on the speed of the
+        machine.
     classifier : str, optional
-        What kind of classifier the network is of: the checkpoint of another is not gone on with.
+        Kind of classifier that trains the network; a checkpoint of another kind is rejected.
     steps_before : int
-        Steps the network took in earlier runs, which the optimizers' states count on from; 0 starts these afresh.
+        Steps of earlier runs, which the optimizers' states continue; 0 starts with fresh states.
 
     Attributes
     ----------
     verdict : Verdict or None
-        What `trial` found after some epochs, if this process was there.
+        The decision of `trial`, if it was made in this process.
     weighing : Weighing
-        What `trial` made of the network's scores in the end.
+        The score correction that `trial` fitted at the end.
 
     Examples
     --------
-    Eight points, each with a feature and a label of its own:
+    Eight points, each with its own feature and its own label:
 
     >>> from scipy.sparse import csr_array
     >>> from sparsenet import Adam, BinaryCrossEntropy, Network, RandomSampler, SampledOutput, SparseInput
@@ -123,7 +123,7 @@ class Trainer:
         self.weighing = Weighing()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
-        self._state, self._for_a_look = RunState(), 0.0
+        self._state, self._look_seconds = RunState(), 0.0
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
         self._interrupted, self._stopped = threading.Event(), False
@@ -137,21 +137,21 @@ class Trainer:
     def run(self) -> None:
         """Train to the end, or until validation stops improving.
 
-        On Ctrl-C the batch in hand is finished, a checkpoint written if there is a place for one, the network left
-        as it has become, and KeyboardInterrupt raised.
+        Ctrl-C finishes the current batch, saves a checkpoint if a directory was given, keeps the weights learnt so
+        far and raises KeyboardInterrupt.
         """
         self._started = time.perf_counter()
         self._budget.start()
-        # What overflows shows in the loss, and is an error there: NumPy's warnings would only come before it.
+        # Overflow makes the loss non-finite, which raises an error; NumPy's warnings would only precede it.
         with deferred_interrupt() as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
             if self._validation and self._budget.is_limited():
                 self._budget.reserve(self._validation.takes(self.network, self.config.threads))
             try:
-                while self._state.epoch < self.epochs and not self._is_enough():
+                while self._state.epoch < self.epochs and not self._is_done():
                     self._train_epoch()
                 if self._state.best.weights:
                     self.network.set_weights(self._state.best.weights)
-                self._weigh()
+                self._rescale_scores()
             except _Stop:
                 self._keeping.save(self._state, self._fingerprint)
                 raise KeyboardInterrupt from None
@@ -160,25 +160,25 @@ class Trainer:
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """Return what was measured in each epoch so far."""
+        """Return the measurements of each epoch so far."""
         return self._state.history
 
     @property
     def steps(self) -> int:
-        """Return the steps taken so far, those of earlier runs included."""
-        return self._steps_before + self._done
+        """Return the number of steps so far, including earlier runs."""
+        return self._steps_before + self._steps_done
 
     @property
-    def _done(self) -> int:
+    def _steps_done(self) -> int:
         return self._state.epoch * len(self._batcher) + self._state.batch
 
     @property
     def epochs(self) -> int:
-        """Return how many there will be at most, as far as is known by now."""
+        """Return the current upper bound on the number of epochs."""
         return self._state.last or self.config.epochs
 
     @property
-    def _total(self) -> int:
+    def _total_steps(self) -> int:
         return self.epochs * len(self._batcher)
 
     def _train_epoch(self) -> None:
@@ -186,13 +186,13 @@ class Trainer:
             self._state.batch = batch_number + 1
             self._state.loss_sum += loss
             self._budget.step_done()
-            self._tell("on_batch", self._progress())
-            self._stop_if_asked()
+            self._notify("on_batch", self._progress())
+            self._check_interrupt()
             if self._stopped or self._budget.is_spent():
                 break
         self._end_epoch()
 
-    def _stop_if_asked(self) -> None:
+    def _check_interrupt(self) -> None:
         if self._interrupted.is_set():
             raise _Stop
 
@@ -201,7 +201,7 @@ class Trainer:
             step = self._state.epoch * len(self._batcher) + number + 1
             rng = np.random.default_rng((self.config.seed, 1, step))
             context = Pass(self.config.threads, self._workspace, rng)
-            factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, self._total)))
+            factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, self._total_steps)))
             loss = self.network.train_step(batch, context, step=self._steps_before + step, factor=factor)
             if not math.isfinite(loss):
                 raise DivergenceError(
@@ -215,7 +215,7 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         state = self._state
-        self._look_at_trial()
+        self._run_trial()
         record = {
             "epoch": float(state.epoch + 1),
             "loss": state.loss_sum / max(state.batch, 1),
@@ -224,7 +224,7 @@ class Trainer:
         if state.recall is not None:
             record["index_recall"] = state.recall
         if self._validation:
-            record |= self._validation.measure(self.network, self.config.threads, self._stop_if_asked)
+            record |= self._validation.measure(self.network, self.config.threads, self._check_interrupt)
             if record["P@1"] > state.best.score:
                 weights = {name: array.copy() for name, array in self.network.weights().items()}
                 state.best = Best(record["P@1"], state.epoch, weights)
@@ -232,51 +232,51 @@ class Trainer:
         state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
         if self._keeping.is_due():
             self._keeping.save(state, self._fingerprint)
-        self._tell("on_epoch", record)
+        self._notify("on_epoch", record)
 
-    def _look_at_trial(self) -> None:
-        """Go on without hidden units, or not much further, if this is when to decide that, and it is no worse."""
+    def _run_trial(self) -> None:
+        """Decide, at the epochs of the trial, whether to drop the hidden layers or to stop early."""
         state, trial, trained = self._state, self._trial, self._state.epoch + 1
         if trial is None or self.network.input is None or self._budget.is_spent():
             return
         if trained != trial.epochs and not (trial.may_end and trained == 1):
             return
         started = time.perf_counter()
-        look = trial.look(self.network, self.config.threads, self._stop_if_asked)
-        taken = time.perf_counter() - started
-        self._budget.not_steps(taken)
-        self._budget.reserve(taken - self._for_a_look)  # as long as the next look
-        self._for_a_look = taken
+        look = trial.look(self.network, self.config.threads, self._check_interrupt)
+        seconds = time.perf_counter() - started
+        self._budget.not_steps(seconds)
+        self._budget.reserve(seconds - self._look_seconds)  # reserve time for the next look
+        self._look_seconds = seconds
         if trained != trial.epochs:
             state.first = look.worth
             return
         self.verdict = trial.judge(look, state.first)
         if not self.verdict.rises and trained + 1 < self.config.epochs:
             state.last = trained + 1
-        # With validation it is to be better than in any epoch before: that one would be what remains.
+        # With validation, it must also beat the best epoch so far, whose weights would be kept.
         if self.verdict.drops and self.verdict.right_without > state.best.score:
             self._drop_hidden()
 
     def _drop_hidden(self) -> None:
         self.network.drop_hidden()
-        self._state.best = Best()  # which had them
+        self._state.best = Best()  # its weights include the hidden layers
         self._workspace = Workspace()
         self._budget.change_pace()
 
-    def _weigh(self) -> None:
-        """Have scores count as the trial says, unless time has run out before it had its first look."""
+    def _rescale_scores(self) -> None:
+        """Rescale the scores by the trial's correction, unless time ran out before its first look."""
         if self._trial is None or self._state.epoch < self._trial.epochs:
             return
-        about = self.network, self._label_counts, self.config.threads
-        self.weighing = found = self._trial.weigh(*about, self._stop_if_asked)
-        if found != Weighing():
-            shifts = found.shifts(self._label_counts)
-            self.network.output.rescale(deep=found.deep, slope=found.slope, shifts=shifts)
-        if self._validation and found.reorders:
+        arguments = self.network, self._label_counts, self.config.threads
+        self.weighing = correction = self._trial.weigh(*arguments, self._check_interrupt)
+        if correction != Weighing():
+            shifts = correction.shifts(self._label_counts)
+            self.network.output.rescale(deep=correction.deep, slope=correction.slope, shifts=shifts)
+        if self._validation and correction.reorders:
             measured = self._validation.measure(self.network, self.config.threads, lambda: None)
-            self.history[self._state.best.epoch] |= measured  # of what remains
+            self.history[self._state.best.epoch] |= measured  # the scores changed
 
-    def _is_enough(self) -> bool:
+    def _is_done(self) -> bool:
         return self._stopped or self._budget.is_spent() or self._out_of_patience()
 
     def _out_of_patience(self) -> bool:
@@ -284,12 +284,12 @@ class Trainer:
             return False
         return self._state.epoch - 1 - self._state.best.epoch >= self.config.patience
 
-    def _tell(self, event: str, what: object) -> None:
-        """Tell callbacks that follow such an event; each hears of it, whoever asks to stop."""
+    def _notify(self, event: str, payload: object) -> None:
+        """Notify all callbacks that handle `event`, even after one of them requests a stop."""
         for callback in self._callbacks:
             if hasattr(callback, event):
                 try:
-                    getattr(callback, event)(what)
+                    getattr(callback, event)(payload)
                 except StopTraining:
                     self._stopped = True
 
@@ -307,14 +307,14 @@ class Trainer:
             time.perf_counter() - self._started,
             self._state.recall,
             validation,
-            self._budget.steps(self._done, self._total),
+            self._budget.steps(self._steps_done, self._total_steps),
         )
 
     def resume(self) -> bool:
-        """Take up the run where the checkpoint left it; return False if there is none.
+        """Resume the run from the checkpoint; return False if there is none.
 
-        The network must have been made from the same settings and data; the rest of the run is then equal, bit for
-        bit, to one that was never interrupted.
+        The network must be built from the same settings and data. The run is then equal, bit for bit, to an
+        uninterrupted one.
         """
         trial = self._trial
         size = RunSize(
