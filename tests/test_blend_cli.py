@@ -91,16 +91,22 @@ def test_without_a_network(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--method", "blend", "--no-network", "--hidden", 8], "--hidden: is for the network, and --no-network leaves"),
-        (["--method", "blend", "--no-network", "--negatives", 8], "--negatives: is for the network, and --no-network"),
+        (
+            ["--method", "blend", "--no-network", "--hidden", 8],
+            "--hidden: is for the network, which --no-network leaves",
+        ),
+        (
+            ["--method", "blend", "--no-network", "--negatives", 8],
+            "--negatives: is for the network, which --no-network",
+        ),
         (
             ["--method", "blend", "--no-network", "--neighbors", 0],
-            "--neighbors: 0 and --no-network leave a tree alone",
+            "--neighbors: 0 and --no-network leave only the tree",
         ),
         (["--method", "tree", "--no-network"], "--network and --no-network are for --method blend"),
         (["--method", "network", "--no-network"], "--network and --no-network are for --method blend"),
-        (["--no-network", "--resume"], "--resume: is for the network, and --no-network leaves it out"),
-        (["--no-network", "--checkpoint"], "--checkpoint: is for the network, and --no-network leaves it out"),
+        (["--no-network", "--resume"], "--resume: is for the network, which --no-network leaves out"),
+        (["--no-network", "--checkpoint"], "--checkpoint: is for the network, which --no-network leaves out"),
     ],
 )
 def test_what_a_network_that_is_left_out_has_not(
@@ -156,8 +162,8 @@ def test_compact_takes_less_room(folder: Path, model: Path, tmp_path: Path) -> N
     whole, small = (json.loads(run("info", path, "--json").stdout) for path in (model, tmp_path / "m"))
     assert small["bytes"] < whole["bytes"]
     assert (whole["precision"], small["precision"]) == (
-        "32 bits, those of the tree of 8 bits",
-        "8 and 16 bits, those of the tree of 8 bits",
+        "32 bits; tree: 8 bits",
+        "8 and 16 bits; tree: 8 bits",
     )
 
 
@@ -182,8 +188,8 @@ def test_info(model: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--patience", 3], "--patience: a blend has none: it is for --method network"),
-        (["--word-ngrams", 3], "--word-ngrams: is for texts"),
+        (["--patience", 3], "--patience: has no effect on a blend: it is for --method network"),
+        (["--word-ngrams", 3], "--word-ngrams: is for text"),
     ],
 )
 def test_options_that_blends_have_not(folder: Path, tmp_path: Path, option: list[object], said: str) -> None:
@@ -246,7 +252,7 @@ def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
         folder / "test.txt",
     )
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
-    assert "interrupted: saving what was learnt" in done.stderr
+    assert "interrupted: saving what is trained so far" in done.stderr
     assert done.stdout.splitlines()[1].startswith("20 epochs, interrupted in ")
     found = BlendClassifier.load(tmp_path / "m")
     held = read_xmc(folder / "test.txt")
@@ -260,17 +266,17 @@ def test_ctrl_c_in_the_first_epoch_replaces_no_model(
     interrupted_in(monkeypatch, epoch=0)
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *SMALL)
     done = run(*arguments, status=130)
-    said = "interrupted: saving tree and neighbours alone, a network had learnt too little"
+    said = "interrupted: saving the tree and the neighbours, without a network"
     assert said in done.stderr, "where there is no model, a tree is better than nothing"
     before = files(tmp_path / "m")
     done = run(*arguments, "--cost", 3, status=130)
-    assert f"interrupted before enough was learnt: the model {tmp_path / 'm'} stays as it was" in done.stderr
+    assert f"interrupted in the first epoch: the model {tmp_path / 'm'} stays as it was" in done.stderr
     assert files(tmp_path / "m") == before
 
 
 def test_where_there_is_nothing_to_resume_that_is_said(folder: Path, tmp_path: Path) -> None:
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *SMALL, "--resume")
-    assert f"there is no {tmp_path / 'm'}.checkpoint to go on from: training starts anew" in done.stderr
+    assert f"there is no {tmp_path / 'm'}.checkpoint to resume from: training starts anew" in done.stderr
 
 
 def test_nothing_can_be_measured_where_no_point_has_a_label(folder: Path, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_texts_and_all_else(points: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(TextClassifier, "fit", failing(NO_WORDS[1]))
     said = fails("train", texts, "--model", points.with_name("m"))
     assert said == f"sparsenet: error: memory ran out for training on the texts of {texts}\n"
-    monkeypatch.setattr("sparsenet.cli.info.collect", failing("std::bad_alloc"))
+    monkeypatch.setattr("sparsenet.cli.about_machine.collect", failing("std::bad_alloc"))
     assert fails("info") == "sparsenet: error: memory ran out (std::bad_alloc)\n"
 
 

@@ -46,7 +46,7 @@ def test_points_to_measure_on_are_compared_with_those_to_train_on(tmp_path: Path
     train, valid = write(tmp_path / "train.txt", HEADER), write(tmp_path / "valid.txt", "2 5 3\n")
     said = run("train", train, "--model", tmp_path / "m", "--method", "tree", "--valid", valid).stderr
     for words in (FEWER_FEATURES, FEWER_LABELS):
-        assert words.format(valid, "the points to train on have") in said
+        assert words.format(valid, "the training points have") in said
     assert run("train", train, "--model", tmp_path / "m", "--method", "tree", "--features", 9).stderr == ""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparsenet import demo
-from sparsenet.demo import corpus as corpora
+from sparsenet.demo import docstring_points as corpora
 from sparsenet.demo import docstrings as docstrings_module
 from sparsenet.demo import talk
 

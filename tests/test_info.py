@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sparsenet
-from sparsenet.cli import info
+from sparsenet.cli import about_machine as info
 
 PACKAGE = Path(sparsenet.__file__).parent
 

@@ -84,11 +84,12 @@ def test_calibration_shows_what_was_said_and_what_was_right(tmp_path):
     found = answers([0] * 10, [0] * 6 + [1] * 4, [0.95] * 5 + [0.55] * 5)
     figure = plots.evaluation(found)
     axes = next(
-        axes for axes in figure.findobj(lambda a: hasattr(a, "get_xlim")) if "that was right" in axes.get_ylabel()
+        a for a in figure.findobj(lambda a: hasattr(a, "get_xlim")) if a.get_ylabel() == "share of right labels"
     )
     line = max(axes.lines, key=lambda line: line.get_marker() == "o")
     np.testing.assert_allclose(line.get_xydata(), [[0.55, 0.2], [0.95, 1.0]], atol=1e-6)
-    assert "says 75.0 %, right 60.0 %; expected calibration error 20.0 %" in saved(figure, tmp_path / "c.png")
+    words = "mean probability 75.0 %, right 60.0 %; expected calibration error 20.0 %"
+    assert words in saved(figure, tmp_path / "c.png")
 
 
 def test_pictures_of_a_text_classifier(model, tmp_path):

@@ -24,7 +24,7 @@ from test_text_files import write
 from typer.testing import CliRunner
 
 from sparsenet import TextClassifier, cli, kernels, metrics
-from sparsenet.cli import text_sources, texts
+from sparsenet.cli import text_sources, text_training
 
 COLUMNS = ["--text", "review", "--target", "topic"]
 
@@ -86,9 +86,9 @@ def test_labels_are_measured_each_by_itself(trained, tmp_path, monkeypatch):
     assert lines[5] == "precision  recall      F1    texts  label"
     assert [line.split()[-1] for line in lines[6:10]] == sorted(set(labels), key=lambda label: -labels.count(label))
     assert lines[10:] == [""]
-    monkeypatch.setattr("sparsenet.cli.texts.MOST_SHOWN", 3)
-    assert run(*ask)[1].endswith("\nand 1 label more, of no more texts: see --json\n")
-    monkeypatch.setattr("sparsenet.cli.texts.MOST_BY_LABEL", 3)
+    monkeypatch.setattr("sparsenet.cli.text_commands.MOST_SHOWN", 3)
+    assert run(*ask)[1].endswith("\nand 1 label more with no more texts: see --json\n")
+    monkeypatch.setattr("sparsenet.cli.text_commands.MOST_BY_LABEL", 3)
     assert "by_label" not in json.loads(run(*ask, "--json")[1])
 
 
@@ -169,7 +169,7 @@ def test_the_threshold_that_was_learnt_is_asked_for_by_a_word(trained, tmp_path)
     assert f"threshold={model.threshold_:.4g}" in run("info", tmp_path / "several")[1]
     code, _, problem = run("predict", trained[0] / "model", tmp_path / "t.txt", "--threshold", "learnt")
     assert code == 1
-    assert "has learnt no threshold for --threshold learnt: of its texts each has one label" in problem
+    assert "has learnt no threshold for --threshold learnt, since its texts have one label each" in problem
     for value in ("1.5", "-0.1", "nan", "high"):
         code, _, problem = run(*ask, value)
         assert code == 2
@@ -181,10 +181,10 @@ def test_texts_without_a_label_are_said_to_be_misses(tmp_path):
     write(tmp_path / "t.csv", texts, ["" if i % 4 == 0 else label + "|new" * (i % 2) for i, label in enumerate(labels)])
     code, shown, _ = run("train", tmp_path / "t.csv", "--model", tmp_path / "m", *COLUMNS, "--label-delimiter", "|")
     assert code == 0
-    assert re.search(r"^\d+\.\d\d % of the texts held out have the best label$", shown, re.MULTILINE)
+    assert re.search(r"^\d+\.\d\d % of the held-out texts have a right best label$", shown, re.MULTILINE)
     code, scores, said = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--json")
     assert json.loads(scores)["without_label"] == 50
-    assert "50 of 200 texts have no label: P@1 of all is at most 75.00" in said
+    assert "50 of 200 texts have no label: P@1 over all texts is at most 75.00" in said
 
 
 def test_training_says_what_a_label_that_most_texts_have_would_do_alone(tmp_path):
@@ -234,7 +234,7 @@ def test_blank_lines_of_a_table_get_no_answer_and_are_told_of(trained):
     code, answers, said = run(*ask, stdin=b"what a goal\n\nbank loan\n\n")
     assert code == 0
     assert [line.partition(":")[0] for line in answers.splitlines()] == ["sport", "money"]
-    assert "2 lines of <stdin> got no answer: blank lines of a table are no rows" in said
+    assert "2 lines of <stdin> got no answer: blank lines of a table are not rows" in said
     assert run(*ask, stdin=b"what a goal\nbank loan\n")[2] == ""
 
 
@@ -269,15 +269,15 @@ def test_fasttext_lines_with_several_labels(tmp_path):
     ("arguments", "code", "message"),
     [
         (["--target", "nothing"], 1, "there is no column 'nothing'"),
-        (["--hidden", "8"], 2, "--hidden: a model of texts has none: leave it out"),
-        (["--normalize", "rows"], 2, "--normalize: a model of texts has none: leave it out"),
-        (["--patience", "8"], 2, "--patience: a model of texts has none: leave it out"),
-        (["--batch-size", "8"], 2, "--batch-size: a model of texts has none: leave it out"),
-        (["--features", "8"], 2, "--features: the features of texts are not counted by hand"),
-        (["--labels", "3"], 2, "--labels: the labels of texts are not counted by hand"),
-        (["--checkpoint"], 2, "--checkpoint: a model of texts has no checkpoints"),
-        (["--resume"], 2, "--resume: a model of texts has no checkpoints to go on from"),
-        (["--compact"], 2, "--compact: a model of texts is made smaller by sparsenet compress"),
+        (["--hidden", "8"], 2, "--hidden: has no effect on a text model: leave it out"),
+        (["--normalize", "rows"], 2, "--normalize: has no effect on a text model: leave it out"),
+        (["--patience", "8"], 2, "--patience: has no effect on a text model: leave it out"),
+        (["--batch-size", "8"], 2, "--batch-size: has no effect on a text model: leave it out"),
+        (["--features", "8"], 2, "--features: a text model counts its features itself"),
+        (["--labels", "3"], 2, "--labels: a text model counts its labels itself"),
+        (["--checkpoint"], 2, "--checkpoint: a text model has no checkpoints"),
+        (["--resume"], 2, "--resume: a text model has no checkpoints to resume from"),
+        (["--compact"], 2, "--compact: use sparsenet compress to make a text model smaller"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, message):
@@ -292,7 +292,7 @@ def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, mes
 def test_nothing_of_texts_can_be_seen_before(trained, command):
     code, stdout, said = run(command, trained[0] / "model", trained[0] / "test.csv", "--exclude-seen")
     assert (code, stdout) == (2, "")
-    assert "--exclude-seen: the features of texts are no labels" in said
+    assert "--exclude-seen: the features of text are words" in said
 
 
 def test_options_that_texts_have_are_passed_on(trained, tmp_path):
@@ -325,7 +325,8 @@ def test_settings_of_texts_are_none_of_points(tmp_path, option):
     (tmp_path / "points.txt").write_text("0 0:1\n1 1:1\n" * 9)
     code, _, said = run("train", tmp_path / "points.txt", "--model", tmp_path / "m", option, OF_TEXTS[option])
     assert code == 2
-    assert f"{option}: is for texts, these are sparse points" in said
+    assert f"Invalid value for {option}: " in said
+    assert "is for text, and this file holds sparse points" in said
 
 
 @pytest.mark.parametrize("given", ["5-3", "0-2", "65", "3-", "words", ""])
@@ -340,11 +341,10 @@ def test_a_format_that_was_said_changes_nothing_else(trained, tmp_path, monkeypa
     plain = tmp_path / "train"
     plain.write_bytes((folder / "train.csv").read_bytes())
     expected = TextClassifier.load(folder / "model").predict_proba(["what a goal", "salt"])
-    monkeypatch.setattr(texts.TextSource, "labelled", None)  # which would hold the file as a whole
-    source = texts.TextSource(plain, ["review"], "topic", format="csv")
-    assert (
-        source.fit(TextClassifier(random_state=0)).predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
-    )
+    monkeypatch.setattr(text_sources.TextSource, "read", None)  # which would hold the file as a whole
+    source, model = text_sources.TextSource(plain, "csv", ["review"], "topic"), TextClassifier(random_state=0)
+    source.fit(model)
+    assert model.predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
     with pytest.raises(ValueError, match="format must be one of 'auto', 'csv', 'tsv', 'jsonl', 'lines', got 'xls'"):
         TextClassifier().fit(plain, format="xls")
 
@@ -356,8 +356,8 @@ def test_propensities_count_texts_not_labels(tmp_path):
     model = TextClassifier(random_state=0).fit(path)
     model.save(tmp_path / "model")
     assert model.n_texts_ == 60
-    found = texts.evaluate(tmp_path / "model", texts.TextSource(path), [1], threads=1)
-    source, labels, _ = texts.TextSource(path).read()[1:]
+    found = json.loads(run("evaluate", tmp_path / "model", path, "--k", "1", "--json")[1])
+    source, labels, _ = text_sources.TextSource(path, "lines").read()[1:]
     truth = csr_array(np.array([[name in own for name in "abc"] for own in labels], np.float32))
     ranked = model.predict_topk(source, 3).indices.reshape(-1, 3)
     expected = metrics.evaluate(truth, ranked, [1], metrics.propensities_from_counts(model.label_counts_, 60))
@@ -380,9 +380,10 @@ def test_texts_to_measure_on_are_checked_before_training(trained, tmp_path, monk
     monkeypatch.setattr(text_sources.TextSource, "fit", None)
     if content is not None:
         (tmp_path / "valid.csv").write_text(content)
-    source = text_sources.TextSource(folder / "train.csv", ["review"], "topic")
+    source = text_sources.TextSource(folder / "train.csv", "csv", ["review"], "topic")
+    valid = text_sources.beside(source, tmp_path / "valid.csv", "auto")
     with pytest.raises((OSError, ValueError), match=message):
-        texts.train(source, tmp_path / "model", tmp_path / "valid.csv", {})
+        text_training.train(source, tmp_path / "model", valid, {})
     assert not (tmp_path / "model").exists()
 
 
@@ -428,7 +429,9 @@ def test_ctrl_c_says_what_is_saved(trained, tmp_path, monkeypatch, name, said):
 
 def test_help_says_what_ctrl_c_saves():
     said = " ".join(sparsenet("train", "--help").stdout.decode().split())
-    assert "of sparse points, what a network has learnt so far is saved; of texts nothing is" in said
+    assert (
+        "A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is not saved" in said
+    )
 
 
 def fails(*arguments, stdin: bytes | None = None, code: int = 1) -> str:
@@ -652,7 +655,7 @@ def test_labels_unknown_to_the_model_are_counted(trained, tmp_path):
     done = sparsenet("evaluate", folder / "model", tmp_path / "t.csv", *COLUMNS, "--k", "1", "--json")
     scores = json.loads(done.stdout)
     assert (scores["true_labels"], scores["unknown_labels"]) == (4, 3)
-    said = "sparsenet: 3 of 4 labels to be found were never seen in training: the model cannot know them\n"
+    said = "sparsenet: 3 of 4 true labels were never seen in training: the model cannot predict them\n"
     assert done.stderr.decode() == said
     done = sparsenet("evaluate", folder / "model", folder / "test.csv", *COLUMNS, "--k", "1", "--json")
     assert (json.loads(done.stdout)["unknown_labels"], done.stderr) == (0, b"")
@@ -687,7 +690,7 @@ def test_compress_knows_labels_of_files_as_evaluate_does(tmp_path, kind):
     report = json.loads(shown)
     assert (report["n_texts"], report["accuracy_before"]) == (len(rows), scores["P@1"])
     assert report["accuracy_after"] == pytest.approx(model.score(texts, y) * 120 / len(rows)) != 0
-    assert "1 of 121 labels to be found were never seen in training" in said
+    assert "1 of 121 true labels were never seen in training" in said
 
 
 @pytest.mark.parametrize(
@@ -706,9 +709,9 @@ def test_sparse_points_have_no_columns(tmp_path, option):
         code, stdout, said = run(*command, *option)
         assert (code, stdout) == (2, "")
         name = option[0].replace("--no-", "--")
-        assert f"{name}: is about tables of texts, and sparse points have no columns: leave it out" in said
+        assert f"{name}: applies to tables of text, and sparse points have no columns: leave it out" in said
     for other in (["--target", "b"], ["--label-delimiter", "|"]):
-        assert f"{other[0]}: is about tables of texts" in run("evaluate", model, points, *other)[2]
+        assert f"{other[0]}: applies to tables of text" in run("evaluate", model, points, *other)[2]
     for command in ("evaluate", "predict"):
         assert "nowhere: does not exist" in run(command, tmp_path / "nowhere", points, *option)[2]
 
@@ -727,7 +730,7 @@ def test_what_is_said_of_rows_of_csv_is_refused_elsewhere(trained, tmp_path, nam
     ):
         code, stdout, said = run(*command)
         assert (code, stdout) == (2, "")
-        what = f"is about CSV and TSV, these are texts in {table.suffix[1:]}: leave it out"
+        what = f"is about CSV and TSV, and this file is {table.suffix[1:]}: leave it out"
         assert f"{option.replace('--no-', '--').split('=')[0]}: {what}" in said
     if name == "t.jsonl":
         assert "is about CSV and TSV" in run("predict", model, "-", "--input-format", "jsonl", option)[2]

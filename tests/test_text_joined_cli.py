@@ -152,7 +152,7 @@ def test_a_column_that_is_named_twice_is_refused(model, tmp_path):
     ):
         code, stdout, said = run(*command, *twice)
         assert (code, stdout) == (2, "")
-        assert "Invalid value for --text: names the column 'title' twice: name it once" in said
+        assert "Invalid value for '--text': names the column 'title' twice: name it once" in said
     code, _, said = run("predict", model, path, "--text", "1", "--text", "01")
     assert code == 1
     assert "error: --text names the column 1 twice" in said

@@ -178,22 +178,22 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("option", "said"),
         [
-            (["--hidden", 8], "--hidden: a tree has none: it is for --method blend or network"),
-            (["--batch-size", 8], "--batch-size: a tree has none: it is for --method blend or network"),
-            (["--learning-rate", 0.1], "--learning-rate: a tree has none: it is for --method blend or network"),
-            (["--negatives", 8], "--negatives: a tree has none: it is for --method blend or network"),
-            (["--wide-budget", 8], "--wide-budget: a tree has none: it is for --method blend or network"),
-            (["--sampler", "random"], "--sampler: a tree has none: it is for --method blend or network"),
-            (["--loss", "bce"], "--loss: a tree has none: it is for --method blend or network"),
-            (["--patience", 3], "--patience: a tree has none: it is for --method network"),
-            (["--memory-limit", "1GB"], "--memory-limit: a tree has none: it is for --method blend or network"),
-            (["--time-budget", 3], "--time-budget: a tree has none: it is for --method blend or network"),
+            (["--hidden", 8], "--hidden: has no effect on a tree: it is for --method blend or network"),
+            (["--batch-size", 8], "--batch-size: has no effect on a tree: it is for --method blend or network"),
+            (["--learning-rate", 0.1], "--learning-rate: has no effect on a tree: it is for --method blend or network"),
+            (["--negatives", 8], "--negatives: has no effect on a tree: it is for --method blend or network"),
+            (["--wide-budget", 8], "--wide-budget: has no effect on a tree: it is for --method blend or network"),
+            (["--sampler", "random"], "--sampler: has no effect on a tree: it is for --method blend or network"),
+            (["--loss", "bce"], "--loss: has no effect on a tree: it is for --method blend or network"),
+            (["--patience", 3], "--patience: has no effect on a tree: it is for --method network"),
+            (["--memory-limit", "1GB"], "--memory-limit: has no effect on a tree: it is for --method blend or network"),
+            (["--time-budget", 3], "--time-budget: has no effect on a tree: it is for --method blend or network"),
             (["--checkpoint"], "--checkpoint: a tree has no checkpoints"),
-            (["--resume"], "--resume: a tree has no checkpoints to go on from"),
-            (["--compact"], "--compact: the weights of a tree have 8 bits as it is"),
-            (["--word-ngrams", 2], "--word-ngrams: is for texts, these are sparse points"),
-            (["--format", "csv"], "a tree is for sparse points, these are texts"),
-            (["--text", "review"], "a tree is for sparse points, these are texts"),
+            (["--resume"], "--resume: a tree has no checkpoints to resume from"),
+            (["--compact"], "--compact: the weights of a tree already have 8 bits"),
+            (["--word-ngrams", 2], "--word-ngrams: is for text, and this file holds sparse points"),
+            (["--format", "csv"], "a tree is for sparse points, and this file holds text"),
+            (["--text", "review"], "a tree is for sparse points, and this file holds text"),
         ],
     )
     def test_options_that_trees_have_not(self, folder: Path, tmp_path: Path, option: list[object], said: str) -> None:
@@ -205,25 +205,25 @@ class TestRefused:
         model = ("--model", tmp_path / "m", "--method")
         for method in ("linear", "auto"):
             said = refused("train", folder / "train.txt", *model, method)
-            assert f"is for texts, these are sparse points: blend, network or tree, not {method}" in said
+            assert f"{method} is for text, and this file holds sparse points: choose blend, network or tree" in said
         (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
         said = refused("train", tmp_path / "texts.csv", *model, "tree")
-        assert "--method: a tree is for sparse points, these are texts" in said
+        assert "--method: a tree is for sparse points, and this file holds text" in said
 
     def test_what_only_blends_have(self, folder: Path, tmp_path: Path) -> None:
         network = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "network")
         said = refused(*network, "--neighbors", 1)
-        assert "--neighbors: a network has none: it is for --method blend" in said
+        assert "--neighbors: has no effect on a network: it is for --method blend" in said
         said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", "--candidates", 1)
-        assert "--candidates: a tree has none: it is for --method blend" in said
+        assert "--candidates: has no effect on a tree: it is for --method blend" in said
 
     def test_what_one_method_has_and_another_has_not(self, folder: Path, tmp_path: Path) -> None:
         points = ("train", folder / "train.txt", "--model", tmp_path / "m")
         said = refused(*points, "--method", "network", "--cost", 1)
-        assert "--cost: a network has none: it is for --method blend or tree" in said
-        assert "--patience: a blend has none: it is for --method network" in refused(*points, "--patience", 1)
+        assert "--cost: has no effect on a network: it is for --method blend or tree" in said
+        assert "--patience: has no effect on a blend: it is for --method network" in refused(*points, "--patience", 1)
         said = refused(*points, "--word-ngrams", 2)
-        assert "--word-ngrams: is for texts, these are sparse points" in said
+        assert "--word-ngrams: is for text, and this file holds sparse points" in said
 
     def test_a_checkpoint_that_is_not_wanted_is_none(self, folder: Path, tmp_path: Path) -> None:
         train(folder / "train.txt", tmp_path / "m", "--no-checkpoint")
@@ -232,11 +232,11 @@ class TestRefused:
     def test_a_tree_is_not_compressed(self, model: Path) -> None:
         before = files(model)
         said = refused("compress", model, "--max-bytes", "1MB")
-        assert "is no model of texts but a tree, whose weights have 8 bits as it is" in said
+        assert "is a tree, whose weights already have 8 bits" in said
         assert files(model) == before
 
     def test_texts_are_no_points(self, model: Path) -> None:
-        assert "csv is for models of texts, this is one of sparse points" in refused(
+        assert "csv is for text models, and this is a model of sparse points" in refused(
             "predict", model, "--input-format", "csv"
         )
 

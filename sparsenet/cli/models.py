@@ -1,4 +1,4 @@
-"""Models on disk, of whatever kind: which it is, and those of sparse points, which the commands treat alike."""
+"""Saved models: their kind, and one loader for all models of sparse points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PointClassifier = ExtremeClassifier | TreeClassifier | BlendClassifier
 
 
 def kind_of(path: Path) -> str | None:
-    """Tell what kind of model a directory holds, believing it for now; what is no model is left to the loader."""
+    """Return the kind of a saved model, unchecked; None for a directory that the loader will refuse."""
     try:
         return str(json.loads((path / storage.MANIFEST).read_bytes())["metadata"]["model"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -30,25 +30,25 @@ def kind_of(path: Path) -> str | None:
 
 
 def check(path: Path) -> None:
-    """Raise a ModelError where a directory holds no model of any kind."""
+    """Raise a ModelError if a directory contains no model."""
     storage.metadata(path)
 
 
-def is_of_texts(path: Path) -> bool:
-    """Tell whether a directory holds a model of texts, believing it for now."""
+def is_of_text(path: Path) -> bool:
+    """Tell whether a directory contains a text model, unchecked."""
     return kind_of(path) == texts.KIND
 
 
 def why_not_compressed(path: Path) -> str:
-    """Say why `compress` leaves a model alone that is none of texts; a ModelError where it is none at all."""
+    """Return why `compress` refuses a model of sparse points; raise a ModelError if it is damaged."""
     storage.load(path)
     if kind_of(path) == trees.KIND:
-        return f"{path} is no model of texts but a tree, whose weights have 8 bits as it is"
-    return f"{path} is no model of texts: train --compact saves others in less room"
+        return f"{path} is a tree, whose weights already have 8 bits; only text models are compressed"
+    return f"{path} is a model of sparse points: train --compact saves it in less space"
 
 
 def columns_of(path: Path) -> table_columns.Columns | None:
-    """Return the columns that a model of texts learnt from, if it knows some; a ModelError where it is none."""
+    """Return the columns that a text model has learnt from, if it knows them."""
     with nothing_believed():
         return table_columns.unpack(storage.metadata(path))
 
@@ -62,6 +62,6 @@ def load_of_points(path: Path) -> PointClassifier:
 
 
 def has_named_labels(model: PointClassifier) -> bool:
-    """Tell whether files call labels anything but the numbers of columns; those of an indicator they do not."""
+    """Tell whether labels have other names in files than the numbers of columns."""
     by_column = model._fitted.target.kind in ("dense", "sparse")
     return not by_column and not np.array_equal(model.classes_, np.arange(len(model.classes_)))
