@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from test_cli import fails, files, run, write_xmc
 from test_text import planted
 
 from sparsenet import ExtremeClassifier, TextClassifier, storage
+from sparsenet.cli.about_model import choices_of, collect, describe
 
 
 @pytest.fixture
@@ -90,6 +93,47 @@ def test_what_is_no_model(tagger: Path, tmp_path: Path) -> None:
     data = next(tagger.glob("arrays-*"))
     data.write_bytes(data.read_bytes()[:-1])
     assert "the file is damaged" in fails("info", tagger, "--json")
+
+
+@dataclass
+class Decision:
+    """What the selection of a later version may record."""
+
+    options: tuple[str, ...]
+    gain: float
+    standard_error: float
+    n: int
+    verdict: str
+
+
+class Parts:
+    """A fitted classifier with parts, as far as its choices go."""
+
+    def __init__(self, choices: dict[str, Any], **parts: Any) -> None:
+        self.choices_ = choices
+        vars(self).update(parts)
+
+
+def test_choices_of_every_classifier_have_one_form() -> None:
+    decision = Decision(("usual", "dearer"), 0.5, 0.25, 100, "dearer")
+    fields = {"options": ["usual", "dearer"], "gain": 0.5, "standard_error": 0.25, "n": 100, "verdict": "dearer"}
+    network = Parts({"hidden": (256, "fits"), "rate": np.float32(0.5)})
+    whole = Parts({"cost": decision, "order": dict(fields)}, network_=network, tree_=object())
+    assert choices_of(whole) == {
+        "cost": fields,
+        "order": fields,
+        "network__hidden": {"value": 256, "reason": "fits"},
+        "network__rate": {"value": 0.5},
+    }
+    assert choices_of(object()) == {}
+
+
+def test_decisions_are_shown_with_what_they_record(tagger: Path) -> None:
+    found = collect(tagger)
+    assert found["choices"]["batch_size"].keys() == {"value", "reason"}
+    assert "\ndecided" not in describe(found)
+    found["choices"]["cost"] = {"verdict": "dearer", "gain": 0.5}
+    assert "\ndecided     cost: verdict=dearer, gain=0.5\n" in describe(found)
 
 
 def test_without_a_model_it_is_about_the_machine() -> None:

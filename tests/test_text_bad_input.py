@@ -211,7 +211,7 @@ def test_columns_seem_swapped_where_texts_have_no_label_that_another_has(tmp_pat
     path.write_text("\n".join(["text,label", *rows, "text,common", "text,common"]) + "\n")
     code, _, said = run("train", path, "--label-delimiter", "|", "--model", tmp_path / "model")
     assert code == 0
-    assert ("warning: 20 of 22 texts have no label that another has: is --target" in said) == warned
+    assert ("warning: 20 of 22 texts have no label that occurs twice: is --target" in said) == warned
     assert said.count("warning") == warned
 
 
@@ -222,8 +222,8 @@ def test_labels_that_are_made_of_others_ask_for_a_delimiter(tmp_path, compound, 
     path.write_text("\n".join(["text,label", *rows]) + "\n")
     code, _, said = run("train", path, "--model", tmp_path / "model")
     assert code == 0
-    assert (f"warning: 1 label, such as '{compound}', made of others" in said) == warned
-    assert ("say --label-delimiter '" in said) == warned
+    assert (f"warning: found 1 label made of other labels, such as '{compound}'" in said) == warned
+    assert ("add --label-delimiter '" in said) == warned
     assert run("train", path, "--model", tmp_path / "model", "--label-delimiter", ";")[2] == ""
 
 
@@ -289,7 +289,7 @@ def test_a_model_may_be_trained_from_a_pipe(tmp_path):
         (["--input-format", "csv"], b"text\nna\xefve\n", 1, "<stdin>, line 2: byte 0xef"),
         (["--input-format", "jsonl"], b'{"text": "goal"}\n{"nope": 1}\n', 1, "<stdin>, line 2: there is no key 'text'"),
         (["--text", "review"], b"review\ngoal\n", 2, "say csv, tsv or jsonl"),
-        (["--input-format", "xmc"], b"1 2 3\n", 2, "xmc is for models of sparse points, this is one of texts"),
+        (["--input-format", "xmc"], b"1 2 3\n", 2, "xmc is for models of sparse points, and this is a text model"),
     ],
 )
 def test_what_is_wrong_in_a_pipe_is_said(trained, arguments, stdin, code, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import filecmp
 import json
 import os
@@ -385,6 +386,21 @@ def test_texts_to_measure_on_are_checked_before_training(trained, tmp_path, monk
     with pytest.raises((OSError, ValueError), match=message):
         text_training.train(source, tmp_path / "model", valid, {})
     assert not (tmp_path / "model").exists()
+
+
+def test_files_are_opened_once_and_the_model_is_not_loaded_back(trained, monkeypatch, tmp_path):
+    folder, opened, real_open = trained[0], [], builtins.open
+
+    def noted(file, *how, **more):
+        opened.append(str(file))
+        return real_open(file, *how, **more)
+
+    monkeypatch.setattr(builtins, "open", noted)
+    monkeypatch.setattr(TextClassifier, "load", None)
+    files = folder / "train.csv", folder / "test.csv"
+    code, _, said = run("train", files[0], *COLUMNS, "--valid", files[1], "--model", tmp_path / "m")
+    assert code == 0, said
+    assert [opened.count(str(file)) for file in files] == [1, 1]
 
 
 def test_texts_to_measure_on_may_come_from_a_pipe(trained, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from test_cli import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
-from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics
+from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics, storage
 from sparsenet.data import read_xmc
 
 #: More than the nodes of one level take.
@@ -107,6 +107,16 @@ class TestTrain:
         (tmp_path / "train.svm").write_text("0 1:1\n1 2:1\n" * 5)
         train(tmp_path / "train.svm", tmp_path / "m", "--features", 9)
         assert TreeClassifier.load(tmp_path / "m").n_features_in_ == 9
+
+    @pytest.mark.parametrize("method", [("--method", "tree"), ("--no-network",)], ids=" ".join)
+    def test_model_is_saved_once_and_never_loaded(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: tuple[str, ...]
+    ) -> None:
+        saved, save = [], storage.save
+        monkeypatch.setattr(storage, "save", lambda *own: saved.append(own[0]) or save(*own))
+        monkeypatch.setattr(storage, "load_as", None)
+        run("train", folder / "train.txt", "--model", tmp_path / "m", *method, "--valid", folder / "test.txt")
+        assert saved == [tmp_path / "m"]
 
 
 class TestUse:

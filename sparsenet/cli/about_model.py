@@ -187,7 +187,8 @@ def describe(found: Mapping[str, Any]) -> str:
         "chosen": _listed({name: value for name, value in found["chosen"].items() if value is not None}),
     }
     rows = [(name, value) for name, value in lines.items() if value]
-    rows += [("choice", f"{name}: {_listed(choice)}") for name, choice in found["choices"].items()]
+    decisions = {name: choice for name, choice in found["choices"].items() if choice.keys() - {"value", "reason"}}
+    rows += [("decided", f"{name}: {_listed(choice)}") for name, choice in decisions.items()]
     if unusual := _unusual(found):
         rows.append(("settings", _listed(unusual)))
     if found["unfinished"]:

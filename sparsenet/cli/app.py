@@ -36,7 +36,8 @@ def command(example: str | None = None) -> Callable[[Callable[[SimpleNamespace],
 
         def call(**values: Any) -> None:
             with errors_reported("--input-format" if name == "predict" else "--format"):
-                run(SimpleNamespace(command=name, **values))
+                given = {option: None if value == [] else value for option, value in values.items()}
+                run(SimpleNamespace(command=name, **given))
 
         parameters = [option.parameter(name) for option in options_of(name)]
         vars(call)["__signature__"] = Signature(parameters)

@@ -46,7 +46,7 @@ class CommandOption:
     name: str
     metavar: str
     help: str
-    type: Any = str | None
+    type: Any = str
     commands: tuple[str, ...] = ("train",)
     argument: bool = False
     default: Any = None
@@ -106,25 +106,19 @@ def options_of(command: str) -> list[CommandOption]:
 
 
 def _flag(name: str, help: str, **more: Any) -> CommandOption:
-    """Make an option that is on or off, and left open if it can be negated."""
-    return CommandOption(name, "", help, bool | None if more.get("negatable") else bool, **{"default": None} | more)
+    """Make an option that is on or off."""
+    return CommandOption(name, "", help, bool, **more)
 
 
 def _number(name: str, low: float, high: float, help: str, **more: Any) -> CommandOption:
     """Make an option that is a number within bounds."""
-    return CommandOption(
-        name, more.pop("metavar", "N"), help, **{"type": int | None, "check": within(low, high)} | more
-    )
+    about: dict[str, Any] = {"metavar": "N", "type": int, "check": within(low, high)} | more
+    return CommandOption(name, help=help, **about)
 
 
 def _path(name: str, metavar: str, help: str, **more: Any) -> CommandOption:
-    """Make an option that is a path, required if its default is `...`."""
-    return CommandOption(name, metavar, help, Path if "default" in more else Path | None, **more)
-
-
-def _word(name: str, metavar: str, help: str, **more: Any) -> CommandOption:
-    """Make an option that is text, never missing if it has a default."""
-    return CommandOption(name, metavar, help, **{"type": str if "default" in more else str | None} | more)
+    """Make an option that is a path."""
+    return CommandOption(name, metavar, help, Path, **more)
 
 
 READING = ("train", "evaluate", "predict", "compress")
@@ -168,7 +162,7 @@ TABLE = [
     ),
     # --- the options that most people need ---
     _path("model", "DIR", "Directory to save the model in.", default=...),
-    _word(
+    CommandOption(
         "max_bytes", "BYTES", "Size limit for the model files, such as 5MB.", commands=("compress",), default=...,
         check=check.size,
     ),
@@ -181,23 +175,23 @@ TABLE = [
         commands=("compress",),
     ),
     _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
-    _word(
+    CommandOption(
         "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend combines "
         "a tree, a network and nearest neighbours.",
         shown="text: auto, by the number of texts and labels; points: blend",
         check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
     ),
-    _word(
+    CommandOption(
         "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
         default="1,3,5", check=check.ranks,
     ),
-    _number("k", 1, MOST, "Number of labels per answer.", type=int, commands=("predict",), default=5),
-    _word("format", "FORMAT", FORMAT_HELP, commands=LABELLED, default="auto", check=one_of(*FORMATS)),
-    _word(
+    _number("k", 1, MOST, "Number of labels per answer.", commands=("predict",), default=5),
+    CommandOption("format", "FORMAT", FORMAT_HELP, commands=LABELLED, default="auto", check=one_of(*FORMATS)),
+    CommandOption(
         "format", "tsv|jsonl", TSV_HELP, commands=("predict",), default="tsv",
         check=one_of("tsv", "jsonl", advice="; --input-format sets the format of the input"),
     ),
-    _word(
+    CommandOption(
         "threshold", "P|learnt", "Leave out labels that are less probable than P; a line may then be empty. learnt: "
         "the threshold that a text model with several labels found best on held-out texts.", commands=("predict",),
         default="0", check=check.threshold,
@@ -207,17 +201,17 @@ TABLE = [
         "have it.", commands=("evaluate", "predict"), default=False, kinds=OF_POINTS,
         refusals={"text": "the features of text are words, not labels that could be left out"},
     ),
-    _word("input_format", "FORMAT", FORMAT_HELP, commands=("predict",), default="auto", check=one_of(*FORMATS)),
-    _word(
+    CommandOption("input_format", "FORMAT", FORMAT_HELP, commands=("predict",), default="auto", check=one_of(*FORMATS)),
+    CommandOption(
         "text", "COLUMN", "Column of the texts in a table: its name, or its position from 0. Repeat the option to "
-        "join several columns.", type=list[str] | None, commands=READING,
+        "join several columns.", type=list[str], commands=READING,
         shown="the column that the model knows, or text", essential=True, check=check.columns, **_table,
     ),
-    _word(
+    CommandOption(
         "target", "COLUMN", "Column of the labels in a table: its name or position.", commands=LABELLED,
         shown="the column that the model knows, or label", essential=True, **_table,
     ),
-    _word(
+    CommandOption(
         "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
         shown="one label per text", essential=True, check=check.label_delimiter, **_table,
     ),
@@ -227,7 +221,7 @@ TABLE = [
     ),
     *(
         _number(
-            "batch_size", 1, 1 << 20, "Points or texts scored at a time.", type=int, commands=(command,), default=size
+            "batch_size", 1, 1 << 20, "Points or texts scored at a time.", commands=(command,), default=size
         )
         for command, size in (("evaluate", 4096), ("predict", 1024))
     ),
@@ -236,7 +230,7 @@ TABLE = [
         "plot", "FILE", "Save a picture of calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
         commands=("evaluate",), check=check.picture,
     ),
-    _word(
+    CommandOption(
         "propensity", "A,B", "Constants of PSP@k, which gives rare labels more weight: 0.6,2.6 for Amazon data "
         "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
     ),
@@ -246,7 +240,7 @@ TABLE = [
         shown="demo-output",
     ),
     _number(
-        "seed", 0, 2**32 - 1, "Seed of all random numbers.", type=int, commands=("train", "demo"), default=0,
+        "seed", 0, 2**32 - 1, "Seed of all random numbers.", commands=("train", "demo"), default=0,
         sets="random_state",
     ),
     _flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False),
@@ -267,7 +261,7 @@ TABLE = [
         )
         for noun in ("feature", "label")
     ),
-    _word(
+    CommandOption(
         "normalize", "SCALING", "Scaling of points: rows, for counts; columns or together, for tables, each column "
         "by itself or all together; mixed, for amounts beside categories; none.",
         shown="auto, by what the points contain", sets="normalize",
@@ -275,18 +269,18 @@ TABLE = [
     ),
     # --- raw text ---
     _number("word_ngrams", 1, 8, "Longest word n-gram.", shown="2", sets="word_ngrams", **_text),
-    _word(
+    CommandOption(
         "char_ngrams", "LENGTHS", "Lengths of character n-grams within words: LOW-HIGH, auto or none.",
         shown="3-5; 4 above 1 MiB of text; none for many long texts", check=check.char_ngrams, sets="char_ngrams",
         **_text,
     ),
-    _word(
+    CommandOption(
         "class_weight", "balanced|JSON", "balanced gives rare labels more weight in training. JSON sets factors of "
         'labels, such as {"spam": 5}.', shown="all texts have the same weight", check=check.class_weight,
         sets="class_weight", **_text,
     ),
     _number(
-        "validation_fraction", 0, 0.9, "Share of the texts held out for validation.", type=float | None,
+        "validation_fraction", 0, 0.9, "Share of the texts held out for validation.", type=float,
         shown="a tenth or less", sets="validation_fraction", **_text,
     ),
     # --- tables of text ---
@@ -298,11 +292,11 @@ TABLE = [
         "quotes", "Whether fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
         shown="yes; in TSV only fields that end in their line", **_table,
     ),
-    _word(
+    CommandOption(
         "delimiter", "CHARACTER", "Separator of fields in CSV or TSV, such as ';' or '|'.", commands=READING,
         shown="a comma; a tab in TSV", check=check.delimiter, **_table,
     ),
-    _word(
+    CommandOption(
         "encoding", "NAME", "Encoding of CSV or TSV, such as latin-1 or cp1252.", commands=READING, shown="utf-8",
         check=check.encoding, **_table,
     ),
@@ -312,8 +306,8 @@ TABLE = [
         shown="256, or what fits and helps", sets="hidden", **_network,
     ),
     _number("batch_size", 1, 1 << 20, "Points per step.", shown="256 to 1024", sets="batch_size", **_network),
-    _word(
-        "learning_rate", "RATE", "Learning rate of the deep path: above 0, at most 1000.", type=float | None,
+    CommandOption(
+        "learning_rate", "RATE", "Learning rate of the deep path: above 0, at most 1000.", type=float,
         shown="0.004 to 0.008; 0.012 to 0.024 for dense points", check=check.learning_rate, sets="learning_rate",
         **_network,
     ),
@@ -322,11 +316,11 @@ TABLE = [
         "wide_budget", 1, MOST, "Most features per label in the wide path.", shown="1024, or what fits",
         sets="wide_budget", **_network,
     ),
-    _word(
+    CommandOption(
         "sampler", "SAMPLER", "Sampler of negatives: random, frequency, lsh or none. none computes all labels.",
         shown="random", check=one_of("random", "frequency", "lsh", "none"), sets="sampler", **_network,
     ),
-    _word(
+    CommandOption(
         "loss", "LOSS", "Loss function: bce (binary cross-entropy) or softmax.", shown="bce",
         check=one_of("bce", "softmax"), sets="loss", **_network,
     ),
@@ -359,7 +353,7 @@ TABLE = [
     ),
     _number(
         "cost", 1e-6, 1e6, "Cost of an error of the tree, lower for noisy labels. Also for linear text models.",
-        type=float | None, shown="tree: 0.5; text: 1", sets="cost", panel=TREES, kinds=OF_BLENDS | {"tree", "text"},
+        type=float, shown="tree: 0.5; text: 1", sets="cost", panel=TREES, kinds=OF_BLENDS | {"tree", "text"},
     ),
     _number(
         "beam", 1, MOST, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
@@ -376,10 +370,10 @@ TABLE = [
     # --- machine and time ---
     _number(
         "time_budget", 0.001, 1e9, "Time limit of training; not for a tree. For text it includes reading and a "
-        "search for the best settings.", type=float | None, shown="no limit", metavar="SECONDS", sets="time_budget",
+        "search for the best settings.", type=float, shown="no limit", metavar="SECONDS", sets="time_budget",
         **_limit,
     ),
-    _word(
+    CommandOption(
         "memory_limit", "BYTES", "Memory limit of training, such as 8GB (10^9 bytes each) or 8GiB (2^30). A larger "
         "network is refused before training; large text features go to temporary files. Reading the data is not "
         "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,

@@ -63,12 +63,12 @@ def size(text: str | None) -> str | None:
     return text
 
 
-def columns(names: list[str] | None) -> list[str] | None:
+def columns(names: list[str] | None) -> list[str]:
     """Check that no text column is named twice."""
     for name, times in Counter(names).items():
         if times > 1:
             raise typer.BadParameter(f"names the column {name!r} twice: name it once")
-    return names or None
+    return names or []
 
 
 def label_delimiter(text: str | None) -> str | None:

@@ -34,23 +34,17 @@ def classifier(kind: str, parameters: Mapping[str, Any]) -> PointClassifier:
     A parameter goes to the blend if it has such a parameter, else to its network, else to its tree.
     """
     given = {name: value for name, value in parameters.items() if name not in ("method", "network")}
-    if kind == "network":
-        return ExtremeClassifier(**given)
-    if kind == "tree":
-        return TreeClassifier(**given)
-    parts: list[Any] = [BlendClassifier(), TreeClassifier()]
-    if kind == "blend":
-        parts.insert(1, ExtremeClassifier())
-    known = [part.get_params(deep=False) for part in parts]
-    of_parts = [
-        {name: value for name, value in given.items() if next(i for i, p in enumerate(known) if name in p) == i}
-        for i in range(len(parts))
-    ]
-    tree = TreeClassifier(**of_parts[-1]) if of_parts[-1] else None
-    if kind == "bare-blend":
-        return BlendClassifier(network="drop", tree=tree, **of_parts[0])
-    network = ExtremeClassifier(**of_parts[1]) if of_parts[1] else None
-    return BlendClassifier(network=network, tree=tree, **of_parts[0])
+    if kind in ("network", "tree"):
+        return (ExtremeClassifier if kind == "network" else TreeClassifier)(**given)
+    whole = BlendClassifier(network="drop" if kind == "bare-blend" else None)
+    own = whole.get_params(deep=False)
+    of_network = ExtremeClassifier().get_params(deep=False) if kind == "blend" else {}
+    return whole.set_params(
+        **{
+            name if name in own else f"network__{name}" if name in of_network else f"tree__{name}": value
+            for name, value in given.items()
+        }
+    )
 
 
 def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:

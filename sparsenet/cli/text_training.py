@@ -87,8 +87,8 @@ def _warn_of_labels(model: TextClassifier, source: TextSource) -> None:
         parts = {label: [part.strip() for part in label.split(delimiter)] for label in known if delimiter in label}
         several = [label for label, own in sorted(parts.items()) if known.issuperset(own) and not _is_decimal(own)]
         if several:
-            joined = f"{count(len(several), 'label')}, such as {quoted(several[0])}, made of others"
-            say(f"warning: {joined}: if a text may have several labels, add --label-delimiter '{delimiter}'")
+            found = f"found {count(len(several), 'label')} made of other labels, such as {quoted(several[0])}"
+            say(f"warning: {found}: if a text may have several labels, add --label-delimiter '{delimiter}'")
 
 
 def _is_decimal(parts: Sequence[str]) -> bool:
