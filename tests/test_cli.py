@@ -51,7 +51,7 @@ def run(*arguments: object, stdin: str = "", status: int = 0) -> Result:
 
 
 def fails(*arguments: object, stdin: str = "", status: int = 1) -> str:
-    """Run what must fail, with nothing on stdout, and return what it says."""
+    """Run a command that must fail with nothing on stdout, and return its stderr."""
     done = run(*arguments, stdin=stdin, status=status)
     assert done.stdout == ""
     if status == 1:
@@ -59,7 +59,7 @@ def fails(*arguments: object, stdin: str = "", status: int = 1) -> str:
     return done.stderr
 
 
-def test_how_far_training_is_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
+def test_progress_is_shown_on_request(folder: Path, tmp_path: Path) -> None:
     train = ["train", folder / "train.txt", "--model", tmp_path / "model", "--threads", 1]
     for method in ("network", "blend"):
         quiet = run(*train, "--method", method)
@@ -75,10 +75,10 @@ def test_how_far_training_is_can_be_asked_for(folder: Path, tmp_path: Path) -> N
             .endswith("100%|##########| 00:00")
         )
         assert files(tmp_path / "model") == plain
-        assert run(*train, "--method", method).stderr == quiet.stderr  # it is asked for once
+        assert run(*train, "--method", method).stderr == quiet.stderr  # the option applies to one run
 
 
-def test_each_line_of_progress_is_further_than_the_one_before(
+def test_progress_lines_are_in_order(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparsenet.core.progress.BETWEEN_LINES", 1e-6)
@@ -93,7 +93,7 @@ def test_each_line_of_progress_is_further_than_the_one_before(
     assert all(loss for *_, loss in steps[1:])
 
 
-def test_a_model_that_is_not_there_is_what_is_said(folder: Path, summary: dict[str, Any], tmp_path: Path) -> None:
+def test_missing_model_is_reported_before_other_errors(folder: Path, summary: dict[str, Any], tmp_path: Path) -> None:
     assert "no-model" in fails("predict", tmp_path / "no-model", folder / "test.txt", "--threshold", "learnt")
     said = fails("predict", folder / "model", folder / "test.txt", "--threshold", "learnt", status=2)
     assert "has learnt no threshold" in " ".join(said.replace("│", " ").split())
@@ -138,7 +138,7 @@ class TestTrain:
         assert "600 points, 60 features, 20 labels" in done.stdout
         assert "P@1 " in done.stdout
 
-    def test_equal_seeds_give_equal_files_at_any_number_of_threads(self, folder: Path, tmp_path: Path) -> None:
+    def test_equal_seeds_give_equal_files_for_any_number_of_threads(self, folder: Path, tmp_path: Path) -> None:
         for name, seed, threads in (("a", 3, 1), ("b", 3, 2), ("c", 4, 2)):
             options = ("--hidden", 8, "--epochs", 3, "--seed", seed, "--threads", threads)
             run("train", folder / "train.txt", "--model", tmp_path / name, *options)
@@ -148,7 +148,7 @@ class TestTrain:
         assert files(tmp_path / "a") == files(tmp_path / "b")
         assert load(tmp_path / "net-a").n_jobs is load(tmp_path / "net-b").n_jobs is None
 
-    def test_replaces_a_model_and_nothing_else(self, folder: Path, tmp_path: Path) -> None:
+    def test_replaces_only_directories_that_hold_a_model(self, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--hidden", 0, "--epochs", 1, "--model")
         run(*train, tmp_path / "model")
         run(*train, tmp_path / "model")
@@ -158,7 +158,7 @@ class TestTrain:
         assert files(tmp_path / "letters") == {"dear.txt": b"do not lose me"}
         assert "is a file" in fails(*train, tmp_path / "letters" / "dear.txt")
 
-    def test_svmlight_with_labels_that_are_no_columns(self, tmp_path: Path) -> None:
+    def test_svmlight_labels_may_be_names(self, tmp_path: Path) -> None:
         path = tmp_path / "train.svm"
         path.write_text("-1 1:1 3:0.5\n+1 2:1\n" * 20)
         run("train", path, "--model", tmp_path / "m", "--hidden", 4, "--epochs", 100)
@@ -181,7 +181,7 @@ def start_training(folder: Path, model: Path, *more: object) -> subprocess.Popen
 
 @pytest.fixture(scope="module", params=["blend", "network"])
 def long(request: pytest.FixtureRequest) -> tuple[object, ...]:
-    """Say how a run goes that takes long enough to be interrupted."""
+    """Return options of a run that is long enough to be interrupted."""
     return "--hidden", 8, "--epochs", 300, "--method", request.param
 
 
@@ -192,7 +192,7 @@ def uninterrupted(folder: Path, long: tuple[object, ...]) -> dict[str, bytes]:
 
 
 class TestInterruption:
-    def test_ctrl_c_saves_a_model_and_resume_makes_it_whole(
+    def test_resume_after_ctrl_c_gives_the_uninterrupted_model(
         self, folder: Path, tmp_path: Path, long: tuple[object, ...], uninterrupted: dict[str, bytes]
     ) -> None:
         model = tmp_path / "model"
@@ -213,7 +213,7 @@ class TestInterruption:
         assert json.loads(run("info", model, "--json").stdout)["unfinished"] is None
         assert "unfinished" not in run("info", model).stdout
 
-    def test_a_killed_run_is_resumed(
+    def test_killed_run_can_be_resumed(
         self, folder: Path, tmp_path: Path, long: tuple[object, ...], uninterrupted: dict[str, bytes]
     ) -> None:
         model = tmp_path / "model"
@@ -223,7 +223,7 @@ class TestInterruption:
         run("train", folder / "train.txt", "--model", model, *long, "--resume")
         assert files(model) == uninterrupted
 
-    def test_a_checkpoint_of_another_run_is_refused(
+    def test_checkpoint_of_another_run_is_refused(
         self, folder: Path, tmp_path: Path, long: tuple[object, ...]
     ) -> None:
         model = tmp_path / "model"
@@ -241,7 +241,7 @@ class TestInterruption:
 
     @pytest.fixture
     def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have Ctrl-C come in the first step of a training."""
+        """Send SIGINT in the first training step."""
         step = Network.train_step
 
         def train_step(*arguments: Any, **options: Any) -> float:
@@ -251,7 +251,7 @@ class TestInterruption:
         monkeypatch.setattr(Network, "train_step", train_step)
 
     @pytest.mark.usefixtures("ctrl_c")
-    def test_an_untrained_model_replaces_none(self, folder: Path, model: Path, tmp_path: Path) -> None:
+    def test_untrained_model_does_not_replace_a_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
         good = tmp_path / "good"
         shutil.copytree(model, good)
         train = ("train", folder / "train.txt", "--model", good, "--hidden", 8, "--json")
@@ -264,12 +264,12 @@ class TestInterruption:
         assert files(good) == files(model)
 
     @pytest.mark.usefixtures("ctrl_c")
-    def test_an_untrained_model_is_better_than_none(self, folder: Path, tmp_path: Path) -> None:
+    def test_untrained_model_is_saved_if_there_is_no_other(self, folder: Path, tmp_path: Path) -> None:
         done = run("train", folder / "train.txt", "--model", tmp_path / "new", "--json", status=130)
         assert json.loads(done.stdout)["saved"]
         assert "200 points" in run("evaluate", tmp_path / "new", folder / "test.txt").stdout
 
-    def test_a_killed_run_leaves_no_empty_directory(self, folder: Path, tmp_path: Path) -> None:
+    def test_killed_run_leaves_no_empty_directory(self, folder: Path, tmp_path: Path) -> None:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
         process = subprocess.Popen(command("train", pipe, "--model", tmp_path / "a" / "m"))
@@ -280,7 +280,7 @@ class TestInterruption:
             process.wait()
         assert [*tmp_path.iterdir()] == [pipe]
 
-    def test_a_checkpoint_is_not_worth_a_training(self, folder: Path, tmp_path: Path) -> None:
+    def test_training_continues_without_a_default_checkpoint(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "m.checkpoint").touch()
         train = ("train", folder / "train.txt", "--model", tmp_path / "m", "--hidden", 8, "--epochs", 2)
         with warnings.catch_warnings():
@@ -290,7 +290,7 @@ class TestInterruption:
         assert (tmp_path / "m" / "manifest.json").exists()
         assert "is a file" in fails(*train, "--checkpoint")
 
-    def test_a_compact_model_is_smaller_and_as_good(self, model: Path, folder: Path, tmp_path: Path) -> None:
+    def test_compact_model_is_smaller_and_as_accurate(self, model: Path, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--hidden", 16, "--epochs", 20)
         run(*train, "--model", tmp_path / "small", "--compact")
         sizes = [sum(map(len, files(path).values())) for path in (model, tmp_path / "small")]
@@ -301,7 +301,7 @@ class TestInterruption:
         )
         assert abs(full["P@1"] - small["P@1"]) < 0.02
 
-    def test_a_time_budget_ends_the_training(self, folder: Path, tmp_path: Path) -> None:
+    def test_time_budget_ends_training(self, folder: Path, tmp_path: Path) -> None:
         network = ("--method", "network", "--epochs", 10**6)
         train = ("train", folder / "train.txt", "--model", tmp_path / "m", *network, "--json")
         summary = json.loads(run(*train, "--time-budget", 1).stdout)
@@ -326,7 +326,7 @@ class TestEvaluate:
         found = json.loads(run("evaluate", model, folder / "test.txt", "--json", "--k", "20,100").stdout)
         assert found["recall@100"] == 1.0
 
-    def test_propensities_have_the_constants_that_are_asked_for(self, model: Path, folder: Path) -> None:
+    def test_propensity_constants_change_psp(self, model: Path, folder: Path) -> None:
         found = load(model)
         evaluate = ("evaluate", model, folder / "test.txt", "--k", "1,3", "--json")
         usual, same, other = (
@@ -338,19 +338,19 @@ class TestEvaluate:
         weights = metrics.propensities_from_counts(found.label_counts_, found.n_points_, 0.6, 2.6)
         assert other["PSP@3"] == metrics.psp_at_k(points.Y, found.topk_numbers(points.X, 3)[0], 3, weights)
 
-    def test_that_is_an_option(self, model: Path, folder: Path) -> None:
+    def test_propensity_option(self, model: Path, folder: Path) -> None:
         evaluate = ("evaluate", model, folder / "test.txt", "--json")
         found = [json.loads(run(*evaluate, *own).stdout)["PSP@1"] for own in ((), ("--propensity", "0.6,2.6"))]
         assert found[0] != found[1]
         assert "expected two numbers" in fails(*evaluate, "--propensity", "0.6", status=2)
 
     @pytest.mark.parametrize("text", ["0.6", "0.6,2.6,1", "a,b", "0.5,0", "0.5,-1", "nan,1", "1,inf", ""])
-    def test_what_are_no_constants(self, text: str) -> None:
+    def test_wrong_propensity_constants_are_refused(self, text: str) -> None:
         with pytest.raises(typer.BadParameter, match=r"expected two numbers such as 0.55,1.5"):
             option_values.propensity(text)
         assert option_values.propensity(" 0.5, 0.4") == (0.5, 0.4)
 
-    def test_batches_do_not_matter(self, model: Path, folder: Path) -> None:
+    def test_batch_size_does_not_change_scores(self, model: Path, folder: Path) -> None:
         scores = [
             json.loads(run("evaluate", model, folder / "test.txt", "--json", "--k", "1,2", "--batch-size", size).stdout)
             for size in (7, 4096)
@@ -364,7 +364,7 @@ class TestEvaluate:
         lines = run("evaluate", model, folder / "test.txt").stdout.splitlines()
         assert [line.split()[0] for line in lines] == ["P", "nDCG", "PSP", "recall", "200"]
 
-    def test_a_label_never_seen_in_training_counts_as_missed(self, model: Path, tmp_path: Path) -> None:
+    def test_unseen_label_counts_as_missed(self, model: Path, tmp_path: Path) -> None:
         path = tmp_path / "test.txt"
         path.write_text(f"2 {N_FEATURES} {N_LABELS}\n0 0:1 1:1\n{N_LABELS - 1} 2:1 3:1\n")
         done = run("evaluate", model, path, "--json")
@@ -372,7 +372,7 @@ class TestEvaluate:
         assert (scores["P@1"], scores["unknown_labels"], scores["true_labels"]) == (0.5, 1, 2)
         assert "1 of 2 true labels were never seen in training: the model cannot predict them" in done.stderr
 
-    def test_one_of_a_kind_is_no_plural(self, tmp_path: Path) -> None:
+    def test_singular_nouns_for_one(self, tmp_path: Path) -> None:
         (tmp_path / "one.txt").write_text("1 1 1\n0 0:1\n")
         one = ("--hidden", 0, "--epochs", 1, "--threads", 1)
         said = run("train", tmp_path / "one.txt", "--model", tmp_path / "m", *one).stdout
@@ -413,7 +413,7 @@ class TestPredict:
         lines = run("predict", model, "--k", 1, stdin=text).stdout.splitlines()
         assert [line.partition(":")[0] for line in lines] == ["0", "1"]
 
-    def test_features_that_training_did_not_have_end_no_stream(self, model: Path, tmp_path: Path) -> None:
+    def test_unknown_features_do_not_end_a_stream(self, model: Path, tmp_path: Path) -> None:
         points = ["7 0:1 1:1", "7 2:1 3:1", "7 4:1 5:1"]
         plain = run("predict", model, stdin="\n".join(points) + "\n")
         far = [points[0], f"{points[1]} {N_FEATURES}:1 {2**31 - 2}:3", f"{points[2]} 99:1"]
@@ -428,7 +428,7 @@ class TestPredict:
         wide = f"1 {N_FEATURES + 1} {N_LABELS}\n 0:1\n"
         assert "line 1: the header announces 61 features, but at most 60 are" in fails("predict", model, stdin=wide)
 
-    def test_lines_without_an_answer_are_told_of(self, model: Path, tmp_path: Path) -> None:
+    def test_skipped_lines_are_reported(self, model: Path, tmp_path: Path) -> None:
         points = tmp_path / "points.txt"
         points.write_text("# a comment\n7 0:1 1:1\n\n7 2:1 3:1\n")
         done = run("predict", model, points, "--k", 1)
@@ -441,11 +441,11 @@ class TestPredict:
         assert len(done.stdout.splitlines()) == 3
         assert done.stderr == ""
 
-    def test_more_labels_than_there_are(self, model: Path) -> None:
+    def test_k_is_cut_to_the_number_of_labels(self, model: Path) -> None:
         done = run("predict", model, "-", "--k", 1000, stdin="0 0:1\n")
         assert done.stdout.count(":") == N_LABELS
 
-    def test_seen_items_are_left_out(self, tmp_path: Path) -> None:
+    def test_exclude_seen_leaves_out_known_items(self, tmp_path: Path) -> None:
         rows = [f"{(i + 1) % 10},{(i + 2) % 10} {i % 10}:1" for i in range(100)]
         (tmp_path / "train.txt").write_text("\n".join(["100 10 10", *rows]) + "\n")
         run("train", tmp_path / "train.txt", "--model", tmp_path / "m", "--hidden", 0)
@@ -455,10 +455,10 @@ class TestPredict:
         scores = json.loads(run("evaluate", tmp_path / "m", tmp_path / "train.txt", "--exclude-seen", "--json").stdout)
         assert scores["P@1"] == 1.0
 
-    def test_seen_items_need_features_that_are_labels(self, model: Path) -> None:
+    def test_exclude_seen_needs_features_that_are_labels(self, model: Path) -> None:
         assert "--exclude-seen" in fails("predict", model, "--exclude-seen", stdin="0 0:1\n")
 
-    def test_each_batch_is_written_when_it_is_there(self, model: Path) -> None:
+    def test_batches_are_written_before_the_input_ends(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 2, "--k", 1)
         with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None
@@ -468,7 +468,7 @@ class TestPredict:
             assert process.stdout.readline().startswith("0:"), "although the input has not ended"
             process.stdin.close()
 
-    def test_a_coprocess_answers_line_by_line(self, model: Path) -> None:
+    def test_coprocess_answers_line_by_line(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 1, "--k", 1)
         with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None
@@ -479,9 +479,9 @@ class TestPredict:
                 assert process.stdout.readline().startswith(f"{label}:"), "although no further line has come"
             process.stdin.close()
 
-    def test_a_reader_that_leaves_is_no_trouble(self, model: Path) -> None:
+    def test_closed_output_is_not_an_error(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 10)
-        quiet = os.environ | {"PYTHONWARNINGS": "ignore"}  # that Numba is in use may be said
+        quiet = os.environ | {"PYTHONWARNINGS": "ignore"}  # Numba may warn that it is in use
         pipe = subprocess.PIPE
         with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=quiet) as process:
             assert process.stdin is not None
@@ -498,7 +498,7 @@ class TestPredict:
         assert peaks[1] - peaks[0] < 16 << 20, "35 MB more of text, 48 MB more of numbers"
 
     def peak_memory(self, model: Path, path: Path, n: int) -> int:
-        """Predict n points and return the peak; measured by a small process, since a child starts with its parent's."""
+        """Predict n points and return the peak memory. A small process measures it, since a child inherits its parent's."""
         path.write_text(("0 " + " ".join(f"{i}:0.5" for i in range(40)) + "\n") * n)
         code = (
             "import os, subprocess, sys\n"
@@ -538,7 +538,7 @@ class TestErrors:
             ("\n0 0:1\n0,1.5 0:1\n", "label 1.5 of point 2 (counted from 1) is a fraction"),
         ],
     )
-    def test_data_that_cannot_be_learnt_from(self, text: str, problem: str, folder: Path, tmp_path: Path) -> None:
+    def test_unusable_training_data_is_refused(self, text: str, problem: str, folder: Path, tmp_path: Path) -> None:
         bad = tmp_path / "bad.txt"
         bad.write_text(text)
         said = fails("train", bad, "--model", tmp_path / "m")
@@ -557,7 +557,7 @@ class TestErrors:
             ("valid.txt", "", "empty"),
         ],
     )
-    def test_what_to_measure_on_is_checked_before_the_rest_is_read(
+    def test_validation_file_is_checked_before_training_data_is_read(
         self, name: str, content: str | None, problem: str, tmp_path: Path
     ) -> None:
         valid = tmp_path / name
@@ -597,7 +597,7 @@ class TestErrors:
         said = " ".join(fails("predict", tmp_path, "--format", "csv", status=2).replace("│", " ").split())
         assert "expected tsv or jsonl, got 'csv'; --input-format sets the format of the input" in said
 
-    def test_hyper_parameters_and_memory(self, folder: Path, tmp_path: Path) -> None:
+    def test_memory_limit_is_enforced(self, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--model", tmp_path / "m")
         text = fails(*train, "--memory-limit", "10kB")
         assert "training needs" in text
@@ -619,7 +619,7 @@ class TestErrors:
         ids=" ".join,
     )
     def test_usage_of_an_option(self, options: tuple[str, ...], words: str, folder: Path, tmp_path: Path) -> None:
-        """All words are there, in whatever lines and frame, and nothing was done."""
+        """The error contains all words, in any line, and no model is written."""
         text = fails("train", folder / "train.txt", "--model", tmp_path / "m", *options, status=2)
         for word in words.split():
             assert word in text
@@ -631,7 +631,7 @@ class TestErrors:
         assert "Usage: sparsenet" in done.stdout
         assert done.stderr == ""
 
-    def test_help_says_what_a_memory_limit_is(self) -> None:
+    def test_help_describes_the_memory_limit(self) -> None:
         said = " ".join(run("train", "--help").stdout.replace("│", " ").split())
         for words in ("--memory-limit BYTES", "8GB (10^9 bytes each)", "8GiB (2^30)", "the memory that is free"):
             assert words in said
@@ -645,7 +645,7 @@ class TestSvmlightLabels:
         path.write_text("".join(f"{labels[i % len(labels)]} {i % len(labels)}:1 {5 + i % 7}:0.2\n" for i in range(n)))
         return path
 
-    def test_signs_go_all_the_way(self, tmp_path: Path) -> None:
+    def test_signs_are_labels_from_training_to_answers(self, tmp_path: Path) -> None:
         points = self.write(tmp_path / "signs.svm", ("-1", "+1"))
         valid = self.write(tmp_path / "valid.svm", ("-1", "1"), n=10)
         model = tmp_path / "model"
@@ -655,21 +655,21 @@ class TestSvmlightLabels:
         first = run("predict", model, points, "--k", 1).stdout.splitlines()[:2]
         assert [line.partition(":")[0] for line in first] == ["-1", "1"]
 
-    def test_a_label_that_training_never_saw_is_a_miss(self, tmp_path: Path) -> None:
+    def test_unseen_name_is_a_miss(self, tmp_path: Path) -> None:
         model = tmp_path / "model"
         run("train", self.write(tmp_path / "signs.svm", ("-1", "+1")), "--model", model, "--seed", 0)
         other = self.write(tmp_path / "other.svm", ("-1", "+7"))
         scores = json.loads(run("evaluate", model, other, "--json").stdout)
         assert (scores["P@1"], scores["unknown_labels"], scores["true_labels"]) == (0.5, 30, 60)
 
-    def test_column_numbers_are_not_names(self, tmp_path: Path) -> None:
+    def test_column_numbers_are_refused_where_labels_have_names(self, tmp_path: Path) -> None:
         model = tmp_path / "model"
         run("train", self.write(tmp_path / "signs.svm", ("-1", "+1")), "--model", model, "--seed", 0)
         xmc = tmp_path / "points.txt"
         xmc.write_text("1 12 2\n0 1:1\n")
         assert "labels by other names are expected" in run("evaluate", model, xmc, status=1).stderr
 
-    def test_fractions_are_no_labels(self, tmp_path: Path) -> None:
+    def test_fractions_are_refused_as_labels(self, tmp_path: Path) -> None:
         points = self.write(tmp_path / "regression.svm", ("0.5", "1"))
         assert (
             "regression.svm: label 0.5 of point 1 (counted from 1) is a fraction"

@@ -1,4 +1,4 @@
-"""What `sparsenet info MODEL` says of models, sparse and of texts, and of what is none."""
+"""`sparsenet info MODEL`: reports on models of points and text, and refusal of other directories."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def about(model: Path) -> dict[str, Any]:
     return json.loads(run("info", model, "--json").stdout)
 
 
-def test_a_model_of_points(tagger: Path) -> None:
+def test_report_on_a_model_of_points(tagger: Path) -> None:
     found, model = about(tagger), ExtremeClassifier.load(tagger)
     assert (found["kind"], found["labels"], found["features"], found["points"]) == ("ExtremeClassifier", 20, 60, 60)
     assert found["weights"] == sum(array.size for name, array in model.network_.weights().items() if "ind" not in name)
@@ -42,7 +42,7 @@ def test_a_model_of_points(tagger: Path) -> None:
     assert about(tagger)["bytes"] < found["bytes"]
 
 
-def test_words_for_people(tagger: Path) -> None:
+def test_text_output(tagger: Path) -> None:
     lines = dict(line.split(maxsplit=1) for line in run("info", tagger).stdout.splitlines())
     assert lines["labels"] == "20 (columns)"
     assert lines["trained"] == "on  60 points"
@@ -51,7 +51,7 @@ def test_words_for_people(tagger: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["linear", "network"])
-def test_a_model_of_texts(tmp_path: Path, method: str) -> None:
+def test_report_on_a_text_model(tmp_path: Path, method: str) -> None:
     texts, labels = planted(200)
     own = {"cost": 2.0} if method == "linear" else {"epochs": 3}
     model = TextClassifier(method=method, time_budget=20, random_state=0, **own).fit(texts, labels)
@@ -73,7 +73,7 @@ def test_a_model_of_texts(tmp_path: Path, method: str) -> None:
     assert "3 (one a point)" in said
 
 
-def test_columns_of_texts(tmp_path: Path) -> None:
+def test_report_names_text_columns(tmp_path: Path) -> None:
     texts, labels = planted(200)
     TextClassifier(random_state=0).fit(texts, labels).save(tmp_path / "m")
     assert about(tmp_path / "m")["columns"] is None
@@ -87,7 +87,7 @@ def test_columns_of_texts(tmp_path: Path) -> None:
     assert "columns     texts in 'title'\n" in run("info", tmp_path / "m").stdout
 
 
-def test_what_is_no_model(tagger: Path, tmp_path: Path) -> None:
+def test_wrong_directories_are_refused(tagger: Path, tmp_path: Path) -> None:
     assert "nowhere: does not exist; a sparsenet model is a directory" in fails("info", tmp_path / "nowhere")
     assert "is not a sparsenet model" in fails("info", tmp_path)
     data = next(tagger.glob("arrays-*"))
@@ -97,7 +97,7 @@ def test_what_is_no_model(tagger: Path, tmp_path: Path) -> None:
 
 @dataclass
 class Decision:
-    """What the selection of a later version may record."""
+    """A record of a selection, as a later version may keep it."""
 
     options: tuple[str, ...]
     gain: float
@@ -107,7 +107,7 @@ class Decision:
 
 
 class Parts:
-    """A fitted classifier with parts, as far as its choices go."""
+    """A stand-in for a fitted classifier with parts and choices."""
 
     def __init__(self, choices: dict[str, Any], **parts: Any) -> None:
         self.choices_ = choices
@@ -136,7 +136,7 @@ def test_decisions_are_shown_with_what_they_record(tagger: Path) -> None:
     assert "\ndecided     cost: verdict=dearer, gain=0.5\n" in describe(found)
 
 
-def test_without_a_model_it_is_about_the_machine() -> None:
+def test_info_without_a_model_describes_the_machine() -> None:
     assert "kernels" in run("info").stdout
 
 
@@ -145,7 +145,7 @@ def test_without_a_model_it_is_about_the_machine() -> None:
     [("--method", "tree"), ("--no-network",), ("--hidden", 0, "--epochs", 1, "--compact")],
     ids=["tree", "blend without a network", "blend"],
 )
-def test_what_valid_measured_of_trees_and_blends(tmp_path: Path, options: tuple[Any, ...]) -> None:
+def test_validation_scores_are_saved_with_trees_and_blends(tmp_path: Path, options: tuple[Any, ...]) -> None:
     train, valid = write_xmc(tmp_path / "train.txt", 60, 0), write_xmc(tmp_path / "valid.txt", 40, 1)
     arguments = ("train", train, "--model", tmp_path / "m", *options)
     run(*arguments)
