@@ -117,9 +117,7 @@ def test_options_of_the_network_are_refused_with_no_network(
     assert not (tmp_path / "m").exists()
 
 
-def test_ctrl_c_without_a_network_saves_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_without_a_network_saves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -192,7 +190,9 @@ def test_info(model: Path) -> None:
         (["--word-ngrams", 3], "--word-ngrams: is for text"),
     ],
 )
-def test_options_without_effect_on_a_blend_are_refused(folder: Path, tmp_path: Path, option: list[object], said: str) -> None:
+def test_options_without_effect_on_a_blend_are_refused(
+    folder: Path, tmp_path: Path, option: list[object], said: str
+) -> None:
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *option)
     assert said in " ".join(fails(*arguments, status=2).replace("│", " ").split())
     assert not (tmp_path / "m").exists()
@@ -235,9 +235,7 @@ def test_ctrl_c(
     assert (files(tmp_path / "m") == before) == kept
 
 
-def test_ctrl_c_saves_the_network_so_far(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_saves_the_network_so_far(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted_in(monkeypatch, epoch=20)
     arguments = (
         "--method",

@@ -78,9 +78,7 @@ def test_progress_is_shown_on_request(folder: Path, tmp_path: Path) -> None:
         assert run(*train, "--method", method).stderr == quiet.stderr  # the option applies to one run
 
 
-def test_progress_lines_are_in_order(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_lines_are_in_order(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparsenet.core.progress.BETWEEN_LINES", 1e-6)
     train = ["train", folder / "train.txt", "--model", tmp_path / "model", "--method", "network", "--batch-size", 32]
     told = run(*train, "--epochs", 2, "--progress").stderr
@@ -223,9 +221,7 @@ class TestInterruption:
         run("train", folder / "train.txt", "--model", model, *long, "--resume")
         assert files(model) == uninterrupted
 
-    def test_checkpoint_of_another_run_is_refused(
-        self, folder: Path, tmp_path: Path, long: tuple[object, ...]
-    ) -> None:
+    def test_checkpoint_of_another_run_is_refused(self, folder: Path, tmp_path: Path, long: tuple[object, ...]) -> None:
         model = tmp_path / "model"
         process = start_training(folder, model, *long)
         process.kill()
@@ -498,7 +494,7 @@ class TestPredict:
         assert peaks[1] - peaks[0] < 16 << 20, "35 MB more of text, 48 MB more of numbers"
 
     def peak_memory(self, model: Path, path: Path, n: int) -> int:
-        """Predict n points and return the peak memory. A small process measures it, since a child inherits its parent's."""
+        """Predict n points and return the peak memory. A child would inherit our peak, so a small process measures it."""
         path.write_text(("0 " + " ".join(f"{i}:0.5" for i in range(40)) + "\n") * n)
         code = (
             "import os, subprocess, sys\n"

@@ -142,7 +142,7 @@ DEEDS = ["paint", "carry", "repair", "measure", "rotate", "borrow"]
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the docstrings by those of sixty functions, which are learnt in a second."""
+    """Replace the docstrings by sixty short ones, which a demo learns in a second."""
     texts = {
         f"tools.{thing}.{deed}": f"To {deed} the {thing}.\n\nWill {deed} one {thing} well. "
         f"Use it to {deed} a {thing} today. You can {deed} any {thing} here."

@@ -206,7 +206,9 @@ class TestRefused:
             (["--text", "review"], "a tree is for sparse points, and this file holds text"),
         ],
     )
-    def test_options_without_effect_on_a_tree_are_refused(self, folder: Path, tmp_path: Path, option: list[object], said: str) -> None:
+    def test_options_without_effect_on_a_tree_are_refused(
+        self, folder: Path, tmp_path: Path, option: list[object], said: str
+    ) -> None:
         arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *option)
         assert said in refused(*arguments)
         assert not (tmp_path / "m").exists()
