@@ -494,7 +494,7 @@ class TestPredict:
         assert peaks[1] - peaks[0] < 16 << 20, "35 MB more of text, 48 MB more of numbers"
 
     def peak_memory(self, model: Path, path: Path, n: int) -> int:
-        """Predict n points and return the peak memory. A child would inherit our peak, so a small process measures it."""
+        """Predict n points and return the peak memory, measured by a small process, since a child inherits the peak."""
         path.write_text(("0 " + " ".join(f"{i}:0.5" for i in range(40)) + "\n") * n)
         code = (
             "import os, subprocess, sys\n"
