@@ -213,7 +213,7 @@ def test_class_weight_takes_factors_of_labels(tmp_path):
     code, _, problem = run(*ask, '{"no such label": 2}')
     assert code == 1
     assert "class_weight names 'no such label', which is no label of y" in problem
-    for value in ("fair", '{"news": -1}', "[1]", "{}"):
+    for value in ("fair", '{"news": -1}', "[1]", "{}", '{"news": 1, "news": 2}', "[" * 100_000):
         code, _, problem = run(*ask, value)
         assert code == 2
         assert "expected balanced, or factors of labels" in re.sub(r"[\s│]+", " ", problem)

@@ -110,7 +110,6 @@ def evaluate(given: SimpleNamespace) -> None:
         found = text_commands.evaluate(text_sources.text_source(given), given)
         describe = text_commands.describe
     else:
-        models.check(given.model)
         usage.check_options("evaluate", given, "points")
         usage.check_point_format(given.format, "format", given.labels_file)
         found, describe = point_commands.evaluate(given), results.describe
@@ -126,7 +125,6 @@ def predict(given: SimpleNamespace) -> None:
         usage.check_options("predict", given, "text")
         answers = text_commands.predict(text_sources.text_source(given, "input_format"), given)
     else:
-        models.check(given.model)
         usage.check_options("predict", given, "points")
         if given.threshold == "learnt":
             usage.refuse("threshold", "a model of sparse points has learnt no threshold: say a number")

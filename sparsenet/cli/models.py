@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from sparsenet import storage
-from sparsenet.estimators import text_saving as texts
-from sparsenet.estimators import tree_saving as trees
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.loading import load
@@ -21,28 +18,14 @@ from sparsenet.storage.parts import nothing_believed
 PointClassifier = ExtremeClassifier | TreeClassifier | BlendClassifier
 
 
-def kind_of(path: Path) -> str | None:
-    """Return the kind of a saved model, unchecked; None for a directory that the loader will refuse."""
-    try:
-        return str(json.loads((path / storage.MANIFEST).read_bytes())["metadata"]["model"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def check(path: Path) -> None:
-    """Raise a ModelError if a directory contains no model."""
-    storage.metadata(path)
-
-
 def is_of_text(path: Path) -> bool:
-    """Tell whether a directory contains a text model, unchecked."""
-    return kind_of(path) == texts.KIND
+    """Tell a text model from one of sparse points; raise a ModelError if a directory contains no model."""
+    return bool(storage.metadata(path).get("model") == TextClassifier.__name__)
 
 
 def why_not_compressed(path: Path) -> str:
-    """Return why `compress` refuses a model of sparse points; raise a ModelError if it is damaged."""
-    storage.load(path)
-    if kind_of(path) == trees.KIND:
+    """Return why `compress` refuses a model of sparse points."""
+    if isinstance(load_of_points(path), TreeClassifier):
         return f"{path} is a tree, whose weights already have 8 bits; only text models are compressed"
     return f"{path} is a model of sparse points: train --compact saves it in less space"
 

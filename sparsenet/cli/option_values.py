@@ -143,12 +143,19 @@ def class_weight(text: str | None) -> str | dict[str, float] | None:
     if text is None or text == "balanced":
         return text
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = json.loads(text, object_pairs_hook=_distinct)
+    except (ValueError, RecursionError):
         found = None
     if not (found and isinstance(found, dict) and all(isinstance(w, int | float) and w > 0 for w in found.values())):
         raise typer.BadParameter(f'expected balanced, or factors of labels such as {{"spam": 5}}, got {text!r}')
     return found
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict from the pairs of a JSON object, and refuse a repeated key."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is repeated")
+    return dict(pairs)
 
 
 def char_ngrams(text: str | None) -> str | tuple[int, int] | None:
