@@ -118,7 +118,7 @@ def evaluate(given: SimpleNamespace) -> None:
 
 @command("predict tagger new.txt --k 3 | head")
 def predict(given: SimpleNamespace) -> None:
-    """Predict the best labels of each point or text, in the order of the input, a batch at a time."""
+    """Predict the best labels of each point or text, in the order of the input and in constant memory."""
     from sparsenet.cli import models, point_commands, text_commands, text_sources
 
     if models.is_of_text(given.model):
@@ -151,7 +151,7 @@ def compress(given: SimpleNamespace) -> None:
 
 @command()
 def info(given: SimpleNamespace) -> None:
-    """Show the kernels, instruction set and optional packages in use; or, for a MODEL, what it is and its training."""
+    """Show the kernels, instruction set and optional packages in use, or describe a saved MODEL."""
     if given.model is None:
         from sparsenet.cli import about_machine
 
