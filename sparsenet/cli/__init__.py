@@ -1,4 +1,4 @@
-"""The command line: `app` says what there is, `commands` does it."""
+"""The command line: `option_table` lists the options, `app` the commands."""
 
 from sparsenet.cli.app import app, main
 

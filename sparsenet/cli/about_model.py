@@ -1,56 +1,91 @@
-"""What a saved model is: `sparsenet info MODEL`."""
+"""Reports on saved models: `sparsenet info MODEL`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
-from sparsenet.cli.commands import best_epoch, count
-from sparsenet.cli.runs import place_of_state
+from sparsenet.cli.reporting import count
+from sparsenet.cli.results import best_epoch
+from sparsenet.cli.runs import checkpoint_of
 from sparsenet.core.memory import in_words
 from sparsenet.data.columns import quoted_names
 from sparsenet.engines.network import parameters
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training import checkpoints
 from sparsenet.engines.text.text_network import NetworkModel
-from sparsenet.engines.tree import tree_arrays
-from sparsenet.estimators import blend_saving as blends
-from sparsenet.estimators import network_saving as points
-from sparsenet.estimators import text_saving as texts
-from sparsenet.estimators import tree_saving as trees
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.loading import CLASSES, load
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.storage.parts import nothing_believed
 
-#: How labels came, in the words of `Target.kind`.
+#: Forms of labels for people, by `Target.kind`.
 LABELS = {"single": "one a point", "lists": "several a point", "dense": "columns", "sparse": "columns"}
 
 
 def collect(path: Path) -> dict[str, Any]:
-    """Return all that `sparsenet info MODEL` shows, ready for JSON; the model is loaded, and checked by that."""
-    arrays, metadata = storage.load(path)
+    """Return all that `sparsenet info MODEL` shows, ready for JSON. Loading the model checks it."""
+    model, metadata = load(path), storage.metadata(path)
+    about: Callable[[Any, Mapping[str, Any]], dict[str, Any]] = {
+        ExtremeClassifier: _about_network,
+        TreeClassifier: _about_tree,
+        BlendClassifier: _about_blend,
+        TextClassifier: _about_text,
+    }[type(model)]
     with nothing_believed():
-        _, collected = _kind(metadata.get("model"))
-        found = collected(arrays, metadata)
-        settings = metadata["parameters"] | dict(_of_parts(metadata))
-    state = place_of_state(path)
+        found = about(model, metadata)
+        settings = metadata["parameters"] | dict(_part_settings(metadata))
+    state = checkpoint_of(path)
     return {
         "model": str(path),
         "kind": metadata["model"],
+        "labels": len(model.classes_),
+        "label_kind": metadata["target"]["kind"],
         **found,
+        "choices": choices_of(model),
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
         "settings": {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose")},
         "unfinished": str(state) if checkpoints.is_there(state) else None,
     }
 
 
-def _of_parts(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """List what is not as by default in the parts of a blend, as scikit-learn calls it: network__hidden."""
+def choices_of(model: Any) -> dict[str, dict[str, Any]]:
+    """Return the choices of a classifier and of its parts, named like the parameters of parts: network__hidden."""
+    found = {name: _choice(choice) for name, choice in getattr(model, "choices_", {}).items()}
+    for part in PARTS:
+        if (own := getattr(model, f"{part}_", None)) is not None:
+            found |= {f"{part}__{name}": choice for name, choice in choices_of(own).items()}
+    return found
+
+
+def _choice(choice: Any) -> dict[str, Any]:
+    """Return a choice as fields: a value and its reason, or all that a decision records."""
+    if is_dataclass(choice) and not isinstance(choice, type):
+        choice = asdict(choice)
+    elif not isinstance(choice, Mapping):
+        choice = dict(zip(("value", "reason"), choice if isinstance(choice, tuple) else (choice,), strict=False))
+    return {name: _plain(value) for name, value in choice.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can write it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(own) for own in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def _part_settings(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """List the settings of the parts of a blend that differ from their defaults."""
     if metadata.get("dropped"):
         yield "network", DROPPED
     for part in metadata.get("given", []):
@@ -60,21 +95,15 @@ def _of_parts(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield f"{part}__{name}", value
 
 
-def _of_points(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    return _about_network(points.unpack(ExtremeClassifier, arrays, metadata), metadata)
-
-
-def _about_network(model: ExtremeClassifier, metadata: dict[str, Any]) -> dict[str, Any]:
+def _about_network(model: ExtremeClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "labels": len(model.classes_),
-        "label_kind": metadata["target"]["kind"],
         "features": model.n_features_in_,
         "weights": _n_weights(model.network_),
         "precision": _precision(compact=bool(metadata.get("compact"))),
         "points": model.n_points_,
         "validation": best_epoch(model.history_),
         "chosen": {
-            **{name: value for name, (value, _) in model.choices_.items()},
+            **{name: choice.get("value") for name, choice in choices_of(model).items()},
             "epochs": model.n_iter_,
             "normalize": model.normalize_,
             "wide_learning_rate": (metadata.get("wide") or {}).get("learning_rate"),
@@ -82,15 +111,9 @@ def _about_network(model: ExtremeClassifier, metadata: dict[str, Any]) -> dict[s
     }
 
 
-def _of_trees(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    return _about_tree(trees.unpack(TreeClassifier, arrays, metadata), metadata)
-
-
-def _about_tree(model: TreeClassifier, metadata: dict[str, Any]) -> dict[str, Any]:
+def _about_tree(model: TreeClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
     levels = model._fitted.levels
     return {
-        "labels": len(model.classes_),
-        "label_kind": metadata["target"]["kind"],
         "features": model.n_features_in_,
         "levels": [len(level.children) - 1 for level in levels],
         "weights": sum(int(level.weights.size + level.bias.size) for level in levels),
@@ -101,15 +124,14 @@ def _about_tree(model: TreeClassifier, metadata: dict[str, Any]) -> dict[str, An
     }
 
 
-def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    whole = blends.unpack(BlendClassifier, arrays, metadata)
+def _about_blend(whole: BlendClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
     found = tree = _about_tree(whole.tree_, metadata["tree"])
     if whole.network_ is not None:
         network = _about_network(whole.network_, metadata["network"])
         found = network | {
             "levels": tree["levels"],
             "weights": network["weights"] + tree["weights"],
-            "precision": f"{network['precision']}, those of the tree of {tree['precision']}",
+            "precision": f"{network['precision']}; tree: {tree['precision']}",
         }
     chosen = found["chosen"] | {
         "normalize": whole.normalize_,
@@ -118,19 +140,15 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
         "neighbors": metadata["neighbors"],
     }
     if whole.network_ is None and whole.network is None:
-        chosen["network"] = "none"  # for want of time
-    about = {"label_kind": metadata["target"]["kind"], "points": whole.n_points_}
-    return found | about | {"validation": whole._fitted.validation, "chosen": chosen}
+        chosen["network"] = "none"  # the time budget was too short
+    return found | {"points": whole.n_points_, "validation": whole._fitted.validation, "chosen": chosen}
 
 
-def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    model = texts.unpack(TextClassifier, arrays, metadata)
+def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
     weights: Any = model._fitted.model
     network, rules = isinstance(weights, NetworkModel), model._fitted.vocabulary.rules
     best: Mapping[str, Any] = max(model.search_, key=lambda trial: trial["score"], default={})
     return {
-        "labels": len(model.classes_),
-        "label_kind": metadata["target"]["kind"],
         "features": len(model._fitted.vocabulary),
         "weights": _n_weights(weights.network) if network else int(weights.matrix.size + weights.bias.size),
         "precision": _precision(compact=weights.compact) if network else "8 bits",
@@ -147,16 +165,6 @@ def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any
     }
 
 
-def _kind(name: Any) -> tuple[type[Any], Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]]:
-    """Return the classifier of a kind of model, and what says more of one; what is none is left to the loader."""
-    kinds = {
-        texts.KIND: (TextClassifier, _of_texts),
-        tree_arrays.KIND: (TreeClassifier, _of_trees),
-        blends.KIND: (BlendClassifier, _of_blends),
-    }
-    return kinds.get(str(name), (ExtremeClassifier, _of_points))
-
-
 def _n_weights(network: Network) -> int:
     return sum(parameter.value.size for parameter in network.parameters())
 
@@ -166,31 +174,31 @@ def _precision(*, compact: bool) -> str:
 
 
 def describe(found: Mapping[str, Any]) -> str:
-    """Lay out for reading what was found."""
-    chosen = {name: value for name, value in found["chosen"].items() if value is not None}
+    """Lay out a report for people."""
+    noun = "text" if found["kind"] == TextClassifier.__name__ else "point"
     lines = {
         "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",
         "labels": f"{found['labels']} ({LABELS[found['label_kind']]})",
         "features": str(found["features"]),
-        "levels": _nodes(found.get("levels", [])),
+        "levels": " > ".join(count(n, "node") for n in found.get("levels", [])),
         "weights": f"{found['weights']} of {found['precision']}",
-        "trained on": count(found["points"], "text" if found["kind"] == texts.KIND else "point"),
+        "trained on": count(found["points"], noun),
         "columns": _columns(found.get("columns")),
         "held out": "  ".join(f"{name} {100 * value:.2f}" for name, value in (found["validation"] or {}).items()),
-        "chosen": _listed(chosen),
-        "settings": _listed(_unusual(found)),
-        "unfinished": found["unfinished"] and f"train --resume goes on with the run in {found['unfinished']}",
+        "chosen": _listed({name: value for name, value in found["chosen"].items() if value is not None}),
     }
-    return "\n".join(f"{name:<11} {value}" for name, value in lines.items() if value)
-
-
-def _nodes(levels: Sequence[int]) -> str:
-    """Say how many nodes each level of a tree has, the root's first."""
-    return " > ".join(count(n, "node") for n in levels)
+    rows = [(name, value) for name, value in lines.items() if value]
+    decisions = {name: choice for name, choice in found["choices"].items() if choice.keys() - {"value", "reason"}}
+    rows += [("decided", f"{name}: {_listed(choice)}") for name, choice in decisions.items()]
+    if unusual := _unusual(found):
+        rows.append(("settings", _listed(unusual)))
+    if found["unfinished"]:
+        rows.append(("unfinished", f"train --resume continues the run in {found['unfinished']}"))
+    return "\n".join(f"{name:<11} {value}" for name, value in rows)
 
 
 def _columns(known: Mapping[str, Any] | None) -> str:
-    """Say what the columns are called that texts and labels were in, where they were called by name."""
+    """Name the columns of texts and labels, if the training data had named columns."""
     if known is None:
         return ""
     labels = "" if known["target"] is None else f", labels in {known['target']!r}"
@@ -199,11 +207,10 @@ def _columns(known: Mapping[str, Any] | None) -> str:
 
 
 def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are not what they are by default."""
-    classifier, _ = _kind(found["kind"])
-    usual = classifier().get_params()
+    """Return the settings that differ from their defaults."""
+    usual = CLASSES[found["kind"]]().get_params()
     settings = {name: parameters.from_json(value) for name, value in found["settings"].items()}
-    # Of a classifier within a blend they stand there since they are not.
+    # Settings of the parts of a blend are listed only if they differ.
     return {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
 
 

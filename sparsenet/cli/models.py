@@ -1,4 +1,4 @@
-"""Models on disk, of whatever kind: which it is, and those of sparse points, which the commands treat alike."""
+"""Saved models: their kind, and one loader for all models of sparse points."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from sparsenet import storage
-from sparsenet.engines.tree import tree_arrays
-from sparsenet.estimators import text_saving as texts
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.loading import load
@@ -20,34 +18,20 @@ from sparsenet.storage.parts import nothing_believed
 PointClassifier = ExtremeClassifier | TreeClassifier | BlendClassifier
 
 
-def kind_of(path: Path) -> str | None:
-    """Return the kind of model that a manifest names; None if there is none, which the loader then reports."""
-    try:
-        return str(storage.metadata(path)["model"])
-    except (storage.ModelError, KeyError):
-        return None
-
-
-def check(path: Path) -> None:
-    """Raise a ModelError where a directory holds no model of any kind."""
-    storage.metadata(path)
-
-
-def is_of_texts(path: Path) -> bool:
-    """Tell whether a directory holds a model of texts, believing it for now."""
-    return kind_of(path) == texts.KIND
+def is_of_text(path: Path) -> bool:
+    """Tell a text model from one of sparse points; raise a ModelError if a directory contains no model."""
+    return bool(storage.metadata(path).get("model") == TextClassifier.__name__)
 
 
 def why_not_compressed(path: Path) -> str:
-    """Say why `compress` leaves a model alone that is none of texts; a ModelError where it is none at all."""
-    storage.load(path)
-    if kind_of(path) == tree_arrays.KIND:
-        return f"{path} is no model of texts but a tree, whose weights have 8 bits as it is"
-    return f"{path} is no model of texts: train --compact saves others in less room"
+    """Return why `compress` refuses a model of sparse points."""
+    if isinstance(load_of_points(path), TreeClassifier):
+        return f"{path} is a tree, whose weights already have 8 bits; only text models are compressed"
+    return f"{path} is a model of sparse points: train --compact saves it in less space"
 
 
 def columns_of(path: Path) -> table_columns.Columns | None:
-    """Return the columns that a model of texts learnt from, if it knows some; a ModelError where it is none."""
+    """Return the columns that a text model has learnt from, if it knows them."""
     with nothing_believed():
         return table_columns.unpack(storage.metadata(path))
 
@@ -61,6 +45,6 @@ def load_of_points(path: Path) -> PointClassifier:
 
 
 def has_named_labels(model: PointClassifier) -> bool:
-    """Tell whether files call labels anything but the numbers of columns; those of an indicator they do not."""
+    """Tell whether labels have other names in files than the numbers of columns."""
     by_column = model._fitted.target.kind in ("dense", "sparse")
     return not by_column and not np.array_equal(model.classes_, np.arange(len(model.classes_)))

@@ -1,4 +1,4 @@
-"""What a command leaves for people and programs: its result, or one line that says what went wrong."""
+"""Output of the commands: results, messages, and errors in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import typer
 
-#: Arguments of Python that advice names, and how the command line has them.
+#: Arguments of Python in advice, and the options that replace them.
 _OPTIONS = {
     r"\bquotes=False": "--no-quotes",
     r"\bquotes=True": "--quotes",
@@ -41,23 +41,27 @@ _OPTIONS = {
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }
 
-
-#: What an allocation that fails says, in C++, NumPy and Numba; words of our own say more.
-_NO_WORDS = re.compile(r"(std::bad_alloc|Unable to allocate .*|Allocation failed .*)?", re.DOTALL)
+#: Messages of failed allocations in C++, NumPy and Numba, which do not name the step.
+_ALLOCATION_FAILED = re.compile(r"(std::bad_alloc|Unable to allocate .*|Allocation failed .*)?", re.DOTALL)
 
 
 def show(result: dict[str, Any], as_json: bool, text: str) -> None:
-    """Print a result, as JSON or in words."""
+    """Print a result as JSON or in words."""
     print(json_format.dumps(result) if as_json else text, flush=True)
 
 
 def say(text: str) -> None:
-    """Tell people something beside the result."""
+    """Print a message on stderr."""
     print(f"sparsenet: {text}", file=sys.stderr)
 
 
+def count(n: float, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 class SkippedLines:
-    """Lines of a file that get no answer, since they are no rows: whoever lays answers beside lines is to know."""
+    """Counts lines that are not rows, so that users can align answers with lines."""
 
     def __init__(self) -> None:
         self._n = 0
@@ -67,16 +71,16 @@ class SkippedLines:
         self._n += n
 
     def tell(self, path: os.PathLike[str], why: str) -> None:
-        """Say how many there were, if any."""
-        from sparsenet.data.sources import name_of  # not before a command needs it
+        """Report how many there were, if any."""
+        from sparsenet.data.sources import name_of  # imported here to keep --help fast
 
         if self._n:
-            say(f"{self._n} {'line' if self._n == 1 else 'lines'} of {name_of(path)} got no answer: {why}")
+            say(f"{count(self._n, 'line')} of {name_of(path)} got no answer: {why}")
 
 
 @contextmanager
 def errors_reported(format_option: str = "--format") -> Iterator[None]:
-    """Turn what may go wrong into one line and an exit status; `format_option` is how the input's format is named."""
+    """Turn errors into one line and an exit status; `format_option` is the option of the input format."""
 
     def show_warning(message: Warning | str, *_: object, **__: object) -> None:
         say(f"warning: {in_options(str(message), format_option)}")
@@ -93,17 +97,17 @@ def errors_reported(format_option: str = "--format") -> Iterator[None]:
 
 @contextmanager
 def memory_for(what: str) -> Iterator[None]:
-    """Say what memory ran out for where an allocation failed that nobody had foreseen, and knows no more than that."""
+    """Name the step that ran out of memory, if an allocation fails without an explanation."""
     try:
         yield
     except MemoryError as error:
-        if not _NO_WORDS.fullmatch(str(error)):
+        if not _ALLOCATION_FAILED.fullmatch(str(error)):
             raise
         raise MemoryError(f"memory ran out for {what}") from None
 
 
 def in_options(text: str, format_option: str = "--format") -> str:
-    """Name the options of the command line where advice names arguments of Python.
+    """Replace arguments of Python in advice by options of the command line.
 
     >>> in_options("close it, or read the file with quotes=False")
     'close it, or read the file with --no-quotes'
@@ -115,7 +119,7 @@ def in_options(text: str, format_option: str = "--format") -> str:
 
 def _fail(error: Exception, format_option: str) -> NoReturn:
     text = str(error) or type(error).__name__
-    if isinstance(error, MemoryError) and _NO_WORDS.fullmatch(str(error)):
+    if isinstance(error, MemoryError) and _ALLOCATION_FAILED.fullmatch(str(error)):
         text = f"memory ran out ({text})"
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{os.fspath(error.filename)}: {error.strerror}"

@@ -1,4 +1,4 @@
-"""Standard output as the command line needs it: what cannot be written is said in one line, whatever wrote it."""
+"""Standard output that reports a failed write in one line."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import BinaryIO, cast
 
 
 class OutputError(Exception):
-    """Standard output does not take any more; no OSError, so that nobody takes it for trouble with another file."""
+    """A write to standard output failed. It is not an OSError, which would be taken for trouble with another file."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"standard output: {error.strerror}")
-        self.nobody_reads = error.errno == errno.EPIPE
+        self.reader_left = error.errno == errno.EPIPE
 
 
 class _StandardOutput(io.TextIOWrapper):
-    """Raises OutputError where a write fails."""
+    """Raises an OutputError if a write fails."""
 
     def write(self, text: str) -> int:
         with _failing_by_name():
@@ -41,8 +41,8 @@ def _failing_by_name() -> Iterator[None]:
 
 @contextmanager
 def watched_output() -> Iterator[None]:
-    """Exit with 1 and a line on stderr where standard output is full, with 0 and no word where nobody reads on."""
-    if sys.stdout is None:  # closed by whoever started this
+    """Exit with 1 and a line on stderr if standard output is full, and silently with 0 if its reader has left."""
+    if sys.stdout is None:  # closed by the parent process
         _fail("standard output is closed")
     before = sys.stdout
     descriptor = before.fileno()
@@ -54,9 +54,9 @@ def watched_output() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except OutputError as error:
-        # Python flushes once more at exit, and would complain once more.
+        # Python flushes again at exit, and would print another error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
-        if error.nobody_reads:
+        if error.reader_left:
             sys.exit(0)
         _fail(str(error))
 

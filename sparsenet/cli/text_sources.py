@@ -1,4 +1,4 @@
-"""Files of texts for the commands: how they are read."""
+"""Files of texts: detecting the format, and reading texts and labels."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from sparsenet import data
-from sparsenet.cli import checks
+from sparsenet.cli import usage
 from sparsenet.cli.models import columns_of
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.columns import Column
 from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.fasttext import LABEL, parted
-from sparsenet.data.formats import TableFormat, is_npz, is_parquet, table_format, text_format
+from sparsenet.data.formats import TableFormat, is_npz, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
 from sparsenet.estimators.text import TextClassifier
-from sparsenet.features.text.inputs import no_label, nothing_to_learn
 from sparsenet.features.text.table_columns import Columns, learnt_from, names_in
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, iter_texts, read_texts, warn_of_header
 
@@ -31,16 +31,16 @@ TABLES = ("csv", "tsv", "jsonl")
 
 @dataclass(frozen=True)
 class TextSource:
-    """A file of texts: a table and its columns, lines with ``__label__`` words, or lines that are texts.
+    """A file of texts: a table and its columns, or lines with or without ``__label__`` words.
 
-    Columns are as the options name them, where positions are numbers in words.
+    Columns are as the options name them: positions are numbers in words. `format` is csv, tsv, jsonl, parquet or lines.
     """
 
     path: Path
+    format: str
     text: list[str] = field(default_factory=lambda: ["text"])
     target: str = "label"
     label_delimiter: str | None = None
-    format: str = "auto"
     dialect: Dialect = USUAL
     batch_rows: int = 4096
 
@@ -48,90 +48,64 @@ class TextSource:
         """Read all texts and the labels of each."""
         return read_texts(self._path(), self._rules())
 
-    def check(self) -> None:
-        """Go through all texts, and refuse what `read` would refuse, or what holds no texts or labels."""
-        n_texts = n_labels = 0
-        one_each = self._table() in ("csv", "tsv") and self.label_delimiter is None
-        bare = None
-        for batch in iter_texts(self._path(), self._rules()):
-            if one_each and bare is None and [] in batch.labels:
-                row = batch.labels.index([])
-                bare = no_label(self._path(), n_texts + row, batch.lines[row])
-            n_texts += len(batch.texts)
-            n_labels += sum(map(len, batch.labels))
-        if n_labels == 0:
-            raise nothing_to_learn(self._path(), n_texts)
-        if bare is not None:
-            raise bare
-
-    def labelled(self) -> tuple[list[str], list[Any]]:
-        """Read all texts and labels as a classifier takes them: a label each, where no text has more."""
-        found = self.read()
-        return found.texts, found.target()
-
     def n_texts_within(self, labels: set[str]) -> int:
-        """Count the texts that have labels, and none but these; 0 of a pipe, which is read by now."""
+        """Count the texts all of whose labels are among `labels`; 0 for a pipe, which can be read only once."""
         if not self.path.is_file():
             return 0
         batches = iter_texts(self._path(), self._rules())
         return sum(bool(own) and labels.issuperset(own) for batch in batches for own in batch.labels)
 
-    def fit(self, model: TextClassifier) -> TextClassifier:
-        """Train a model: from a file piece by piece, from a pipe all at once, which a search reads more than once."""
+    def fit(self, model: TextClassifier) -> None:
+        """Train a model: from a file piece by piece, from a pipe at once, since a search reads the texts repeatedly."""
         if str(self.path) == "-":
-            model.fit(*self.labelled()).columns_ = learnt_from(self.path, self._rules())
-            return model
-        return model.fit(self.path, **self._rules().options())
+            found = self.read()
+            model.fit(found.texts, found.target()).columns_ = learnt_from(self.path, self._rules())
+        else:
+            model.fit(self.path, **self._rules().options())
 
-    def as_learnt(self, known: Columns, given: Mapping[str, object]) -> TextSource:
-        """Return the file read by the columns that a model learnt from, unless others are `given`.
+    def as_learnt(self, known: Columns, given: SimpleNamespace) -> TextSource:
+        """Return the file read by the columns that a model learnt from, unless the options name others.
 
-        Where it has none of these, but has what columns are called by default, that is what they are. One of several
-        that is there asks for the others.
+        A file without any of these columns, but with the default ones, is read by the default columns. A file with some
+        of the text columns must have all of them.
         """
-        table = self._table()
-        unnamed = self.dialect.header is False
-        names = [] if unnamed else names_in(self.path, cast(TableFormat | None, table), self.dialect)
-        names = [name for name in names if self._column(name) == name]  # what else a number is, is a position
+        names = [] if self.dialect.header is False else names_in(self.path, self._table(), self.dialect)
+        names = [name for name in names if self._column(name) == name]  # other numbers are positions
 
         def is_known(learnt: list[str], by_default: list[str]) -> bool:
             return bool(names) and (not set(names).isdisjoint(learnt) or set(names).isdisjoint(by_default))
 
         found: dict[str, Any] = {}
-        if given.get("text") is None and is_known(known["text"], self.text):
+        if given.text is None and is_known(known["text"], self.text):
             found["text"] = known["text"]
             lacking = next((name for name in known["text"] if name not in names), None)
             if lacking is not None:
                 there = ", ".join(map(repr, names))
-                what = "key" if table == "jsonl" else "column"
+                what = "key" if self.format == "jsonl" else "column"
                 problem = f"there is no {what} {lacking!r}, which the model learnt from; there are {there}"
                 raise data.DataError(self._path(), None, f"{problem}: name the columns of texts (--text)")
         target = known["target"]
-        if target is not None and given.get("target") is None and is_known([target], [self.target]):
-            delimiter = known["label_delimiter"] if given.get("label_delimiter") is None else self.label_delimiter
-            found |= {"target": target, "label_delimiter": delimiter}
+        if target is not None and getattr(given, "target", None) is None and is_known([target], [self.target]):
+            found |= {"target": target, "label_delimiter": self.label_delimiter or known["label_delimiter"]}
         return replace(self, **found)
 
     def batches(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
-        """Yield texts alone, as they come, in memory that does not grow with the file."""
-        if self.format == "auto" and is_json(self.path):
-            raise data.DataError(self._path(), None, JSON_LINES)
-        yield from self._lines() if self.is_of_lines else self._cells(on_skipped)
+        """Yield batches of texts without their labels, in memory that does not grow with the file."""
+        yield from self._lines() if self.format == "lines" else self._cells(on_skipped)
 
     def _cells(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
         """Yield the texts of a table."""
-        table = None if is_parquet(self.path) else self._table()
-        rules = replace(self._rules(), target=None, format=table or "parquet")
+        rules = replace(self._rules(), target=None, format=self.format)
         options = rules.options()
-        first = table is not None
+        first = self.format in TABLES
         for found in data.iter_table(self._path(), batch_rows=self.batch_rows, on_skipped=on_skipped, **options):
-            if first:  # now: whoever reads the answers may stop before the end
-                warn_of_header(self._path(), found.texts or [], rules, table)
+            if first:  # before the answers, since their reader may stop before the end
+                warn_of_header(self._path(), found.texts or [], rules, self.format)
             first = False
             yield found.texts or []
 
     def _lines(self) -> Iterator[list[str]]:
-        """Yield what lines there are as soon as there are any: whoever waits at the end of a pipe gets answers."""
+        """Yield lines as soon as there are any, so that a pipe gets its answers in time."""
         with (
             open_source(self._path()) as source,
             closing(  # type: ignore[type-var]
@@ -145,14 +119,8 @@ class TextSource:
                 texts = [parted(line.removesuffix("\r"))[0] for line in lines]
                 yield from in_batches(texts, self.batch_rows)
 
-    @property
-    def is_of_lines(self) -> bool:
-        """Whether the file is no table."""
-        return self._table() is None and not is_parquet(self.path)
-
-    def _table(self) -> str | None:
-        """Return the format of a table, by its name unless that was said; None for lines."""
-        return table_format(str(self.path)) if self.format == "auto" else self.format if self.format in TABLES else None
+    def _table(self) -> TableFormat | None:
+        return cast(TableFormat, self.format) if self.format in TABLES else None
 
     def _rules(self) -> FileRules:
         """Return how the file is read."""
@@ -160,7 +128,7 @@ class TextSource:
             text=[self._column(name) for name in self.text],
             target=self._column(self.target),
             label_delimiter=self.label_delimiter,
-            format=self._table() or ("auto" if is_json(self.path) and self.format == "auto" else "lines"),
+            format="auto" if self.format == "parquet" else self.format,
             dialect=self.dialect,
         )
 
@@ -168,85 +136,86 @@ class TextSource:
         return os.fspath(self.path)
 
     def _column(self, name: str) -> Column:
-        """Return a position where a column is called by a number, as in a table whose first row holds no names."""
-        return int(name) if name.isdecimal() and self._table() != "jsonl" else name
+        """Return a column as a position if its name is a number and the file is not JSONL."""
+        return int(name) if name.isdecimal() and self.format != "jsonl" else name
 
 
-def in_batches(texts: list[str], most: int) -> Iterator[list[str]]:
-    """Cut texts into batches of at most so many."""
-    for begin in range(0, len(texts), most):
-        yield texts[begin : begin + most]
+def in_batches(texts: list[str], size: int) -> Iterator[list[str]]:
+    """Cut texts into batches."""
+    for begin in range(0, len(texts), size):
+        yield texts[begin : begin + size]
 
 
-def texts_of(
-    data: Path,
-    format: str,
-    hint: str,
-    *,
-    text: list[str] | None,
-    target: str | None = None,
-    label_delimiter: str | None = None,
-    batch_rows: int = 4096,
-    model: Path | None = None,
-    **rows: Any,
-) -> TextSource:
-    """Return the file that a command reads, by its options, those of its `rows` among them.
+def text_source(given: SimpleNamespace, format_option: str = "format") -> TextSource:
+    """Return the file of texts that a command reads.
 
-    `hint` is what it calls the option of the format.
-
-    A saved `model` knows the columns that it learnt from: they are those of the file, too, if it has such and the
-    options name no others.
+    A saved model knows the columns that it learnt from. They are used where the options name none.
     """
-    columns_given = {"text": text, "target": target, "label_delimiter": label_delimiter}
-    columns = {name.replace("_", "-"): value for name, value in columns_given.items()}
-    found = checks.of_texts(format, hint, data, named=text_format(str(data)), **columns, **rows)
-    about: dict[str, Any] = {"label_delimiter": label_delimiter, "batch_rows": batch_rows, "dialect": Dialect(**rows)}
-    source = TextSource(data, text or ["text"], target or "label", format=found, **about)
-    known = None if model is None else columns_of(model)
-    return source if known is None else source.as_learnt(known, columns_given)
+    format = getattr(given, format_option)
+    usage.check_text_format(format, format_option, given.data, text_format(given.data), given)
+    dialect = Dialect(**{name: getattr(given, name) for name in usage.ROWS})
+    about = {name: getattr(given, name, None) for name in ("text", "target", "label_delimiter")}
+    source = TextSource(
+        given.data,
+        _read_as(given.data, format),
+        **{name: value for name, value in about.items() if value is not None},
+        dialect=dialect,
+        batch_rows=getattr(given, "batch_size", None) or TextSource.batch_rows,
+    )
+    known = None if given.command == "train" else columns_of(given.model)
+    return source if known is None else source.as_learnt(known, given)
 
 
-def is_text_file(path: Path, format: str = "auto", *columns: list[str] | str | bool | None) -> bool:
-    """Tell a table, or lines with labels as fastText has them, from a file of sparse points."""
-    if format != "auto" or any(column is not None for column in columns):
+def _read_as(path: Path, format: str) -> str:
+    """Return the format of a file of texts: the one that the user chose, or the one that its name tells.
+
+    A file that is called Parquet is always read as such, and a name that tells no table means lines.
+    """
+    named = text_format(path)
+    if named is not None and (format == "auto" or named == "parquet"):
+        return named
+    if format == "auto" and is_json(path):
+        raise data.DataError(os.fspath(path), None, JSON_LINES)
+    return "lines" if format == "auto" else format
+
+
+def is_text_file(path: Path, format: str, table_options: Mapping[str, Any]) -> bool:
+    """Tell a table or lines with ``__label__`` words from sparse points, by the options, the name or the first line."""
+    if format != "auto" or table_options:
         return format not in ("xmc", "svmlight")
-    if text_format(str(path)) or is_json(path):
+    if text_format(path) or is_json(path):
         return True
     if is_npz(path):
         return False
     if str(path) == "-":
-        head: bytes = sys.stdin.buffer.peek(64)  # type: ignore[union-attr]  # a pipe's buffer can do that
+        head: bytes = sys.stdin.buffer.peek(64)  # type: ignore[union-attr]  # a pipe has a buffered reader
     elif not path.is_file():
         return False
     else:
-        with open_source(str(path)) as source:  # as blocks, by which damage is named
+        with open_source(str(path)) as source:  # read as blocks, so that a damaged file is named
             head = next((block.head() for block in line_blocks(source, may_be_empty=True)), b"")
     return head.removeprefix(BYTE_ORDER_MARK).startswith((LABEL.encode(), PARQUET))
 
 
-def validation(source: TextSource, valid: Path | None) -> TextSource | TextFile | None:
-    """Check texts to measure on, before an hour of training; what comes from a pipe is read now, as it can be once."""
+def beside(source: TextSource, valid: Path | None, format: str) -> TextSource | None:
+    """Return the validation texts, read like the training texts unless their name tells another format.
+
+    Options about the rows of CSV and TSV do not apply to JSONL or Parquet, and a separator of fields does not apply to
+    another kind of table.
+    """
     if valid is None:
         return None
     refuse_stdin_twice({"TRAIN": source.path, "--valid": valid})
-    other = _beside(source, valid)
-    if valid.is_file():
-        other.check()
-        return other
-    found = other.read()
-    found.check()
-    return found
-
-
-def _beside(source: TextSource, valid: Path) -> TextSource:
-    """Return the texts to measure on, read as the others are, unless their own name says another format.
-
-    What was said of rows of CSV and TSV is about the others alone where these are JSONL or Parquet, and of what
-    separates fields where these are another kind of table.
-    """
-    other = replace(source, path=valid, format="auto" if text_format(str(valid)) else source.format)
-    has_rows = other.is_of_lines or other._table() in ("csv", "tsv")
-    if not has_rows:
+    other = replace(source, path=valid, format=_read_as(valid, "auto" if text_format(valid) else format))
+    if other.format in ("jsonl", "parquet"):
         return replace(other, dialect=USUAL)
-    same = other._table() == source._table()
-    return other if same else replace(other, dialect=replace(other.dialect, delimiter=None))
+    return other if other.format == source.format else replace(other, dialect=replace(other.dialect, delimiter=None))
+
+
+def read_validation(source: TextSource, valid: TextSource) -> TextFile:
+    """Read the validation texts, and refuse a file that could not be measured."""
+    found = valid.read()
+    found.check()
+    if valid.format in ("csv", "tsv") and source.label_delimiter is None:
+        found.check_each()
+    return found

@@ -1,4 +1,4 @@
-"""The demo: docstrings become a corpus, a classifier learns it, and questions are answered with symbols."""
+"""The demo: a classifier learns docstrings, and answers questions with the names of functions."""
 
 from sparsenet.demo.talk import run
 

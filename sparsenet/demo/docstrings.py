@@ -1,7 +1,7 @@
-"""The docstrings that every machine with scientific Python has: what the demo learns from.
+"""The docstrings of the installed scientific Python packages, the training data of the demo.
 
-Packages whose functions are written in C or assembled at import (NumPy, SciPy, scikit-learn, and a list of modules of
-the standard library) are imported and looked at; everything else is parsed, and nothing of it runs.
+Packages whose functions are written in C or assembled at import (NumPy, SciPy, scikit-learn, and some modules of the
+standard library) are imported and inspected. All others are parsed without running them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-#: Imported: packages that change nothing in the process but their own modules.
+#: Packages to import, since importing them has no side effects.
 LIVE_PACKAGES = ("numpy", "scipy", "sklearn")
 _LIVE_MODULES = """
     array binascii bisect bz2 builtins cmath codecs collections contextvars csv datetime decimal errno fcntl functools
@@ -26,64 +26,64 @@ _LIVE_MODULES = """
     re resource select shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time
     types unicodedata uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo
 """
-#: Imported: modules of the standard library with parts in C, whose docstrings no source file holds.
+#: Modules of the standard library to import, whose docstrings are in C.
 LIVE_MODULES = tuple(_LIVE_MODULES.split())
-#: Parsed, where installed. None stands for the standard library.
+#: Packages to parse, where installed. None is the standard library.
 PARSED_PACKAGES = (None, "numba", "matplotlib", "pandas")
 _SKIPPED_PARTS = """
     test tests testing conftest setup externals idlelib lib2to3 turtledemo tkinter ensurepip pydoc_data encodings
     site-packages dist-packages distutils f2py typing antigravity this cuda posixpath ntpath
 """
-#: Parts of module names that lead to nothing that people look for.
+#: Modules with these name parts contain nothing that users look for.
 SKIPPED_PARTS = frozenset(_SKIPPED_PARTS.split())
 
-#: What a package keeps in a module of this name and exports nowhere is not for its users.
+#: Symbols in a module of this name are internal, unless the package exports them.
 INTERNAL_PART = "core"
 
 
 @dataclass
 class Symbols:
-    """What was found: docstrings by symbol, and what could not be looked at, with the reason."""
+    """Docstrings by symbol, and the modules that could not be read, with the reason."""
 
     docstrings: dict[str, str] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
 
 
 def collect(on_source: Callable[[str], None] = lambda name: None) -> Symbols:
-    """Gather the docstrings of all public symbols; `on_source` is told what is looked at."""
+    """Collect the docstrings of all public symbols; `on_source` receives the name of each package."""
     found = Symbols()
     for package in PARSED_PACKAGES:
         on_source(package or "standard library")
         _parse(package, found)
-    _Live(found).look_at(on_source)
+    _Live(found).inspect_all(on_source)
     return found
 
 
-# --- objects that are there at run time ---
+# --- imported objects ---
 
 
 @dataclass(order=True)
 class _Alias:
-    """A name of an object; the smallest of them is the one to show."""
+    """A name of an object. The smallest alias is shown."""
 
     inherited: bool
-    borrowed: bool  # from another module, which exports it by accident or not
+    borrowed: bool  # from another module
     depth: int
     length: int
     name: str
 
 
 class _Live:
-    """Walks through imported modules; one object may be met under many names."""
+    """Walks through imported modules, where an object may have several names."""
 
     def __init__(self, found: Symbols) -> None:
         self._found = found
         self._objects: dict[int, tuple[object, _Alias]] = {}
 
-    def look_at(self, on_source: Callable[[str], None]) -> None:
+    def inspect_all(self, on_source: Callable[[str], None]) -> None:
         """Import and walk everything, then name each object by its best alias."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # deprecated corners warn when they are looked at
+            warnings.simplefilter("ignore")  # deprecated attributes warn when they are read
             for name in (*LIVE_PACKAGES, *LIVE_MODULES):
                 if name not in LIVE_MODULES or name == "builtins":
                     on_source(name)
@@ -97,7 +97,7 @@ class _Live:
     def _modules(self, name: str, *, deep: bool) -> Iterator[tuple[str, ModuleType]]:
         try:
             module = importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # whatever an optional corner of a package may raise
+        except (Exception, SystemExit) as error:  # optional modules may raise anything
             self._found.problems[name] = f"{type(error).__name__}: {error}"
             return
         yield name, module
@@ -127,7 +127,7 @@ class _Live:
 
 
 def _own_docstring(thing: object) -> str | None:
-    """Return the docstring that was written for this very object, not for its class."""
+    """Return the docstring of the object itself, without one inherited from its class."""
     text = getattr(thing, "__doc__", None)
     if not isinstance(text, str) or text == type(thing).__doc__:
         return None
@@ -142,7 +142,7 @@ def _is_public(name: str) -> bool:
 
 
 def _parse(package: str | None, found: Symbols) -> None:
-    """Take the docstrings of a package's source files."""
+    """Collect the docstrings in the source files of a package."""
     folder = _folder(package)
     if folder is None:
         return
@@ -187,7 +187,7 @@ def _definitions(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _exports(tree: ast.Module, package: str) -> dict[str, str]:
-    """Say which names a package takes from its modules: `{"package.module.name": "package.name"}`, or with ``*``."""
+    """Return the re-exports of a package: `{"package.module.name": "package.name"}`, or with ``*``."""
     exports: dict[str, str] = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
@@ -198,7 +198,7 @@ def _exports(tree: ast.Module, package: str) -> dict[str, str]:
 
 
 def _shortest(name: str, exports: dict[str, str]) -> str:
-    """Follow re-exports to where people import the symbol from; never into a longer name."""
+    """Follow re-exports to the shortest name of a symbol."""
     met = [name]
     while (further := _exported_as(met[-1], exports)) and further not in met:
         met.append(further)

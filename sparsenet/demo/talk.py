@@ -1,4 +1,4 @@
-"""The demo: learn which symbol of scientific Python a sentence speaks of, then answer questions with symbols."""
+"""The demo: learn the symbol of scientific Python that a sentence describes, then answer questions with symbols."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from sparsenet import metrics, plots
 from sparsenet.demo import docstrings
-from sparsenet.demo.corpus import Corpus, build
+from sparsenet.demo.docstring_points import DocstringCorpus, build
 from sparsenet.engines.network.training import Progress
 from sparsenet.estimators.extreme import ExtremeClassifier
 
@@ -35,7 +35,7 @@ QUESTIONS = (
     "split arrays into random train and test sets",
     "smooth an image with a Gaussian filter",
 )
-#: Words that say nothing about what a function does; pairs of words are better without them, too.
+#: Words that do not describe a function. Word pairs are better without them, too.
 STOP_WORDS = "a an and are as be by can for from if in is it not of on or that the this to which with".split()  # noqa: SIM905
 N_VALIDATION, N_TEST = 2000, 5000
 ANSWERS = 3
@@ -43,7 +43,7 @@ ANSWERS = 3
 
 @dataclass(frozen=True)
 class Answerer:
-    """A trained classifier with the vocabulary and the symbols that go with it."""
+    """A trained classifier with its vocabulary and symbols."""
 
     vectorizer: TfidfVectorizer
     model: ExtremeClassifier
@@ -56,9 +56,9 @@ class Answerer:
 
 
 def run(output: Path, *, interactive: bool = False, threads: int | None = None, seed: int = 0) -> None:
-    """Collect, train, measure, draw, answer; results go to stdout, everything else to stderr."""
+    """Run the demo: collect, train, measure, draw, answer. Results go to stdout, messages to stderr."""
     started = time.perf_counter()
-    if output.exists() and not output.is_dir():  # better now than after the training
+    if output.exists() and not output.is_dir():  # checked before training
         raise NotADirectoryError(f"{output}: is a file; a picture goes into a directory: choose another name")
     console = Console(width=None if sys.stdout.isatty() else 120)
     corpus = _gather(seed)
@@ -76,10 +76,10 @@ def run(output: Path, *, interactive: bool = False, threads: int | None = None, 
         _converse(answerer, console)
 
 
-def learn(corpus: Corpus, *, threads: int | None = None, seed: int = 0) -> tuple[Answerer, dict[str, float]]:
-    """Train on a corpus with the defaults, and measure on what it holds out.
+def learn(corpus: DocstringCorpus, *, threads: int | None = None, seed: int = 0) -> tuple[Answerer, dict[str, float]]:
+    """Train on a corpus with the defaults, and measure on its held-out points.
 
-    The last part of what is held out is measured once, at the end; the first part chooses the best epoch.
+    Their first part chooses the best epoch, and the last part is measured once, at the end.
     """
     vectorizer = TfidfVectorizer(
         stop_words=STOP_WORDS, ngram_range=(1, 2), sublinear_tf=True, min_df=2, dtype=np.float32
@@ -109,7 +109,7 @@ def table_of_answers(answerer: Answerer, questions: Iterable[str]) -> Table:
 
 
 class _EpochLines:
-    """A line an epoch, where no progress bar can be drawn."""
+    """Prints a line per epoch where a progress bar cannot be drawn."""
 
     def on_batch(self, progress: Progress) -> None:
         self._epochs = progress.epochs
@@ -121,7 +121,7 @@ class _EpochLines:
         )
 
 
-def _gather(seed: int) -> Corpus:
+def _gather(seed: int) -> DocstringCorpus:
     with tqdm(unit=" packages", disable=None, leave=False) as bar:
 
         def follow(source: str) -> None:
@@ -152,8 +152,8 @@ def _draw(history: Sequence[dict[str, Any]], folder: Path) -> None:
 
 
 def _converse(answerer: Answerer, console: Console) -> None:
-    """Answer questions until an empty line or the end of the input."""
-    _say("ask for what you need; an empty line ends this")
+    """Answer questions until an empty line or the end of input."""
+    _say("ask for what you need; an empty line ends the demo")
     while True:
         if sys.stdin.isatty():
             print("> ", end="", file=sys.stderr, flush=True)  # input() would write it among the answers

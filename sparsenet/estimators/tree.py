@@ -45,7 +45,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     ----------
     cost : "auto" or float
         Cost of a training error, relative to the regulariser: lower for noisy labels, higher for clean ones.
-        ``"auto"``: 0.5; in a `BlendClassifier` the best of 0.5, 2 and 4 on a hold-out. If points have few labels each,
+        ``"auto"``: 0.5. If points have few labels each,
         errors on the positives of rare labels cost more than errors on negatives.
     beam : int
         Beam width: nodes followed at each level, in training and prediction. A wider beam is slower and hardly more

@@ -1,11 +1,11 @@
-"""Pictures of how good a classifier is: confusions, calibration, learning and training curves.
+"""Pictures of the quality of a classifier: confusions, calibration, learning and training curves.
 
-They need matplotlib, the extra ``plot``, which is imported when the first one is drawn. Each function returns a
-`matplotlib.figure.Figure`, which a notebook shows and ``savefig`` writes; nothing is drawn on a screen, and no state of
-`matplotlib.pyplot` is touched.
+They need matplotlib, the extra ``plot``, which is imported for the first picture. Each function returns a
+`matplotlib.figure.Figure`, which a notebook shows and ``savefig`` writes. The functions open no window, and leave the
+state of `matplotlib.pyplot` alone.
 """
 
-from sparsenet.plots.answers import Answers
+from sparsenet.plots.best_answers import BestAnswers as Answers
 from sparsenet.plots.curves import learning_curve, training_curve
 from sparsenet.plots.figures import calibration, confusion, evaluation
 

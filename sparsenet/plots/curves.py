@@ -1,4 +1,4 @@
-"""Pictures of how a classifier gets better: with more points, and from epoch to epoch."""
+"""Pictures of learning: the score with more points, and the loss from epoch to epoch."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def learning_curve(
     shares: Sequence[float] = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0),
     random_state: int = 0,
 ) -> Any:
-    """Draw how the score grows with the number of training points: whether more of them would help.
+    """Draw the score against the number of training points, which shows whether more points would help.
 
     Parameters
     ----------
     model : TextClassifier or ExtremeClassifier
-        Its parameters are used; clones of it are trained, one for each share.
-    X, y : points to train on, and their labels
+        A clone of it is trained for each share.
+    X, y : training points and their labels
     test : (X, y)
-        Points to measure on, none of them among the others.
+        Test points, none of them among the training points.
     shares : sequence of float
-        Of the points, larger parts containing smaller ones.
+        Shares of the training points. Larger parts contain the smaller ones.
     random_state : int
-        Decides which.
+        Seed of the order of the points.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def learning_curve(
 
 
 def training_curve(history: Sequence[dict[str, float]]) -> Any:
-    """Draw the loss, and P@1 where there was validation data, of each epoch: a model's ``history_``.
+    """Draw the loss of each epoch in a model's ``history_``, and P@1 if there was validation data.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Pictures of how a fitted classifier answers: confusions and calibration."""
+"""Pictures of the answers of a fitted classifier: confusions and calibration."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 
 from sparsenet.core.validation import integer
-from sparsenet.plots.answers import Answers
+from sparsenet.plots.best_answers import BestAnswers
 from sparsenet.plots.matrix import draw_confusion
 from sparsenet.plots.reliability import draw_calibration
 from sparsenet.plots.style import figure as new_figure
 
 
 def confusion(model: Any, X: Any, y: Any, *, most: int = 20) -> Any:
-    """Draw which labels are mistaken for which.
+    """Draw the confusion matrix.
 
     Parameters
     ----------
     model : fitted classifier of sparsenet, or a Pipeline that ends in one
-    X, y : points, none of them seen in training, and the one label of each
+    X, y : points that training has not seen, and the one label of each
     most : int
-        Labels that are shown; of more, those that are confused most often, similar ones beside each other.
+        Number of labels in the picture. It shows the most confused labels, similar ones next to each other.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def confusion(model: Any, X: Any, y: Any, *, most: int = 20) -> Any:
     >>> [axes.get_xlabel() for axes in figure.axes]
     ['best label']
     """
-    answers, most = Answers.of(model, X, y), integer("most", most, 2)
+    answers, most = BestAnswers.of(model, X, y), integer("most", most, 2)
     size = 2.6 + 0.42 * min(most, len(answers.names))
     figure = new_figure(size + 1, size)
     draw_confusion(figure.add_subplot(), answers, most)
@@ -44,27 +44,27 @@ def confusion(model: Any, X: Any, y: Any, *, most: int = 20) -> Any:
 
 
 def calibration(model: Any, X: Any, y: Any, *, bins: int = 10) -> Any:
-    """Draw how often the best label is right, against how probable the model says it is.
+    """Draw the share of right best labels against their probability.
 
     Parameters
     ----------
     model : fitted classifier of sparsenet, or a Pipeline that ends in one
-    X, y : points, none of them seen in training, and their labels, one or several each
+    X, y : points that training has not seen, and their labels, one or several each
     bins : int
-        Intervals of probability; bars are 95 % intervals of Wilson's kind.
+        Number of probability intervals. Vertical bars are 95 % Wilson intervals.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    answers, bins = Answers.of(model, X, y), integer("bins", bins, 1)
+    answers, bins = BestAnswers.of(model, X, y), integer("bins", bins, 1)
     figure = new_figure(5.2, 5.8)
     draw_calibration(figure.subplots(2, 1, sharex=True, height_ratios=(4, 1)), answers, bins)
     return figure
 
 
-def evaluation(answers: Answers, *, most: int = 20, bins: int = 10) -> Any:
-    """Draw calibration and, of points with one label, confusions beside it: what `sparsenet evaluate --plot` saves."""
+def evaluation(answers: BestAnswers, *, most: int = 20, bins: int = 10) -> Any:
+    """Draw calibration and, if each point has one label, confusions. `sparsenet evaluate --plot` saves this picture."""
     size = max(5.6, 2.6 + 0.42 * min(most, len(answers.names))) if answers.exclusive else 5.8
     figure = new_figure(5.2 + (size + 1) * answers.exclusive, size)
     parts = figure.subfigures(1, 1 + answers.exclusive, width_ratios=(5.2, size + 1)[: 1 + answers.exclusive])

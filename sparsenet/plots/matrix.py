@@ -1,4 +1,4 @@
-"""The matrix of confusions: of many labels, those that are confused most."""
+"""The confusion matrix of the most confused labels."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from sparsenet.kernels.types import F64
-from sparsenet.plots.answers import Answers
+from sparsenet.plots.best_answers import BestAnswers
 from sparsenet.plots.style import INK, RIGHT, WRONG, titled
 
-#: Of a label's name, what is shown.
+#: Longer names of labels are cut to this length.
 LONGEST_NAME = 28
-#: Errors have the strongest colour from this share of a row on: a few should not look like many.
+#: Errors with at least this share of a row have the strongest colour, so that few errors do not look like many.
 LARGE_ERROR = 0.3
 
 
-def draw_confusion(axes: Any, answers: Answers, most: int) -> None:
-    """Draw how the points of each true label are answered."""
+def draw_confusion(axes: Any, answers: BestAnswers, most: int) -> None:
+    """Draw the best labels of the points of each true label."""
     counts = answers.confusions()
     chosen = _most_confused(counts, most)
     totals = np.asarray(counts.sum(axis=1)).reshape(-1)[chosen]
@@ -48,13 +48,15 @@ def draw_confusion(axes: Any, answers: Answers, most: int) -> None:
 
 
 def _most_confused(counts: Any, most: int) -> NDArray[np.int64]:
-    """Return the labels with the most frequent confusions, similar ones side by side; all of them where they fit."""
+    """Return the most confused labels, similar ones next to each other, or all labels if there are few."""
     if counts.shape[0] <= most:
         return np.arange(counts.shape[0])
     both = sparse.triu(counts + counts.T, k=1).tocoo()
     order = np.lexsort((both.col, both.row, -both.data))
     pairs = np.column_stack((both.row, both.col))[order].reshape(-1)
-    busiest = np.argsort(-np.asarray(counts.sum(axis=1)).reshape(-1), kind="stable")  # if too few are confused
+    busiest = np.argsort(
+        -np.asarray(counts.sum(axis=1)).reshape(-1), kind="stable"
+    )  # used if too few labels are confused
     chosen = np.array(list(dict.fromkeys([*pairs.tolist(), *busiest.tolist()]))[:most])
     near = counts[chosen][:, chosen].toarray()
     near = near + near.T
@@ -64,7 +66,7 @@ def _most_confused(counts: Any, most: int) -> NDArray[np.int64]:
 
 
 def _heat(axes: Any, shares: F64) -> None:
-    """Colour what is right and what is wrong in scales of their own, or errors would not show."""
+    """Colour hits and errors on separate scales, since errors would be too pale on one scale."""
     from matplotlib.colors import LinearSegmentedColormap
 
     diagonal = np.eye(*shares.shape, dtype=np.bool_)

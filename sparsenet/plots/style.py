@@ -1,4 +1,4 @@
-"""What all pictures have in common: colours, titles, and figures that belong to no window."""
+"""Style of all pictures: colours, titles, and figures without a window."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ RIGHT, WRONG, INK, FAINT = "#1f6f8b", "#d1495b", "#222222", "#9a9a9a"
 
 
 def titled(axes: Any, title: str, words: str) -> None:
-    """Give a picture its title, and below that a line or two that say what is seen."""
+    """Give a picture its title and one or two lines below it."""
     axes.set_title(words, loc="left", fontsize=8.5, color="#555555")
     above = 20 + 11 * words.count("\n")
     axes.annotate(
@@ -18,7 +18,7 @@ def titled(axes: Any, title: str, words: str) -> None:
 
 
 def figure(width: float, height: float) -> Any:
-    """Make a figure that belongs to no window."""
+    """Make a figure without a window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

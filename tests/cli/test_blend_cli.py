@@ -37,7 +37,7 @@ def model(folder: Path) -> Path:
     return folder / "model"
 
 
-def test_settings_go_to_whom_they_concern(folder: Path, tmp_path: Path) -> None:
+def test_settings_reach_the_parts_of_a_blend(folder: Path, tmp_path: Path) -> None:
     options = (*SMALL, "--cost", 2, "--seed", 7, "--threads", 1, "--negatives", 9)
     options += ("--beam", 7, "--candidates", 20, "--neighbors", 11)
     summary = train(folder / "train.txt", tmp_path / "m", *options)
@@ -52,7 +52,7 @@ def test_settings_go_to_whom_they_concern(folder: Path, tmp_path: Path) -> None:
     assert (found.tree.beam, found.candidates, found.n_neighbors) == (7, 20, 11)
 
 
-def test_without_settings_both_are_by_their_defaults(folder: Path, tmp_path: Path) -> None:
+def test_without_settings_the_parts_have_defaults(folder: Path, tmp_path: Path) -> None:
     train(folder / "train.txt", tmp_path / "m")
     found = BlendClassifier.load(tmp_path / "m")
     assert (found.network, found.tree, found.random_state) == (None, None, 0)
@@ -60,7 +60,7 @@ def test_without_settings_both_are_by_their_defaults(folder: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("method", [["--method", "tree"], ["--method", "network"], ["--no-network"]], ids=" ".join)
-def test_how_points_are_scaled_is_found_and_told_unless_it_is_said(tmp_path: Path, method: list[str]) -> None:
+def test_scaling_is_detected_and_reported_unless_given(tmp_path: Path, method: list[str]) -> None:
     rng = np.random.default_rng(0)
     kinds, amounts = rng.integers(0, 40, 300), rng.normal(5000, 400, 300)
     rows = [f"{kind % 4} 0:{amount:.1f} {kind + 1}:1" for kind, amount in zip(kinds, amounts, strict=True)]
@@ -72,7 +72,7 @@ def test_how_points_are_scaled_is_found_and_told_unless_it_is_said(tmp_path: Pat
         assert about["chosen"]["normalize"] == sparsenet.load(tmp_path / "m").normalize_ == expected
 
 
-def test_without_a_network(folder: Path, tmp_path: Path) -> None:
+def test_blend_without_a_network(folder: Path, tmp_path: Path) -> None:
     options = ("--no-network", "--epochs", 3, "--cost", 2, "--valid", folder / "test.txt")
     summary = train(folder / "train.txt", tmp_path / "m", *options)
     assert "epochs" not in summary
@@ -91,19 +91,25 @@ def test_without_a_network(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--method", "blend", "--no-network", "--hidden", 8], "--hidden: is for the network, and --no-network leaves"),
-        (["--method", "blend", "--no-network", "--negatives", 8], "--negatives: is for the network, and --no-network"),
+        (
+            ["--method", "blend", "--no-network", "--hidden", 8],
+            "--hidden: is for the network, which --no-network leaves",
+        ),
+        (
+            ["--method", "blend", "--no-network", "--negatives", 8],
+            "--negatives: is for the network, which --no-network",
+        ),
         (
             ["--method", "blend", "--no-network", "--neighbors", 0],
-            "--neighbors: 0 and --no-network leave a tree alone",
+            "--neighbors: 0 and --no-network leave only the tree",
         ),
         (["--method", "tree", "--no-network"], "--network and --no-network are for --method blend"),
         (["--method", "network", "--no-network"], "--network and --no-network are for --method blend"),
-        (["--no-network", "--resume"], "--resume: is for the network, and --no-network leaves it out"),
-        (["--no-network", "--checkpoint"], "--checkpoint: is for the network, and --no-network leaves it out"),
+        (["--no-network", "--resume"], "--resume: is for the network, which --no-network leaves out"),
+        (["--no-network", "--checkpoint"], "--checkpoint: is for the network, which --no-network leaves out"),
     ],
 )
-def test_what_a_network_that_is_left_out_has_not(
+def test_options_of_the_network_are_refused_with_no_network(
     folder: Path, tmp_path: Path, options: list[object], said: str
 ) -> None:
     found = fails("train", folder / "train.txt", "--model", tmp_path / "m", *options, status=2)
@@ -111,9 +117,7 @@ def test_what_a_network_that_is_left_out_has_not(
     assert not (tmp_path / "m").exists()
 
 
-def test_ctrl_c_without_a_network_leaves_no_half_of_a_model(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_without_a_network_saves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -123,7 +127,7 @@ def test_ctrl_c_without_a_network_leaves_no_half_of_a_model(
     assert not (tmp_path / "m").exists()
 
 
-def test_valid_is_measured_as_evaluate_does(folder: Path, tmp_path: Path) -> None:
+def test_validation_scores_equal_those_of_evaluate(folder: Path, tmp_path: Path) -> None:
     found = train(folder / "train.txt", tmp_path / "m", "--valid", folder / "test.txt")["validation"]
     scores = json.loads(run("evaluate", tmp_path / "m", folder / "test.txt", "--json").stdout)
     assert found == {name: scores[name] for name in ("P@1", "P@3", "P@5")}
@@ -138,7 +142,7 @@ def test_predict(folder: Path, model: Path) -> None:
     np.testing.assert_allclose([row["probabilities"] for row in rows], probabilities, rtol=1e-4)
 
 
-def test_evaluate_measures_what_predict_names(folder: Path, model: Path, tmp_path: Path) -> None:
+def test_evaluate_measures_the_answers_of_predict(folder: Path, model: Path, tmp_path: Path) -> None:
     found = BlendClassifier.load(model).set_params(candidates=4)
     found.save(tmp_path / "m")
     X = read_xmc(folder / "test.txt").X
@@ -151,13 +155,13 @@ def test_evaluate_measures_what_predict_names(folder: Path, model: Path, tmp_pat
     assert (scores["P@3"], scores["P@4"], scores["recall@100"]) == (0, 0.25, 1)
 
 
-def test_compact_takes_less_room(folder: Path, model: Path, tmp_path: Path) -> None:
+def test_compact_takes_less_space(folder: Path, model: Path, tmp_path: Path) -> None:
     train(folder / "train.txt", tmp_path / "m", *SMALL, "--batch-size", 16, "--compact")
     whole, small = (json.loads(run("info", path, "--json").stdout) for path in (model, tmp_path / "m"))
     assert small["bytes"] < whole["bytes"]
     assert (whole["precision"], small["precision"]) == (
-        "32 bits, those of the tree of 8 bits",
-        "8 and 16 bits, those of the tree of 8 bits",
+        "32 bits; tree: 8 bits",
+        "8 and 16 bits; tree: 8 bits",
     )
 
 
@@ -182,23 +186,25 @@ def test_info(model: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--patience", 3], "--patience: a blend has none: it is for --method network"),
-        (["--word-ngrams", 3], "--word-ngrams: is for texts"),
+        (["--patience", 3], "--patience: has no effect on a blend: it is for --method network"),
+        (["--word-ngrams", 3], "--word-ngrams: is for text"),
     ],
 )
-def test_options_that_blends_have_not(folder: Path, tmp_path: Path, option: list[object], said: str) -> None:
+def test_options_without_effect_on_a_blend_are_refused(
+    folder: Path, tmp_path: Path, option: list[object], said: str
+) -> None:
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *option)
     assert said in " ".join(fails(*arguments, status=2).replace("│", " ").split())
     assert not (tmp_path / "m").exists()
 
 
-def test_texts_are_no_points(tmp_path: Path) -> None:
+def test_text_is_refused_as_points(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
     said = fails("train", tmp_path / "texts.csv", "--model", tmp_path / "m", "--method", "blend", status=2)
     assert "a blend is for sparse points" in said
 
 
-def test_what_does_not_fit_into_memory_is_said_in_options(folder: Path, tmp_path: Path) -> None:
+def test_memory_advice_names_options(folder: Path, tmp_path: Path) -> None:
     arguments = ("--method", "blend", "--memory-limit", "10kB", "--hidden", 64)
     said = fails("train", folder / "train.txt", "--model", tmp_path / "m", *arguments)
     assert "lower --hidden (the deep weights), --wide-budget" in said
@@ -229,9 +235,7 @@ def test_ctrl_c(
     assert (files(tmp_path / "m") == before) == kept
 
 
-def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_saves_the_network_so_far(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted_in(monkeypatch, epoch=20)
     arguments = (
         "--method",
@@ -246,7 +250,7 @@ def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
         folder / "test.txt",
     )
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
-    assert "interrupted: saving what was learnt" in done.stderr
+    assert "interrupted: saving what is trained so far" in done.stderr
     assert done.stdout.splitlines()[1].startswith("20 epochs, interrupted in ")
     found = BlendClassifier.load(tmp_path / "m")
     held = read_xmc(folder / "test.txt")
@@ -254,26 +258,26 @@ def test_ctrl_c_while_the_network_learns_saves_what_was_learnt(
     assert found.network_.n_iter_ == 20
 
 
-def test_ctrl_c_in_the_first_epoch_replaces_no_model(
+def test_ctrl_c_in_the_first_epoch_keeps_the_old_model(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted_in(monkeypatch, epoch=0)
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *SMALL)
     done = run(*arguments, status=130)
-    said = "interrupted: saving tree and neighbours alone, a network had learnt too little"
+    said = "interrupted: saving the tree and the neighbours, without a network"
     assert said in done.stderr, "where there is no model, a tree is better than nothing"
     before = files(tmp_path / "m")
     done = run(*arguments, "--cost", 3, status=130)
-    assert f"interrupted before enough was learnt: the model {tmp_path / 'm'} stays as it was" in done.stderr
+    assert f"interrupted in the first epoch: the model {tmp_path / 'm'} stays as it was" in done.stderr
     assert files(tmp_path / "m") == before
 
 
-def test_where_there_is_nothing_to_resume_that_is_said(folder: Path, tmp_path: Path) -> None:
+def test_resume_without_a_checkpoint_is_reported(folder: Path, tmp_path: Path) -> None:
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *SMALL, "--resume")
-    assert f"there is no {tmp_path / 'm'}.checkpoint to go on from: training starts anew" in done.stderr
+    assert f"there is no {tmp_path / 'm'}.checkpoint to resume from: training starts anew" in done.stderr
 
 
-def test_nothing_can_be_measured_where_no_point_has_a_label(folder: Path, tmp_path: Path) -> None:
+def test_evaluate_refuses_points_without_labels(folder: Path, tmp_path: Path) -> None:
     train(folder / "train.txt", tmp_path / "m", "--no-network")
     header, first = (folder / "test.txt").read_text().splitlines()[:2]
     (tmp_path / "none.txt").write_text("1 " + header.split(maxsplit=1)[1] + "\n" + first[first.index(" ") :] + "\n")
@@ -282,7 +286,7 @@ def test_nothing_can_be_measured_where_no_point_has_a_label(folder: Path, tmp_pa
 
 
 @pytest.mark.filterwarnings("always:time_budget leaves too little:UserWarning")
-def test_a_time_budget_is_for_the_whole(folder: Path, tmp_path: Path) -> None:
+def test_time_budget_covers_the_whole_blend(folder: Path, tmp_path: Path) -> None:
     summary = train(folder / "train.txt", tmp_path / "short", "--time-budget", 0.001)
     assert not summary["network"]
     assert "epochs" not in summary

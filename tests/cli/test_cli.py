@@ -14,15 +14,14 @@ import pytest
 import typer
 
 from sparsenet import load, metrics
-from sparsenet.cli import checks, commands
-from sparsenet.cli.sources import Source
+from sparsenet.cli import option_values
 from sparsenet.data import read_xmc
 from sparsenet.engines.network.model import Network
 from tests.support.command_line import N_FEATURES, N_LABELS, command, fails, files, run, write_xmc
 from tests.support.patience import PATIENCE
 
 
-def test_how_far_training_is_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
+def test_progress_is_shown_on_request(folder: Path, tmp_path: Path) -> None:
     train = ["train", folder / "train.txt", "--model", tmp_path / "model", "--threads", 1]
     for method in ("network", "blend"):
         quiet = run(*train, "--method", method)
@@ -38,12 +37,10 @@ def test_how_far_training_is_can_be_asked_for(folder: Path, tmp_path: Path) -> N
             .endswith("100%|##########| 00:00")
         )
         assert files(tmp_path / "model") == plain
-        assert run(*train, "--method", method).stderr == quiet.stderr  # it is asked for once
+        assert run(*train, "--method", method).stderr == quiet.stderr  # the option applies to one run
 
 
-def test_each_line_of_progress_is_further_than_the_one_before(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_lines_are_in_order(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparsenet.core.progress.BETWEEN_LINES", 1e-6)
     train = ["train", folder / "train.txt", "--model", tmp_path / "model", "--method", "network", "--batch-size", 32]
     told = run(*train, "--epochs", 2, "--progress").stderr
@@ -56,10 +53,10 @@ def test_each_line_of_progress_is_further_than_the_one_before(
     assert all(loss for *_, loss in steps[1:])
 
 
-def test_a_model_that_is_not_there_is_what_is_said(folder: Path, summary: dict[str, Any], tmp_path: Path) -> None:
+def test_missing_model_is_reported_before_other_errors(folder: Path, summary: dict[str, Any], tmp_path: Path) -> None:
     assert "no-model" in fails("predict", tmp_path / "no-model", folder / "test.txt", "--threshold", "learnt")
     said = fails("predict", folder / "model", folder / "test.txt", "--threshold", "learnt", status=2)
-    assert "has learnt none" in said
+    assert "has learnt no threshold" in " ".join(said.replace("│", " ").split())
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +94,7 @@ class TestTrain:
         assert "600 points, 60 features, 20 labels" in done.stdout
         assert "P@1 " in done.stdout
 
-    def test_equal_seeds_give_equal_files_at_any_number_of_threads(self, folder: Path, tmp_path: Path) -> None:
+    def test_equal_seeds_give_equal_files_for_any_number_of_threads(self, folder: Path, tmp_path: Path) -> None:
         for name, seed, threads in (("a", 3, 1), ("b", 3, 2), ("c", 4, 2)):
             options = ("--hidden", 8, "--epochs", 3, "--seed", seed, "--threads", threads)
             run("train", folder / "train.txt", "--model", tmp_path / name, *options)
@@ -107,7 +104,7 @@ class TestTrain:
         assert files(tmp_path / "a") == files(tmp_path / "b")
         assert load(tmp_path / "net-a").n_jobs is load(tmp_path / "net-b").n_jobs is None
 
-    def test_replaces_a_model_and_nothing_else(self, folder: Path, tmp_path: Path) -> None:
+    def test_replaces_only_directories_that_hold_a_model(self, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--hidden", 0, "--epochs", 1, "--model")
         run(*train, tmp_path / "model")
         run(*train, tmp_path / "model")
@@ -117,7 +114,7 @@ class TestTrain:
         assert files(tmp_path / "letters") == {"dear.txt": b"do not lose me"}
         assert "is a file" in fails(*train, tmp_path / "letters" / "dear.txt")
 
-    def test_svmlight_with_labels_that_are_no_columns(self, tmp_path: Path) -> None:
+    def test_svmlight_labels_may_be_names(self, tmp_path: Path) -> None:
         path = tmp_path / "train.svm"
         path.write_text("-1 1:1 3:0.5\n+1 2:1\n" * 20)
         run("train", path, "--model", tmp_path / "m", "--hidden", 4, "--epochs", 100)
@@ -140,7 +137,7 @@ def start_training(folder: Path, model: Path, *more: object) -> subprocess.Popen
 
 @pytest.fixture(scope="module", params=["blend", "network"])
 def long(request: pytest.FixtureRequest) -> tuple[object, ...]:
-    """Say how a run goes that takes long enough to be interrupted."""
+    """Return options of a run that is long enough to be interrupted."""
     return "--hidden", 8, "--epochs", 300, "--method", request.param
 
 
@@ -151,7 +148,7 @@ def uninterrupted(folder: Path, long: tuple[object, ...]) -> dict[str, bytes]:
 
 
 class TestInterruption:
-    def test_ctrl_c_saves_a_model_and_resume_makes_it_whole(
+    def test_resume_after_ctrl_c_gives_the_uninterrupted_model(
         self, folder: Path, tmp_path: Path, long: tuple[object, ...], uninterrupted: dict[str, bytes]
     ) -> None:
         model = tmp_path / "model"
@@ -165,14 +162,14 @@ class TestInterruption:
         assert "Traceback" not in err
         assert "200 points" in run("evaluate", model, folder / "test.txt").stdout
         state = tmp_path / "model.checkpoint"
-        assert run("info", model).stdout.endswith(f"unfinished  train --resume goes on with the run in {state}\n")
+        assert run("info", model).stdout.endswith(f"unfinished  train --resume continues the run in {state}\n")
         run("train", folder / "train.txt", "--model", model, *long, "--resume")
         assert files(model) == uninterrupted
         assert [*tmp_path.iterdir()] == [model]
         assert json.loads(run("info", model, "--json").stdout)["unfinished"] is None
         assert "unfinished" not in run("info", model).stdout
 
-    def test_a_killed_run_is_resumed(
+    def test_killed_run_can_be_resumed(
         self, folder: Path, tmp_path: Path, long: tuple[object, ...], uninterrupted: dict[str, bytes]
     ) -> None:
         model = tmp_path / "model"
@@ -182,9 +179,7 @@ class TestInterruption:
         run("train", folder / "train.txt", "--model", model, *long, "--resume")
         assert files(model) == uninterrupted
 
-    def test_a_checkpoint_of_another_run_is_refused(
-        self, folder: Path, tmp_path: Path, long: tuple[object, ...]
-    ) -> None:
+    def test_checkpoint_of_another_run_is_refused(self, folder: Path, tmp_path: Path, long: tuple[object, ...]) -> None:
         model = tmp_path / "model"
         process = start_training(folder, model, *long)
         process.kill()
@@ -200,7 +195,7 @@ class TestInterruption:
 
     @pytest.fixture
     def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have Ctrl-C come in the first step of a training."""
+        """Send SIGINT in the first training step."""
         step = Network.train_step
 
         def train_step(*arguments: Any, **options: Any) -> float:
@@ -210,7 +205,7 @@ class TestInterruption:
         monkeypatch.setattr(Network, "train_step", train_step)
 
     @pytest.mark.usefixtures("ctrl_c")
-    def test_an_untrained_model_replaces_none(self, folder: Path, model: Path, tmp_path: Path) -> None:
+    def test_untrained_model_does_not_replace_a_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
         good = tmp_path / "good"
         shutil.copytree(model, good)
         train = ("train", folder / "train.txt", "--model", good, "--hidden", 8, "--json")
@@ -218,17 +213,17 @@ class TestInterruption:
         assert files(good) == files(model)
         assert (json.loads(done.stdout)["saved"], json.loads(done.stdout)["epochs"]) == (False, 0)
         assert done.stderr.count("\n") == 1
-        assert f"the model {good} stays as it was; the checkpoint holds what was learnt, --resume" in done.stderr
+        assert f"the model {good} stays as it was; --resume continues from the checkpoint" in done.stderr
         assert "--resume" not in run(*train, "--no-checkpoint", status=130).stderr.splitlines()[-1]
         assert files(good) == files(model)
 
     @pytest.mark.usefixtures("ctrl_c")
-    def test_an_untrained_model_is_better_than_none(self, folder: Path, tmp_path: Path) -> None:
+    def test_untrained_model_is_saved_if_there_is_no_other(self, folder: Path, tmp_path: Path) -> None:
         done = run("train", folder / "train.txt", "--model", tmp_path / "new", "--json", status=130)
         assert json.loads(done.stdout)["saved"]
         assert "200 points" in run("evaluate", tmp_path / "new", folder / "test.txt").stdout
 
-    def test_a_killed_run_leaves_no_empty_directory(self, folder: Path, tmp_path: Path) -> None:
+    def test_killed_run_leaves_no_empty_directory(self, folder: Path, tmp_path: Path) -> None:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
         process = subprocess.Popen(command("train", pipe, "--model", tmp_path / "a" / "m"))
@@ -239,7 +234,7 @@ class TestInterruption:
             process.wait()
         assert [*tmp_path.iterdir()] == [pipe]
 
-    def test_a_checkpoint_is_not_worth_a_training(self, folder: Path, tmp_path: Path) -> None:
+    def test_training_continues_without_a_default_checkpoint(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "m.checkpoint").touch()
         train = ("train", folder / "train.txt", "--model", tmp_path / "m", "--hidden", 8, "--epochs", 2)
         with warnings.catch_warnings():
@@ -249,7 +244,7 @@ class TestInterruption:
         assert (tmp_path / "m" / "manifest.json").exists()
         assert "is a file" in fails(*train, "--checkpoint")
 
-    def test_a_compact_model_is_smaller_and_as_good(self, model: Path, folder: Path, tmp_path: Path) -> None:
+    def test_compact_model_is_smaller_and_as_accurate(self, model: Path, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--hidden", 16, "--epochs", 20)
         run(*train, "--model", tmp_path / "small", "--compact")
         sizes = [sum(map(len, files(path).values())) for path in (model, tmp_path / "small")]
@@ -260,7 +255,7 @@ class TestInterruption:
         )
         assert abs(full["P@1"] - small["P@1"]) < 0.02
 
-    def test_a_time_budget_ends_the_training(self, folder: Path, tmp_path: Path) -> None:
+    def test_time_budget_ends_training(self, folder: Path, tmp_path: Path) -> None:
         network = ("--method", "network", "--epochs", 10**6)
         train = ("train", folder / "train.txt", "--model", tmp_path / "m", *network, "--json")
         summary = json.loads(run(*train, "--time-budget", 1).stdout)
@@ -285,31 +280,31 @@ class TestEvaluate:
         found = json.loads(run("evaluate", model, folder / "test.txt", "--json", "--k", "20,100").stdout)
         assert found["recall@100"] == 1.0
 
-    def test_propensities_have_the_constants_that_are_asked_for(self, model: Path, folder: Path) -> None:
-        source, found = Source(folder / "test.txt"), load(model)
-        how: dict[str, Any] = {"exclude_seen": False, "threads": 1}
+    def test_propensity_constants_change_psp(self, model: Path, folder: Path) -> None:
+        found = load(model)
+        evaluate = ("evaluate", model, folder / "test.txt", "--k", "1,3", "--json")
         usual, same, other = (
-            commands.evaluate(model, source, [1, 3], **how, **given)
-            for given in ({}, {"propensity": (0.55, 1.5)}, {"propensity": (0.6, 2.6)})
+            json.loads(run(*evaluate, *given).stdout)
+            for given in ((), ("--propensity", "0.55,1.5"), ("--propensity", "0.6,2.6"))
         )
         assert usual["PSP@3"] == same["PSP@3"] != other["PSP@3"]
         points = read_xmc(folder / "test.txt")
         weights = metrics.propensities_from_counts(found.label_counts_, found.n_points_, 0.6, 2.6)
         assert other["PSP@3"] == metrics.psp_at_k(points.Y, found.topk_numbers(points.X, 3)[0], 3, weights)
 
-    def test_that_is_an_option(self, model: Path, folder: Path) -> None:
+    def test_propensity_option(self, model: Path, folder: Path) -> None:
         evaluate = ("evaluate", model, folder / "test.txt", "--json")
         found = [json.loads(run(*evaluate, *own).stdout)["PSP@1"] for own in ((), ("--propensity", "0.6,2.6"))]
         assert found[0] != found[1]
         assert "expected two numbers" in fails(*evaluate, "--propensity", "0.6", status=2)
 
     @pytest.mark.parametrize("text", ["0.6", "0.6,2.6,1", "a,b", "0.5,0", "0.5,-1", "nan,1", "1,inf", ""])
-    def test_what_are_no_constants(self, text: str) -> None:
+    def test_wrong_propensity_constants_are_refused(self, text: str) -> None:
         with pytest.raises(typer.BadParameter, match=r"expected two numbers such as 0.55,1.5"):
-            checks.propensity(text)
-        assert checks.propensity(" 0.5, 0.4") == " 0.5, 0.4"
+            option_values.propensity(text)
+        assert option_values.propensity(" 0.5, 0.4") == (0.5, 0.4)
 
-    def test_batches_do_not_matter(self, model: Path, folder: Path) -> None:
+    def test_batch_size_does_not_change_scores(self, model: Path, folder: Path) -> None:
         scores = [
             json.loads(run("evaluate", model, folder / "test.txt", "--json", "--k", "1,2", "--batch-size", size).stdout)
             for size in (7, 4096)
@@ -323,15 +318,15 @@ class TestEvaluate:
         lines = run("evaluate", model, folder / "test.txt").stdout.splitlines()
         assert [line.split()[0] for line in lines] == ["P", "nDCG", "PSP", "recall", "200"]
 
-    def test_a_label_never_seen_in_training_counts_as_missed(self, model: Path, tmp_path: Path) -> None:
+    def test_unseen_label_counts_as_missed(self, model: Path, tmp_path: Path) -> None:
         path = tmp_path / "test.txt"
         path.write_text(f"2 {N_FEATURES} {N_LABELS}\n0 0:1 1:1\n{N_LABELS - 1} 2:1 3:1\n")
         done = run("evaluate", model, path, "--json")
         scores = json.loads(done.stdout)
         assert (scores["P@1"], scores["unknown_labels"], scores["true_labels"]) == (0.5, 1, 2)
-        assert "1 of 2 labels to be found were never seen in training: the model cannot know them" in done.stderr
+        assert "1 of 2 true labels were never seen in training: the model cannot predict them" in done.stderr
 
-    def test_one_of_a_kind_is_no_plural(self, tmp_path: Path) -> None:
+    def test_singular_nouns_for_one(self, tmp_path: Path) -> None:
         (tmp_path / "one.txt").write_text("1 1 1\n0 0:1\n")
         one = ("--hidden", 0, "--epochs", 1, "--threads", 1)
         said = run("train", tmp_path / "one.txt", "--model", tmp_path / "m", *one).stdout
@@ -372,14 +367,14 @@ class TestPredict:
         lines = run("predict", model, "--k", 1, stdin=text).stdout.splitlines()
         assert [line.partition(":")[0] for line in lines] == ["0", "1"]
 
-    def test_features_that_training_did_not_have_end_no_stream(self, model: Path, tmp_path: Path) -> None:
+    def test_unknown_features_do_not_end_a_stream(self, model: Path, tmp_path: Path) -> None:
         points = ["7 0:1 1:1", "7 2:1 3:1", "7 4:1 5:1"]
         plain = run("predict", model, stdin="\n".join(points) + "\n")
         far = [points[0], f"{points[1]} {N_FEATURES}:1 {2**31 - 2}:3", f"{points[2]} 99:1"]
         for more in (["--batch-size", 1], []):
             done = run("predict", model, *more, stdin="\n".join(far) + "\n")
             assert done.stdout == plain.stdout
-            told = f"passed over 3 features in 2 points of <stdin>: training had those from 0 to {N_FEATURES - 1}"
+            told = f"ignored 3 features in 2 points of <stdin>: the model knows features 0 to {N_FEATURES - 1}"
             assert done.stderr == f"sparsenet: {told}\n"
         file = tmp_path / "points.txt"
         file.write_text("\n".join(far) + "\n")
@@ -387,12 +382,12 @@ class TestPredict:
         wide = f"1 {N_FEATURES + 1} {N_LABELS}\n 0:1\n"
         assert "line 1: the header announces 61 features, but at most 60 are" in fails("predict", model, stdin=wide)
 
-    def test_lines_without_an_answer_are_told_of(self, model: Path, tmp_path: Path) -> None:
+    def test_skipped_lines_are_reported(self, model: Path, tmp_path: Path) -> None:
         points = tmp_path / "points.txt"
         points.write_text("# a comment\n7 0:1 1:1\n\n7 2:1 3:1\n")
         done = run("predict", model, points, "--k", 1)
         assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["0", "1"]
-        assert f"2 lines of {points} got no answer: blank lines and comments are no points" in done.stderr
+        assert f"2 lines of {points} got no answer: blank lines and comments are not points" in done.stderr
         assert done.stdout == (alone := run("predict", model, "--k", 1, stdin="7 0:1 1:1\n7 2:1 3:1\n")).stdout
         assert alone.stderr == ""
         xmc = f"3 {N_FEATURES} {N_LABELS}\n 0:1 1:1\n\n 2:1 3:1\n"  # a blank line is a point of XMC
@@ -400,11 +395,11 @@ class TestPredict:
         assert len(done.stdout.splitlines()) == 3
         assert done.stderr == ""
 
-    def test_more_labels_than_there_are(self, model: Path) -> None:
+    def test_k_is_cut_to_the_number_of_labels(self, model: Path) -> None:
         done = run("predict", model, "-", "--k", 1000, stdin="0 0:1\n")
         assert done.stdout.count(":") == N_LABELS
 
-    def test_seen_items_are_left_out(self, tmp_path: Path) -> None:
+    def test_exclude_seen_leaves_out_known_items(self, tmp_path: Path) -> None:
         rows = [f"{(i + 1) % 10},{(i + 2) % 10} {i % 10}:1" for i in range(100)]
         (tmp_path / "train.txt").write_text("\n".join(["100 10 10", *rows]) + "\n")
         run("train", tmp_path / "train.txt", "--model", tmp_path / "m", "--hidden", 0)
@@ -414,10 +409,10 @@ class TestPredict:
         scores = json.loads(run("evaluate", tmp_path / "m", tmp_path / "train.txt", "--exclude-seen", "--json").stdout)
         assert scores["P@1"] == 1.0
 
-    def test_seen_items_need_features_that_are_labels(self, model: Path) -> None:
+    def test_exclude_seen_needs_features_that_are_labels(self, model: Path) -> None:
         assert "--exclude-seen" in fails("predict", model, "--exclude-seen", stdin="0 0:1\n")
 
-    def test_each_batch_is_written_when_it_is_there(self, model: Path) -> None:
+    def test_batches_are_written_before_the_input_ends(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 2, "--k", 1)
         with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None
@@ -427,7 +422,7 @@ class TestPredict:
             assert process.stdout.readline().startswith("0:"), "although the input has not ended"
             process.stdin.close()
 
-    def test_a_coprocess_answers_line_by_line(self, model: Path) -> None:
+    def test_coprocess_answers_line_by_line(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 1, "--k", 1)
         with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None
@@ -438,9 +433,9 @@ class TestPredict:
                 assert process.stdout.readline().startswith(f"{label}:"), "although no further line has come"
             process.stdin.close()
 
-    def test_a_reader_that_leaves_is_no_trouble(self, model: Path) -> None:
+    def test_closed_output_is_not_an_error(self, model: Path) -> None:
         arguments = command("predict", model, "--batch-size", 10)
-        quiet = os.environ | {"PYTHONWARNINGS": "ignore"}  # that Numba is in use may be said
+        quiet = os.environ | {"PYTHONWARNINGS": "ignore"}  # Numba may warn that it is in use
         pipe = subprocess.PIPE
         with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=quiet) as process:
             assert process.stdin is not None
@@ -458,7 +453,7 @@ class TestPredict:
         assert peaks[1] - peaks[0] < 16 << 20, "35 MB more of text, 48 MB more of numbers"
 
     def peak_memory(self, model: Path, path: Path, n: int) -> int:
-        """Predict n points and return the peak; measured by a small process, since a child starts with its parent's."""
+        """Predict n points and return the peak memory, measured by a small process, since a child inherits the peak."""
         path.write_text(("0 " + " ".join(f"{i}:0.5" for i in range(40)) + "\n") * n)
         code = (
             "import os, subprocess, sys\n"
@@ -492,32 +487,32 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            (f"0 {N_FEATURES} {N_LABELS}\n", "holds no points"),
+            (f"0 {N_FEATURES} {N_LABELS}\n", "contains no points"),
             ("2 3 2\n 0:1\n 1:1\n", "no point has a label"),
             ("2 -3 2\n", "the header '2 -3 2' announces a negative count"),
             ("\n0 0:1\n0,1.5 0:1\n", "label 1.5 of point 2 (counted from 1) is a fraction"),
         ],
     )
-    def test_data_that_cannot_be_learnt_from(self, text: str, problem: str, folder: Path, tmp_path: Path) -> None:
+    def test_unusable_training_data_is_refused(self, text: str, problem: str, folder: Path, tmp_path: Path) -> None:
         bad = tmp_path / "bad.txt"
         bad.write_text(text)
         said = fails("train", bad, "--model", tmp_path / "m")
         assert str(bad) in said
         assert problem in said
-        if problem == "holds no points":
+        if problem == "contains no points":
             assert str(bad) in fails("train", folder / "train.txt", "--valid", bad, "--model", tmp_path / "m")
 
     @pytest.mark.parametrize(
         ("name", "content", "problem"),
         [
             ("none.txt", None, "No such file"),
-            ("valid.csv", "text,label\n", "is a table of texts"),
+            ("valid.csv", "text,label\n", "is a table of text"),
             ("valid.txt", "what a lovely film\n", "label 'what' is not a finite number"),
             ("valid.txt", "1 3 2\n0 7:1\n", "feature 7 is out of range"),
             ("valid.txt", "", "empty"),
         ],
     )
-    def test_what_to_measure_on_is_checked_before_the_rest_is_read(
+    def test_validation_file_is_checked_before_training_data_is_read(
         self, name: str, content: str | None, problem: str, tmp_path: Path
     ) -> None:
         valid = tmp_path / name
@@ -555,9 +550,9 @@ class TestErrors:
         ):
             fails(*arguments, status=2)
         said = " ".join(fails("predict", tmp_path, "--format", "csv", status=2).replace("│", " ").split())
-        assert "answers are tsv or jsonl, got 'csv'; --input-format says what is read" in said
+        assert "expected tsv or jsonl, got 'csv'; --input-format sets the format of the input" in said
 
-    def test_hyper_parameters_and_memory(self, folder: Path, tmp_path: Path) -> None:
+    def test_memory_limit_is_enforced(self, folder: Path, tmp_path: Path) -> None:
         train = ("train", folder / "train.txt", "--model", tmp_path / "m")
         text = fails(*train, "--memory-limit", "10kB")
         assert "training needs" in text
@@ -579,7 +574,7 @@ class TestErrors:
         ids=" ".join,
     )
     def test_usage_of_an_option(self, options: tuple[str, ...], words: str, folder: Path, tmp_path: Path) -> None:
-        """All words are there, in whatever lines and frame, and nothing was done."""
+        """The error contains all words, in any line, and no model is written."""
         text = fails("train", folder / "train.txt", "--model", tmp_path / "m", *options, status=2)
         for word in words.split():
             assert word in text
@@ -591,7 +586,7 @@ class TestErrors:
         assert "Usage: sparsenet" in done.stdout
         assert done.stderr == ""
 
-    def test_help_says_what_a_memory_limit_is(self) -> None:
+    def test_help_describes_the_memory_limit(self) -> None:
         said = " ".join(run("train", "--help").stdout.replace("│", " ").split())
         for words in ("--memory-limit BYTES", "8GB (10^9 bytes each)", "8GiB (2^30)", "the memory that is free"):
             assert words in said
@@ -605,7 +600,7 @@ class TestSvmlightLabels:
         path.write_text("".join(f"{labels[i % len(labels)]} {i % len(labels)}:1 {5 + i % 7}:0.2\n" for i in range(n)))
         return path
 
-    def test_signs_go_all_the_way(self, tmp_path: Path) -> None:
+    def test_signs_are_labels_from_training_to_answers(self, tmp_path: Path) -> None:
         points = self.write(tmp_path / "signs.svm", ("-1", "+1"))
         valid = self.write(tmp_path / "valid.svm", ("-1", "1"), n=10)
         model = tmp_path / "model"
@@ -615,21 +610,21 @@ class TestSvmlightLabels:
         first = run("predict", model, points, "--k", 1).stdout.splitlines()[:2]
         assert [line.partition(":")[0] for line in first] == ["-1", "1"]
 
-    def test_a_label_that_training_never_saw_is_a_miss(self, tmp_path: Path) -> None:
+    def test_unseen_name_is_a_miss(self, tmp_path: Path) -> None:
         model = tmp_path / "model"
         run("train", self.write(tmp_path / "signs.svm", ("-1", "+1")), "--model", model, "--seed", 0)
         other = self.write(tmp_path / "other.svm", ("-1", "+7"))
         scores = json.loads(run("evaluate", model, other, "--json").stdout)
         assert (scores["P@1"], scores["unknown_labels"], scores["true_labels"]) == (0.5, 30, 60)
 
-    def test_column_numbers_are_not_names(self, tmp_path: Path) -> None:
+    def test_column_numbers_are_refused_where_labels_have_names(self, tmp_path: Path) -> None:
         model = tmp_path / "model"
         run("train", self.write(tmp_path / "signs.svm", ("-1", "+1")), "--model", model, "--seed", 0)
         xmc = tmp_path / "points.txt"
         xmc.write_text("1 12 2\n0 1:1\n")
         assert "labels by other names are expected" in run("evaluate", model, xmc, status=1).stderr
 
-    def test_fractions_are_no_labels(self, tmp_path: Path) -> None:
+    def test_fractions_are_refused_as_labels(self, tmp_path: Path) -> None:
         points = self.write(tmp_path / "regression.svm", ("0.5", "1"))
         assert (
             "regression.svm: label 0.5 of point 1 (counted from 1) is a fraction"

@@ -1,63 +1,107 @@
-"""What the help of `sparsenet train` says of whose options it lists."""
+"""The option table, and the help that is made from it."""
+
+import subprocess
+import sys
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from sparsenet import cli
-from sparsenet.cli import options
-from sparsenet.cli.checks import SETTINGS
+from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier, cli
+from sparsenet.cli import option_table
+from sparsenet.cli.option_table import POINT_METHODS, TABLE, options_of
 
-#: Panels of the help, in its order, and the methods whose settings are in them.
-PANELS = {
-    options.DATA: set(),
-    options.BLENDS: {"blend"},
-    options.NETWORKS: {"network", "blend"},
-    options.TREES: {"tree", "blend"},
-    options.TEXTS: {"texts"},
-    options.TABLES: set(),
+PANELS = [
+    *(option_table.POINTS, option_table.TEXT, option_table.TABLES),
+    *(option_table.NETWORKS, option_table.TREES, option_table.MACHINE),
+]
+#: The classifiers of each kind of model, whose parameters the options set.
+CLASSIFIERS = {
+    "text": [TextClassifier],
+    "tree": [TreeClassifier],
+    "network": [ExtremeClassifier],
+    "blend": [BlendClassifier, ExtremeClassifier, TreeClassifier],
+    "bare-blend": [BlendClassifier, TreeClassifier],
 }
-#: Settings whose own help names a method that has them beside those of the panel, or has them not.
-SAID = {"cost": "of texts, too", "patience": "not in a blend"}
+#: Parameters that a kind of model has, and the command line does not offer for it.
+WITHHELD = {
+    ("patience", "blend"),  # the network of a blend has no validation points
+    ("validation_fraction", "network"),  # --valid names a file instead
+    ("validation_fraction", "blend"),
+    ("time_budget", "bare-blend"),  # limits the network of a blend
+}
 
 
-def panels(command: str) -> dict[str, list[typer.core.TyperOption]]:
-    found: dict[str, list[typer.core.TyperOption]] = {}
-    for option in typer.main.get_command(cli.app).commands[command].params:
-        if getattr(option, "rich_help_panel", None):
-            found.setdefault(option.rich_help_panel, []).append(option)
-    return found
+def help_of(*command: str, width: int = 100) -> str:
+    return CliRunner().invoke(cli.app, [*command, "--help"], terminal_width=width, env={"COLUMNS": str(width)}).stdout
 
 
-def test_panels_of_train_are_in_the_order_of_the_help():
-    assert list(panels("train")) == list(PANELS)
-    said = CliRunner().invoke(cli.app, ["train", "--help"], terminal_width=200, env={"COLUMNS": "200"}).stdout
-    places = [said.index(f" {panel} ") for panel in PANELS]
+def parameters_of(kind: str) -> set[str]:
+    return set().union(*(classifier().get_params(deep=False) for classifier in CLASSIFIERS[kind]))
+
+
+def test_panels_of_train_are_in_order() -> None:
+    shown = help_of("train", width=200)
+    places = [shown.index(f" {panel} ") for panel in PANELS]
     assert places == sorted(places)
+    assert {option.panel for option in options_of("train")} - {None} == set(PANELS)
 
 
-@pytest.mark.parametrize("panel", [name for name, methods in PANELS.items() if methods])
-def test_a_panel_names_the_methods_that_have_its_settings(panel):
-    known = set().union(*SETTINGS.values())
-    listed = {name: option.help for option in panels("train")[panel] for name in (option.name, f"n_{option.name}")}
-    settings = listed.keys() & known
-    assert settings
-    for name in settings:
-        having = {method for method, own in SETTINGS.items() if name in own}
-        assert (having == PANELS[panel]) != (name in SAID), f"{name} is for {having}"
-        assert SAID.get(name, "") in listed[name]
+def test_first_panel_of_train_has_the_dozen_options_that_matter() -> None:
+    first = help_of("train", width=200).partition("─ Options ─")[2].partition("╰")[0]
+    names = [line.split("--")[1].split()[0] for line in first.splitlines() if line.startswith(("│ *  --", "│    --"))]
+    assert names == [
+        *("model", "valid", "method", "format", "text", "target", "label-delimiter"),
+        *("epochs", "threads", "seed", "json", "help"),
+    ]
 
 
-def test_options_of_one_method_stand_in_a_panel_of_its_own():
-    """What is left among all others is for two unlike methods at least."""
-    [train] = [typer.main.get_command(cli.app).commands["train"]]
-    loose = {option.name for option in train.params if not getattr(option, "rich_help_panel", None)}
-    for name in (loose | {f"n_{name}" for name in loose} | {"n_jobs"}) & set().union(*SETTINGS.values()) - {"method"}:
-        having = {method for method, own in SETTINGS.items() if name in own}
-        assert {"network", "texts"} <= having, name
+@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "compress", "info", "demo"])
+def test_help_text_is_wide_enough_to_read(command: str) -> None:
+    """Help of an option gets at least 45 of 100 columns."""
+    for panel in help_of(command).split("╭─")[2:]:
+        rows = [line for line in panel.splitlines() if line.startswith("│")]
+        starts = [len(row) - len(row[1:].lstrip()) for row in rows if not row[1:].lstrip().startswith(("-", "*"))]
+        for start in set(starts):
+            assert 99 - start >= 45, panel
+
+
+@pytest.mark.parametrize("option", [option for option in TABLE if option.sets], ids=lambda option: option.name)
+def test_options_set_parameters_of_exactly_the_models_that_they_apply_to(option: option_table.CommandOption) -> None:
+    if option.sets == "method":
+        return  # chooses the classifier of points, and is a parameter of the text classifier
+    having = {kind for kind in CLASSIFIERS if option.sets in parameters_of(kind)}
+    assert option.kinds & CLASSIFIERS.keys() == {kind for kind in having if (option.name, kind) not in WITHHELD}
+
+
+def test_every_option_has_help_and_a_reason_for_each_kind_that_it_does_not_apply_to() -> None:
+    for option in TABLE:
+        assert option.help.endswith(".")
+        for kind in option_table.EVERY - option.kinds:
+            assert option.why_not(kind)
+        for kind in option.kinds:
+            assert option.why_not(kind) is None
+
+
+def test_method_names_every_kind_of_model_of_points() -> None:
+    [method] = [option for option in TABLE if option.name == "method"]
+    assert all(f"{name}" in method.help for name in (*POINT_METHODS, "auto", "linear"))
 
 
 @pytest.mark.parametrize("command", ["evaluate", "predict", "compress"])
-def test_other_commands_say_which_options_are_about_tables(command):
-    names = {option.name for option in panels(command)[options.TABLES]}
+def test_other_commands_group_the_options_about_tables(command: str) -> None:
+    params = typer.main.get_command(cli.app).commands[command].params
+    names = {param.name for param in params if getattr(param, "rich_help_panel", None) == option_table.TABLES}
     assert {"text", "header", "quotes", "delimiter", "encoding"} <= names
+
+
+def test_help_loads_no_numerical_packages() -> None:
+    unwanted = ["numpy", "numba", "scipy", "sklearn", "sparsenet.kernels"]
+    code = (
+        "import sys; sys.argv = ['sparsenet', 'train', '--help']\n"
+        "from sparsenet.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"print('loaded', *(name for name in {unwanted} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded"

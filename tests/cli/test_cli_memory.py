@@ -1,4 +1,4 @@
-"""Memory that runs out where nobody foresaw it: one line says at what."""
+"""Failed allocations: one line names the step."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def points(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("words", NO_WORDS)
 @pytest.mark.parametrize(("method", "kind"), [("tree", TreeClassifier), ("network", ExtremeClassifier)])
-def test_training_names_the_model(
+def test_failed_allocation_in_training_names_the_model_size(
     points: Path, monkeypatch: pytest.MonkeyPatch, words: str, method: str, kind: type
 ) -> None:
     monkeypatch.setattr(kind, "fit", failing(words))
@@ -47,13 +47,13 @@ def test_training_names_the_model(
     assert said.startswith("sparsenet: error: memory ran out for training a model of 2 features and 2 labels: if most")
 
 
-def test_words_that_say_more_stay(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_informative_memory_error_is_kept(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TreeClassifier, "fit", failing("y has too many columns"))
     said = fails("train", points, "--method", "tree", "--model", points.with_name("m"))
     assert said == "sparsenet: error: y has too many columns\n"
 
 
-def test_reading_loading_and_scoring_name_what_was_too_large(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_allocation_names_the_step(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = points.with_name("m")
     run("train", points, "--method", "tree", "--model", model)
     for name, target, what in (
@@ -69,17 +69,17 @@ def test_reading_loading_and_scoring_name_what_was_too_large(points: Path, monke
                 assert f"memory ran out for {what}" in fails("predict", model, points)
 
 
-def test_texts_and_all_else(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_allocation_of_texts_names_the_file(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = points.with_name("t.csv")
     texts.write_text("text,label\na,x\nb,y\n")
     monkeypatch.setattr(TextClassifier, "fit", failing(NO_WORDS[1]))
     said = fails("train", texts, "--model", points.with_name("m"))
     assert said == f"sparsenet: error: memory ran out for training on the texts of {texts}\n"
-    monkeypatch.setattr("sparsenet.cli.info.collect", failing("std::bad_alloc"))
+    monkeypatch.setattr("sparsenet.cli.about_machine.collect", failing("std::bad_alloc"))
     assert fails("info") == "sparsenet: error: memory ran out (std::bad_alloc)\n"
 
 
-def test_a_header_that_announces_too_much(tmp_path: Path) -> None:
+def test_header_with_too_many_features_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "points.txt"
     path.write_text("1 2000000000 2\n0 1:1\n")
     command = [sys.executable, "-m", "sparsenet", "train", path, "--method", "tree", "--model", tmp_path / "m"]

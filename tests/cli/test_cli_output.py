@@ -1,4 +1,4 @@
-"""Standard output that is full, closed or left: every command, the help and the version."""
+"""Standard output that is full, closed or abandoned, for every command, the help and the version."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ PARAMS = [
     pytest.param(arguments, id=name, marks=[] if name in ("version", "info", "predict") else pytest.mark.slow)
     for name, arguments in COMMANDS.items()
 ]
-QUIET = os.environ | {"PYTHONWARNINGS": "ignore"}  # that Numba is in use may be said
+QUIET = os.environ | {"PYTHONWARNINGS": "ignore"}  # Numba may warn that it is in use
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 
 
@@ -46,7 +46,7 @@ def command(*arguments: str) -> list[str]:
 
 @needs_full_device
 @pytest.mark.parametrize("arguments", PARAMS)
-def test_a_full_disk(folder: Path, arguments: list[str]) -> None:
+def test_full_disk_is_reported_in_one_line(folder: Path, arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             command(*arguments), stdout=full, stderr=subprocess.PIPE, text=True, cwd=folder, env=QUIET, check=False
@@ -56,7 +56,7 @@ def test_a_full_disk(folder: Path, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", PARAMS)
-def test_nobody_reads(folder: Path, arguments: list[str]) -> None:
+def test_closed_pipe_exits_silently(folder: Path, arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -66,14 +66,14 @@ def test_nobody_reads(folder: Path, arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_standard_output_at_all() -> None:
+def test_closed_stdout_is_reported() -> None:
     closed = subprocess.run(
         ["sh", "-c", '"$@" >&-', "sh", *command("info")], stderr=subprocess.PIPE, text=True, check=False
     )
     assert (closed.returncode, closed.stderr) == (1, "sparsenet: error: standard output is closed\n")
 
 
-def test_output_that_is_fine_is_all_there(folder: Path) -> None:
+def test_working_output_is_complete(folder: Path) -> None:
     done = subprocess.run(
         command("predict", "model", "train.txt"), capture_output=True, text=True, cwd=folder, env=QUIET, check=True
     )

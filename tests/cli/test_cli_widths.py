@@ -1,4 +1,4 @@
-"""Files whose header announces less than a model knows: most likely the wrong ones, and none that must be refused."""
+"""Files whose header announces less than a model knows: they cause a warning, but no error."""
 
 from io import BytesIO
 from pathlib import Path
@@ -24,7 +24,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "m"
 
 
-def test_evaluate_and_predict_warn(model: Path, tmp_path: Path) -> None:
+def test_evaluate_and_predict_warn_of_narrow_headers(model: Path, tmp_path: Path) -> None:
     features, labels = FEWER_FEATURES.format("{}", "the model has"), FEWER_LABELS.format("{}", "the model has")
     narrow = write(tmp_path / "narrow.txt", "2 5 3\n")
     said = run("evaluate", model, narrow).stderr
@@ -35,23 +35,23 @@ def test_evaluate_and_predict_warn(model: Path, tmp_path: Path) -> None:
     assert run("predict", model, stdin="1 5 0\n 0:1\n").stderr == f"sparsenet: {features.format('<stdin>')}\n"
 
 
-def test_equal_headers_and_svmlight_say_nothing(model: Path, tmp_path: Path) -> None:
+def test_equal_headers_and_svmlight_do_not_warn(model: Path, tmp_path: Path) -> None:
     for name, header in (("same.txt", HEADER), ("none.svm", "")):
         path = write(tmp_path / name, header)
         assert run("evaluate", model, path).stderr == run("predict", model, path).stderr == ""
     assert "the header announces 7 features, but at most 6" in fails("evaluate", model, "-", stdin="1 7 4\n0 0:1\n")
 
 
-def test_points_to_measure_on_are_compared_with_those_to_train_on(tmp_path: Path) -> None:
+def test_validation_header_is_compared_with_training_points(tmp_path: Path) -> None:
     train, valid = write(tmp_path / "train.txt", HEADER), write(tmp_path / "valid.txt", "2 5 3\n")
     said = run("train", train, "--model", tmp_path / "m", "--method", "tree", "--valid", valid).stderr
     for words in (FEWER_FEATURES, FEWER_LABELS):
-        assert words.format(valid, "the points to train on have") in said
+        assert words.format(valid, "the training points have") in said
     assert run("train", train, "--model", tmp_path / "m", "--method", "tree", "--features", 9).stderr == ""
 
 
 @pytest.mark.parametrize("how", ["whole", "batches"])
-def test_readers_tell_of_a_header(how: str) -> None:
+def test_readers_report_the_header(how: str) -> None:
     told: list[tuple[str, int, int]] = []
 
     def tell(*announced: object) -> None:

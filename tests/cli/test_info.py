@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sparsenet
-from sparsenet.cli import info
+from sparsenet.cli import about_machine as info
 
 PACKAGE = Path(sparsenet.__file__).parent
 
@@ -50,13 +50,13 @@ def test_text_has_a_line_for_each_fact() -> None:
     ]  # fmt: skip
 
 
-def test_numba_by_choice() -> None:
+def test_environment_selects_numba() -> None:
     report = json.loads(run_info("--json", SPARSENET_KERNELS="numba").stdout)
     assert report["backend"] == "numba"
     assert report["error"] is None
 
 
-def test_missing_extension_is_said_with_the_cure(tmp_path: Path) -> None:
+def test_missing_extension_is_reported_with_advice(tmp_path: Path) -> None:
     done = run_info("--json", path=copy_without_extension(tmp_path))
     report = json.loads(done.stdout)
     assert (report["backend"], report["extension"]) == ("numba", "not installed")
@@ -64,7 +64,7 @@ def test_missing_extension_is_said_with_the_cure(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_broken_extension_is_said_and_does_not_break_the_report(tmp_path: Path) -> None:
+def test_broken_extension_is_reported(tmp_path: Path) -> None:
     copy_without_extension(tmp_path)
     (tmp_path / "sparsenet" / "_core.so").write_bytes(b"not a library")
     report = json.loads(run_info("--json", path=tmp_path).stdout)
@@ -73,7 +73,7 @@ def test_broken_extension_is_said_and_does_not_break_the_report(tmp_path: Path) 
     assert "_core.so" in report["error"]
 
 
-def test_instruction_set_that_this_cpu_lacks_is_said() -> None:
+def test_missing_instruction_set_is_reported() -> None:
     if info.collect()["backend"] != "native":
         pytest.skip("there is no extension")
     report = json.loads(run_info("--json", SPARSENET_ISA="avx1024").stdout)
@@ -88,7 +88,7 @@ def test_missing_optional_packages_are_named(monkeypatch: pytest.MonkeyPatch) ->
     assert "not installed" in info.describe(report)
 
 
-def test_a_choice_of_kernels_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_kernel_choice_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sparsenet", "info"],
         env=os.environ | {"SPARSENET_KERNELS": "bogus"},

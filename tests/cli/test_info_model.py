@@ -1,15 +1,18 @@
-"""What `sparsenet info MODEL` says of models, sparse and of texts, and of what is none."""
+"""`sparsenet info MODEL`: reports on models of points and text, and refusal of other directories."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from sparsenet import ExtremeClassifier, TextClassifier, storage
+from sparsenet.cli.about_model import choices_of, collect, describe
 from tests.support.command_line import fails, files, run, write_xmc
 from tests.support.texts import planted
 
@@ -26,7 +29,7 @@ def about(model: Path) -> dict[str, Any]:
     return json.loads(run("info", model, "--json").stdout)
 
 
-def test_a_model_of_points(tagger: Path) -> None:
+def test_report_on_a_model_of_points(tagger: Path) -> None:
     found, model = about(tagger), ExtremeClassifier.load(tagger)
     assert (found["kind"], found["labels"], found["features"], found["points"]) == ("ExtremeClassifier", 20, 60, 60)
     assert found["weights"] == sum(array.size for name, array in model.network_.weights().items() if "ind" not in name)
@@ -39,7 +42,7 @@ def test_a_model_of_points(tagger: Path) -> None:
     assert about(tagger)["bytes"] < found["bytes"]
 
 
-def test_words_for_people(tagger: Path) -> None:
+def test_text_output(tagger: Path) -> None:
     lines = dict(line.split(maxsplit=1) for line in run("info", tagger).stdout.splitlines())
     assert lines["labels"] == "20 (columns)"
     assert lines["trained"] == "on  60 points"
@@ -48,7 +51,7 @@ def test_words_for_people(tagger: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["linear", "network"])
-def test_a_model_of_texts(tmp_path: Path, method: str) -> None:
+def test_report_on_a_text_model(tmp_path: Path, method: str) -> None:
     texts, labels = planted(200)
     own = {"cost": 2.0} if method == "linear" else {"epochs": 3}
     model = TextClassifier(method=method, time_budget=20, random_state=0, **own).fit(texts, labels)
@@ -70,7 +73,7 @@ def test_a_model_of_texts(tmp_path: Path, method: str) -> None:
     assert "3 (one a point)" in said
 
 
-def test_columns_of_texts(tmp_path: Path) -> None:
+def test_report_names_text_columns(tmp_path: Path) -> None:
     texts, labels = planted(200)
     TextClassifier(random_state=0).fit(texts, labels).save(tmp_path / "m")
     assert about(tmp_path / "m")["columns"] is None
@@ -84,7 +87,7 @@ def test_columns_of_texts(tmp_path: Path) -> None:
     assert "columns     texts in 'title'\n" in run("info", tmp_path / "m").stdout
 
 
-def test_what_is_no_model(tagger: Path, tmp_path: Path) -> None:
+def test_wrong_directories_are_refused(tagger: Path, tmp_path: Path) -> None:
     assert "nowhere: does not exist; a sparsenet model is a directory" in fails("info", tmp_path / "nowhere")
     assert "is not a sparsenet model" in fails("info", tmp_path)
     data = next(tagger.glob("arrays-*"))
@@ -92,7 +95,48 @@ def test_what_is_no_model(tagger: Path, tmp_path: Path) -> None:
     assert "the file is damaged" in fails("info", tagger, "--json")
 
 
-def test_without_a_model_it_is_about_the_machine() -> None:
+@dataclass
+class Decision:
+    """A record of a selection, as a later version may keep it."""
+
+    options: tuple[str, ...]
+    gain: float
+    standard_error: float
+    n: int
+    verdict: str
+
+
+class Parts:
+    """A stand-in for a fitted classifier with parts and choices."""
+
+    def __init__(self, choices: dict[str, Any], **parts: Any) -> None:
+        self.choices_ = choices
+        vars(self).update(parts)
+
+
+def test_choices_of_every_classifier_have_one_form() -> None:
+    decision = Decision(("usual", "dearer"), 0.5, 0.25, 100, "dearer")
+    fields = {"options": ["usual", "dearer"], "gain": 0.5, "standard_error": 0.25, "n": 100, "verdict": "dearer"}
+    network = Parts({"hidden": (256, "fits"), "rate": np.float32(0.5)})
+    whole = Parts({"cost": decision, "order": dict(fields)}, network_=network, tree_=object())
+    assert choices_of(whole) == {
+        "cost": fields,
+        "order": fields,
+        "network__hidden": {"value": 256, "reason": "fits"},
+        "network__rate": {"value": 0.5},
+    }
+    assert choices_of(object()) == {}
+
+
+def test_decisions_are_shown_with_what_they_record(tagger: Path) -> None:
+    found = collect(tagger)
+    assert found["choices"]["batch_size"].keys() == {"value", "reason"}
+    assert "\ndecided" not in describe(found)
+    found["choices"]["cost"] = {"verdict": "dearer", "gain": 0.5}
+    assert "\ndecided     cost: verdict=dearer, gain=0.5\n" in describe(found)
+
+
+def test_info_without_a_model_describes_the_machine() -> None:
     assert "kernels" in run("info").stdout
 
 
@@ -101,7 +145,7 @@ def test_without_a_model_it_is_about_the_machine() -> None:
     [("--method", "tree"), ("--no-network",), ("--hidden", 0, "--epochs", 1, "--compact")],
     ids=["tree", "blend without a network", "blend"],
 )
-def test_what_valid_measured_of_trees_and_blends(tmp_path: Path, options: tuple[Any, ...]) -> None:
+def test_validation_scores_are_saved_with_trees_and_blends(tmp_path: Path, options: tuple[Any, ...]) -> None:
     train, valid = write_xmc(tmp_path / "train.txt", 60, 0), write_xmc(tmp_path / "valid.txt", 40, 1)
     arguments = ("train", train, "--model", tmp_path / "m", *options)
     run(*arguments)

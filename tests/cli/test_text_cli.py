@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import filecmp
 import json
 import os
@@ -18,7 +19,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from typer.testing import CliRunner
 
 from sparsenet import TextClassifier, cli, kernels, metrics
-from sparsenet.cli import text_sources, texts
+from sparsenet.cli import text_sources, text_training
 from tests.support.text_command_line import in_process as sparsenet
 from tests.support.text_command_line import run, unchecked
 from tests.support.texts import planted, write
@@ -48,7 +49,7 @@ def test_train_and_evaluate(trained):
     assert {"P@3", "nDCG@3", "PSP@1", "recall@100", "seconds"} <= scores.keys()
 
 
-def test_labels_are_measured_each_by_itself(trained, tmp_path, monkeypatch):
+def test_each_label_is_measured(trained, tmp_path, monkeypatch):
     folder, _ = trained
     texts, labels = planted(200, seed=5)
     labels = [label if i % 7 else "news" for i, label in enumerate(labels)]
@@ -78,13 +79,13 @@ def test_labels_are_measured_each_by_itself(trained, tmp_path, monkeypatch):
     assert lines[5] == "precision  recall      F1    texts  label"
     assert [line.split()[-1] for line in lines[6:10]] == sorted(set(labels), key=lambda label: -labels.count(label))
     assert lines[10:] == [""]
-    monkeypatch.setattr("sparsenet.cli.texts.MOST_SHOWN", 3)
-    assert run(*ask)[1].endswith("\nand 1 label more, of no more texts: see --json\n")
-    monkeypatch.setattr("sparsenet.cli.texts.MOST_BY_LABEL", 3)
+    monkeypatch.setattr("sparsenet.cli.text_commands.MOST_SHOWN", 3)
+    assert run(*ask)[1].endswith("\nand 1 label more with no more texts: see --json\n")
+    monkeypatch.setattr("sparsenet.cli.text_commands.MOST_BY_LABEL", 3)
     assert "by_label" not in json.loads(run(*ask, "--json")[1])
 
 
-def test_threads_leave_no_trace_in_a_model(trained, tmp_path):
+def test_threads_do_not_change_the_model(trained, tmp_path):
     folder, _ = trained
     for threads in ("1", "2"):
         done = sparsenet(
@@ -106,7 +107,7 @@ def test_predict_is_a_filter(trained):
 
 
 @pytest.mark.parametrize("labels", [[["a"], ["b"], ["c"]], [["a", "b"], ["b"], []]], ids=["one each", "several"])
-def test_texts_are_measured_as_scikit_learn_does(tmp_path, labels):
+def test_scores_equal_those_of_scikit_learn(tmp_path, labels):
     texts, truth = ["one two", "three four", "five six"] * 9, labels * 9
     model = TextClassifier(random_state=0).fit(texts, truth if [] in labels else [own[0] for own in truth])
     model.save(tmp_path / "model")
@@ -129,7 +130,7 @@ def test_texts_are_measured_as_scikit_learn_does(tmp_path, labels):
     assert ("accuracy" in shown) == (not model.multilabel_)
 
 
-def test_labels_below_a_threshold_are_left_out(trained, tmp_path):
+def test_labels_below_the_threshold_are_left_out(trained, tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("what a goal\n\nsalt the soup for the team\n")
     model = TextClassifier.load(trained[0] / "model")
@@ -146,7 +147,7 @@ def test_labels_below_a_threshold_are_left_out(trained, tmp_path):
     assert lines == [""] * 4
 
 
-def test_the_threshold_that_was_learnt_is_asked_for_by_a_word(trained, tmp_path):
+def test_learnt_threshold_gives_the_answers_of_predict(trained, tmp_path):
     texts, first = planted(300)
     _, second = planted(300, seed=8)
     lists = [sorted({one, other}) if i % 3 else [] for i, (one, other) in enumerate(zip(first, second, strict=True))]
@@ -161,25 +162,25 @@ def test_the_threshold_that_was_learnt_is_asked_for_by_a_word(trained, tmp_path)
     assert f"threshold={model.threshold_:.4g}" in run("info", tmp_path / "several")[1]
     code, _, problem = run("predict", trained[0] / "model", tmp_path / "t.txt", "--threshold", "learnt")
     assert code == 1
-    assert "has learnt no threshold for --threshold learnt: of its texts each has one label" in problem
+    assert "has learnt no threshold for --threshold learnt, since its texts have one label each" in problem
     for value in ("1.5", "-0.1", "nan", "high"):
         code, _, problem = run(*ask, value)
         assert code == 2
         assert "expected a number from 0 to 1, or learnt" in re.sub(r"[\s│]+", " ", problem)
 
 
-def test_texts_without_a_label_are_said_to_be_misses(tmp_path):
+def test_texts_without_a_label_are_reported_as_misses(tmp_path):
     texts, labels = planted(200)
     write(tmp_path / "t.csv", texts, ["" if i % 4 == 0 else label + "|new" * (i % 2) for i, label in enumerate(labels)])
     code, shown, _ = run("train", tmp_path / "t.csv", "--model", tmp_path / "m", *COLUMNS, "--label-delimiter", "|")
     assert code == 0
-    assert re.search(r"^\d+\.\d\d % of the texts held out have the best label$", shown, re.MULTILINE)
+    assert re.search(r"^\d+\.\d\d % of the held-out texts have a right best label$", shown, re.MULTILINE)
     code, scores, said = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--json")
     assert json.loads(scores)["without_label"] == 50
-    assert "50 of 200 texts have no label: P@1 of all is at most 75.00" in said
+    assert "50 of 200 texts have no label: P@1 over all texts is at most 75.00" in said
 
 
-def test_training_says_what_a_label_that_most_texts_have_would_do_alone(tmp_path):
+def test_training_reports_the_share_of_a_dominant_label(tmp_path):
     texts, labels = planted(200)
     for name, given in (("even", labels), ("odd", ["news" if i % 10 else label for i, label in enumerate(labels)])):
         write(tmp_path / "t.csv", texts, given)
@@ -191,7 +192,7 @@ def test_training_says_what_a_label_that_most_texts_have_would_do_alone(tmp_path
         assert json.loads(run(*ask, "--json")[1])["most_frequent"] == {"label": most, "share": pytest.approx(share)}
 
 
-def test_labels_are_given_factors_of_their_own(tmp_path):
+def test_class_weight_takes_factors_of_labels(tmp_path):
     texts, labels = planted(300)
     write(tmp_path / "t.csv", texts, labels)
     factors = {labels[0]: 5}
@@ -204,13 +205,13 @@ def test_labels_are_given_factors_of_their_own(tmp_path):
     code, _, problem = run(*ask, '{"no such label": 2}')
     assert code == 1
     assert "class_weight names 'no such label', which is no label of y" in problem
-    for value in ("fair", '{"news": -1}', "[1]", "{}"):
+    for value in ("fair", '{"news": -1}', "[1]", "{}", '{"news": 1, "news": 2}', "[" * 100_000):
         code, _, problem = run(*ask, value)
         assert code == 2
         assert "expected balanced, or factors of labels" in re.sub(r"[\s│]+", " ", problem)
 
 
-def test_labels_of_points_below_a_threshold_are_left_out_too(tmp_path):
+def test_threshold_applies_to_points(tmp_path):
     points = tmp_path / "points.txt"
     points.write_text("0 0:1\n1 1:1\n2 2:1\n" * 9)
     assert run("train", points, "--model", tmp_path / "m", "--hidden", "4")[0] == 0
@@ -221,16 +222,16 @@ def test_labels_of_points_below_a_threshold_are_left_out_too(tmp_path):
     assert all(p[0] >= 0.5 > p[1] for p in (own["probabilities"] for own in whole))
 
 
-def test_blank_lines_of_a_table_get_no_answer_and_are_told_of(trained):
+def test_blank_lines_of_a_table_are_reported(trained):
     ask = ["predict", trained[0] / "model", "--k", "1", "--input-format", "csv", "--text", "0", "--no-header"]
     code, answers, said = run(*ask, stdin=b"what a goal\n\nbank loan\n\n")
     assert code == 0
     assert [line.partition(":")[0] for line in answers.splitlines()] == ["sport", "money"]
-    assert "2 lines of <stdin> got no answer: blank lines of a table are no rows" in said
+    assert "2 lines of <stdin> got no answer: blank lines of a table are not rows" in said
     assert run(*ask, stdin=b"what a goal\nbank loan\n")[2] == ""
 
 
-def test_predict_leaves_labels_out_whatever_blank_follows(trained):
+def test_predict_ignores_label_words_before_any_whitespace(trained):
     model = trained[0] / "model"
     expected = sparsenet("predict", model, stdin=b"what a goal\n").stdout
     for line in (b"__label__food\twhat a goal\n", b"__label__food what a goal __label__money\r\n"):
@@ -261,18 +262,18 @@ def test_fasttext_lines_with_several_labels(tmp_path):
     ("arguments", "code", "message"),
     [
         (["--target", "nothing"], 1, "there is no column 'nothing'"),
-        (["--hidden", "8"], 2, "--hidden: a model of texts has none: leave it out"),
-        (["--normalize", "rows"], 2, "--normalize: a model of texts has none: leave it out"),
-        (["--patience", "8"], 2, "--patience: a model of texts has none: leave it out"),
-        (["--batch-size", "8"], 2, "--batch-size: a model of texts has none: leave it out"),
-        (["--features", "8"], 2, "--features: the features of texts are not counted by hand"),
-        (["--labels", "3"], 2, "--labels: the labels of texts are not counted by hand"),
-        (["--checkpoint"], 2, "--checkpoint: a model of texts has no checkpoints"),
-        (["--resume"], 2, "--resume: a model of texts has no checkpoints to go on from"),
-        (["--compact"], 2, "--compact: a model of texts is made smaller by sparsenet compress"),
+        (["--hidden", "8"], 2, "--hidden: has no effect on a text model: leave it out"),
+        (["--normalize", "rows"], 2, "--normalize: has no effect on a text model: leave it out"),
+        (["--patience", "8"], 2, "--patience: has no effect on a text model: leave it out"),
+        (["--batch-size", "8"], 2, "--batch-size: has no effect on a text model: leave it out"),
+        (["--features", "8"], 2, "--features: a text model counts its features itself"),
+        (["--labels", "3"], 2, "--labels: a text model counts its labels itself"),
+        (["--checkpoint"], 2, "--checkpoint: a text model has no checkpoints"),
+        (["--resume"], 2, "--resume: a text model has no checkpoints to resume from"),
+        (["--compact"], 2, "--compact: use sparsenet compress to make a text model smaller"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, message):
+def test_options_without_effect_on_text_are_refused(trained, tmp_path, arguments, code, message):
     folder, _ = trained
     done = sparsenet("train", folder / "train.csv", *COLUMNS, "--model", tmp_path / "model", *arguments)
     assert done.returncode == code
@@ -281,13 +282,13 @@ def test_what_is_wrong_is_said_in_a_line(trained, tmp_path, arguments, code, mes
 
 
 @pytest.mark.parametrize("command", ["evaluate", "predict"])
-def test_nothing_of_texts_can_be_seen_before(trained, command):
+def test_exclude_seen_is_refused_for_text(trained, command):
     code, stdout, said = run(command, trained[0] / "model", trained[0] / "test.csv", "--exclude-seen")
     assert (code, stdout) == (2, "")
-    assert "--exclude-seen: the features of texts are no labels" in said
+    assert "--exclude-seen: the features of text are words" in said
 
 
-def test_options_that_texts_have_are_passed_on(trained, tmp_path):
+def test_shared_settings_reach_the_text_classifier(trained, tmp_path):
     folder, _ = trained
     arguments = ["--model", tmp_path / "model", "--memory-limit", "1GB", "--no-checkpoint", "--epochs", "3"]
     done = sparsenet("train", folder / "train.csv", *COLUMNS, *arguments)
@@ -300,7 +301,7 @@ OF_TEXTS = {"--cost": "0.5", "--word-ngrams": "1", "--char-ngrams": "2-4", "--cl
 OF_TEXTS |= {"--method": "linear", "--validation-fraction": "0.2"}
 
 
-def test_settings_of_texts_are_passed_on(trained, tmp_path):
+def test_text_settings_reach_the_classifier(trained, tmp_path):
     arguments = [word for option in OF_TEXTS.items() for word in option]
     train = ["train", trained[0] / "train.csv", *COLUMNS, "--model", tmp_path / "model"]
     assert run(*train, *arguments)[0] == 0
@@ -313,43 +314,43 @@ def test_settings_of_texts_are_passed_on(trained, tmp_path):
 
 
 @pytest.mark.parametrize("option", sorted(OF_TEXTS.keys() - {"--cost"}))  # which trees have, too
-def test_settings_of_texts_are_none_of_points(tmp_path, option):
+def test_text_settings_are_refused_for_points(tmp_path, option):
     (tmp_path / "points.txt").write_text("0 0:1\n1 1:1\n" * 9)
     code, _, said = run("train", tmp_path / "points.txt", "--model", tmp_path / "m", option, OF_TEXTS[option])
     assert code == 2
-    assert f"{option}: is for texts, these are sparse points" in said
+    assert f"Invalid value for {option}: " in said
+    assert "is for text, and this file holds sparse points" in said
 
 
 @pytest.mark.parametrize("given", ["5-3", "0-2", "65", "3-", "words", ""])
-def test_lengths_that_are_none_are_refused(tmp_path, given):
+def test_wrong_ngram_lengths_are_refused(tmp_path, given):
     code, _, said = run("train", tmp_path / "t.csv", "--model", tmp_path / "m", "--char-ngrams", given)
     assert code == 2
     assert "expected lengths from 1 to 64 such as 3-5, auto or none" in said
 
 
-def test_a_format_that_was_said_changes_nothing_else(trained, tmp_path, monkeypatch):
+def test_explicit_format_reads_the_same_texts(trained, tmp_path, monkeypatch):
     folder, _ = trained
     plain = tmp_path / "train"
     plain.write_bytes((folder / "train.csv").read_bytes())
     expected = TextClassifier.load(folder / "model").predict_proba(["what a goal", "salt"])
-    monkeypatch.setattr(texts.TextSource, "labelled", None)  # which would hold the file as a whole
-    source = texts.TextSource(plain, ["review"], "topic", format="csv")
-    assert (
-        source.fit(TextClassifier(random_state=0)).predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
-    )
+    monkeypatch.setattr(text_sources.TextSource, "read", None)  # which would hold the file as a whole
+    source, model = text_sources.TextSource(plain, "csv", ["review"], "topic"), TextClassifier(random_state=0)
+    source.fit(model)
+    assert model.predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
     with pytest.raises(ValueError, match="format must be one of 'auto', 'csv', 'tsv', 'jsonl', 'lines', got 'xls'"):
         TextClassifier().fit(plain, format="xls")
 
 
-def test_propensities_count_texts_not_labels(tmp_path):
-    """Of texts with two labels each there are half as many as of labels."""
+def test_propensities_count_texts(tmp_path):
+    """Texts with two labels each count once."""
     path = tmp_path / "train.txt"
     path.write_text("__label__a __label__b one two\n__label__b __label__c three four\n__label__a __label__b one\n" * 20)
     model = TextClassifier(random_state=0).fit(path)
     model.save(tmp_path / "model")
     assert model.n_texts_ == 60
-    found = texts.evaluate(tmp_path / "model", texts.TextSource(path), [1], threads=1)
-    source, labels, _ = texts.TextSource(path).read()[1:]
+    found = json.loads(run("evaluate", tmp_path / "model", path, "--k", "1", "--json")[1])
+    source, labels, _ = text_sources.TextSource(path, "lines").read()[1:]
     truth = csr_array(np.array([[name in own for name in "abc"] for own in labels], np.float32))
     ranked = model.predict_topk(source, 3).indices.reshape(-1, 3)
     expected = metrics.evaluate(truth, ranked, [1], metrics.propensities_from_counts(model.label_counts_, 60))
@@ -367,18 +368,34 @@ def test_propensities_count_texts_not_labels(tmp_path):
         ("review,topic\n" + "good,x\n" * 100 + "bad\n", "line 102: 1 fields where the first row has 2"),
     ],
 )
-def test_texts_to_measure_on_are_checked_before_training(trained, tmp_path, monkeypatch, content, message):
+def test_validation_texts_are_checked_before_training(trained, tmp_path, monkeypatch, content, message):
     folder, _ = trained
     monkeypatch.setattr(text_sources.TextSource, "fit", None)
     if content is not None:
         (tmp_path / "valid.csv").write_text(content)
-    source = text_sources.TextSource(folder / "train.csv", ["review"], "topic")
+    source = text_sources.TextSource(folder / "train.csv", "csv", ["review"], "topic")
+    valid = text_sources.beside(source, tmp_path / "valid.csv", "auto")
     with pytest.raises((OSError, ValueError), match=message):
-        texts.train(source, tmp_path / "model", tmp_path / "valid.csv", {})
+        text_training.train(source, tmp_path / "model", valid, {})
     assert not (tmp_path / "model").exists()
 
 
-def test_texts_to_measure_on_may_come_from_a_pipe(trained, tmp_path):
+def test_files_are_opened_once_and_the_model_is_not_loaded_back(trained, monkeypatch, tmp_path):
+    folder, opened, real_open = trained[0], [], builtins.open
+
+    def noted(file, *how, **more):
+        opened.append(str(file))
+        return real_open(file, *how, **more)
+
+    monkeypatch.setattr(builtins, "open", noted)
+    monkeypatch.setattr(TextClassifier, "load", None)
+    files = folder / "train.csv", folder / "test.csv"
+    code, _, said = run("train", files[0], *COLUMNS, "--valid", files[1], "--model", tmp_path / "m")
+    assert code == 0, said
+    assert [opened.count(str(file)) for file in files] == [1, 1]
+
+
+def test_validation_texts_may_come_from_a_pipe(trained, tmp_path):
     folder, _ = trained
     train = ["train", folder / "train.csv", *COLUMNS, "--model", tmp_path / "model", "--json"]
     done = sparsenet(*train, "--format", "csv", "--valid", "-", stdin=(folder / "test.csv").read_bytes())
@@ -396,7 +413,7 @@ def test_texts_to_measure_on_may_come_from_a_pipe(trained, tmp_path):
         ("TextScorer", "the model {} is saved, and was not measured"),
     ],
 )
-def test_ctrl_c_says_what_is_saved(trained, tmp_path, monkeypatch, name, said):
+def test_ctrl_c_reports_what_is_saved(trained, tmp_path, monkeypatch, name, said):
     folder, _ = trained
     model = tmp_path / "model"
     shutil.copytree(folder / "model", model)
@@ -408,7 +425,7 @@ def test_ctrl_c_says_what_is_saved(trained, tmp_path, monkeypatch, name, said):
     monkeypatch.setattr(kernels, name, interrupted)
     arguments = ["train", folder / "train.csv", *COLUMNS, "--valid", folder / "test.csv", "--model", model, "--seed", 1]
     before = [path.read_bytes() for path in sorted(model.iterdir())]
-    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background are told to ignore it
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes ignore SIGINT
     done = CliRunner().invoke(cli.app, [*map(str, arguments)])
     signal.signal(signal.SIGINT, heeded)
     assert done.exit_code == 130
@@ -418,9 +435,11 @@ def test_ctrl_c_says_what_is_saved(trained, tmp_path, monkeypatch, name, said):
     assert (before == after) == (name == "dual_train")
 
 
-def test_help_says_what_ctrl_c_saves():
+def test_help_describes_ctrl_c():
     said = " ".join(sparsenet("train", "--help").stdout.decode().split())
-    assert "of sparse points, what a network has learnt so far is saved; of texts nothing is" in said
+    assert (
+        "A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is not saved" in said
+    )
 
 
 def fails(*arguments, stdin: bytes | None = None, code: int = 1, run=sparsenet) -> str:
@@ -431,7 +450,7 @@ def fails(*arguments, stdin: bytes | None = None, code: int = 1, run=sparsenet) 
     return " ".join(done.stderr.decode().replace("│", " ").split())
 
 
-def test_answers_before_a_row_that_is_wrong_are_written(trained):
+def test_answers_before_a_wrong_row_are_written(trained):
     folder, _ = trained
     rows = b'{"text": "good"}\n{"text": "bad"}\n{"text": null}\n{"text": "good"}\n'
     done = sparsenet(
@@ -459,7 +478,7 @@ def test_advice_names_options(trained, tmp_path):
     assert "--max-bytes 10 is impossible" in said
 
 
-def test_a_table_with_a_delimiter_and_an_encoding_of_its_own(tmp_path):
+def test_table_with_its_own_delimiter_and_encoding(tmp_path):
     texts, labels = planted(200)
     rows = [f"{text}, é;{label}" for text, label in zip(texts, labels, strict=True)]
     table, model = tmp_path / "t.csv", tmp_path / "model"
@@ -491,7 +510,7 @@ def test_a_table_with_a_delimiter_and_an_encoding_of_its_own(tmp_path):
         assert words in said
 
 
-def test_other_texts_have_the_delimiter_of_their_own_kind(tmp_path):
+def test_validation_table_uses_the_delimiter_of_its_own_kind(tmp_path):
     texts, labels = planted(200)
     for name, separator in (("t.csv", ";"), ("v.tsv", "\t"), ("v.csv", ";")):
         rows = [f"{text}{separator}{label}" for text, label in zip(texts, labels, strict=True)]
@@ -503,7 +522,7 @@ def test_other_texts_have_the_delimiter_of_their_own_kind(tmp_path):
         assert code == 0, said
 
 
-def test_a_tab_may_be_written_as_in_python(tmp_path):
+def test_delimiter_may_be_an_escaped_tab(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("text\tlabel\n" + "good\tx\nbad\ty\n" * 9)
     assert run("train", table, "--delimiter", "\\t", "--model", tmp_path / "m")[0] == 0
@@ -516,7 +535,7 @@ def test_a_tab_may_be_written_as_in_python(tmp_path):
         *(["--delimiter", ";"], ["--encoding", "latin-1"]),
     ],
 )
-def test_options_of_tables_ask_for_a_table(trained, tmp_path, option):
+def test_table_options_need_a_table(trained, tmp_path, option):
     lines, model, small = tmp_path / "t.txt", trained[0] / "model", tmp_path / "m"
     lines.write_text("review,topic\nwhat a goal,sport\n")
     for command in (
@@ -537,7 +556,7 @@ def test_options_of_tables_ask_for_a_table(trained, tmp_path, option):
     assert (code, stdout.count("\n")) == (0, 1)
 
 
-def test_a_format_that_was_assumed_is_named(tmp_path):
+def test_errors_name_the_assumed_format(tmp_path):
     said = fails("train", "-", "--model", tmp_path / "m", stdin=b"review,topic\ngood,sport\n", run=unchecked)
     assert "<stdin>, line 1: label 'review" in said
     assert "the file was taken for svmlight, as line 1 is no header of XMC; --format says what else it is" in said
@@ -551,7 +570,7 @@ def test_a_format_that_was_assumed_is_named(tmp_path):
     assert "svmlight" not in said, "that it is has been understood"
 
 
-def test_compress_says_what_is_wrong_with_a_model(trained, tmp_path):
+def test_compress_refuses_wrong_models(trained, tmp_path):
     folder, _ = trained
     assert "nowhere: does not exist" in fails("compress", tmp_path / "nowhere", "--max-bytes", "1MB")
     shutil.copytree(folder / "model", tmp_path / "model")
@@ -559,7 +578,7 @@ def test_compress_says_what_is_wrong_with_a_model(trained, tmp_path):
     assert "manifest.json" in fails("compress", tmp_path / "model", "--max-bytes", "1MB")
 
 
-def test_compress_reads_tables_as_it_is_told(trained, tmp_path):
+def test_compress_reads_tables_by_the_options(trained, tmp_path):
     path = tmp_path / "valid.csv"
     path.write_text('review,topic\n"a "lovely,sport\nand so on,food\n')
     command = ["compress", trained[0] / "model", "--max-bytes", "1MB", "--output", tmp_path / "small", "--json"]
@@ -570,13 +589,13 @@ def test_compress_reads_tables_as_it_is_told(trained, tmp_path):
     assert json.loads(done.stdout)["n_texts"] == 2
 
 
-def test_a_label_that_a_line_names_twice_is_one(trained, tmp_path):
+def test_repeated_label_counts_once(trained, tmp_path):
     (tmp_path / "t.txt").write_text("__label__sport __label__sport a match\n")
     done = sparsenet("evaluate", trained[0] / "model", tmp_path / "t.txt", "--json")
     assert json.loads(done.stdout)["true_labels"] == 1, done.stderr
 
 
-def test_empty_texts_are_told_of_once(tmp_path):
+def test_empty_texts_are_reported_once(tmp_path):
     texts, labels = planted(60)
     write(tmp_path / "t.csv", ["", *texts], ["sport", *labels])
     budget = ("--valid", tmp_path / "t.csv", "--time-budget", 2)  # for which the file is read several times
@@ -587,7 +606,7 @@ def test_empty_texts_are_told_of_once(tmp_path):
     ]
 
 
-def test_a_header_that_is_trained_on_is_said_in_a_line(tmp_path):
+def test_header_read_as_text_is_reported(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("review,topic\na lovely film,good\na dull film,bad\nlovely and short,good\ndull and long,bad\n")
     train = ["train", path, "--text", "0", "--target", "1", "--model", tmp_path / "model", "--json"]
@@ -617,13 +636,13 @@ def test_a_header_that_is_trained_on_is_said_in_a_line(tmp_path):
         "What a film!,a\nnot one that I would see again,b\nsome other words of this kind,c\n",
     ],
 )
-def test_no_other_first_text_is_taken_for_a_header(trained, tmp_path, content):
+def test_ordinary_first_text_is_not_taken_for_a_header(trained, tmp_path, content):
     (tmp_path / "t.csv").write_text(content)
     code, stdout, said = run("predict", trained[0] / "model", tmp_path / "t.csv", "--text", "0")
     assert (code, stdout.count("\n"), said) == (0, 3, "")
 
 
-def test_labels_that_would_break_a_line_are_escaped(tmp_path):
+def test_control_characters_in_labels_are_escaped(tmp_path):
     path, odd = tmp_path / "t.jsonl", "a\tb\nc\r\\d:e\x1b[2J\x07\x9b\x00"
     path.write_text(
         "".join(json.dumps({"text": t, "label": y}) + "\n" for t, y in [("one two", odd), ("three", "x")] * 9)
@@ -638,19 +657,19 @@ def test_labels_that_would_break_a_line_are_escaped(tmp_path):
     assert json.loads(jsonl)["labels"][0] == odd
 
 
-def test_labels_unknown_to_the_model_are_counted(trained, tmp_path):
+def test_unknown_labels_are_counted(trained, tmp_path):
     folder, _ = trained
     (tmp_path / "t.csv").write_text("review,topic\nwhat a goal,sport\nsalt,cooking\nsoup,cooking\nloan,banks\n")
     done = sparsenet("evaluate", folder / "model", tmp_path / "t.csv", *COLUMNS, "--k", "1", "--json")
     scores = json.loads(done.stdout)
     assert (scores["true_labels"], scores["unknown_labels"]) == (4, 3)
-    said = "sparsenet: 3 of 4 labels to be found were never seen in training: the model cannot know them\n"
+    said = "sparsenet: 3 of 4 true labels were never seen in training: the model cannot predict them\n"
     assert done.stderr.decode() == said
     done = sparsenet("evaluate", folder / "model", folder / "test.csv", *COLUMNS, "--k", "1", "--json")
     assert (json.loads(done.stdout)["unknown_labels"], done.stderr) == (0, b"")
 
 
-def test_score_warns_where_no_label_is_known():
+def test_score_warns_if_no_label_is_known():
     model = TextClassifier(random_state=0).fit(["one two", "three"] * 5, ["1", "2"] * 5)
     with pytest.warns(
         UserWarning, match=r"holds no label that the classifier knows: it has such as \[1\], not as \['1'\]"
@@ -660,8 +679,8 @@ def test_score_warns_where_no_label_is_known():
 
 
 @pytest.mark.parametrize("kind", ["whole numbers", "an indicator", "lists", "one of two"])
-def test_compress_knows_labels_of_files_as_evaluate_does(tmp_path, kind):
-    """In files they are strings, whatever the model learnt in Python."""
+def test_compress_matches_labels_like_evaluate(tmp_path, kind):
+    """Labels in files are strings, whatever type the model learnt in Python."""
     texts, topics = planted(120, topics=2 if kind == "one of two" else 3)
     known = sorted(set(topics))
     numbers = np.array([known.index(topic) for topic in topics])
@@ -679,13 +698,13 @@ def test_compress_knows_labels_of_files_as_evaluate_does(tmp_path, kind):
     report = json.loads(shown)
     assert (report["n_texts"], report["accuracy_before"]) == (len(rows), scores["P@1"])
     assert report["accuracy_after"] == pytest.approx(model.score(texts, y) * 120 / len(rows)) != 0
-    assert "1 of 121 labels to be found were never seen in training" in said
+    assert "1 of 121 true labels were never seen in training" in said
 
 
 @pytest.mark.parametrize(
     "option", [["--text", "a"], ["--header"], ["--no-header"], ["--quotes"], ["--no-quotes"], ["--delimiter", ";"]]
 )
-def test_sparse_points_have_no_columns(tmp_path, option):
+def test_table_options_are_refused_for_points(tmp_path, option):
     points, model = tmp_path / "points.txt", tmp_path / "m"
     points.write_text("0 0:1\n1 1:1\n" * 9)
     assert run("train", points, "--model", model, "--method", "tree")[0] == 0
@@ -698,16 +717,16 @@ def test_sparse_points_have_no_columns(tmp_path, option):
         code, stdout, said = run(*command, *option)
         assert (code, stdout) == (2, "")
         name = option[0].replace("--no-", "--")
-        assert f"{name}: is about tables of texts, and sparse points have no columns: leave it out" in said
+        assert f"{name}: applies to tables of text, and sparse points have no columns: leave it out" in said
     for other in (["--target", "b"], ["--label-delimiter", "|"]):
-        assert f"{other[0]}: is about tables of texts" in run("evaluate", model, points, *other)[2]
+        assert f"{other[0]}: applies to tables of text" in run("evaluate", model, points, *other)[2]
     for command in ("evaluate", "predict"):
         assert "nowhere: does not exist" in run(command, tmp_path / "nowhere", points, *option)[2]
 
 
 @pytest.mark.parametrize("option", ["--header", "--no-header", "--quotes", "--no-quotes", "--delimiter=;"])
 @pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
-def test_what_is_said_of_rows_of_csv_is_refused_elsewhere(trained, tmp_path, name, option):
+def test_csv_options_are_refused_for_other_tables(trained, tmp_path, name, option):
     table, model = tmp_path / name, trained[0] / "model"
     write(table, *planted(20))
     how = [*COLUMNS, option]
@@ -719,14 +738,14 @@ def test_what_is_said_of_rows_of_csv_is_refused_elsewhere(trained, tmp_path, nam
     ):
         code, stdout, said = run(*command)
         assert (code, stdout) == (2, "")
-        what = f"is about CSV and TSV, these are texts in {table.suffix[1:]}: leave it out"
+        what = f"is about CSV and TSV, and this file is {table.suffix[1:]}: leave it out"
         assert f"{option.replace('--no-', '--').split('=')[0]}: {what}" in said
     if name == "t.jsonl":
         assert "is about CSV and TSV" in run("predict", model, "-", "--input-format", "jsonl", option)[2]
 
 
 @pytest.mark.parametrize("name", ["v.jsonl", "v.parquet"])
-def test_what_is_said_of_the_rows_of_training_is_not_said_of_other_texts(trained, tmp_path, name):
+def test_csv_options_do_not_apply_to_other_validation_tables(trained, tmp_path, name):
     write(tmp_path / name, *planted(40))
     train = ["train", trained[0] / "train.csv", *COLUMNS, "--quotes", "--header", "--model", tmp_path / "model"]
     code, _, said = run(*train, "--valid", tmp_path / name)
@@ -734,7 +753,7 @@ def test_what_is_said_of_the_rows_of_training_is_not_said_of_other_texts(trained
 
 
 def sizes(monkeypatch, name: str) -> list[int]:
-    """Note how many texts a method of the classifier is given from here on."""
+    """Record the number of texts in each call of a method of the classifier."""
     found, method = [], getattr(TextClassifier, name)
 
     def noted(self, X, *given, **more):
@@ -746,7 +765,7 @@ def sizes(monkeypatch, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.txt"])
-def test_no_more_texts_are_scored_at_a_time_than_was_said(trained, tmp_path, monkeypatch, name):
+def test_batch_size_limits_texts_scored_at_a_time(trained, tmp_path, monkeypatch, name):
     write(tmp_path / name, *planted(100, seed=4))
     for command, method in (("predict", "topk"), ("evaluate", "predict_topk")):
         ask = [command, trained[0] / "model", tmp_path / name, *(["--json"] if command == "evaluate" else [])]
@@ -759,7 +778,7 @@ def test_no_more_texts_are_scored_at_a_time_than_was_said(trained, tmp_path, mon
             assert json.loads(stdout) | {"seconds": 0} == json.loads(expected) | {"seconds": 0}
 
 
-def test_several_labels_are_measured_in_batches_as_at_once(tmp_path):
+def test_batch_size_does_not_change_scores_of_several_labels(tmp_path):
     texts, labels = planted(90)
     lists = [[label] if i % 3 else ["more", label] for i, label in enumerate(labels)]
     TextClassifier(random_state=0).fit(texts, lists).save(tmp_path / "m")

@@ -54,14 +54,14 @@ def model(tmp_path_factory):
     return folder / "m"
 
 
-def test_texts_are_joined_in_the_order_of_the_options(model):
+def test_columns_are_joined_in_option_order(model):
     trained = TextClassifier.load(model)
     assert trained.columns_ == KNOWN
     assert trained.predict_proba(JOINED).tolist() == fitted(JOINED, LABELS).predict_proba(JOINED).tolist()
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_other_files_are_read_by_the_names_that_were_learnt(model, tmp_path, suffix):
+def test_other_files_are_read_by_learnt_columns(model, tmp_path, suffix):
     path = write(tmp_path / f"t.{suffix}", id=TEXTS, body=BODIES, topic=LABELS, title=TITLES)
     expected = TextClassifier.load(model).predict(JOINED).tolist()
     assert answers("predict", model, path) == expected
@@ -72,7 +72,7 @@ def test_other_files_are_read_by_the_names_that_were_learnt(model, tmp_path, suf
     assert TextClassifier.load(tmp_path / "small").columns_ == KNOWN
 
 
-def test_an_option_wins(model, tmp_path):
+def test_options_override_learnt_columns(model, tmp_path):
     path = write(tmp_path / "t.csv", **TABLE | {"title": ["nothing"] * len(TEXTS), "head": TITLES})
     assert answers("predict", model, path, "--text", "head", "--text", "body") == answers(
         "predict", model, write(tmp_path / "other.csv", **TABLE)
@@ -82,8 +82,8 @@ def test_an_option_wins(model, tmp_path):
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("lacking", BOTH)
-def test_a_file_that_lacks_one_of_the_columns_is_refused(model, tmp_path, suffix, lacking):
-    """It is not read by the usual name instead, though there is one."""
+def test_file_without_one_of_the_columns_is_refused(model, tmp_path, suffix, lacking):
+    """The default column is not used instead, although it exists."""
     columns = {name: own for name, own in TABLE.items() if name != lacking} | {"text": TEXTS}
     for command in ("predict", "evaluate"):
         code, stdout, said = run(command, model, write(tmp_path / f"t.{suffix}", **columns))
@@ -92,7 +92,7 @@ def test_a_file_that_lacks_one_of_the_columns_is_refused(model, tmp_path, suffix
         assert f"there is no {'key' if suffix == 'jsonl' else 'column'} '{lacking}'" in said
 
 
-def test_a_file_without_any_of_the_columns_is_read_as_ever(model, tmp_path):
+def test_file_without_all_columns_is_read_by_defaults(model, tmp_path):
     expected = TextClassifier.load(model).predict(TEXTS).tolist()
     assert answers("predict", model, write(tmp_path / "t.csv", text=TEXTS, label=LABELS)) == expected
     (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n")
@@ -102,13 +102,13 @@ def test_a_file_without_any_of_the_columns_is_read_as_ever(model, tmp_path):
     assert "no column 'title', which the model learnt from; there are 'words', 'label': name the columns of" in said
 
 
-def test_labels_that_were_beside_the_frame_have_no_column(tmp_path):
+def test_separate_labels_have_no_learnt_column(tmp_path):
     fitted(pl.DataFrame(TABLE), LABELS, text=BOTH).save(tmp_path / "m")
     path = write(tmp_path / "t.csv", title=TITLES, body=BODIES, label=LABELS)
     assert accuracy(tmp_path / "m", path) == TextClassifier.load(tmp_path / "m").score(JOINED, LABELS)
 
 
-def test_models_that_know_one_column_by_its_name_alone_read_files_by_it(tmp_path):
+def test_models_with_one_learnt_column_read_files_by_it(tmp_path):
     saved_with(tmp_path / "m", KNOWN | {"text": "body"})
     path = write(tmp_path / "t.csv", **TABLE | {"text": TITLES})
     assert answers("predict", tmp_path / "m", path) == TextClassifier.load(tmp_path / "m").predict(BODIES).tolist()
@@ -117,16 +117,16 @@ def test_models_that_know_one_column_by_its_name_alone_read_files_by_it(tmp_path
 @pytest.mark.parametrize(
     "line", ["title,body,topic\n", "id\tbody\n", '{"title": "a"}\n', '{"topic": 1, "body": "a"}\n']
 )
-def test_a_line_that_looks_like_the_columns_is_pointed_out(model, line):
+def test_line_that_looks_like_a_header_is_reported(model, line):
     assert "names a column that the model learnt from" in run("predict", model, stdin=line.encode())[2]
 
 
 @pytest.mark.parametrize("line", ["title\n", "the title, a body, and more\n", "{title}\n", "title body\n"])
-def test_a_text_that_holds_their_names_is_not(model, line):
+def test_text_with_column_names_is_not_reported(model, line):
     assert run("predict", model, stdin=line.encode())[2] == ""
 
 
-def test_a_pipe_is_read_by_the_names_that_were_learnt(model, tmp_path):
+def test_pipe_is_read_by_learnt_columns(model, tmp_path):
     content = write(tmp_path / "t.csv", **TABLE).read_bytes()
     expected = TextClassifier.load(model).predict(JOINED).tolist()
     assert answers("predict", model, *COLUMNS[:4], "--input-format", "csv", stdin=content) == expected
@@ -134,7 +134,7 @@ def test_a_pipe_is_read_by_the_names_that_were_learnt(model, tmp_path):
     assert TextClassifier.load(tmp_path / "m").columns_ == KNOWN
 
 
-def test_positions_are_joined_and_remembered_by_their_names(model, tmp_path):
+def test_positions_are_remembered_as_names(model, tmp_path):
     path, columns = write(tmp_path / "t.csv", **TABLE), ("--text", "0", "--text", "2", "--header")
     succeeds("train", path, *columns, "--target", "1", "--model", tmp_path / "m")
     assert TextClassifier.load(tmp_path / "m").columns_ == TextClassifier.load(model).columns_
@@ -142,8 +142,8 @@ def test_positions_are_joined_and_remembered_by_their_names(model, tmp_path):
     assert answers("predict", tmp_path / "m", path, *columns) == answers("predict", tmp_path / "m", path) == by_name
 
 
-def test_a_header_that_is_taken_for_a_text_is_named(model, tmp_path):
-    """Joined names may be of more words than a name is."""
+def test_header_read_as_joined_text_is_reported(model, tmp_path):
+    """Joined names may have more words than one name."""
     path, columns = tmp_path / "t.csv", ("--text", "0", "--text", "2")
     write(path, **{"Title of ticket": TITLES, "topic": LABELS, "Its body": BODIES})
     row = f"sparsenet: warning: {path}: the first row, 'Title of ticket\\nIts body'"
@@ -153,7 +153,7 @@ def test_a_header_that_is_taken_for_a_text_is_named(model, tmp_path):
     assert said.startswith(f"{row} with the label 'topic' that no other row has, was taken for a text")
 
 
-def test_a_column_that_is_named_twice_is_refused(model, tmp_path):
+def test_repeated_column_is_refused(model, tmp_path):
     path, small = write(tmp_path / "t.csv", **TABLE), tmp_path / "m"
     twice = ("--text", "title", "--text", "title")
     for command in (
@@ -164,14 +164,14 @@ def test_a_column_that_is_named_twice_is_refused(model, tmp_path):
     ):
         code, stdout, said = run(*command, *twice)
         assert (code, stdout) == (2, "")
-        assert "Invalid value for --text: names the column 'title' twice: name it once" in said
+        assert "Invalid value for '--text': names the column 'title' twice: name it once" in said
     code, _, said = run("predict", model, path, "--text", "1", "--text", "01")
     assert code == 1
     assert "error: --text names the column 1 twice" in said
     assert not small.exists()
 
 
-def test_the_labels_are_no_texts(model, tmp_path):
+def test_label_column_is_refused_as_text(model, tmp_path):
     path = write(tmp_path / "t.csv", **TABLE)
     for command in (["train", path, "--model", tmp_path / "m"], ["evaluate", model, path]):
         code, stdout, said = run(*command, "--text", "title", "--text", "topic", "--target", "topic")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics
+from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics, storage
 from sparsenet.data import read_xmc
 from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, run, write_xmc
 
@@ -25,7 +25,7 @@ def train(data: Path, model: Path, *options: object) -> dict[str, Any]:
 
 
 def refused(*arguments: object) -> str:
-    """Return why an option is refused, without the frame around it."""
+    """Return the reason for a refused option, without the frame around it."""
     return " ".join(fails(*arguments, status=2).replace("│", " ").split())
 
 
@@ -57,7 +57,7 @@ class TestTrain:
         assert min(summary["seconds"], summary["cpu_seconds"], summary["threads"]) > 0
         assert not model.with_name("model.checkpoint").exists()
 
-    def test_words_for_people(self, folder: Path, tmp_path: Path) -> None:
+    def test_text_output(self, folder: Path, tmp_path: Path) -> None:
         valid = ("--valid", folder / "test.txt")
         said = run("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *valid).stdout
         lines = said.splitlines()
@@ -67,20 +67,20 @@ class TestTrain:
         assert [word for word in lines[2].split() if word.startswith("P@")] == ["P@1", "P@3", "P@5"]
         assert lines[3].startswith(f"{tmp_path / 'm'}: ")
 
-    def test_settings_are_passed_on(self, folder: Path, tmp_path: Path) -> None:
+    def test_settings_reach_the_tree(self, folder: Path, tmp_path: Path) -> None:
         options = ("--cost", 2, "--epochs", 3, "--beam", 4, "--seed", 7, "--threads", 1, "--valid", folder / "test.txt")
         assert train(folder / "train.txt", tmp_path / "m", *options)["threads"] == 1
         found = TreeClassifier.load(tmp_path / "m")
         assert (found.cost, found.epochs, found.beam, found.random_state) == (2.0, 3, 4, 7)
         assert found.n_jobs is None, "threads are the machine's, not the model's"
 
-    def test_valid_is_measured_as_evaluate_does(self, folder: Path, tmp_path: Path) -> None:
+    def test_validation_scores_equal_those_of_evaluate(self, folder: Path, tmp_path: Path) -> None:
         found = train(folder / "train.txt", tmp_path / "m", "--valid", folder / "test.txt")["validation"]
         scores = json.loads(run("evaluate", tmp_path / "m", folder / "test.txt", "--json").stdout)
         assert found == {name: scores[name] for name in ("P@1", "P@3", "P@5")}
         assert found["P@1"] > 0.95
 
-    def test_a_blend_is_what_points_have_else(self, folder: Path, tmp_path: Path) -> None:
+    def test_blend_is_the_default_for_points(self, folder: Path, tmp_path: Path) -> None:
         options = ("--hidden", 0, "--epochs", 1)
         run("train", folder / "train.txt", "--model", tmp_path / "a", *options)
         run("train", folder / "train.txt", "--model", tmp_path / "b", *options, "--method", "blend")
@@ -88,14 +88,14 @@ class TestTrain:
         run("train", folder / "train.txt", "--model", tmp_path / "c", *options, "--method", "network")
         assert ExtremeClassifier.load(tmp_path / "c").epochs == 1
 
-    def test_a_tree_takes_the_place_of_a_network_and_back(self, folder: Path, tmp_path: Path) -> None:
+    def test_tree_and_network_replace_each_other(self, folder: Path, tmp_path: Path) -> None:
         options = (folder / "train.txt", "--model", tmp_path / "m")
         for method, kind in (("tree", "TreeClassifier"), ("network", "ExtremeClassifier"), ("tree", "TreeClassifier")):
             run("train", *options, "--method", method, "--epochs", 1)
             assert json.loads(run("info", tmp_path / "m", "--json").stdout)["kind"] == kind
             assert len(files(tmp_path / "m")) == 2
 
-    def test_labels_that_are_no_columns(self, tmp_path: Path) -> None:
+    def test_labels_may_be_names(self, tmp_path: Path) -> None:
         path = tmp_path / "train.svm"
         path.write_text("-1 1:1 3:0.5\n+1 2:1\n" * 20)
         (tmp_path / "valid.svm").write_text("-1 1:1\n5 3:1\n")  # 5 is new, and only missed
@@ -103,10 +103,20 @@ class TestTrain:
         done = run("predict", tmp_path / "m", "--k", 1, "--format", "jsonl", stdin="0 1:1\n0 2:1\n")
         assert [json.loads(line)["labels"] for line in done.stdout.splitlines()] == [[-1], [1]]
 
-    def test_features_and_labels_that_no_point_has(self, tmp_path: Path) -> None:
+    def test_unused_features_are_counted(self, tmp_path: Path) -> None:
         (tmp_path / "train.svm").write_text("0 1:1\n1 2:1\n" * 5)
         train(tmp_path / "train.svm", tmp_path / "m", "--features", 9)
         assert TreeClassifier.load(tmp_path / "m").n_features_in_ == 9
+
+    @pytest.mark.parametrize("method", [("--method", "tree"), ("--no-network",)], ids=" ".join)
+    def test_model_is_saved_once_and_never_loaded(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: tuple[str, ...]
+    ) -> None:
+        saved, save = [], storage.save
+        monkeypatch.setattr(storage, "save", lambda *own: saved.append(own[0]) or save(*own))
+        monkeypatch.setattr(storage, "load_as", None)
+        run("train", folder / "train.txt", "--model", tmp_path / "m", *method, "--valid", folder / "test.txt")
+        assert saved == [tmp_path / "m"]
 
 
 class TestUse:
@@ -127,13 +137,13 @@ class TestUse:
         assert [row["labels"] for row in rows] == labels.tolist()
         np.testing.assert_allclose([row["probabilities"] for row in rows], probabilities, rtol=1e-5)
 
-    def test_predict_leaves_out_what_is_less_probable(self, folder: Path, model: Path) -> None:
+    def test_predict_leaves_out_improbable_labels(self, folder: Path, model: Path) -> None:
         rows = run("predict", model, folder / "test.txt", "--threshold", 0.5).stdout.splitlines()
         probabilities = [float(answer.split(":")[1]) for row in rows for answer in row.split("\t") if answer]
         assert len(rows) == 200
         assert min(probabilities) >= 0.5
 
-    def test_what_is_seen_is_left_out(self, tmp_path: Path) -> None:
+    def test_exclude_seen(self, tmp_path: Path) -> None:
         (tmp_path / "train.txt").write_text("8 4 4\n" + "1 0:1\n0 1:1\n3 2:1\n2 3:1\n" * 2)
         train(tmp_path / "train.txt", tmp_path / "m")
         done = run("predict", tmp_path / "m", tmp_path / "train.txt", "--exclude-seen", "--format", "jsonl")
@@ -141,13 +151,13 @@ class TestUse:
         assert [answer[0] for answer in answers] == [1, 0, 3, 2] * 2
         assert all(sorted([seen, *answer]) == [0, 1, 2, 3] for seen, answer in enumerate(answers[:4]))
 
-    def test_points_of_other_features_are_refused(self, model: Path) -> None:
+    def test_points_with_more_features_are_refused(self, model: Path) -> None:
         said = fails("predict", model, stdin=f"1 {N_FEATURES + 5} {N_LABELS}\n0 {N_FEATURES}:1\n")
         assert f"{N_FEATURES}" in said
 
 
 class TestInfo:
-    def test_what_it_says(self, tmp_path: Path) -> None:
+    def test_report(self, tmp_path: Path) -> None:
         rng = random.Random(0)
         rows = [f"{label} {label}:1 {MANY + rng.randrange(MANY)}:0.5" for label in range(MANY) for _ in range(3)]
         (tmp_path / "train.svm").write_text("\n".join(rows) + "\n")
@@ -165,7 +175,7 @@ class TestInfo:
         assert lines["settings"] == "cost=1.0, random_state=0"
         assert lines["weights"] == f"{found['weights']} of 8 bits"
 
-    def test_a_damaged_tree(self, model: Path, tmp_path: Path) -> None:
+    def test_damaged_tree_is_refused(self, model: Path, tmp_path: Path) -> None:
         shutil.copytree(model, tmp_path / "m")
         data = next((tmp_path / "m").glob("arrays-*"))
         data.write_bytes(data.read_bytes()[:-1])
@@ -178,70 +188,72 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("option", "said"),
         [
-            (["--hidden", 8], "--hidden: a tree has none: it is for --method blend or network"),
-            (["--batch-size", 8], "--batch-size: a tree has none: it is for --method blend or network"),
-            (["--learning-rate", 0.1], "--learning-rate: a tree has none: it is for --method blend or network"),
-            (["--negatives", 8], "--negatives: a tree has none: it is for --method blend or network"),
-            (["--wide-budget", 8], "--wide-budget: a tree has none: it is for --method blend or network"),
-            (["--sampler", "random"], "--sampler: a tree has none: it is for --method blend or network"),
-            (["--loss", "bce"], "--loss: a tree has none: it is for --method blend or network"),
-            (["--patience", 3], "--patience: a tree has none: it is for --method network"),
-            (["--memory-limit", "1GB"], "--memory-limit: a tree has none: it is for --method blend or network"),
-            (["--time-budget", 3], "--time-budget: a tree has none: it is for --method blend or network"),
+            (["--hidden", 8], "--hidden: has no effect on a tree: it is for --method blend or network"),
+            (["--batch-size", 8], "--batch-size: has no effect on a tree: it is for --method blend or network"),
+            (["--learning-rate", 0.1], "--learning-rate: has no effect on a tree: it is for --method blend or network"),
+            (["--negatives", 8], "--negatives: has no effect on a tree: it is for --method blend or network"),
+            (["--wide-budget", 8], "--wide-budget: has no effect on a tree: it is for --method blend or network"),
+            (["--sampler", "random"], "--sampler: has no effect on a tree: it is for --method blend or network"),
+            (["--loss", "bce"], "--loss: has no effect on a tree: it is for --method blend or network"),
+            (["--patience", 3], "--patience: has no effect on a tree: it is for --method network"),
+            (["--memory-limit", "1GB"], "--memory-limit: has no effect on a tree: it is for --method blend or network"),
+            (["--time-budget", 3], "--time-budget: has no effect on a tree: it is for --method blend or network"),
             (["--checkpoint"], "--checkpoint: a tree has no checkpoints"),
-            (["--resume"], "--resume: a tree has no checkpoints to go on from"),
-            (["--compact"], "--compact: the weights of a tree have 8 bits as it is"),
-            (["--word-ngrams", 2], "--word-ngrams: is for texts, these are sparse points"),
-            (["--format", "csv"], "a tree is for sparse points, these are texts"),
-            (["--text", "review"], "a tree is for sparse points, these are texts"),
+            (["--resume"], "--resume: a tree has no checkpoints to resume from"),
+            (["--compact"], "--compact: the weights of a tree already have 8 bits"),
+            (["--word-ngrams", 2], "--word-ngrams: is for text, and this file holds sparse points"),
+            (["--format", "csv"], "a tree is for sparse points, and this file holds text"),
+            (["--text", "review"], "a tree is for sparse points, and this file holds text"),
         ],
     )
-    def test_options_that_trees_have_not(self, folder: Path, tmp_path: Path, option: list[object], said: str) -> None:
+    def test_options_without_effect_on_a_tree_are_refused(
+        self, folder: Path, tmp_path: Path, option: list[object], said: str
+    ) -> None:
         arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *option)
         assert said in refused(*arguments)
         assert not (tmp_path / "m").exists()
 
-    def test_methods_that_do_not_fit(self, folder: Path, tmp_path: Path) -> None:
+    def test_methods_for_other_data_are_refused(self, folder: Path, tmp_path: Path) -> None:
         model = ("--model", tmp_path / "m", "--method")
         for method in ("linear", "auto"):
             said = refused("train", folder / "train.txt", *model, method)
-            assert f"is for texts, these are sparse points: blend, network or tree, not {method}" in said
+            assert f"{method} is for text, and this file holds sparse points: choose blend, network or tree" in said
         (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
         said = refused("train", tmp_path / "texts.csv", *model, "tree")
-        assert "--method: a tree is for sparse points, these are texts" in said
+        assert "--method: a tree is for sparse points, and this file holds text" in said
 
-    def test_what_only_blends_have(self, folder: Path, tmp_path: Path) -> None:
+    def test_blend_options_are_refused_for_other_methods(self, folder: Path, tmp_path: Path) -> None:
         network = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "network")
         said = refused(*network, "--neighbors", 1)
-        assert "--neighbors: a network has none: it is for --method blend" in said
+        assert "--neighbors: has no effect on a network: it is for --method blend" in said
         said = refused("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", "--candidates", 1)
-        assert "--candidates: a tree has none: it is for --method blend" in said
+        assert "--candidates: has no effect on a tree: it is for --method blend" in said
 
-    def test_what_one_method_has_and_another_has_not(self, folder: Path, tmp_path: Path) -> None:
+    def test_options_of_one_method_are_refused_for_another(self, folder: Path, tmp_path: Path) -> None:
         points = ("train", folder / "train.txt", "--model", tmp_path / "m")
         said = refused(*points, "--method", "network", "--cost", 1)
-        assert "--cost: a network has none: it is for --method blend or tree" in said
-        assert "--patience: a blend has none: it is for --method network" in refused(*points, "--patience", 1)
+        assert "--cost: has no effect on a network: it is for --method blend or tree" in said
+        assert "--patience: has no effect on a blend: it is for --method network" in refused(*points, "--patience", 1)
         said = refused(*points, "--word-ngrams", 2)
-        assert "--word-ngrams: is for texts, these are sparse points" in said
+        assert "--word-ngrams: is for text, and this file holds sparse points" in said
 
-    def test_a_checkpoint_that_is_not_wanted_is_none(self, folder: Path, tmp_path: Path) -> None:
+    def test_no_checkpoint_is_accepted_for_trees(self, folder: Path, tmp_path: Path) -> None:
         train(folder / "train.txt", tmp_path / "m", "--no-checkpoint")
         assert (tmp_path / "m").exists()
 
-    def test_a_tree_is_not_compressed(self, model: Path) -> None:
+    def test_tree_is_not_compressed(self, model: Path) -> None:
         before = files(model)
         said = refused("compress", model, "--max-bytes", "1MB")
-        assert "is no model of texts but a tree, whose weights have 8 bits as it is" in said
+        assert "is a tree, whose weights already have 8 bits" in said
         assert files(model) == before
 
-    def test_texts_are_no_points(self, model: Path) -> None:
-        assert "csv is for models of texts, this is one of sparse points" in refused(
+    def test_text_is_refused_as_points(self, model: Path) -> None:
+        assert "csv is for text models, and this is a model of sparse points" in refused(
             "predict", model, "--input-format", "csv"
         )
 
     @pytest.mark.parametrize("file", ["train", "valid"])
-    def test_a_wrong_file_leaves_the_model_as_it_was(self, folder: Path, tmp_path: Path, file: str) -> None:
+    def test_wrong_file_keeps_the_old_model(self, folder: Path, tmp_path: Path, file: str) -> None:
         train(folder / "train.txt", tmp_path / "m")
         before = files(tmp_path / "m")
         (tmp_path / "bad.txt").write_text(f"2 {N_FEATURES} {N_LABELS}\n0 0:1\n{N_LABELS} 0:1\n")

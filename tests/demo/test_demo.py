@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparsenet import demo
-from sparsenet.demo import corpus as corpora
+from sparsenet.demo import docstring_points as corpora
 from sparsenet.demo import docstrings as docstrings_module
 from sparsenet.demo import talk
 
@@ -39,7 +39,7 @@ NUMPYDOC = """sort(a, axis=-1)
 
 
 class TestSentences:
-    def test_keeps_the_prose_alone_and_the_summary_first(self) -> None:
+    def test_keeps_prose_with_the_summary_first(self) -> None:
         assert [*corpora.sentences(NUMPYDOC)] == [
             "Sort an array.",
             "See numpy.argsort for indices.",
@@ -47,16 +47,16 @@ class TestSentences:
             "An array of the same type.",
         ]
 
-    def test_nothing_comes_of_nothing(self) -> None:
+    def test_no_sentences_without_prose(self) -> None:
         assert [*corpora.sentences("")] == []
         assert [*corpora.sentences("f(x) -> float")] == []
 
-    def test_words_of_a_name(self) -> None:
+    def test_name_words(self) -> None:
         assert corpora.name_words("numpy.ma.MaskedArray.sort_2d") == "numpy ma Masked Array sort 2 d"
 
 
 class TestCorpus:
-    def test_no_text_is_both_learnt_and_held_out(self) -> None:
+    def test_training_and_held_out_texts_are_disjoint(self) -> None:
         docstrings = {f"module.name{i}": f"Does thing {i}.\n\nDetail one of {i}. Detail two of {i}." for i in range(50)}
         corpus = corpora.build(docstrings, held_out=15, seed=0)
         assert len(corpus.held_out.texts) == 15
@@ -64,7 +64,7 @@ class TestCorpus:
         assert all("Detail" in text for text in corpus.held_out.texts), "summaries are learnt"
         assert {label for row in corpus.train.labels for label in row} == set(range(50))
 
-    def test_equal_sentences_have_several_labels_and_phrases_none(self) -> None:
+    def test_equal_sentences_share_labels_and_set_phrases_are_dropped(self) -> None:
         docstrings = {f"a.f{i}": f"Return the item number {i}.\n\nThis is said everywhere." for i in range(30)}
         docstrings |= {"b.x": "Sort an array.", "b.y": "Sort an array."}
         corpus = corpora.build(docstrings, held_out=0, seed=0)
@@ -75,7 +75,7 @@ class TestCorpus:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package on the path, with modules that are public, private, broken, and not to be run."""
+    """A package on the path with public, private and broken modules, and one that fails when run."""
     name = f"package{random.randrange(10**9)}"
     folder = tmp_path / name
     folder.mkdir()
@@ -99,7 +99,7 @@ def only(monkeypatch: pytest.MonkeyPatch, *, parsed: tuple[str | None, ...] = ()
 
 
 class TestDocstrings:
-    def test_source_files_are_parsed_and_not_run(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_source_files_are_parsed_without_running_them(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (package / "__init__.py").write_text("from ._private import shown as exported\nfrom .inner import *")
         monkeypatch.setattr(docstrings_module, "_folder", lambda name: package)
         only(monkeypatch, parsed=(package.name,))
@@ -113,7 +113,7 @@ class TestDocstrings:
         assert [*found.problems] == [f"{package.name}.broken"]
         assert package.name not in sys.modules
 
-    def test_what_cannot_be_imported_is_named(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_imports_are_reported(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (package / "__init__.py").write_text("")
         only(monkeypatch, live=(package.name,))
         found = docstrings_module.collect()
@@ -121,7 +121,7 @@ class TestDocstrings:
         assert "SyntaxError" in found.problems[f"{package.name}.broken"]
         assert found.docstrings[f"{package.name}.inner.Box.open"] == "Open the box."
 
-    def test_functions_in_c_are_found_by_their_best_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_functions_in_c_have_their_best_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
         only(monkeypatch)
         monkeypatch.setattr(docstrings_module, "LIVE_MODULES", ("builtins", "math", "collections"))
         found = docstrings_module.collect().docstrings
@@ -129,7 +129,7 @@ class TestDocstrings:
         assert "collections.OrderedDict.get" not in found, "it is dict.get, inherited"
         assert "math.pi" not in found, "a number has no docstring of its own"
 
-    def test_nothing_noisy_or_harmful_is_looked_at(self) -> None:
+    def test_modules_with_side_effects_are_skipped(self) -> None:
         assert {"antigravity", "this", "tkinter", "idlelib", "test"} <= docstrings_module.SKIPPED_PARTS
         assert docstrings_module.SKIPPED_PARTS.isdisjoint(
             [*docstrings_module.LIVE_MODULES, *docstrings_module.LIVE_PACKAGES]
@@ -142,7 +142,7 @@ DEEDS = ["paint", "carry", "repair", "measure", "rotate", "borrow"]
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Docstrings of sixty functions that a demo learns in a second."""
+    """Replace the docstrings by sixty short ones, which a demo learns in a second."""
     texts = {
         f"tools.{thing}.{deed}": f"To {deed} the {thing}.\n\nWill {deed} one {thing} well. "
         f"Use it to {deed} a {thing} today. You can {deed} any {thing} here."
@@ -170,12 +170,12 @@ class TestDemo:
         assert "left out tools.broken: SyntaxError" in shown.err
         assert "epoch 1/" in shown.err
 
-    def test_a_place_for_the_picture_is_looked_at_before_the_training(self, tmp_path: Path) -> None:
+    def test_output_directory_is_checked_before_training(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("no directory")
         with pytest.raises(NotADirectoryError, match="file: is a file; a picture goes into a directory"):
             demo.run(tmp_path / "file")
 
-    def test_without_matplotlib_it_says_what_is_missing(
+    def test_missing_matplotlib_is_reported(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -184,7 +184,7 @@ class TestDemo:
         assert not [*tmp_path.iterdir()]
 
     @pytest.mark.parametrize("end", ["\n", ""])
-    def test_interactive_until_an_empty_line_or_the_end(
+    def test_interactive_mode_ends_at_an_empty_line_or_end_of_input(
         self, end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys, "stdin", io.StringIO(f"measure the drum\n{end}"))

@@ -195,7 +195,7 @@ def test_detects_swapped_columns_by_unique_labels(tmp_path, shared, warned):
     path.write_text("\n".join(["text,label", *rows, "text,common", "text,common"]) + "\n")
     code, _, said = run("train", path, "--label-delimiter", "|", "--model", tmp_path / "model")
     assert code == 0
-    assert ("warning: 20 of 22 texts have no label that another has: is --target" in said) == warned
+    assert ("warning: 20 of 22 texts have no label that occurs twice: is --target" in said) == warned
     assert said.count("warning") == warned
 
 
@@ -206,8 +206,8 @@ def test_suggests_a_delimiter_for_combined_labels(tmp_path, compound, warned):
     path.write_text("\n".join(["text,label", *rows]) + "\n")
     code, _, said = run("train", path, "--model", tmp_path / "model")
     assert code == 0
-    assert (f"warning: 1 label, such as '{compound}', made of others" in said) == warned
-    assert ("say --label-delimiter '" in said) == warned
+    assert (f"warning: found 1 label made of other labels, such as '{compound}'" in said) == warned
+    assert ("add --label-delimiter '" in said) == warned
     assert run("train", path, "--model", tmp_path / "model", "--label-delimiter", ";")[2] == ""
 
 
@@ -287,7 +287,7 @@ def test_trains_from_a_pipe(tmp_path, arguments, content):
         (["--input-format", "csv"], b"text\nna\xefve\n", 1, "<stdin>, line 2: byte 0xef"),
         (["--input-format", "jsonl"], b'{"text": "goal"}\n{"nope": 1}\n', 1, "<stdin>, line 2: there is no key 'text'"),
         (["--text", "review"], b"review\ngoal\n", 2, "say csv, tsv or jsonl"),
-        (["--input-format", "xmc"], b"1 2 3\n", 2, "xmc is for models of sparse points, this is one of texts"),
+        (["--input-format", "xmc"], b"1 2 3\n", 2, "xmc is for models of sparse points, and this is a text model"),
     ],
 )
 def test_reports_errors_in_a_pipe(trained, arguments, stdin, code, message):

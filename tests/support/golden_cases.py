@@ -23,7 +23,7 @@ from scipy import sparse
 
 from sparsenet import ExtremeClassifier, LSHConfig, TextClassifier, kernels, read
 from sparsenet.core.rows import Rows
-from sparsenet.demo.corpus import name_words, sentences
+from sparsenet.demo.docstring_points import name_words, sentences
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.vocabulary import Vocabulary

@@ -1,4 +1,4 @@
-"""What sparsenet runs on: version, kernels, instruction set, threads, memory, and what is missing."""
+"""Reports on the machine: version, kernels, instruction set, threads, memory, and missing packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import sparsenet
 from sparsenet.core import machine
 
-#: Packages that sparsenet can do without, and what they are for.
+#: Optional packages, their purpose, and the extra that installs them.
 OPTIONAL = {
     "matplotlib": ("the pictures of `sparsenet evaluate --plot` and `demo`", "sparsenet[plot]"),
     "pyarrow": ("reading Parquet", "sparsenet[parquet]"),
@@ -24,7 +24,7 @@ COMPILERS = ("c++", "g++", "clang++")
 
 
 def collect() -> dict[str, Any]:
-    """Return all that `sparsenet info` shows, ready for JSON; a broken installation is described, not raised.
+    """Return all that `sparsenet info` shows, ready for JSON. A broken installation is described, not raised.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def collect() -> dict[str, Any]:
 
 
 def describe(report: dict[str, Any]) -> str:
-    """Lay a report out for reading."""
+    """Lay out a report for people."""
     threads = report["threads"]
     quota = f", {threads['quota']:g} by quota" if threads["quota"] is not None else ""
     lines = {
@@ -64,11 +64,11 @@ def describe(report: dict[str, Any]) -> str:
 
 
 def _kernels() -> dict[str, Any]:
-    """Try what a first use would do, and say how it went."""
+    """Load the kernels as a first use would, and report the outcome."""
     found: dict[str, Any] = {"backend": None, "isa_used": None, "isa_available": [], "error": None}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that Numba is in use is part of the report
+            warnings.simplefilter("ignore")  # the report names the backend itself
             from sparsenet import kernels
 
             found["backend"] = kernels.backend()
@@ -83,7 +83,7 @@ def _extension(found: dict[str, Any]) -> str:
         return "not installed"
     if found["backend"] == "numba":
         return "installed, not in use (SPARSENET_KERNELS=numba)"
-    if found["error"] and found["error"].startswith("SPARSENET_"):  # it was not tried
+    if found["error"] and found["error"].startswith("SPARSENET_"):  # the extension was not tried
         return f"installed, not in use ({found['error'].partition(' ')[0]} is not valid)"
     return "installed" if found["error"] is None else "installed, but it does not work"
 
@@ -115,7 +115,7 @@ def _advice(report: dict[str, Any]) -> list[str]:
         advice.append(_native_advice())
     for name, (purpose, extra) in OPTIONAL.items():
         if report["optional"][name] is None:
-            advice.append(f"{name} is missing, which is needed for {purpose}: pip install '{extra}'")
+            advice.append(f"{name} is missing. It is needed for {purpose}: pip install '{extra}'")
     return advice
 
 
@@ -123,6 +123,6 @@ def _native_advice() -> str:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     first = f"There is a compiler now ({compiler}):" if compiler else "Install a C++17 compiler (g++ or clang++), then"
     return (
-        "The C++ kernels are not installed; Numba does their work, more slowly. "
+        "The C++ kernels are not installed; Numba replaces them, more slowly. "
         f"{first} reinstall with `SPARSENET_REQUIRE_EXT=1 pip install --force-reinstall --no-deps .` in the clone."
     )

@@ -1,4 +1,4 @@
-"""What pictures are drawn of: the best labels of points, and the right ones."""
+"""The data behind the pictures: the best label of each point and its true labels."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sklearn.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
-class Answers:
-    """The best label of each point, how probable it seemed, and the labels that were right.
+class BestAnswers:
+    """The best label of each point, its probability, and the true labels.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class Answers:
     names: Sequence[Any]
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: Any) -> Answers:
-        """Ask a fitted classifier, or a pipeline that ends in one; labels that it does not know are misses."""
+    def of(cls, model: Any, X: Any, y: Any) -> BestAnswers:
+        """Predict with a fitted classifier, or a pipeline that ends in one. Labels that it does not know are misses."""
         model, X = _last_of(model, X)
         best = model.predict_topk(X, 1)
-        rows = model._fitted.target.encode(y, drop_unknown=True)  # as `score` reads y
+        rows = model._fitted.target.encode(y, drop_unknown=True)  # like `score`
         if len(rows) != best.shape[0]:
             raise ValueError(f"y has {len(rows)} entries for {best.shape[0]} points: it must have one for each")
         truth = sparse.csr_array((np.ones(len(rows.indices)), rows.indices, rows.indptr), shape=best.shape)
@@ -56,13 +56,13 @@ class Answers:
 
     @property
     def n_without_label(self) -> int:
-        """How many points have no label, or none that is known."""
+        """Number of points without a label that the model knows."""
         return int(np.count_nonzero(np.diff(self.truth.indptr) == 0))
 
     def confusions(self) -> Any:
-        """Count the points of each true label by their best one, sparse (n_labels, n_labels)."""
+        """Count points by their true label (rows) and best label (columns), sparse (n_labels, n_labels)."""
         if not self.exclusive:
-            raise ValueError("confusions need one label a point: of several, none is mistaken for another")
+            raise ValueError("confusions need one label a point: with several labels, none is mistaken for another")
         known = np.diff(self.truth.indptr) == 1
         pairs = (self.truth.indices, self.best[known])
         width = len(self.names)
@@ -70,7 +70,7 @@ class Answers:
 
 
 def _last_of(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the classifier that a pipeline ends in, and what it gets to see of X."""
+    """Return the classifier at the end of a pipeline, and X as the steps before it transform it."""
     while isinstance(model, Pipeline):
         X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
     if not hasattr(model, "predict_topk"):

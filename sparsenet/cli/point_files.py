@@ -1,4 +1,4 @@
-"""Files of points for the commands: how they are read, and what is wrong with one that training cannot use."""
+"""Files of sparse points: reading, and refusing a file that cannot be used."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ from sparsenet.cli.reporting import memory_for, say
 from sparsenet.core.progress import bar, is_wanted
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import is_npz, table_format
-from sparsenet.data.options import Options
-from sparsenet.data.pairs import read_points
 from sparsenet.data.sources import OnSkipped, name_of, refuse_stdin_twice
 
-#: What is wrong with a file of labels where these have names.
-BY_COLUMN = "holds labels that are numbers of columns"
+#: The problem with a file of labels if the labels of the model have names.
+BY_COLUMN = "contains labels that are column numbers"
 
 
 @dataclass(frozen=True)
-class Source:
+class PointFile:
     """A file of points, and how to read it.
 
-    svmlight features are taken as they are numbered: a file that counts from 1 has a feature 0 that never occurs, and
-    further files cannot be misread. `labels` is a file of their own that the points' labels are in, if they have one.
-    `beside` says in words whose numbers of features and labels these are, where a file is to go with a model or with
-    other points.
+    Features of svmlight keep their numbers: in a file that counts from 1, feature 0 never occurs. `labels` is the
+    separate file of labels, if any. `beside` names the owner of the expected numbers of features and labels,
+    such as "the model has".
     """
 
     path: Path
@@ -44,7 +41,7 @@ class Source:
     beside: str | None = None
 
     def read(self) -> data.Dataset:
-        """Read all of it, with a bar on stderr if that is a terminal."""
+        """Read the whole file, with a progress bar on a terminal."""
         self._refuse_tables()
         if self.is_of_matrices():
             return self._matrices()
@@ -59,18 +56,18 @@ class Source:
         return found
 
     def points(self) -> data.Dataset:
-        """Read all of it to train on, or to measure on while that is done; there must be some points."""
+        """Read the whole file; refuse one without points."""
         points = self.read()
         if points.n_points == 0:
-            raise data.DataError(str(self.path), None, "holds no points to train or to measure on")
+            raise data.DataError(str(self.path), None, "contains no points")
         return points
 
     def batches(
         self, model: PointClassifier, *, with_labels: bool, on_skipped: OnSkipped | None = None, wider: bool = False
     ) -> Iterator[data.Dataset]:
-        """Read it a batch at a time, for a model; `wider`: rows may hold features that the model does not know.
+        """Read the file in batches for a model. If `wider`, rows may contain features that the model does not know.
 
-        A header that announces such is the wrong file's all the same.
+        A header that announces more features is refused in any case.
         """
         self._refuse_tables()
         named = has_named_labels(model)
@@ -88,7 +85,9 @@ class Source:
             if with_labels:
                 self.require_labels("--labels-file")
             if with_labels and named:
-                raise data.DataError(str(self.labels), None, f"{BY_COLUMN}, but the model's have other names")
+                raise data.DataError(
+                    str(self.labels), None, f"{BY_COLUMN}, but the labels of the model have other names"
+                )
             return known._slices(with_labels=with_labels)
         return data.iter_batches(
             str(self.path),
@@ -103,7 +102,7 @@ class Source:
         )
 
     def peek(self) -> None:
-        """Raise what is wrong with the first point of a file to measure on."""
+        """Read the first point of a validation file, which raises an error if the file is wrong."""
         self._refuse_tables()
         if self.is_of_matrices():
             self.require_labels("--valid-labels-file")
@@ -114,11 +113,11 @@ class Source:
         next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
 
     def is_of_matrices(self) -> bool:
-        """Tell whether points, and labels if there are any, are matrices in files of their own."""
+        """Tell whether the points are a matrix, whose labels are in a separate file."""
         return self.labels is not None or is_npz(self.path)
 
     def require_labels(self, option: str) -> None:
-        """Refuse a matrix of points alone, and files that are not there."""
+        """Refuse a matrix without a file of labels, and files that do not exist."""
         for path in (self.path, self.labels):
             if path is not None and str(path) != "-" and not path.is_fifo():
                 path.open("rb").close()
@@ -126,26 +125,28 @@ class Source:
             raise data.DataError(str(self.path), None, f"holds no labels: name their file with {option}")
 
     def _matrices(self, *, with_labels: bool = True) -> data.Dataset:
-        """Read points as a matrix, and their labels as another, if these are given and wanted."""
+        """Read the points as a matrix, and their labels as another."""
         how: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
         if self.beside is not None:
             how["on_header"] = self._compare
         with self._progress() as on_bytes, memory_for(f"the points of {name_of(self.path)}"):
-            if self.labels is None or not with_labels:
-                return read_points(str(self.path), Options(**how), on_bytes)
-            return data.read_pair(str(self.path), str(self.labels), on_bytes=on_bytes, **how)
+            if self.labels is not None and with_labels:
+                return data.read_pair(str(self.path), str(self.labels), on_bytes=on_bytes, **how)
+            found = data.read(str(self.path), on_bytes=on_bytes, **how)
+        assert isinstance(found, data.Dataset)
+        return found
 
     def _slices(self, *, with_labels: bool) -> Iterator[data.Dataset]:
-        """Read points as a whole, since matrices can be read in no other way, and yield a batch at a time."""
+        """Read matrices as a whole, since they cannot be read in parts, and yield batches."""
         whole = self._matrices(with_labels=with_labels)
         for begin in range(0, whole.n_points, self.batch_rows):
             own = slice(begin, begin + self.batch_rows)
             yield data.Dataset(X=whole.X[own], Y=whole.Y[own])
 
     def _compare(self, name: str, n_features: int | None, n_labels: int | None) -> None:
-        """Point out a header that announces less than there is: files of one set mostly announce the same.
+        """Warn if a header announces fewer features or labels than expected, since it may be the wrong file.
 
-        It is no error: who writes a file of a few points may count what is in them.
+        This is not an error: the writer of a small file may count only what occurs in it.
         """
         for kind, announced, known in (
             ("features", n_features, self.n_features),
@@ -157,7 +158,7 @@ class Source:
 
     def _refuse_tables(self) -> None:
         if self.format == "auto" and table_format(str(self.path)):
-            problem = "is a table of texts; this command reads sparse points, in XMC-repository or svmlight format"
+            problem = "is a table of text; a model of sparse points reads XMC-repository or svmlight format"
             raise data.DataError(str(self.path), None, problem)
 
     @contextmanager
@@ -169,14 +170,14 @@ class Source:
 
 
 class UnknownFeatures:
-    """Features that training did not have, which say nothing of labels: a program that asks is not to be cut off."""
+    """Features that training has not seen: they are dropped, so that a stream of answers does not end."""
 
     def __init__(self, n_known: int) -> None:
         self._n_known = n_known
         self._n = self._n_points = 0
 
     def drop(self, X: Any) -> None:
-        """Narrow some points to the features that are known, and count what is left out."""
+        """Drop unknown features from points, and count them."""
         before = np.diff(X.indptr)
         X.resize((len(before), self._n_known))
         dropped = before - np.diff(X.indptr)
@@ -184,17 +185,17 @@ class UnknownFeatures:
         self._n_points += int(np.count_nonzero(dropped))
 
     def tell(self, path: os.PathLike[str]) -> None:
-        """Say how many there were, if any."""
+        """Report how many there were, if any."""
         if self._n:
             features, points = "feature" if self._n == 1 else "features", "point" if self._n_points == 1 else "points"
             found = f"{self._n} {features} in {self._n_points} {points} of {name_of(path)}"
-            say(f"passed over {found}: training had those from 0 to {self._n_known - 1}")
+            say(f"ignored {found}: the model knows features 0 to {self._n_known - 1}")
 
 
-def check_validation(source: Source, valid: Source | None) -> None:
-    """Refuse what could not be measured on, before a large file of training points is read.
+def check_validation(source: PointFile, valid: PointFile | None) -> None:
+    """Refuse a wrong validation file before a large training file is read.
 
-    Of a file its first point is read; a pipe, which can be read once, is left alone.
+    The check reads the first point, but leaves a pipe alone, which can be read only once.
     """
     if valid is None:
         return
@@ -209,27 +210,27 @@ def check_validation(source: Source, valid: Source | None) -> None:
     valid.peek()
 
 
-def read_validation(valid: Source | None, points: data.Dataset) -> tuple[Any, Any] | None:
-    """Return the points to measure epochs on, with labels as the classifier knows them."""
+def read_validation(valid: PointFile | None, points: data.Dataset) -> tuple[Any, Any] | None:
+    """Return the validation points, with labels as the classifier receives them."""
     if valid is None:
         return None
     n_labels = points.n_labels if points.classes is None else None
     widths: dict[str, Any] = {"n_features": points.n_features, "n_labels": n_labels}
     if points.classes is not None and valid.is_of_matrices():
-        raise data.DataError(str(valid.labels), None, f"{BY_COLUMN}, but those of the points to train on are not")
-    held = replace(valid, **widths, beside="the points to train on have").points()
+        raise data.DataError(str(valid.labels), None, f"{BY_COLUMN}, but the labels of the training points are not")
+    held = replace(valid, **widths, beside="the training points have").points()
     if held.Y.nnz == 0:
         file, option = valid.labels or valid.path, "" if valid.labels else ": name their file with --valid-labels-file"
         raise data.DataError(str(file), None, f"holds no labels to measure by{option}")
     return held.X, held.Y if points.classes is None else _named_labels(held)
 
 
-def labels_of(source: Source, points: data.Dataset) -> Any:
-    """Return the labels as the classifier shall know them: as columns, or by what the file calls them."""
+def labels_of(source: PointFile, points: data.Dataset) -> Any:
+    """Return the labels as the classifier receives them: as columns, or by their names in the file."""
     if points.Y.nnz == 0:
         if source.is_of_matrices():
             source.require_labels("--labels-file")
-        where = "they come first in a row, as `label,label id:value ...`, or have a file of their own: --labels-file"
+        where = "labels come first in a row, as `label,label id:value ...`, or are in a separate --labels-file"
         problem = f"no point has a label: {where}" if source.labels is None else "no row has a label"
         raise data.DataError(str(source.labels or source.path), None, problem)
     if points.classes is None:
@@ -244,6 +245,6 @@ def labels_of(source: Source, points: data.Dataset) -> Any:
 
 
 def _named_labels(points: data.Dataset) -> list[list[int]]:
-    """Return the labels of each point by what the file calls them."""
+    """Return the labels of each point by their names in the file."""
     names = (points.Y.indices if points.classes is None else points.classes[points.Y.indices]).tolist()
     return [names[begin:end] for begin, end in zip(points.Y.indptr[:-1], points.Y.indptr[1:], strict=True)]

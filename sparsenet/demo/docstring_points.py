@@ -1,4 +1,4 @@
-"""Turns docstrings into points: sentences, and the symbols that they speak of."""
+"""Training data from docstrings: sentences, labelled with the symbols that they describe."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: The sections of a docstring, in numpydoc's style, that say what a symbol does.
-SPEAKING_SECTIONS = frozenset(["", "notes", "returns", "yields"])
-#: A sentence of more symbols than this is a phrase of the house, such as "Returns self".
+#: Sections of a numpydoc docstring that describe a symbol.
+DESCRIBING_SECTIONS = frozenset(["", "notes", "returns", "yields"])
+#: A sentence of more symbols than this is a set phrase, such as "Returns self".
 MAX_SYMBOLS = 10
 
 _HEADING = re.compile(r"^[ \t]*(\w[\w ]*)\n[ \t]*[-=~]{3,}[ \t]*$", re.MULTILINE)
@@ -28,27 +28,27 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @dataclass(frozen=True)
-class Points:
-    """Texts, and for each the numbers of its symbols."""
+class SentencePoints:
+    """Texts, and the numbers of the symbols of each."""
 
     texts: list[str]
     labels: list[list[int]]
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """What is learnt, what is held out, and the symbols that the labels stand for."""
+class DocstringCorpus:
+    """Training points, held-out points, and the symbols by label number."""
 
     symbols: list[str]
-    train: Points
-    held_out: Points
+    train: SentencePoints
+    held_out: SentencePoints
 
 
-def build(docstrings: Mapping[str, str], *, held_out: int, seed: int) -> Corpus:
-    """Make points of docstrings, and hold some out.
+def build(docstrings: Mapping[str, str], *, held_out: int, seed: int) -> DocstringCorpus:
+    """Make points from docstrings, and hold some out.
 
-    The first sentence of a docstring, alone and with the words of the symbol's name, is always learnt: what is held
-    out are sentences from further down, and not more than every fifth of them.
+    The first sentence of a docstring, alone and with the words of the symbol's name, is always used for training. At
+    most a fifth of the other sentences are held out.
     """
     symbols = sorted(docstrings)
     further: dict[str, set[int]] = {}
@@ -65,15 +65,15 @@ def build(docstrings: Mapping[str, str], *, held_out: int, seed: int) -> Corpus:
     kept_back, learnt = ([texts[i] for i in part] for part in (order[:cut], order[cut:]))
     starts = [text for text in openings if text and len(openings[text]) <= MAX_SYMBOLS]
     owners = further | openings
-    return Corpus(symbols, _points([*starts, *learnt], owners), _points(kept_back, owners))
+    return DocstringCorpus(symbols, _points([*starts, *learnt], owners), _points(kept_back, owners))
 
 
-def _points(texts: list[str], owners: Mapping[str, set[int]]) -> Points:
-    return Points(texts, [sorted(owners[text]) for text in texts])
+def _points(texts: list[str], owners: Mapping[str, set[int]]) -> SentencePoints:
+    return SentencePoints(texts, [sorted(owners[text]) for text in texts])
 
 
 def sentences(docstring: str) -> Iterator[str]:
-    """Yield the sentences that say something, the summary first; what no reader would call prose is left out."""
+    """Yield the sentences of a docstring, the summary first, without code, parameters and other sections."""
     text = inspect.cleandoc(docstring)
     pieces = [("", text)]
     headings = list(_HEADING.finditer(text))
@@ -82,7 +82,7 @@ def sentences(docstring: str) -> Iterator[str]:
         pieces = [("", text[: headings[0].start()])]
         pieces += [(m[1].strip().lower(), text[m.end() : end]) for m, end in zip(headings, ends, strict=True)]
     for section, body in pieces:
-        if section in SPEAKING_SECTIONS:
+        if section in DESCRIBING_SECTIONS:
             yield from _sentences_of_section(body)
 
 
@@ -98,5 +98,5 @@ def _sentences_of_section(body: str) -> Iterator[str]:
 
 
 def name_words(symbol: str) -> str:
-    """Split a dotted name into words: "numpy.ma.MaskedArray.sort" has "numpy ma Masked Array sort"."""
+    """Split a dotted name into words: "numpy.ma.MaskedArray.sort" becomes "numpy ma Masked Array sort"."""
     return " ".join(_WORD.findall(symbol))

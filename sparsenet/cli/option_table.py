@@ -1,0 +1,386 @@
+"""The option table: every option of every command. Signatures, checks and parameters are derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparsenet.cli import option_values as check
+from sparsenet.cli.option_values import MOST, one_of, within
+
+#: Panels of the help, in its order. Options without a panel come first.
+POINTS = "Sparse points"
+TABLES = "CSV and other tables of text"
+TEXT = "Raw text (--method linear, network or auto)"
+NETWORKS = "Network (--method network, and the network of a blend)"
+TREES = "Tree and blend (--method tree or blend)"
+MACHINE = "Machine and time"
+
+#: The kinds of model. `bare-blend` is a blend with --no-network; `points` is any saved model of sparse points.
+OF_TEXT = frozenset({"text"})
+OF_NETWORKS = frozenset({"network", "blend"})
+OF_BLENDS = frozenset({"blend", "bare-blend"})
+OF_POINTS = frozenset({"points", "tree"}) | OF_NETWORKS | OF_BLENDS
+EVERY = OF_TEXT | OF_POINTS
+#: The methods for sparse points. The first one is the default.
+POINT_METHODS = ("blend", "network", "tree")
+NOT_FOR_POINTS = {"points": "applies to tables of text, and sparse points have no columns: leave it out"}
+BESIDE = {"text": "text labels are in the same file, in a column or in __label__ words"}
+NOUNS = {"text": "text model", "tree": "tree"}
+
+
+@dataclass(frozen=True)
+class CommandOption:
+    """One option or argument of the command line.
+
+    `kinds` are the models that it has an effect on, and `refusals` the reasons given for others, by kind. `sets` is the
+    parameter of the classifier. `shown` describes the default in the help. `essential` options of `train` are in the
+    first panel of its help instead of their own.
+    """
+
+    name: str
+    metavar: str
+    help: str
+    type: Any = str
+    commands: tuple[str, ...] = ("train",)
+    argument: bool = False
+    default: Any = None
+    shown: str | None = None
+    negatable: bool = False
+    panel: str | None = None
+    essential: bool = False
+    check: Callable[[Any], Any] | None = None
+    kinds: frozenset[str] = EVERY
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    sets: str | None = None
+    needs_valid: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """Return the option as users type it."""
+        return f"--{self.name.replace('_', '-')}"
+
+    def parameter(self, command: str) -> Parameter:
+        """Return the option as a parameter of a typer command."""
+        about: dict[str, Any] = {
+            "help": f"{self.help} Default: {self.shown}." if self.shown else self.help,
+            "metavar": self.metavar,
+            "callback": self.check,
+            "show_default": not self.shown and self.type not in (Path, bool),
+            "rich_help_panel": None if command == "train" and self.essential else self.panel,
+        }
+        names = f"{self.flag}/--no-{self.flag[2:]}" if self.negatable else self.flag
+        made = typer.Argument(**about) if self.argument else typer.Option(names, **about)
+        default = Parameter.empty if self.default is ... else self.default
+        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[self.type, made])
+
+    def is_given(self, value: Any) -> bool:
+        """Tell whether a value asks for something; --no-checkpoint does not."""
+        return value is not None and value != self.default and not (self.name == "checkpoint" and value is False)
+
+    def why_not(self, kind: str) -> str | None:
+        """Return why the option has no effect on a kind of model, or None if it has one."""
+        if kind in self.kinds:
+            return None
+        if kind == "bare-blend" and "blend" in self.kinds:
+            return "is for the network, which --no-network leaves out"
+        reason = self.refusals.get(kind) or (kind != "text" and self.refusals.get("points"))
+        if reason:
+            return reason
+        methods = [method for method in POINT_METHODS if method in self.kinds]
+        if kind == "text":
+            return "has no effect on a text model: leave it out"
+        if not methods:
+            return "is for text, and this file holds sparse points"
+        return f"has no effect on a {kind.removeprefix('bare-')}: it is for --method {' or '.join(methods)}"
+
+
+def options_of(command: str) -> list[CommandOption]:
+    """Return the options of a command."""
+    return [option for option in TABLE if command in option.commands]
+
+
+def _flag(name: str, help: str, **more: Any) -> CommandOption:
+    """Make an option that is on or off."""
+    return CommandOption(name, "", help, bool, **more)
+
+
+def _number(name: str, low: float, high: float, help: str, **more: Any) -> CommandOption:
+    """Make an option that is a number within bounds."""
+    about: dict[str, Any] = {"metavar": "N", "type": int, "check": within(low, high)} | more
+    return CommandOption(name, help=help, **about)
+
+
+def _path(name: str, metavar: str, help: str, **more: Any) -> CommandOption:
+    """Make an option that is a path."""
+    return CommandOption(name, metavar, help, Path, **more)
+
+
+READING = ("train", "evaluate", "predict", "compress")
+LABELLED = ("train", "evaluate", "compress")
+FORMATS = ("auto", "xmc", "svmlight", "lines", "csv", "tsv", "jsonl")
+FORMAT_HELP = (
+    f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}. auto uses the file name, then the first line. "
+    "A text model reads a file without a known suffix as lines."
+)
+TRAIN_HELP = (
+    "Training data. Sparse points: XMC-repository or svmlight format, or a SciPy matrix (.npz, with --labels-file). "
+    "Text: a CSV, TSV, JSONL or Parquet table, or lines that start with __label__NAME. "
+    "Files may be compressed (.gz, .xz, .bz2, .zst); - reads stdin."
+)
+TSV_HELP = (
+    'tsv: one line per answer, best label first, as "label:probability" separated by tabs. Tabs, newlines, backslashes '
+    r"and control characters in a label are escaped as \t, \n, \r, \\ and \xNN. jsonl: one JSON object per answer."
+)
+#: Fields that the options of a panel share.
+_points: dict[str, Any] = {"panel": POINTS, "kinds": OF_POINTS}
+_text: dict[str, Any] = {"panel": TEXT, "kinds": OF_TEXT}
+_table: dict[str, Any] = {"panel": TABLES, "kinds": OF_TEXT, "refusals": NOT_FOR_POINTS}
+_network: dict[str, Any] = {"panel": NETWORKS, "kinds": OF_NETWORKS}
+_blend: dict[str, Any] = {"panel": TREES, "kinds": OF_BLENDS}
+_limit: dict[str, Any] = {"panel": MACHINE, "kinds": OF_NETWORKS | OF_TEXT}
+_argument: dict[str, Any] = {"argument": True, "default": ...}
+
+# One call a row: reading the table is easier in few lines.
+# fmt: off
+TABLE = [
+    # --- arguments ---
+    _path("data", "TRAIN", TRAIN_HELP, **_argument),
+    _path("model", "MODEL", "Directory of a trained model.", commands=("evaluate", "predict", "compress"), **_argument),
+    _path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True),
+    _path(
+        "data", "TEST", "Labelled points or text, in any format that train reads.", commands=("evaluate",), **_argument,
+    ),
+    _path(
+        "data", "[FILE|-]", "Points or text, with or without labels; - reads stdin.", commands=("predict",),
+        argument=True, default=Path("-"),
+    ),
+    # --- the options that most people need ---
+    _path("model", "DIR", "Directory to save the model in.", default=...),
+    CommandOption(
+        "max_bytes", "BYTES", "Size limit for the model files, such as 5MB.", commands=("compress",), default=...,
+        check=check.size,
+    ),
+    _path(
+        "valid", "FILE", "Labelled data for validation. A network is measured after each epoch, and its best epoch "
+        "is kept. Other models are measured once, after training.",
+    ),
+    _path(
+        "valid", "FILE", "Labelled text that training has not seen, to measure the loss of accuracy.",
+        commands=("compress",),
+    ),
+    _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
+    CommandOption(
+        "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend combines "
+        "a tree, a network and nearest neighbours.",
+        shown="text: auto, by the number of texts and labels; points: blend",
+        check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
+    ),
+    CommandOption(
+        "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
+        default="1,3,5", check=check.ranks,
+    ),
+    _number("k", 1, MOST, "Number of labels per answer.", commands=("predict",), default=5),
+    CommandOption("format", "FORMAT", FORMAT_HELP, commands=LABELLED, default="auto", check=one_of(*FORMATS)),
+    CommandOption(
+        "format", "tsv|jsonl", TSV_HELP, commands=("predict",), default="tsv",
+        check=one_of("tsv", "jsonl", advice="; --input-format sets the format of the input"),
+    ),
+    CommandOption(
+        "threshold", "P|learnt", "Leave out labels that are less probable than P; a line may then be empty. learnt: "
+        "the threshold that a text model with several labels found best on held-out texts.", commands=("predict",),
+        default="0", check=check.threshold,
+    ),
+    _flag(
+        "exclude_seen", "Recommend only new items: feature i is label i, and is never predicted for points that "
+        "have it.", commands=("evaluate", "predict"), default=False, kinds=OF_POINTS,
+        refusals={"text": "the features of text are words, not labels that could be left out"},
+    ),
+    CommandOption("input_format", "FORMAT", FORMAT_HELP, commands=("predict",), default="auto", check=one_of(*FORMATS)),
+    CommandOption(
+        "text", "COLUMN", "Column of the texts in a table: its name, or its position from 0. Repeat the option to "
+        "join several columns.", type=list[str], commands=READING,
+        shown="the column that the model knows, or text", essential=True, check=check.columns, **_table,
+    ),
+    CommandOption(
+        "target", "COLUMN", "Column of the labels in a table: its name or position.", commands=LABELLED,
+        shown="the column that the model knows, or label", essential=True, **_table,
+    ),
+    CommandOption(
+        "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
+        shown="one label per text", essential=True, check=check.label_delimiter, **_table,
+    ),
+    _number(
+        "epochs", 1, MOST, "Passes over the data; an upper limit for a tree and for a linear text model.",
+        shown="network: 5 to 8, more on small data; tree: 7; linear text model: 10", sets="epochs",
+    ),
+    *(
+        _number(
+            "batch_size", 1, 1 << 20, "Points or texts scored at a time.", commands=(command,), default=size
+        )
+        for command, size in (("evaluate", 4096), ("predict", 1024))
+    ),
+    _number("threads", 1, 1024, "Number of threads.", commands=(*READING, "demo"), shown="all CPUs", sets="n_jobs"),
+    _path(
+        "plot", "FILE", "Save a picture of calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
+        commands=("evaluate",), check=check.picture,
+    ),
+    CommandOption(
+        "propensity", "A,B", "Constants of PSP@k, which gives rare labels more weight: 0.6,2.6 for Amazon data "
+        "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
+    ),
+    _flag("interactive", "Ask for questions afterwards.", commands=("demo",), default=False),
+    _path(
+        "output", "DIR", "Directory for the picture.", commands=("demo",), default=Path("demo-output"),
+        shown="demo-output",
+    ),
+    _number(
+        "seed", 0, 2**32 - 1, "Seed of all random numbers.", commands=("train", "demo"), default=0,
+        sets="random_state",
+    ),
+    _flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False),
+    # --- sparse points ---
+    _path(
+        "labels_file", "FILE", "Separate file of labels: a matrix with one row per point, as SciPy's .npz or as "
+        "lines `label:1 ...` under a header `rows labels`. The points must be such a matrix too.",
+        commands=("train", "evaluate"), shown="labels are in the rows of the points", refusals=BESIDE, **_points,
+    ),
+    _path(
+        "valid_labels_file", "FILE", "Separate file of labels for --valid.",
+        shown="labels are in the rows of the points", refusals=BESIDE, needs_valid="whose labels these are", **_points,
+    ),
+    *(
+        _number(
+            f"{noun}s", 1, MOST, f"Number of {noun}s, if the svmlight files do not contain the last one.",
+            refusals={"text": f"a text model counts its {noun}s itself: leave it out"}, **_points,
+        )
+        for noun in ("feature", "label")
+    ),
+    CommandOption(
+        "normalize", "SCALING", "Scaling of points: rows, for counts; columns or together, for tables, each column "
+        "by itself or all together; mixed, for amounts beside categories; none.",
+        shown="auto, by what the points contain", sets="normalize",
+        check=one_of("auto", "rows", "columns", "together", "mixed", "none"), **_points,
+    ),
+    # --- raw text ---
+    _number("word_ngrams", 1, 8, "Longest word n-gram.", shown="2", sets="word_ngrams", **_text),
+    CommandOption(
+        "char_ngrams", "LENGTHS", "Lengths of character n-grams within words: LOW-HIGH, auto or none.",
+        shown="3-5; 4 above 1 MiB of text; none for many long texts", check=check.char_ngrams, sets="char_ngrams",
+        **_text,
+    ),
+    CommandOption(
+        "class_weight", "balanced|JSON", "balanced gives rare labels more weight in training. JSON sets factors of "
+        'labels, such as {"spam": 5}.', shown="all texts have the same weight", check=check.class_weight,
+        sets="class_weight", **_text,
+    ),
+    _number(
+        "validation_fraction", 0, 0.9, "Share of the texts held out for validation.", type=float,
+        shown="a tenth or less", sets="validation_fraction", **_text,
+    ),
+    # --- tables of text ---
+    _flag(
+        "header", "Whether the first row of CSV or TSV contains the column names.", negatable=True, commands=READING,
+        shown="yes, if columns are given by name", **_table,
+    ),
+    _flag(
+        "quotes", "Whether fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
+        shown="yes; in TSV only fields that end in their line", **_table,
+    ),
+    CommandOption(
+        "delimiter", "CHARACTER", "Separator of fields in CSV or TSV, such as ';' or '|'.", commands=READING,
+        shown="a comma; a tab in TSV", check=check.delimiter, **_table,
+    ),
+    CommandOption(
+        "encoding", "NAME", "Encoding of CSV or TSV, such as latin-1 or cp1252.", commands=READING, shown="utf-8",
+        check=check.encoding, **_table,
+    ),
+    # --- networks ---
+    _number(
+        "hidden", 0, 1 << 16, "Units of the hidden layer; 0 uses the wide path alone.",
+        shown="256, or what fits and helps", sets="hidden", **_network,
+    ),
+    _number("batch_size", 1, 1 << 20, "Points per step.", shown="256 to 1024", sets="batch_size", **_network),
+    CommandOption(
+        "learning_rate", "RATE", "Learning rate of the deep path: above 0, at most 1000.", type=float,
+        shown="0.004 to 0.008; 0.012 to 0.024 for dense points", check=check.learning_rate, sets="learning_rate",
+        **_network,
+    ),
+    _number("negatives", 1, MOST, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network),
+    _number(
+        "wide_budget", 1, MOST, "Most features per label in the wide path.", shown="1024, or what fits",
+        sets="wide_budget", **_network,
+    ),
+    CommandOption(
+        "sampler", "SAMPLER", "Sampler of negatives: random, frequency, lsh or none. none computes all labels.",
+        shown="random", check=one_of("random", "frequency", "lsh", "none"), sets="sampler", **_network,
+    ),
+    CommandOption(
+        "loss", "LOSS", "Loss function: bce (binary cross-entropy) or softmax.", shown="bce",
+        check=one_of("bce", "softmax"), sets="loss", **_network,
+    ),
+    _number(
+        "patience", 1, MOST, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.", shown="never",
+        sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
+    ),
+    _flag(
+        "checkpoint", "Save the state of training in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
+        negatable=True, shown="yes, if it can be written", **_network,
+        refusals={kind: f"a {noun} has no checkpoints" for kind, noun in NOUNS.items()},
+    ),
+    _flag(
+        "resume", "Continue an interrupted run with the same data and options.", default=False, **_network,
+        refusals={kind: f"a {noun} has no checkpoints to resume from" for kind, noun in NOUNS.items()},
+    ),
+    _flag(
+        "compact", "Save the model in about half the space, in 8 and 16 bits.", default=False, panel=NETWORKS,
+        kinds=OF_NETWORKS | OF_BLENDS,
+        refusals={
+            "text": "use sparsenet compress to make a text model smaller",
+            "tree": "the weights of a tree already have 8 bits",
+        },
+    ),
+    # --- trees and blends ---
+    _flag(
+        "network", "Train a network besides the tree of a blend. Without it training takes a fraction of the time.",
+        negatable=True, shown="--network", sets="network", **_blend,
+        refusals={"points": "--network and --no-network are for --method blend"},
+    ),
+    _number(
+        "cost", 1e-6, 1e6, "Cost of an error of the tree, lower for noisy labels. Also for linear text models.",
+        type=float, shown="tree: 0.5; text: 1", sets="cost", panel=TREES, kinds=OF_BLENDS | {"tree", "text"},
+    ),
+    _number(
+        "beam", 1, MOST, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
+        kinds=OF_BLENDS | {"tree"},
+    ),
+    _number(
+        "candidates", 1, MOST, "Labels that the tree of a blend proposes for each point.",
+        shown="32, or 128 where better", sets="candidates", **_blend,
+    ),
+    _number(
+        "neighbors", 0, MOST, "Training points of a blend that vote; with 0 the model does not store them.", shown="50",
+        sets="n_neighbors", **_blend,
+    ),
+    # --- machine and time ---
+    _number(
+        "time_budget", 0.001, 1e9, "Time limit of training; not for a tree. For text it includes reading and a "
+        "search for the best settings.", type=float, shown="no limit", metavar="SECONDS", sets="time_budget",
+        **_limit,
+    ),
+    CommandOption(
+        "memory_limit", "BYTES", "Memory limit of training, such as 8GB (10^9 bytes each) or 8GiB (2^30). A larger "
+        "network is refused before training; large text features go to temporary files. Reading the data is not "
+        "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
+    ),
+    _flag(
+        "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.", negatable=True,
+        shown="yes, if stderr is a terminal", panel=MACHINE,
+    ),
+]
+# fmt: on

@@ -1,0 +1,92 @@
+"""Usage checks across options: each raises a usage error before any work begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import typer
+
+from sparsenet.cli.option_table import POINT_METHODS, TABLES, options_of
+
+#: Options that describe how the rows of CSV and TSV are written.
+ROWS = ("header", "quotes", "delimiter", "encoding")
+
+
+def refuse(name: str, problem: str) -> None:
+    """Raise a usage error about an option."""
+    raise typer.BadParameter(problem, param_hint=f"--{name.replace('_', '-')}")
+
+
+def check_options(command: str, given: SimpleNamespace, kind: str) -> None:
+    """Refuse options that have no effect on a kind of model."""
+    for option in options_of(command):
+        if option.is_given(getattr(given, option.name)):
+            if reason := option.why_not(kind):
+                refuse(option.name, reason)
+            if option.needs_valid and given.valid is None:
+                refuse(option.name, f"needs --valid, {option.needs_valid}")
+
+
+def parameters(given: SimpleNamespace) -> dict[str, Any]:
+    """Return the parameters of the classifier that the options of `train` set."""
+    found = {option.sets: getattr(given, option.name) for option in options_of("train") if option.sets}
+    found = {str(name): value for name, value in found.items() if value is not None}
+    return found | ({"char_ngrams": None} if found.get("char_ngrams") == "none" else {})
+
+
+def kind_of_points(given: SimpleNamespace) -> str:
+    """Return the kind of model that `train` makes of sparse points."""
+    method = given.method or POINT_METHODS[0]
+    if method not in POINT_METHODS:
+        known = f"{', '.join(POINT_METHODS[:-1])} or {POINT_METHODS[-1]}"
+        refuse("method", f"{method} is for text, and this file holds sparse points: choose {known}")
+    if method == "blend" and given.network is False:
+        return "bare-blend"
+    return str(method)
+
+
+def check_train(given: SimpleNamespace, kind: str) -> None:
+    """Refuse options of `train` that contradict each other or the kind of model."""
+    if given.hidden == 0 and given.sampler == "lsh":
+        refuse("sampler", "lsh hashes hidden units, and --hidden 0 has none")
+    if kind == "text" and given.method in ("tree", "blend"):
+        refuse("method", f"a {given.method} is for sparse points, and this file holds text")
+    check_options("train", given, kind)
+    if kind == "bare-blend" and given.neighbors == 0:
+        refuse("neighbors", "0 and --no-network leave only the tree: use --method tree")
+
+
+def check_point_format(format: str, hint: str, labels_file: Path | None = None) -> None:
+    """Refuse a format that is for text, or a format of a matrix, which its name or first line tells."""
+    if labels_file is not None and format != "auto":
+        refuse(hint, "with --labels-file the points are a matrix, whose format is detected: leave it out")
+    if format not in ("auto", "xmc", "svmlight"):
+        refuse(hint, f"{format} is for text models, and this is a model of sparse points")
+
+
+def check_text_format(format: str, hint: str, data: Path, named: str | None, given: SimpleNamespace) -> None:
+    """Refuse a format that is for points, and table options where the file is not such a table.
+
+    `named` is the format that the name of the file tells, if any.
+    """
+    if format in ("xmc", "svmlight"):
+        refuse(hint, f"{format} is for models of sparse points, and this is a text model")
+    option = next(iter(table_options(given)), None)
+    if option is not None and format == "lines":
+        refuse(option, "lines have no columns: leave it out")
+    if option is not None and format == "auto" and named is None:
+        source = "stdin has no file name" if str(data) == "-" else f"the name of {data} does not tell which kind"
+        refuse(hint, f"--{option.replace('_', '-')} is about tables, and {source}: say csv, tsv or jsonl")
+    read_as = named if format == "auto" or named == "parquet" else format
+    row_option = next((name for name in ROWS if getattr(given, name) is not None), None)
+    if row_option is not None and read_as in ("jsonl", "parquet"):
+        refuse(row_option, f"is about CSV and TSV, and this file is {read_as}: leave it out")
+
+
+def table_options(given: SimpleNamespace) -> dict[str, Any]:
+    """Return the options about tables that are given."""
+    names = [option.name for option in options_of("train") if option.panel == TABLES]
+    values = {name: getattr(given, name, None) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
