@@ -3,6 +3,7 @@
 import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_rows_ascend_without_repeats_and_values_are_positive(matrix):
 
 def test_label_counts_follow_a_power_law_above_one():
     shape, total = Shape(points=10**6, test_points=0, labels=3000), 10**6
-    counts = np.sort(planted.label_counts(shape, total, np.random.default_rng(0)))[::-1]
+    counts: Any = np.sort(planted.label_counts(shape, total, np.random.default_rng(0)))[::-1]
     assert counts.min() >= 1
     assert counts.sum() == total
     ranks = np.log(np.arange(1000) + planted.RANK_SHIFT)
@@ -55,7 +56,7 @@ def test_label_counts_follow_a_power_law_above_one():
 
 
 def test_no_label_is_everywhere():
-    counts = planted.label_counts(SHAPE, 10**6, np.random.default_rng(0))
+    counts: Any = planted.label_counts(SHAPE, 10**6, np.random.default_rng(0))
     assert counts.max() == (4000 + 500) // 20
 
 

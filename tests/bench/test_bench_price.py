@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_runs_that_failed_cost_nothing_and_systems_are_apart():
 
 
 def test_a_result_from_before_the_precision_was_kept():
-    kept = report(measured(36, 0.5))
+    kept: Any = report(measured(36, 0.5))
     del kept["machine"]["auto_precision"]
     assert cells(price.rows(1.0, kept)[0])[5] == "auto: unknown"
 

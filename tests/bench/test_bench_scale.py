@@ -138,7 +138,7 @@ def test_timers_charge_each_place_with_its_own_time_and_leave_no_trace():
 
 
 def test_work_is_counted_as_the_layers_do_it():
-    work = []
+    work: list[object] = []
     with scale_run.counted(work):
         fast(epochs=1).fit(X, Y)
     assert len(work) == 7

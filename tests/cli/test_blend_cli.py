@@ -38,7 +38,7 @@ def model(folder: Path) -> Path:
 
 
 def test_settings_go_to_whom_they_concern(folder: Path, tmp_path: Path) -> None:
-    options = (*SMALL, "--cost", 2, "--seed", 7, "--threads", 1, "--negatives", 9)
+    options: tuple[object, ...] = (*SMALL, "--cost", 2, "--seed", 7, "--threads", 1, "--negatives", 9)
     options += ("--beam", 7, "--candidates", 20, "--neighbors", 11)
     summary = train(folder / "train.txt", tmp_path / "m", *options)
     assert (summary["points"], summary["features"], summary["labels"]) == (600, N_FEATURES, N_LABELS)
@@ -168,8 +168,9 @@ def test_info(model: Path) -> None:
         600,
     )
     fitted = BlendClassifier.load(model)
-    in_tree = sum(level.weights.size + level.bias.size for level in fitted.tree_._fitted.levels)
-    assert found["weights"] == in_tree + sum(p.value.size for p in fitted.network_.network_.parameters())
+    levels, parameters = fitted.tree_._fitted.levels, fitted.network_.network_.parameters()
+    in_tree = sum(int(level.weights.size + level.bias.size) for level in levels)
+    assert found["weights"] == in_tree + sum(int(each.value.size) for each in parameters)
     assert found["chosen"]["epochs"] == 8
     assert found["chosen"]["neighbors"].keys() == {"rarity", "power", "trust"}
     assert found["settings"]["network__hidden"] == 16

@@ -23,9 +23,9 @@ SAID = {"cost": "of texts, too", "patience": "not in a blend"}
 
 def panels(command: str) -> dict[str, list[typer.core.TyperOption]]:
     found: dict[str, list[typer.core.TyperOption]] = {}
-    for option in typer.main.get_command(cli.app).commands[command].params:
-        if getattr(option, "rich_help_panel", None):
-            found.setdefault(option.rich_help_panel, []).append(option)
+    for option in typer.main.get_group(cli.app).commands[command].params:
+        if panel := getattr(option, "rich_help_panel", None):
+            found.setdefault(panel, []).append(option)
     return found
 
 
@@ -50,7 +50,7 @@ def test_a_panel_names_the_methods_that_have_its_settings(panel):
 
 def test_options_of_one_method_stand_in_a_panel_of_its_own():
     """What is left among all others is for two unlike methods at least."""
-    [train] = [typer.main.get_command(cli.app).commands["train"]]
+    [train] = [typer.main.get_group(cli.app).commands["train"]]
     loose = {option.name for option in train.params if not getattr(option, "rich_help_panel", None)}
     for name in (loose | {f"n_{name}" for name in loose} | {"n_jobs"}) & set().union(*SETTINGS.values()) - {"method"}:
         having = {method for method, own in SETTINGS.items() if name in own}

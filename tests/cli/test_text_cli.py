@@ -332,8 +332,8 @@ def test_a_format_that_was_said_changes_nothing_else(trained, tmp_path, monkeypa
     plain = tmp_path / "train"
     plain.write_bytes((folder / "train.csv").read_bytes())
     expected = TextClassifier.load(folder / "model").predict_proba(["what a goal", "salt"])
-    monkeypatch.setattr(texts.TextSource, "labelled", None)  # which would hold the file as a whole
-    source = texts.TextSource(plain, ["review"], "topic", format="csv")
+    monkeypatch.setattr(text_sources.TextSource, "labelled", None)  # which would hold the file as a whole
+    source = text_sources.TextSource(plain, ["review"], "topic", format="csv")
     assert (
         source.fit(TextClassifier(random_state=0)).predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
     )
@@ -348,8 +348,8 @@ def test_propensities_count_texts_not_labels(tmp_path):
     model = TextClassifier(random_state=0).fit(path)
     model.save(tmp_path / "model")
     assert model.n_texts_ == 60
-    found = texts.evaluate(tmp_path / "model", texts.TextSource(path), [1], threads=1)
-    source, labels, _ = texts.TextSource(path).read()[1:]
+    found = texts.evaluate(tmp_path / "model", text_sources.TextSource(path), [1], threads=1)
+    source, labels, _ = text_sources.TextSource(path).read()[1:]
     truth = csr_array(np.array([[name in own for name in "abc"] for own in labels], np.float32))
     ranked = model.predict_topk(source, 3).indices.reshape(-1, 3)
     expected = metrics.evaluate(truth, ranked, [1], metrics.propensities_from_counts(model.label_counts_, 60))
@@ -701,8 +701,8 @@ def test_sparse_points_have_no_columns(tmp_path, option):
         assert f"{name}: is about tables of texts, and sparse points have no columns: leave it out" in said
     for other in (["--target", "b"], ["--label-delimiter", "|"]):
         assert f"{other[0]}: is about tables of texts" in run("evaluate", model, points, *other)[2]
-    for command in ("evaluate", "predict"):
-        assert "nowhere: does not exist" in run(command, tmp_path / "nowhere", points, *option)[2]
+    for name in ("evaluate", "predict"):
+        assert "nowhere: does not exist" in run(name, tmp_path / "nowhere", points, *option)[2]
 
 
 @pytest.mark.parametrize("option", ["--header", "--no-header", "--quotes", "--no-quotes", "--delimiter=;"])

@@ -1,6 +1,7 @@
 """Automatic choices of a classifier, such as its size by memory and time, and their report."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,9 +52,9 @@ def test_keeps_given_settings():
     [(1, 256, 4e-3), (65535, 256, 4e-3), (65536, 512, 4e-3 * 2**0.5), (131072, 1024, 8e-3), (10**7, 1024, 8e-3)],
 )
 def test_batches_grow_with_the_data_and_the_rate_with_batches(n_points, batch, rate):
-    found = Settings.of(ExtremeClassifier().get_params()).for_points(n_points)
+    found: Any = Settings.of(ExtremeClassifier().get_params()).for_points(n_points)
     assert (found.batch_size, found.optimizer.rate) == (batch, pytest.approx(rate))
-    given = Settings.of(ExtremeClassifier(batch_size=4096, optimizer="sgd", weight_decay=0.1).get_params())
+    given: Any = Settings.of(ExtremeClassifier(batch_size=4096, optimizer="sgd", weight_decay=0.1).get_params())
     assert given.for_points(n_points).batch_size == 4096
     assert given.for_points(n_points).optimizer == SGD(rate=16e-3, decay=0.1)
     given = Settings.of(ExtremeClassifier(learning_rate=1e-3).get_params()).for_points(n_points)
