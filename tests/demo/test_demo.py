@@ -39,7 +39,7 @@ NUMPYDOC = """sort(a, axis=-1)
 
 
 class TestSentences:
-    def test_keeps_the_prose_alone_and_the_summary_first(self) -> None:
+    def test_keeps_only_prose_with_the_summary_first(self) -> None:
         assert [*corpora.sentences(NUMPYDOC)] == [
             "Sort an array.",
             "See numpy.argsort for indices.",
@@ -47,16 +47,16 @@ class TestSentences:
             "An array of the same type.",
         ]
 
-    def test_nothing_comes_of_nothing(self) -> None:
+    def test_empty_docstrings_give_no_sentences(self) -> None:
         assert [*corpora.sentences("")] == []
         assert [*corpora.sentences("f(x) -> float")] == []
 
-    def test_words_of_a_name(self) -> None:
+    def test_splits_names_into_words(self) -> None:
         assert corpora.name_words("numpy.ma.MaskedArray.sort_2d") == "numpy ma Masked Array sort 2 d"
 
 
 class TestCorpus:
-    def test_no_text_is_both_learnt_and_held_out(self) -> None:
+    def test_training_and_test_texts_are_disjoint(self) -> None:
         docstrings = {f"module.name{i}": f"Does thing {i}.\n\nDetail one of {i}. Detail two of {i}." for i in range(50)}
         corpus = corpora.build(docstrings, held_out=15, seed=0)
         assert len(corpus.held_out.texts) == 15
@@ -75,7 +75,7 @@ class TestCorpus:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package on the path, with modules that are public, private, broken, and not to be run."""
+    """Create a package with modules that are public, private, broken, or must not run."""
     name = f"package{random.randrange(10**9)}"
     folder = tmp_path / name
     folder.mkdir()
@@ -99,7 +99,7 @@ def only(monkeypatch: pytest.MonkeyPatch, *, parsed: tuple[str | None, ...] = ()
 
 
 class TestDocstrings:
-    def test_source_files_are_parsed_and_not_run(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_parses_source_files_without_running_them(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (package / "__init__.py").write_text("from ._private import shown as exported\nfrom .inner import *")
         monkeypatch.setattr(docstrings_module, "_folder", lambda name: package)
         only(monkeypatch, parsed=(package.name,))
@@ -113,7 +113,7 @@ class TestDocstrings:
         assert [*found.problems] == [f"{package.name}.broken"]
         assert package.name not in sys.modules
 
-    def test_what_cannot_be_imported_is_named(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_names_packages_that_cannot_be_imported(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (package / "__init__.py").write_text("")
         only(monkeypatch, live=(package.name,))
         found = docstrings_module.collect()
@@ -121,7 +121,7 @@ class TestDocstrings:
         assert "SyntaxError" in found.problems[f"{package.name}.broken"]
         assert found.docstrings[f"{package.name}.inner.Box.open"] == "Open the box."
 
-    def test_functions_in_c_are_found_by_their_best_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_finds_c_functions_by_their_public_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
         only(monkeypatch)
         monkeypatch.setattr(docstrings_module, "LIVE_MODULES", ("builtins", "math", "collections"))
         found = docstrings_module.collect().docstrings
@@ -129,7 +129,7 @@ class TestDocstrings:
         assert "collections.OrderedDict.get" not in found, "it is dict.get, inherited"
         assert "math.pi" not in found, "a number has no docstring of its own"
 
-    def test_nothing_noisy_or_harmful_is_looked_at(self) -> None:
+    def test_skips_noisy_and_harmful_modules(self) -> None:
         assert {"antigravity", "this", "tkinter", "idlelib", "test"} <= docstrings_module.SKIPPED_PARTS
         assert docstrings_module.SKIPPED_PARTS.isdisjoint(
             [*docstrings_module.LIVE_MODULES, *docstrings_module.LIVE_PACKAGES]
@@ -142,7 +142,7 @@ DEEDS = ["paint", "carry", "repair", "measure", "rotate", "borrow"]
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Docstrings of sixty functions that a demo learns in a second."""
+    """Return docstrings of sixty functions, which a demo learns within a second."""
     texts = {
         f"tools.{thing}.{deed}": f"To {deed} the {thing}.\n\nWill {deed} one {thing} well. "
         f"Use it to {deed} a {thing} today. You can {deed} any {thing} here."
@@ -156,7 +156,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small")
 class TestDemo:
-    def test_learns_measures_draws_and_answers(
+    def test_trains_evaluates_draws_and_answers(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pytest.importorskip("matplotlib")
@@ -170,12 +170,12 @@ class TestDemo:
         assert "left out tools.broken: SyntaxError" in shown.err
         assert "epoch 1/" in shown.err
 
-    def test_a_place_for_the_picture_is_looked_at_before_the_training(self, tmp_path: Path) -> None:
+    def test_checks_the_picture_path_before_training(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("no directory")
         with pytest.raises(NotADirectoryError, match="file: is a file; a picture goes into a directory"):
             demo.run(tmp_path / "file")
 
-    def test_without_matplotlib_it_says_what_is_missing(
+    def test_reports_missing_matplotlib(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -1,4 +1,4 @@
-"""Pictures of classifiers: what they are drawn of, that they are drawn, and what is refused."""
+"""Pictures of classifiers: their data, their files, and rejected input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answers(truth, best, probability=None, n=None):
 
 
 def texts_in(figure):
-    """Return all that is written in a figure."""
+    """Return all texts in a figure."""
     return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
 
 
@@ -56,11 +56,11 @@ def test_confusions_are_counted_and_shown_by_row(tmp_path):
     assert "% of each row; 66.7 % of all are right" in written
 
 
-def test_of_many_labels_the_most_confused_are_shown_beside_each_other(tmp_path):
+def test_the_most_confused_labels_are_shown_side_by_side(tmp_path):
     rng = np.random.default_rng(0)
     truth = rng.integers(150, size=6000)
     best = truth.copy()
-    for a, b in ((7, 140), (20, 90), (3, 66)):  # these are mistaken for each other
+    for a, b in ((7, 140), (20, 90), (3, 66)):  # pairs that are confused
         both = np.isin(truth, (a, b)) & (rng.random(6000) < 0.4)
         best[both] = a + b - truth[both]
     found = answers(truth.tolist(), best.tolist())
@@ -74,13 +74,13 @@ def test_of_many_labels_the_most_confused_are_shown_beside_each_other(tmp_path):
     assert sorted(matrix._most_confused(answers([0, 1, 2], [0, 1, 2], n=50).confusions(), 4).tolist())[:3] == [0, 1, 2]
 
 
-def test_intervals_hold_the_true_share():
+def test_intervals_cover_the_true_share():
     low, high = reliability._wilson(np.array([0.0, 0.5, 1.0]), np.array([10, 100, 10]))
     np.testing.assert_allclose(low, [0, 0.404, 0.722], atol=2e-3)
     np.testing.assert_allclose(high, [0.278, 0.596, 1], atol=2e-3)
 
 
-def test_calibration_shows_what_was_said_and_what_was_right(tmp_path):
+def test_calibration_shows_probability_and_accuracy(tmp_path):
     found = answers([0] * 10, [0] * 6 + [1] * 4, [0.95] * 5 + [0.55] * 5)
     figure = plots.evaluation(found)
     axes = next(
@@ -121,7 +121,7 @@ def test_pictures_of_an_extreme_classifier(tmp_path):
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("draw", [plots.confusion, plots.calibration])
-def test_a_pipeline_is_drawn_as_what_it_ends_in(draw, nested):
+def test_a_pipeline_is_drawn_like_its_last_step(draw, nested):
     points, labels = load_iris(return_X_y=True)
     scaled = make_pipeline(StandardScaler(), ExtremeClassifier(hidden=8, epochs=20, random_state=0, n_jobs=1))
     pipeline = (make_pipeline(make_pipeline(scaled)) if nested else scaled).fit(points, labels)
@@ -129,14 +129,14 @@ def test_a_pipeline_is_drawn_as_what_it_ends_in(draw, nested):
     assert texts_in(draw(pipeline, points, labels)) == texts_in(alone)
 
 
-def test_other_classifiers_are_refused():
+def test_rejects_other_classifiers():
     points, labels = load_iris(return_X_y=True)
     other = make_pipeline(StandardScaler(), DummyClassifier()).fit(points, labels)
     with pytest.raises(TypeError, match=r"a fitted classifier of sparsenet, or a Pipeline .*, got DummyClassifier"):
         plots.confusion(other, points, labels)
 
 
-def test_several_labels_a_point_have_a_calibration_and_no_confusions(tmp_path):
+def test_multi_label_pictures_have_calibration_but_no_confusions(tmp_path):
     model = ExtremeClassifier(hidden=8, epochs=2, random_state=0, n_jobs=1).fit(X, Y)
     assert "Confusions" not in saved(plots.evaluation(plots.Answers.of(model, X, Y)), tmp_path / "several.png")
     saved(plots.calibration(model, X, Y), tmp_path / "calibration.png")
@@ -144,7 +144,7 @@ def test_several_labels_a_point_have_a_calibration_and_no_confusions(tmp_path):
         plots.confusion(model, X, Y)
 
 
-def test_lists_of_labels_that_are_0_and_1_are_what_training_had():
+def test_lists_of_zeros_and_ones_are_label_lists():
     lists = [[0, 1], [1, 2], [0, 2], [2]] * 20
     points = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1], [0, 0, 1]] * 20, np.float32)
     model = ExtremeClassifier(hidden=0, epochs=2, random_state=0, n_jobs=1).fit(points, lists)
@@ -152,7 +152,7 @@ def test_lists_of_labels_that_are_0_and_1_are_what_training_had():
     assert found.truth.toarray().tolist() == [[1, 1, 0], [1, 1, 0]]
 
 
-def test_names_are_shown_as_they_are_and_shortened(tmp_path):
+def test_long_names_are_shortened(tmp_path):
     texts, labels = planted(40, topics=2)
     names = {"sport": "$x^2$_{" + "long" * 20, "food": "naïve 食べ物"[:5]}
     y = [names[label] for label in labels]
@@ -160,7 +160,7 @@ def test_names_are_shown_as_they_are_and_shortened(tmp_path):
     assert "$x^2$_{" + ("long" * 20)[:20] + "…" in saved(figure, tmp_path / "names.png")
 
 
-def test_labels_that_the_model_does_not_know_are_misses_and_counted(model, tmp_path):
+def test_unknown_labels_count_as_misses(model, tmp_path):
     found = plots.Answers.of(model, ["a goal", "a zebra"], ["sport", "animals"])
     assert found.hits.tolist() == [True, False]
     said = "1 of 2 have no label that the model knows, and no row"
@@ -183,12 +183,12 @@ def test_labels_that_the_model_does_not_know_are_misses_and_counted(model, tmp_p
         (lambda model: plots.training_curve([]), "history holds no epoch"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(model, draw, message):
+def test_rejects_what_cannot_be_drawn(model, draw, message):
     with pytest.raises(ValueError, match=message):
         draw(model)
 
 
-def test_without_matplotlib_the_extra_is_named():
+def test_names_the_extra_without_matplotlib():
     code = (
         "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.figure'] = None\n"
         "from sparsenet import plots\n"
@@ -199,7 +199,7 @@ def test_without_matplotlib_the_extra_is_named():
     assert done.stdout == "plots need matplotlib: pip install 'sparsenet[plot]'\n"
 
 
-def test_the_command_line_draws_what_it_measures(model, tmp_path):
+def test_evaluate_draws_a_picture(model, tmp_path):
     model.save(tmp_path / "model")
     lines = "".join(f"__label__{label} {text}\n" for text, label in zip(*TEST, strict=True))
     (tmp_path / "test.txt").write_text(lines + "__label__unknown a zebra\n")
@@ -211,7 +211,7 @@ def test_the_command_line_draws_what_it_measures(model, tmp_path):
         assert reason in " ".join(said.replace("│", " ").split())
 
 
-def test_the_command_line_draws_models_of_points_too(tmp_path):
+def test_evaluate_draws_models_of_points(tmp_path):
     ExtremeClassifier(hidden=8, epochs=2, random_state=0, n_jobs=1).fit(X, Y).save(tmp_path / "model")
     rows = [f"{X.shape[0]} {X.shape[1]} {Y.shape[1]}"]
     for i in range(X.shape[0]):
