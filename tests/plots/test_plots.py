@@ -152,7 +152,7 @@ def test_lists_of_zeros_and_ones_are_label_lists():
     assert found.truth.toarray().tolist() == [[1, 1, 0], [1, 1, 0]]
 
 
-def test_long_names_are_shortened(tmp_path):
+def test_names_are_escaped_and_shortened(tmp_path):
     texts, labels = planted(40, topics=2)
     names = {"sport": "$x^2$_{" + "long" * 20, "food": "naïve 食べ物"[:5]}
     y = [names[label] for label in labels]
