@@ -6,10 +6,11 @@ import importlib
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -26,10 +27,20 @@ if not has_extension():
     os.environ.setdefault("SPARSENET_KERNELS", "numba")
 
 
-# `make test` draws the same examples each time; `make fuzz` draws many more, and different ones each time.
-settings.register_profile("same", derandomize=True, max_examples=150, deadline=None)
-settings.register_profile("fuzz", derandomize=False, max_examples=3000, deadline=None, print_blob=True)
-settings.load_profile(os.environ.get("SPARSENET_EXAMPLES", "same"))
+@cache
+def load_hypothesis_profile() -> None:
+    """Draw the same examples in each `make test`; `make fuzz` draws many more, and different ones each time."""
+    from hypothesis import settings
+
+    settings.register_profile("same", derandomize=True, max_examples=150, deadline=None)
+    settings.register_profile("fuzz", derandomize=False, max_examples=3000, deadline=None, print_blob=True)
+    settings.load_profile(os.environ.get("SPARSENET_EXAMPLES", "same"))
+
+
+def pytest_pycollect_makemodule(module_path: Path) -> None:
+    """Load the profile before a module that uses Hypothesis; other modules start faster without it."""
+    if "hypothesis" in module_path.read_text(encoding="utf-8"):
+        load_hypothesis_profile()
 
 
 @pytest.hookimpl(trylast=True)  # so that the levels of one call come one after the other

@@ -3,6 +3,7 @@
 import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_rows_are_sorted_and_unique_with_positive_values(matrix):
 
 def test_label_counts_are_one_plus_a_power_law():
     shape, total = Shape(points=10**6, test_points=0, labels=3000), 10**6
-    counts = np.sort(planted.label_counts(shape, total, np.random.default_rng(0)))[::-1]
+    counts: Any = np.sort(planted.label_counts(shape, total, np.random.default_rng(0)))[::-1]
     assert counts.min() >= 1
     assert counts.sum() == total
     ranks = np.log(np.arange(1000) + planted.RANK_SHIFT)

@@ -2,13 +2,14 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from bench import tune
 from bench.peers import SYSTEMS, System
 
-GRID = {"lr": [0.1, 0.2, 0.5], "batch": [1, 2]}
+GRID: dict[str, list[Any]] = {"lr": [0.1, 0.2, 0.5], "batch": [1, 2]}
 SCORES = {(lr, batch): lr + batch / 100 for lr in GRID["lr"] for batch in GRID["batch"]}
 
 
@@ -18,7 +19,7 @@ def search(monkeypatch, tmp_path):
     out = tmp_path / "tuned.json"
 
     def tuned(most, *arguments):
-        ran = []
+        ran: list[object] = []
 
         class Runner:
             def __init__(self, **_):

@@ -172,8 +172,9 @@ def test_info(model: Path) -> None:
         600,
     )
     fitted = BlendClassifier.load(model)
-    in_tree = sum(level.weights.size + level.bias.size for level in fitted.tree_._fitted.levels)
-    assert found["weights"] == in_tree + sum(p.value.size for p in fitted.network_.network_.parameters())
+    levels, parameters = fitted.tree_._fitted.levels, fitted.network_.network_.parameters()
+    in_tree = sum(int(level.weights.size + level.bias.size) for level in levels)
+    assert found["weights"] == in_tree + sum(int(each.value.size) for each in parameters)
     assert found["chosen"]["epochs"] == 8
     assert found["chosen"]["neighbors"].keys() == {"rarity", "power", "trust"}
     assert found["settings"]["network__hidden"] == 16

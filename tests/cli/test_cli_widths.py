@@ -55,7 +55,7 @@ def test_readers_report_the_header(how: str) -> None:
     told: list[tuple[str, int, int]] = []
 
     def tell(*announced: object) -> None:
-        told.append(announced)  # type: ignore[arg-type]
+        told.append(announced)
 
     for text in (b"1 5 3\n0 0:1\n", b"0 0:1\n"):
         if how == "whole":

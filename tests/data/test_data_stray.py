@@ -102,7 +102,7 @@ def test_chance_decides_where_there_are_few_ids() -> None:
 @pytest.mark.parametrize("kind", ["label", "feature"])
 def test_what_no_model_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(stray, "available_memory", lambda: 100 << 20)
-    bytes_each = stray.LEAST_BYTES[kind]  # type: ignore[index]
+    bytes_each = stray.LEAST_BYTES[kind]
     lines = written(**{f"{kind}s": [*SMALL, 50_000_000]})
     message = (
         rf"line 301: {kind} 50000000 is .*; they take {50_000_001 * bytes_each >> 20} MB or more, there are 100 MB"

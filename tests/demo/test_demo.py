@@ -156,7 +156,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small")
 class TestDemo:
-    def test_learns_measures_draws_and_answers(
+    def test_trains_evaluates_draws_and_answers(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pytest.importorskip("matplotlib")

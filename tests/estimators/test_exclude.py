@@ -1,5 +1,7 @@
 """Excluded labels, such as products that a customer has already bought."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -11,7 +13,7 @@ from sparsenet.estimators.tree import MOST_UNWANTED
 from tests.support.planted import X, Y, fast
 
 N, N_LABELS = Y.shape
-SOME = sparse.random_array(Y.shape, density=0.2, rng=np.random.default_rng(0), format="csr")
+SOME: Any = sparse.random_array(Y.shape, density=0.2, rng=np.random.default_rng(0), format="csr")
 MODELS = {
     "network": fast(epochs=2),
     "tree": TreeClassifier(random_state=0),
@@ -142,7 +144,7 @@ OWN = np.tile(np.arange(WIDE), 2)[:, None]
 POINTS = np.repeat(np.arange(len(OWN)), 1 + OTHERS)
 SPEAKING = sparse.csr_array((np.ones(len(POINTS), np.float32), (POINTS, np.hstack((OWN, RELATED)).ravel())))
 #: The searches follow one node of each level, and two.
-NARROW = {
+NARROW: dict[str, Any] = {
     "tree": TreeClassifier(beam=1, random_state=0),
     "blend": BlendClassifier(network="drop", tree=TreeClassifier(beam=1), candidates=1, random_state=0),
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_commands_for_points_reject_text_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
-def test_names_the_class_that_loads_a_model(kind: type, tmp_path: Path) -> None:
+def test_names_the_class_that_loads_a_model(kind: Any, tmp_path: Path) -> None:
     other = TreeClassifier if kind is not TreeClassifier else TextClassifier
     MAKE[other]().save(tmp_path / "model")
     with pytest.raises(ModelError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -285,7 +286,7 @@ def test_only_rare_labels_are_discounted():
 def test_the_search_reserves_time_for_training(monkeypatch):
     """Each measurement takes ten seconds and reserves twenty for the final model: 31 seconds allow one."""
     clock = [0.0]
-    measure = fit_text.measure
+    measure = measuring.measure
 
     def slow(*arguments):
         clock[0] += 10.0
@@ -391,7 +392,7 @@ def test_rejects_a_model_of_mismatched_parts(tmp_path):
         storage.save(tmp_path / "wrong", {**arrays, **change}, metadata)
         with pytest.raises(ModelError, match=message):
             TextClassifier.load(tmp_path / "wrong")
-    for name, values in {
+    wrong: dict[str, tuple[Any, ...]] = {
         "steepness": (0, -1.0, float("inf"), float("nan"), "steep", None),
         "shift": (float("inf"), float("nan"), None),
         "threshold": (-0.1, 1.1, float("nan"), "high", None),
@@ -399,7 +400,8 @@ def test_rejects_a_model_of_mismatched_parts(tmp_path):
         "calls": (-1, None),
         "validation_score": (-0.1, 1.1, float("nan"), "good"),
         "search": (None, {}, "none", [1], [None]),
-    }.items():
+    }
+    for name, values in wrong.items():
         for value in values:
             with pytest.raises(ModelError):
                 text_saving.unpack(TextClassifier, arrays, {**metadata, name: value})

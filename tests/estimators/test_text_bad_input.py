@@ -9,6 +9,7 @@ import bz2
 import gzip
 import io
 import json
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,7 @@ def as_jsonl(rows: list[dict]) -> str:
 
 
 ROW = {"text": "a goal", "label": "sport"}
-WRONG = {
+WRONG: dict[str, tuple[str, Any, str]] = {
     "an empty file": ("t.csv", "", "the file is empty"),
     "a header alone": ("t.csv", "text,label\n", "holds no texts: there is nothing below its header"),
     "no label at all": ("t.csv", "text,label\na,\nb,\n", "holds no labels: their column is empty"),

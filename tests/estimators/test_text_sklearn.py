@@ -31,13 +31,13 @@ class OfNumbers(TextClassifier):
     this in between they try what does not depend on what X is: parameters, y, answers, copies, messages.
     """
 
-    def fit(self, X, y):
+    def fit(self, X, y):  # type: ignore[override]  # rows of numbers
         return super().fit(self._written(X, reset=True), y)
 
     def partial_fit(self, X, y, classes=None):
         return super().partial_fit(self._written(X, reset=not hasattr(self, "n_features_in_")), y, classes)
 
-    def predict(self, X):
+    def predict(self, X):  # type: ignore[override]
         return super().predict(self._known(X))
 
     def predict_proba(self, X):
@@ -159,13 +159,13 @@ def test_copies_answer_and_learn_alike(tmp_path, lists):
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
     copies = [pickle.loads(pickle.dumps(model)), mapped]
     more, new = planted(60, seed=1)
-    new = [[label, "more"] for label in new] if lists else new
+    labels_of_more = [[label, "more"] for label in new] if lists else new
     expected = model.predict_proba(more)
-    learnt = model.partial_fit(more, new).predict_proba(texts)
+    learnt = model.partial_fit(more, labels_of_more).predict_proba(texts)
     for copy in copies:
         np.testing.assert_array_equal(copy.predict_proba(more), expected)
         assert copy.validation_score_ == model.validation_score_
-        np.testing.assert_array_equal(copy.partial_fit(more, new).predict_proba(texts), learnt)
+        np.testing.assert_array_equal(copy.partial_fit(more, labels_of_more).predict_proba(texts), learnt)
 
 
 def test_a_clone_is_not_fitted_and_a_fit_forgets_the_one_before():

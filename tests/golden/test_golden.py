@@ -1,4 +1,4 @@
-"""The same on every machine: what is kept in tests/golden/ comes out again, on every backend and instruction set."""
+"""Results equal the files in tests/golden/ on every machine, backend and instruction set."""
 
 import json
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ machines = pytest.mark.parametrize("machine", MACHINES)
 
 
 def kept(machine: str, kind: str) -> dict[str, Any]:
-    """Return what a model gave on the machine that saved it."""
+    """Return a model's answers on the machine that saved it."""
     return json.loads((FOLDER / machine / f"{kind}.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
 def everywhere(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Have the package use the backend under test; functions that it looked up before are forgotten."""
+    """Make the package use the backend under test, and forget the functions of another one."""
     for name in [name for name in vars(kernels) if name in dir(backend) and not name.startswith("_")]:
         monkeypatch.delitem(vars(kernels), name)
     monkeypatch.setattr(kernels, "_chosen", backend)
@@ -39,7 +39,7 @@ def test_hashes_and_features_have_the_same_bits(everywhere: ModuleType) -> None:
 @machines
 @kinds
 def test_a_saved_model_gives_the_same_labels_and_scores(everywhere: ModuleType, machine: str, kind: str) -> None:
-    """Wherever it was saved, and in whichever form."""
+    """This holds for a model saved on any machine and in any form."""
     wanted = kept(machine, kind)
     labels, scores = KINDS[kind].best(KINDS[kind].load(FOLDER / machine / kind))
     assert labels == wanted["labels"]
@@ -48,16 +48,16 @@ def test_a_saved_model_gives_the_same_labels_and_scores(everywhere: ModuleType, 
 
 @machines
 @kinds
-def test_the_kept_scores_leave_no_doubt_of_the_order(machine: str, kind: str) -> None:
-    """Or two labels could change places, each within the tolerance."""
+def test_stored_scores_differ_by_more_than_the_tolerance(machine: str, kind: str) -> None:
+    """Otherwise two labels could swap places within the tolerance."""
     gaps = -np.diff(np.array(kept(machine, kind)["scores"]), axis=1)
     assert gaps.min() > 2e-5
 
 
 @machines
 @pytest.mark.parametrize("kind", ["extreme", "text"])
-def test_the_model_trained_here_names_the_same_labels(everywhere: ModuleType, machine: str, kind: str) -> None:
-    """Training is not promised to have the same bits elsewhere, only to learn the same."""
+def test_a_model_trained_here_predicts_the_same_labels(everywhere: ModuleType, machine: str, kind: str) -> None:
+    """Training elsewhere need not give equal bits, only equal labels."""
     wanted = kept(machine, kind)
     labels, scores = KINDS[kind].best(KINDS[kind].make())
     assert np.mean([ours[0] == theirs[0] for ours, theirs in zip(labels, wanted["labels"], strict=True)]) > 0.95

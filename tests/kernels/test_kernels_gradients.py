@@ -78,7 +78,7 @@ class Composition:
     def loss(self, weight: Array, hidden: Array, wide_weights: Array) -> float:
         n, labels = self.shape.n, self.shape.labels
         wide = self.wide
-        points = reference.dense_postings(*(wide[name] for name in ("starts", "rows", "values")), n)
+        points = reference.dense_postings(wide["starts"], wide["rows"], wide["values"], n)
         support = np.zeros((labels, points.shape[1]))
         for label, entries in enumerate(reference.ranges(wide["touched_indptr"])):
             support[label, wide["touched_slots"][entries]] = wide_weights[wide["touched"][entries]]

@@ -14,6 +14,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
+import numba
 import numpy as np
 import pytest
 
@@ -148,7 +149,7 @@ def test_works_alone_if_no_thread_starts() -> None:
 
 
 def test_kernels_compile_without_a_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    njit = common.numba.njit
+    njit = numba.njit
 
     def nowhere_to_write(cache: bool = False, **options: object) -> object:
         if cache:
@@ -156,7 +157,7 @@ def test_kernels_compile_without_a_cache_directory(monkeypatch: pytest.MonkeyPat
         return njit(**options)
 
     njit(lambda: None)()  # Numba's own functions, compiled with the first one, are not meant
-    monkeypatch.setattr(common.numba, "njit", nowhere_to_write)
+    monkeypatch.setattr(numba, "njit", nowhere_to_write)
 
     def double(x: float) -> float:
         return 2 * x

@@ -379,7 +379,7 @@ def search(module, levels, points, beam, k, *, threads=1, n_features=N_FEATURES,
 
 
 def search_by_hand(levels, points, beam, k, n_features=N_FEATURES):
-    X = dense(*points, n_features)
+    X = dense(points[0], points[1], points[2], n_features)
     leaves, scores = np.full((len(X), k), -1), np.full((len(X), k), -np.inf)
     margin = np.inf
     for i, x in enumerate(X):

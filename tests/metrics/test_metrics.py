@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def padded(rankings, width):
 def test_scores_and_ids_match_the_oracle(problem, seed, ks):
     n_labels, truth, scores, propensity = problem
     rankings = [oracle_ranking(row) for row in scores]
-    expected = {}
+    expected: dict[str, float] = {}
     for k in ks:
         oracle = oracle_metrics(truth, rankings, k, propensity)
         expected |= {f"{name}@{k}": value for name, value in oracle.items()}
@@ -219,7 +220,7 @@ def test_propensities_of_tiny_sets_are_one(n_points):
 # --- bad arguments ------------------------------------------------------------------------------------------
 
 TRUTH = sparse.csr_array(np.eye(2, 3))
-BAD = {
+BAD: dict[str, list[Any]] = {
     "k": [
         (TRUTH, [[0], [1]], 0),
         (TRUTH, [[0], [1]], -1),

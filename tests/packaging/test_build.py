@@ -1,4 +1,4 @@
-"""What the linker sees of the files that are compiled once for each instruction set; what other libraries lack."""
+"""Compiled files: no symbols shared between instruction sets, and replacements for missing library functions."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ from tests.support.data_cases import HARD_NUMBERS, nearest_float32
 
 ROOT = Path(__file__).parents[2]
 COMPILER = sysconfig.get_config_var("CXX") or "g++"
-#: What runs a compiled program, where this machine cannot by itself: an emulator.
+#: The emulator for compiled programs that this machine cannot run itself.
 RUNNER = os.environ.get("SPARSENET_TEST_RUNNER", "").split()
 
 pytestmark = pytest.mark.skipif(
@@ -36,7 +36,7 @@ def isa_files(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 @pytest.mark.slow
 def test_levels_share_no_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A weak symbol could be taken from one level's file by all: an illegal instruction on the next older CPU."""
+    """All levels could share one level's weak symbol, which would be an illegal instruction on older CPUs."""
     for source, flags in isa_files(monkeypatch).items():
         compiled = tmp_path / "level.o"
         subprocess.run([*COMPILER.split(), "-std=c++17", "-O2", *flags, "-c", source, "-o", str(compiled)], check=True)
@@ -49,7 +49,7 @@ def test_levels_share_no_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def many_numbers() -> list[str]:
-    """Numbers with more digits than the fast path takes, of every size, and those that are hard to round."""
+    """Return numbers of any size with too many digits for the fast path, and numbers that are hard to round."""
     rng = random.Random(0)
 
     def digits(n: int) -> str:
@@ -60,7 +60,7 @@ def many_numbers() -> list[str]:
 
 
 @pytest.mark.parametrize("define", [[], ["-DSPARSENET_NO_FLOAT_FROM_CHARS"]], ids=["from_chars", "strtod"])
-def test_numbers_are_rounded_with_and_without_from_chars(tmp_path: Path, define: list[str]) -> None:
+def test_numbers_round_correctly_without_from_chars_too(tmp_path: Path, define: list[str]) -> None:
     """Apple's library has no std::from_chars for float and double."""
     program, texts = tmp_path / "decimals", many_numbers()
     source = str(ROOT / "tests/native/decimals.cpp")
@@ -73,7 +73,7 @@ def test_numbers_are_rounded_with_and_without_from_chars(tmp_path: Path, define:
         if abs(float(text)) < 3.4e38:
             assert as_float == struct.pack(">f", nearest_float32(text)).hex(), text
     assert found[len(texts) :] == [["none", "none"]] * 6
-    # What heeds the locale of the program, where a comma may stand for the point, must not be called at all.
+    # Functions that depend on the locale, where a comma may replace the point, must not be called.
     listing = subprocess.run(["nm", "-u", str(program)], capture_output=True, text=True, check=True).stdout
     called = {line.split()[-1].partition("@")[0] for line in listing.splitlines()}
     assert called.isdisjoint({"strtod", "strtof", "sscanf"})

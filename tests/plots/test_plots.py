@@ -60,7 +60,7 @@ def test_most_confused_labels_are_shown_next_to_each_other(tmp_path):
     rng = np.random.default_rng(0)
     truth = rng.integers(150, size=6000)
     best = truth.copy()
-    for a, b in ((7, 140), (20, 90), (3, 66)):  # these are mistaken for each other
+    for a, b in ((7, 140), (20, 90), (3, 66)):  # pairs that are confused
         both = np.isin(truth, (a, b)) & (rng.random(6000) < 0.4)
         best[both] = a + b - truth[both]
     found = answers(truth.tolist(), best.tolist())
@@ -130,7 +130,7 @@ def test_pipeline_is_drawn_like_its_classifier(draw, nested):
     assert texts_in(draw(pipeline, points, labels)) == texts_in(alone)
 
 
-def test_other_classifiers_are_refused():
+def test_rejects_other_classifiers():
     points, labels = load_iris(return_X_y=True)
     other = make_pipeline(StandardScaler(), DummyClassifier()).fit(points, labels)
     with pytest.raises(TypeError, match=r"a fitted classifier of sparsenet, or a Pipeline .*, got DummyClassifier"):

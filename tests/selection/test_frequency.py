@@ -1,5 +1,7 @@
 """The weight of a label's log count in its score."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -110,7 +112,8 @@ def test_the_search_ends_at_an_optimum():
     right = rng.random(x.shape[1:]) < expit(0.1 * x[0] + 0.5 * x[1] - 3)
     loss = frequency._by_itself(x, right)
     found, deviation = frequency._fitted(loss, 3)
-    best = minimize(lambda at: loss(at)[0] + ((at - [1, 0, 0]) ** 2).sum() / 2, np.zeros(3)).x
+    penalized: Any = lambda at: loss(at)[0] + ((at - [1, 0, 0]) ** 2).sum() / 2  # noqa: E731
+    best = minimize(penalized, np.zeros(3)).x
     assert found == pytest.approx(best[1] / best[0], rel=1e-3)
     assert 0 < deviation < abs(found)
 

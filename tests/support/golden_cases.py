@@ -89,7 +89,7 @@ def digest(*arrays: NDArray[Any]) -> str:
 def hashed(family: str) -> dict[str, str]:
     """Hash labels and points by one family, and search for the points."""
     weight, bias, hidden = numbers(1, 300, 20), numbers(2, 300), np.maximum(numbers(3, 40, 20), 0)
-    config = LSHConfig(family=family, n_tables=6, n_bits=9)  # type: ignore[arg-type]
+    config = LSHConfig(family=family, n_tables=6, n_bits=9)
     functions = make_family(config, 20)
     frame, lengths = measure(weight, bias, config.covered, config.headroom)
     labels = functions.codes(functions.label_vectors(frame, weight, bias), 1)

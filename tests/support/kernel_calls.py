@@ -80,8 +80,8 @@ class Call:
         oracle = getattr(reference, self.function)
         inputs = inspect.signature(oracle).parameters.values()
         if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in inputs):
-            return oracle(**self.arguments)  # type: ignore[no-any-return]
-        return oracle(**{parameter.name: self.arguments[parameter.name] for parameter in inputs})  # type: ignore[no-any-return]
+            return oracle(**self.arguments)
+        return oracle(**{parameter.name: self.arguments[parameter.name] for parameter in inputs})
 
 
 # --- ingredients ---

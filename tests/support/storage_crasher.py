@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def every_step(old: bool) -> None:
         shutil.rmtree(DIRECTORY, ignore_errors=True)
         if old:
             save(0)
-        _, status = os.waitpid(in_child(lambda step=step: save_dying(step)), 0)
+        _, status = os.waitpid(in_child(partial(save_dying, step)), 0)
         try:
             print(check())
         except storage.ModelError:
@@ -88,7 +89,7 @@ def every_step(old: bool) -> None:
 def killed_at_any_time() -> None:
     random.seed(0)
     for attempt in range(40):
-        child = in_child(lambda first=1000 * attempt: save_for_ever(first))
+        child = in_child(partial(save_for_ever, 1000 * attempt))
         time.sleep(random.uniform(0.001, 0.04) * PATIENCE)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -5,6 +5,7 @@ import time
 import tracemalloc
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -290,7 +291,7 @@ def test_the_weight_of_neighbors_is_learnt():
 
 def test_stored_zeros_are_not_features():
     rng = np.random.default_rng(0)
-    rows = sparse.random_array((300, 80), density=0.1, rng=rng, format="csr")
+    rows: Any = sparse.random_array((300, 80), density=0.1, rng=rng, format="csr")
     filled = rows.copy()
     filled.data = np.where(rng.random(rows.nnz) < 0.3, 0, rows.data)
     plain = filled.copy()
@@ -554,9 +555,9 @@ def test_predict_has_the_form_of_y():
     several = blend().fit(X, lists(NAMES)).predict(X)
     assert isinstance(several, list)
     assert np.mean([set(found) == set(own) for found, own in zip(several, lists(NAMES), strict=True)]) > 0.8
-    indicator = blend().fit(X, sparse.csr_array(Y)).predict(X)
+    indicator: Any = blend().fit(X, sparse.csr_array(Y)).predict(X)
     assert sparse.issparse(indicator)
-    assert indicator.shape == Y.shape
+    assert np.shape(indicator) == Y.shape
     dense = blend().fit(X, Y)
     np.testing.assert_array_equal(dense.predict(X), dense.predict_proba(X) > 0.5)
 

@@ -1,6 +1,7 @@
 """How sure a blend may be: measured on points that none of its parts has learnt."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sparsenet.core.ranked import is_hit
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import correction, trust, unlearnt, voting
 from sparsenet.engines.network import network_holdout, options
-from sparsenet.estimators import fitting
+from sparsenet.selection import frequency
 from sparsenet.selection.holdout import split
 from sparsenet.storage import ModelError, load, save
 from tests.support.planted import planted
@@ -41,7 +42,7 @@ def few_are_enough(monkeypatch):
     """Have points kept from all parts where there are a thousand, and forty labels."""
     monkeypatch.setattr(options, "ALL_LABELS", 10)
     for name, value in {"ENOUGH": 1000, "FEWEST": 300}.items():
-        monkeypatch.setattr(fitting, name, value)
+        monkeypatch.setattr(network_holdout, name, value)
     monkeypatch.setattr(trust, "FEWEST_APART", 100)
     monkeypatch.setattr(trust, "SHARE_APART", 5)
 
@@ -90,7 +91,7 @@ def test_of_labels_that_exclude_each_other_one_is_as_probable_as_it_comes_true(m
 
 def test_few_labels_are_looked_at_where_each_point_has_many(monkeypatch):
     asked = []
-    vote = unlearnt.vote
+    vote = voting.vote
     monkeypatch.setattr(unlearnt, "vote", lambda *args, **how: asked.append(len(args[2])) or vote(*args, **how))
     X, Y = data(0.6)
     monkeypatch.setattr(correction, "MOST_LABELS", 32 * 80)
@@ -100,7 +101,7 @@ def test_few_labels_are_looked_at_where_each_point_has_many(monkeypatch):
 
 @pytest.mark.parametrize("network", [None, "drop"])
 def test_it_is_measured_on_what_no_part_has_learnt(monkeypatch, network):
-    seen = {}
+    seen: dict[str, Any] = {}
     taken = Unlearnt.of
 
     def noted(network, judge, neighbors, points, labels, kept, **how):
@@ -178,7 +179,7 @@ def test_logits_of_what_nobody_has_heard_of_stay_finite():
 def test_a_point_does_not_count_for_its_own_labels(monkeypatch, network):
     """Of labels that are all as frequent, those that are right would be found to be more frequent than others."""
     asked = []
-    monkeypatch.setattr(correction.frequency, "worth", lambda _, right, counts: asked.append((right, counts)) or 0.0)
+    monkeypatch.setattr(frequency, "worth", lambda _, right, counts: asked.append((right, counts)) or 0.0)
     X, y = data(0.6)[0], np.arange(N) % 40
     blend(**({} if network is None else {"network": network})).fit(X[:N], y)
     (right, log_counts) = asked[-1]
@@ -213,7 +214,7 @@ def test_what_frequent_labels_gain_is_in_every_answer(monkeypatch, tmp_path, kin
     y = np.asarray(Y.argmax(axis=1)).ravel() if kind == "single" else Y
     gained, models = 0.9, []
     for worth in (0.0, gained):
-        monkeypatch.setattr(correction.frequency, "worth", lambda *_, worth=worth: worth)
+        monkeypatch.setattr(frequency, "worth", lambda *_, worth=worth: worth)
         models.append(blend(network="drop").fit(X[:N], y[:N]))
     model = models[1]
     assert model._fitted.correction.frequent == gained

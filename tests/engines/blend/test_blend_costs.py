@@ -2,6 +2,7 @@
 
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -220,7 +221,8 @@ def test_the_tree_counts_more_the_better_it_is_than_the_network(monkeypatch, by_
     monkeypatch.setattr(
         judge, "_ranked", lambda points, *_, **__: (answers(by_tree)[: len(points)], None), raising=False
     )
-    network.network_ = SimpleNamespace(topk=lambda points, *_: (answers(by_network)[: len(points)], None))
+    stand_in: Any = SimpleNamespace(topk=lambda points, *_: (answers(by_network)[: len(points)], None))
+    network.network_ = stand_in
     found = trust.of_tree(network, judge, points, labels, seed=0, threads=1)
     assert found == pytest.approx(expected, rel=0.02)
 

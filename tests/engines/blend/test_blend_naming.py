@@ -7,7 +7,7 @@ from sparsenet.engines.blend.naming import FEW, MANY
 from sparsenet.engines.blend.unlearnt import Unlearnt
 
 from sparsenet import BlendClassifier, Rows, TreeClassifier, storage
-from sparsenet.engines.blend import judging, naming, trust, unlearnt
+from sparsenet.engines.blend import naming, trust, unlearnt
 from sparsenet.estimators import blend_saving
 from tests.support.planted import planted
 
@@ -46,7 +46,7 @@ def fitted(monkeypatch, found, **parameters):
     X, Y = planted(n=1200, n_features=200, n_labels=40, seed=1)
     monkeypatch.setattr(trust, "EVERY", 8)
     monkeypatch.setattr(trust, "FEWEST", 100)
-    monkeypatch.setattr(judging.naming, "measured", found)
+    monkeypatch.setattr(naming, "measured", found)
     model = BlendClassifier(network="drop", tree=TreeClassifier(cost=1), random_state=0, n_jobs=1, **parameters)
     return model.fit(X, sparse.csr_array(Y)), X[:50]
 

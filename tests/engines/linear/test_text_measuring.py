@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -13,6 +15,7 @@ from sparsenet.engines.linear import calibrating, competing, linear, measuring
 from sparsenet.engines.linear.calibration import CURVATURE, Calibration
 from sparsenet.engines.text import text_options
 from sparsenet.engines.text.text_options import TextSettings
+from sparsenet.selection.platt import STEEPNESS
 from tests.support.texts import planted
 
 
@@ -366,7 +369,7 @@ def test_the_slope_search_reaches_the_optimum():
 
         found = calibrating.fit(scores, labels, exclusive=False)
         here = np.array([np.log(found.steepness), found.shift])
-        low, high = np.log(competing.STEEPNESS)
+        low, high = np.log(STEEPNESS)
         for a, b in [(0.02, 0), (-0.02, 0), (0, 0.05), (0, -0.05), (0.02, -0.02 * mean * found.steepness)]:
             there = np.add(here, (a, b))
             if low <= there[0] <= high:
@@ -416,7 +419,7 @@ def test_learns_no_threshold_without_true_labels():
 def test_bounds_apply_to_the_slope_only():
     scores = np.repeat(np.array([[0.1], [-0.1]], np.float32), 5000, axis=0) + 0.5
     found = calibrating.fit(scores, rows([[0]] * 5000 + [[]] * 5000, 1), exclusive=False)
-    assert found.steepness == competing.STEEPNESS[1]
+    assert found.steepness == STEEPNESS[1]
     assert found.shift == pytest.approx(-0.5 * found.steepness, abs=0.1)
     assert found.threshold == pytest.approx(0.5, abs=0.01), "in the middle of those that are as good"
 
@@ -524,7 +527,7 @@ def test_partial_fit_does_not_start_from_held_out_weights(tmp_path):
 def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels(monkeypatch):
     texts, labels = many_topics(40, 5, seed=3)
     whole = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
-    heard = []
+    heard: list[Any] = []
     monkeypatch.setattr(linear, "LEAST_WORK", 1)
     monkeypatch.setattr(linear, "BLOCKS_A_THREAD", 1)
     trained = linear.train

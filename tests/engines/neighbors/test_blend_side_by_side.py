@@ -10,6 +10,7 @@ from sparsenet.engines.neighbors import neighbors, side_by_side
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.neighbors.side_by_side import SideBySide, dense_ids, limit_dense
 from sparsenet.features.kinds import are_dense
+from sparsenet.index import exact
 from sparsenet.storage import load, save
 
 SMALL_NETWORK = ExtremeClassifier(hidden=8, epochs=2)
@@ -146,7 +147,7 @@ def test_processes_queries_in_blocks(monkeypatch):
     found = learnt(rows(TABLE))
     expected = found.nearest(rows(TABLE), 5, 1)
     monkeypatch.setattr(side_by_side, "NUMBERS_AT_A_TIME", 24 * 99 + 5)
-    largest, exact_topk = [], side_by_side.exact_topk
+    largest, exact_topk = [], exact.exact_topk
     monkeypatch.setattr(
         side_by_side, "exact_topk", lambda part, *rest: largest.append(len(part)) or exact_topk(part, *rest)
     )

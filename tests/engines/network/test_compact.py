@@ -1,5 +1,7 @@
 """Compact models: a quarter of the size."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def test_a_compact_model_saved_again_stays_the_same(tmp_path):
 
 def test_unpacked_arrays_are_within_half_a_step_and_keep_types():
     rng = np.random.default_rng(0)
-    arrays = {
+    arrays: dict[str, Any] = {
         "output.weight": rng.standard_normal((50, 7)).astype(np.float32),
         "output.bias": rng.standard_normal((50, 1)).astype(np.float32),
         "wide.weight": rng.standard_normal((90, 1)).astype(np.float32),
@@ -38,7 +40,7 @@ def test_unpacked_arrays_are_within_half_a_step_and_keep_types():
         "wide.indptr": np.arange(91),
     }
     arrays["output.weight"][3] = 0
-    back = compact.grow(compact.shrink(arrays))
+    back: dict[str, Any] = compact.grow(compact.shrink(arrays))
     assert {name: a.dtype for name, a in back.items()} == {name: a.dtype for name, a in arrays.items()}
     step = np.abs(arrays["output.weight"]).max(axis=1, keepdims=True) / 127
     assert (np.abs(back["output.weight"] - arrays["output.weight"]) <= 0.5001 * step).all()

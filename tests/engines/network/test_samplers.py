@@ -1,5 +1,7 @@
 """Samplers: distinct labels, inclusion as often as expected, equal results after a restart."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -179,22 +181,23 @@ def test_rehashes_when_recall_has_fallen():
 
 
 def test_chooses_the_family_of_best_recall_at_ever_rarer_rehashes(monkeypatch):
-    tried = []
+    tried: list[int] = []
+    sampler = choosing()
 
     def best(weight, bias, queries, recall, *, seed, threads):
         tried.append(sampler.n_rehashes)
         return best_index(weight, bias, queries, recall, seed=seed, threads=threads)
 
     monkeypatch.setattr("sparsenet.engines.network.samplers.hashed.best_index", best)
-    sampler = choosing()
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     assert sampler.in_use is None
     run(sampler, np.random.default_rng(3), 0, 60)
     assert sampler.n_rehashes > 4
     assert tried == [1, 2, 4, 8, 16, 32][: len(tried)]
     assert len(tried) >= 3
-    assert sampler.in_use.family in sampler.found
-    assert sampler.in_use.seed == 3
+    used: Any = sampler.in_use
+    assert used.family in sampler.found
+    assert used.seed == 3
 
 
 def test_chooses_a_family_early_but_not_on_few_points():

@@ -4,6 +4,7 @@ import math
 import os
 import signal
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,6 +164,8 @@ def test_training_is_bit_identical_at_any_thread_count(settings):
 
 class Interrupt:
     """Interrupt the training at a batch, without waiting for a signal to arrive."""
+
+    trainer: Any
 
     def __init__(self, at):
         self.at, self.seen = at, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,7 +175,7 @@ def test_values_round_trip_in_fewer_bits(levels, dtype):
 
 
 def test_pointers_and_ids_round_trip():
-    arrays = {
+    arrays: dict[str, Any] = {
         "indptr": np.array([0, 3, 3, 1000], np.int64),
         "columns": np.array([0, 5, 255], np.int32),
         "counts": np.array([70_000, 2], np.int64),
@@ -187,7 +188,7 @@ def test_pointers_and_ids_round_trip():
         "counts": np.uint32,
         "bias": np.float32,
     }
-    back = compact_arrays.unpack(packed)
+    back: dict[str, Any] = compact_arrays.unpack(packed)
     for name, array in arrays.items():
         assert back[name].dtype == array.dtype
         np.testing.assert_array_equal(back[name], array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sparsenet import TextClassifier, kernels
 from sparsenet.core import memory
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear import linear, measuring
-from sparsenet.engines.text import fit_text
+from sparsenet.engines.linear.problem import Problem
 from sparsenet.engines.text.text_answers import _largest
 from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.features.text import featuriser, vocabulary
@@ -112,13 +113,13 @@ def test_a_single_block_leaves_threads_to_the_measurement(monkeypatch, n_labels,
     texts, _ = planted(300)
     labels = [i % n_labels for i in range(300)]
     given = []
-    train = fit_text.Problem.train
+    train: Any = Problem.train
 
     def noted(problem, rows, *others):
         given.append((len(rows), problem.threads))
         return train(problem, rows, *others)
 
-    monkeypatch.setattr(fit_text.Problem, "train", noted)
+    monkeypatch.setattr(Problem, "train", noted)
     together = TextClassifier(random_state=0, n_jobs=5, validation_fraction=0.1).fit(texts, labels)
     assert sorted(given, reverse=True) == [(300, threads[0]), (270, threads[1])]
     alone = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0.1).fit(texts, labels)
@@ -147,7 +148,7 @@ def test_counts_pairs_before_storing_them(monkeypatch):
 def test_many_points_of_a_network_lie_in_files(monkeypatch, narrow_network):
     texts, labels = planted(300)
     given = []
-    train = NetworkModel.train.__func__
+    train: Any = vars(NetworkModel)["train"].__func__
 
     def noted(cls, points, columns, *others, **more):
         given.append(points)

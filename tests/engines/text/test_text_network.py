@@ -112,8 +112,8 @@ def test_several_labels_a_text(monkeypatch):
         expected = [np.flatnonzero(row > threshold).tolist() for row in model.predict_proba(both[:50])]
         monkeypatch.setattr(text_network, "COMPETING", 4)
         monkeypatch.setattr(text_network, "CELLS_AT_A_TIME", 70)
-        labels, ends = network_.above(both[:50], threshold, 1)
-        assert [sorted(own.tolist()) for own in np.split(labels, ends[1:-1])] == expected
+        found, ends = network_.above(both[:50], threshold, 1)
+        assert [sorted(own.tolist()) for own in np.split(found, ends[1:-1])] == expected
         monkeypatch.undo()
 
 
@@ -238,7 +238,8 @@ def test_a_time_budget_ends_the_training():
 
 
 def test_a_time_budget_counts_what_came_before_the_training(monkeypatch):
-    budgets, read, train = [], Corpus.of_texts.__func__, NetworkModel.train.__func__
+    read, train = (vars(kind)[name].__func__ for kind, name in ((Corpus, "of_texts"), (NetworkModel, "train")))
+    budgets: list[float] = []
 
     def slow(cls, *given):
         time.sleep(0.5)

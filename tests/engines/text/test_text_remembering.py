@@ -143,7 +143,7 @@ def test_the_memory_stays_a_uniform_sample(monkeypatch, name, most):
         n_kept += len(kept)
         own = np.array(identities(kept.points(2)))
         assert len(np.unique(own)) == len(kept)
-        first, later = first + np.count_nonzero(own <= 600), later + np.count_nonzero(own > 800)
+        first, later = first + int(np.count_nonzero(own <= 600)), later + int(np.count_nonzero(own > 800))
     assert first / n_kept == pytest.approx(0.6, abs=0.02)
     assert later / n_kept == pytest.approx(0.2, abs=0.02)
 

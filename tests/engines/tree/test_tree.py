@@ -4,6 +4,7 @@ import json
 import pickle
 import threading
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsenet import BlendClassifier, ModelError, Rows, TreeClassifier
+from sparsenet import BlendClassifier, ModelError, Rows, TreeClassifier, kernels
 from sparsenet.engines.tree import machines
 from sparsenet.engines.tree.fit_tree import CELLS_AT_A_TIME
 from sparsenet.engines.tree.tree_shape import CHILDREN, MOST_ROOTS, check, grow
@@ -167,8 +168,8 @@ def test_accepts_no_labels_at_all():
 
 def test_training_depends_on_labels_a_point(deep, monkeypatch):
     asked = []
-    train = machines.kernels.train_nodes
-    monkeypatch.setattr(machines.kernels, "train_nodes", lambda *given: asked.append(given[9:12]) or train(*given))
+    train = kernels.train_nodes
+    monkeypatch.setattr(kernels, "train_nodes", lambda *given: asked.append(given[9:12]) or train(*given))
     TreeClassifier(cost=0.4, random_state=0).fit(X, Y)
     rules = rules_for(Rows.of(sparse.csr_array(Y)))
     assert set(asked) == {(0.4, 0.4 * rules.others, rules.rarity)}
@@ -197,9 +198,9 @@ def test_threads_change_nothing(deep):
 
 
 def test_progress_is_proportional_to_training_work(deep, monkeypatch):
-    told = []
+    told: list[Any] = []
     monkeypatch.setattr(machines, "LEAST_ENTRIES", 1 << 14)
-    train = machines.train
+    train: Any = machines.train
 
     def listening(*arguments):
         return train(*arguments[:-1], told.append)
@@ -287,9 +288,9 @@ def test_predict_has_the_form_of_y():
     assert isinstance(several, list)
     right = np.mean([set(found) == set(own) for found, own in zip(several, lists(NAMES), strict=True)])
     assert right > 0.5
-    indicator = tree().fit(X, sparse.csr_array(Y)).predict(X)
+    indicator: Any = tree().fit(X, sparse.csr_array(Y)).predict(X)
     assert sparse.issparse(indicator)
-    assert indicator.shape == Y.shape
+    assert np.shape(indicator) == Y.shape
     assert tree().fit(X, Y).predict(X).shape == Y.shape
 
 
@@ -399,7 +400,7 @@ def test_an_interrupted_fit_restores_the_model(monkeypatch):
         calls.append(arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(machines.kernels, "train_nodes", interrupted)
+    monkeypatch.setattr(kernels, "train_nodes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(MANY, MANY_Y)
     assert len(calls) == 1
