@@ -15,7 +15,6 @@ from sklearn.metrics import roc_auc_score
 from sparsenet import ModelError, TextClassifier, kernels
 from sparsenet.engines.linear import linear, measuring
 from sparsenet.engines.linear.linear_model import LinearModel
-from sparsenet.engines.text import fit_text
 from sparsenet.estimators import text_saving
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.vocabulary import _own_share
@@ -304,13 +303,12 @@ def test_only_labels_that_are_rarer_than_others_go_without_a_share_of_their_text
 def test_a_search_leaves_time_for_the_training_that_follows(monkeypatch):
     """Each measurement takes ten seconds, and so twice that is left for what is kept: 31 seconds are for one."""
     clock = [0.0]
-    measure = fit_text.measure
+    measure = measuring.measure
 
     def slow(*arguments):
         clock[0] += 10.0
         return measure(*arguments)
 
-    monkeypatch.setattr(fit_text, "measure", slow)
     monkeypatch.setattr(measuring, "measure", slow)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     for seconds, trials in ((0, 1), (31, 1), (41, 2), (51, 3), (1000, 5)):
@@ -398,7 +396,7 @@ def test_a_model_that_does_not_fit_together_is_refused(tmp_path):
     for change, message in [
         ({"slots": arrays["slots"][::-1].copy()}, "slots must ascend"),
         ({"slots": arrays["slots"].astype(np.int64)}, "slots must be int32"),
-        ({"bias": np.full_like(arrays["bias"], np.nan)}, "bias holds what is not finite"),
+        ({"bias": np.full_like(arrays["bias"], np.nan)}, "bias holds NaN or infinity"),
         ({"bias": arrays["bias"][:, :2]}, "columns|must be"),
         ({"bias": np.vstack([arrays["bias"], arrays["bias"]])}, "not one that this version can use"),
         ({"matrix": arrays["matrix"][:, :2].copy()}, "matrix must be"),

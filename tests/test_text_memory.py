@@ -13,14 +13,15 @@ from test_text import planted
 from sparsenet import TextClassifier, kernels
 from sparsenet.core import memory
 from sparsenet.core.rows import Rows
-from sparsenet.engines.linear import linear, measuring
-from sparsenet.engines.text import fit_text
+from sparsenet.engines.linear import linear
+from sparsenet.engines.linear.problem import Problem
+from sparsenet.engines.linear.text_holdout import HoldoutOptions
 from sparsenet.engines.text.text_answers import _largest
 from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.features.text import featuriser, vocabulary
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.spilling import Spill
-from sparsenet.features.text.vocabulary import PRIOR_TEXTS, Vocabulary
+from sparsenet.features.text.vocabulary import WEIGHTING, Vocabulary, WeightingRules
 
 
 def labelled(kind: str) -> tuple[list[str], Rows]:
@@ -43,10 +44,9 @@ def test_features_are_weighed_a_group_at_a_time(monkeypatch, kind):
     rows = extract(*kernels.join_texts(texts), rules, 1)
     expected = Vocabulary.learn(rules, rows, labels).weights
     monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
-    monkeypatch.setattr(vocabulary, "PAIRS_AT_A_TIME", 500)
-    np.testing.assert_array_equal(Vocabulary.learn(rules, rows, labels).weights, expected)
-    monkeypatch.setattr(vocabulary, "MOST_CELLS", 0)
-    np.testing.assert_array_equal(Vocabulary.learn(rules, rows, labels).weights, expected)
+    for weighting in (WeightingRules(pairs_at_a_time=500), WeightingRules(pairs_at_a_time=500, most_cells=0)):
+        found = Vocabulary.learn(rules, rows, labels, weighting=weighting)
+        np.testing.assert_array_equal(found.weights, expected)
 
 
 @pytest.mark.parametrize("kind", ["one", "several"])
@@ -63,7 +63,7 @@ def test_weights_are_what_their_definition_says(kind):
         own = np.flatnonzero(has[:, words.slots[feature]])
         counts = np.array([sum(label in of_text[i] for i in own) for label in range(3)])
         counts = np.maximum(counts - np.maximum(1 - 3 * prior, 0) * (1 - prior), 0)  # less of rare labels
-        after = (counts + PRIOR_TEXTS * prior) / (counts.sum() + PRIOR_TEXTS)
+        after = (counts + WEIGHTING.prior_texts * prior) / (counts.sum() + WEIGHTING.prior_texts)
         divergence = np.sum(after * np.log(after / prior))
         expected = (np.log(301 / (1 + len(own))) + 1) * max(divergence, 0) ** 0.25
         assert words.weights[feature] == pytest.approx(expected, rel=1e-4, abs=1e-5)
@@ -71,7 +71,7 @@ def test_weights_are_what_their_definition_says(kind):
 
 @pytest.mark.parametrize("word_ngrams", [1, 2, 3])
 @pytest.mark.parametrize(("n_words", "power"), [(0, 0), (1, 0), (10, 0.5), (40, 1), (400, 1)])
-def test_rare_words_count_the_more_the_longer_texts_are(monkeypatch, n_words, word_ngrams, power):
+def test_rare_words_count_the_more_the_longer_texts_are(n_words, word_ngrams, power):
     rules = FeatureRules(word_ngrams=word_ngrams)
     texts = [" ".join(["common", *(f"word{i}of{t}" for i in range(1, n_words))][:n_words]) for t in range(9)]
     rows = extract(*kernels.join_texts(texts), rules, 1)
@@ -79,9 +79,7 @@ def test_rare_words_count_the_more_the_longer_texts_are(monkeypatch, n_words, wo
     in_one_text, in_all = (np.log(10 / 2) + 1) ** power, 1
     few = Vocabulary.learn(rules, rows, one).weights
     assert few.max(initial=1) == pytest.approx(np.log(10 / 2) + 1 if n_words > 1 else few.max(initial=1))
-    monkeypatch.setattr(vocabulary, "FEW_TEXTS", 9)
-    monkeypatch.setattr(vocabulary, "LEAST_TEXTS", 1)
-    weights = Vocabulary.learn(rules, rows, one).weights
+    weights = Vocabulary.learn(rules, rows, one, weighting=WeightingRules(few_texts=9, least_texts=1)).weights
     assert weights.max(initial=1) == pytest.approx(in_one_text, rel=0.06)  # a text's start and end make runs too
     assert weights.min(initial=1) == in_all
 
@@ -99,7 +97,7 @@ def test_threads_are_as_many_as_there_is_memory_for(monkeypatch):
     monkeypatch.setattr(linear, "train", noted)
     model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
     # For 300 texts and blocks of 4 labels a thread takes 6 kB, for 240 to measure 4.8, and half the limit is theirs.
-    assert asked == [3] * measuring.TURNS + [2]
+    assert asked == [3] * HoldoutOptions.turns + [2]
     np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
     with pytest.raises(
         MemoryError, match=r"300 texts needs 6\.0 kB, and there are 1\.0 kB for that: .* raise memory_limit"
@@ -112,13 +110,13 @@ def test_a_single_block_leaves_threads_to_the_measurement(monkeypatch, n_labels,
     texts, _ = planted(300)
     labels = [i % n_labels for i in range(300)]
     given = []
-    train = fit_text.Problem.train
+    train = Problem.train
 
     def noted(problem, rows, *others):
         given.append((len(rows), problem.threads))
         return train(problem, rows, *others)
 
-    monkeypatch.setattr(fit_text.Problem, "train", noted)
+    monkeypatch.setattr(Problem, "train", noted)
     together = TextClassifier(random_state=0, n_jobs=5, validation_fraction=0.1).fit(texts, labels)
     assert sorted(given, reverse=True) == [(300, threads[0]), (270, threads[1])]
     alone = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0.1).fit(texts, labels)
@@ -135,11 +133,10 @@ def test_pairs_are_counted_before_they_are_written_down(monkeypatch):
     sizes = []
     of = vocabulary._divergence_of
     monkeypatch.setattr(
-        vocabulary, "_divergence_of", lambda pairs, prior: sizes.append(pairs.sum()) or of(pairs, prior)
+        vocabulary, "_divergence_of", lambda pairs, *given: sizes.append(pairs.sum()) or of(pairs, *given)
     )
-    monkeypatch.setattr(vocabulary, "PAIRS_AT_A_TIME", 4000)
-    rules = FeatureRules(bits=14)
-    Vocabulary.learn(rules, extract(*kernels.join_texts(texts), rules, 1), labels)
+    rules, weighting = FeatureRules(bits=14), WeightingRules(pairs_at_a_time=4000)
+    Vocabulary.learn(rules, extract(*kernels.join_texts(texts), rules, 1), labels, weighting=weighting)
     assert len(sizes) > 10
     assert sum(size > 4000 for size in sizes) <= 10  # a feature of all texts is a group of its own
 

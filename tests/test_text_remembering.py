@@ -12,7 +12,7 @@ from test_text_network import planted
 from sparsenet import ModelError, TextClassifier, storage
 from sparsenet.core.rows import Rows
 from sparsenet.engines.text import replay
-from sparsenet.engines.text.replay import Memory, n_passes
+from sparsenet.engines.text.replay import ReplayBuffer, n_passes
 
 pytestmark = pytest.mark.usefixtures("narrow_network")
 TEST = planted(300, seed=1)
@@ -110,17 +110,17 @@ def test_damaged_memories_are_no_model(model, tmp_path, name, change):
 
 def test_all_of_few_texts_are_remembered_and_a_share_of_many(monkeypatch):
     points, labels = numbered(100)
-    assert identities(Memory.of(points, labels, 0).points(2)) == list(range(1, 101))
+    assert identities(ReplayBuffer.of(points, labels, 0).points(2)) == list(range(1, 101))
     monkeypatch.setattr(replay, "MOST_TEXTS", 30)
-    kept = identities(Memory.of(points, labels, 0).points(2))
+    kept = identities(ReplayBuffer.of(points, labels, 0).points(2))
     assert len(set(kept)) == 30
     assert max(kept) > 70, "the last have their share"
     monkeypatch.setattr(replay, "MOST_ENTRIES", 20)
-    assert len(Memory.of(points, labels, 0)) == 10
+    assert len(ReplayBuffer.of(points, labels, 0)) == 10
 
 
 def test_each_remembered_text_is_gone_over_once_and_each_new_one_in_each_pass():
-    kept = Memory.of(*numbered(100), 0)
+    kept = ReplayBuffer.of(*numbered(100), 0)
     points, labels = numbered(7, first=500)
     passes = list(kept.passes(points, labels, 0))
     assert len(passes) == n_passes(7) == 17
@@ -136,7 +136,7 @@ def test_memories_stay_an_even_sample_of_all_texts(monkeypatch, name, most):
     monkeypatch.setattr(replay, name, most)
     first, later, n_kept = 0, 0, 0
     for seed in range(40):
-        kept = Memory.of(*numbered(600), seed)
+        kept = ReplayBuffer.of(*numbered(600), seed)
         kept = kept.with_more(*numbered(200, first=600), 600, seed)
         kept = kept.with_more(*numbered(200, first=800), 800, seed + 1)
         assert 150 < len(kept) <= 200
@@ -149,14 +149,14 @@ def test_memories_stay_an_even_sample_of_all_texts(monkeypatch, name, most):
 
 
 def test_a_label_that_is_rarer_in_the_world_than_in_the_passes_is_a_surprise():
-    kept = Memory.of(*numbered(90), 0)
+    kept = ReplayBuffer.of(*numbered(90), 0)
     counts, (_, new) = np.array([300, 300, 300]), numbered(9)
-    np.testing.assert_allclose(kept.surprise(new, counts, 900), 0, atol=1e-6)
+    np.testing.assert_allclose(kept.prior_shift(new, counts, 900), 0, atol=1e-6)
     rare = Rows(np.arange(10), np.full(9, 2, np.int32), np.ones(9, np.float32), 3)
     here, world = (30 + 15 * 9) / (90 + 15 * 9), 309 / 909
     assert n_passes(9) == 15
-    assert kept.surprise(rare, counts, 900)[2] == pytest.approx(np.log(here / world), rel=1e-5)
-    none = Memory.of_nothing(3).surprise(rare, np.array([0, 900, 0]), 900)
+    assert kept.prior_shift(rare, counts, 900)[2] == pytest.approx(np.log(here / world), rel=1e-5)
+    none = ReplayBuffer.empty(3).prior_shift(rare, np.array([0, 900, 0]), 900)
     assert none[0] == 0, "of what no text has nothing is known"
     assert none[2] == pytest.approx(np.log(1 / (9 / 909)), rel=1e-5)
     assert np.isfinite(none).all()

@@ -7,6 +7,7 @@ import gc
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from test_text import planted
 from test_text_files import write
 
 from sparsenet import DataError, TextClassifier
-from sparsenet.engines.text import text_options
+from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.text import corpus, featuriser, spilling, text_files
 from sparsenet.features.text.spilling import Spill
 
@@ -46,12 +47,17 @@ def test_more_text_than_characters_are_taken_from(tmp_path, monkeypatch):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
     monkeypatch.setattr(text_files, "BATCH_CHARACTERS", 3000)
-    monkeypatch.setattr(text_options, "CHARACTERS_UP_TO", 5000)
-    monkeypatch.setattr(text_options, "TELLING", 4000)
-    expected = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
+
+    class Wordy(TextClassifier):
+        def _options(self) -> TextOptions:
+            options = super()._options()
+            features = replace(options.features, most_characters=5000, sampled_bytes=4000)
+            return replace(options, features=features)
+
+    expected = Wordy(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
     assert expected._fitted.vocabulary.rules.char_high == 0
     assert {trial["word_ngrams"] for trial in expected.search_} == {1, 2, 3}
-    streamed = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(tmp_path / "t.csv", **COLUMNS)
+    streamed = Wordy(random_state=0, n_jobs=1, time_budget=20).fit(tmp_path / "t.csv", **COLUMNS)
     assert_equal(streamed, expected)
     assert streamed.search_ == expected.search_
 
@@ -75,7 +81,7 @@ def test_a_pipe_is_read_once_and_searched_by_cost_alone(tmp_path):
 def test_a_file_that_changes_while_it_is_read_is_named(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("__label__a one\n__label__b two\n" * 20)
-    chosen = text_options.TextSettings.of(TextClassifier().get_params())
+    chosen = TextOptions.of(TextClassifier().get_params()).features
     read = corpus.Corpus.of_file(str(path), lambda: text_files.iter_texts(path, text_files.FileRules()), chosen, 1)
     assert len(read.features(read.rules)) == 40
     path.write_text("__label__a one\n")

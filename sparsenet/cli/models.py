@@ -46,7 +46,7 @@ def why_not_compressed(path: Path) -> str:
     return f"{path} is no model of texts: train --compact saves others in less room"
 
 
-def columns_of(path: Path) -> table_columns.Columns | None:
+def columns_of(path: Path) -> table_columns.KnownColumns | None:
     """Return the columns that a model of texts learnt from, if it knows some; a ModelError where it is none."""
     with nothing_believed():
         return table_columns.unpack(storage.metadata(path))

@@ -23,7 +23,7 @@ from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.features.text.inputs import no_label, nothing_to_learn
-from sparsenet.features.text.table_columns import Columns, learnt_from, names_in
+from sparsenet.features.text.table_columns import KnownColumns, learnt_from, names_in
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, iter_texts, read_texts, warn_of_header
 
 TABLES = ("csv", "tsv", "jsonl")
@@ -83,7 +83,7 @@ class TextSource:
             return model
         return model.fit(self.path, **self._rules().options())
 
-    def as_learnt(self, known: Columns, given: Mapping[str, object]) -> TextSource:
+    def as_learnt(self, known: KnownColumns, given: Mapping[str, object]) -> TextSource:
         """Return the file read by the columns that a model learnt from, unless others are `given`.
 
         Where it has none of these, but has what columns are called by default, that is what they are. One of several

@@ -107,13 +107,16 @@ NEW_PATHS = {
     "sparsenet.text.explain": ("sparsenet.engines.text.word_effects",),
     "sparsenet.text.featuriser": ("sparsenet.features.text.featuriser",),
     "sparsenet.text.files": ("sparsenet.features.text.text_files",),
-    "sparsenet.text.fitted": ("sparsenet.engines.text.fitted_text",),
+    "sparsenet.text.fitted": ("sparsenet.engines.text.fit_text",),
     "sparsenet.text.fitting": ("sparsenet.engines.text.fit_text",),
     "sparsenet.text.frames": ("sparsenet.features.text.text_frames",),
     "sparsenet.text.inputs": ("sparsenet.features.text.inputs",),
     "sparsenet.text.linear": ("sparsenet.engines.linear.linear",),
     "sparsenet.text.linear_model": ("sparsenet.engines.linear.linear_model",),
-    "sparsenet.text.measuring": ("sparsenet.engines.linear.measuring",),
+    "sparsenet.text.measuring": (
+        "sparsenet.engines.linear.measuring",
+        "sparsenet.engines.linear.text_holdout",
+    ),
     "sparsenet.text.memory": ("sparsenet.engines.text.replay",),
     "sparsenet.text.network": ("sparsenet.engines.text.text_network",),
     "sparsenet.text.packing": ("sparsenet.engines.text.compact_arrays",),
@@ -150,6 +153,12 @@ NEW_PATHS = {
     ),
 }
 
+#: By the old path and name, the new name of a class that pickles hold.
+NEW_NAMES = {
+    "sparsenet.text.fitted.Fitted": "FittedText",
+    "sparsenet.text.memory.Memory": "ReplayBuffer",
+}
+
 
 class _OldModule(ModuleType):
     """Looks each name up in the modules that replaced this one."""
@@ -158,10 +167,11 @@ class _OldModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
+            new = NEW_NAMES.get(f"{self.__name__}.{name}", name)
             for path in NEW_PATHS[self.__name__]:
                 module = importlib.import_module(path)
-                if hasattr(module, name):
-                    return getattr(module, name)
+                if hasattr(module, new):
+                    return getattr(module, new)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 

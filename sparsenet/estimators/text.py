@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -17,16 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet.core.machine import default_threads
-from sparsenet.core.ranked import is_hit
+from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
-from sparsenet.core.validation import check_weights, choice, integer, n_jobs, optional, real
+from sparsenet.core.validation import check_weights, choice, integer, n_jobs, number_of_bytes, optional, real
 from sparsenet.data.columns import Column, TextColumns, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat
 from sparsenet.engines.text.compression import Compression, compress
-from sparsenet.engines.text.fit_text import fit, refit
-from sparsenet.engines.text.fitted_text import Fitted
-from sparsenet.engines.text.text_options import TextSettings
+from sparsenet.engines.text.fit_text import FittedText, fit, refit
+from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.engines.text.word_effects import Explanation, explain
 from sparsenet.estimators import text_saving
 from sparsenet.estimators.transaction import check_seed
@@ -131,6 +131,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     'bad'
     """
 
+    columns_: table_columns.KnownColumns | None
+
     def __init__(
         self,
         *,
@@ -209,7 +211,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         delimiter, encoding : str, optional
             What separates the fields of CSV or TSV, if no comma or tab, and how they are encoded, if not in UTF-8.
         """
-        started, settings = time.monotonic(), self._settings()
+        started, options = time.monotonic(), self._options()
         seed, threads = run_seed(self.random_state), self._threads()
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         if isinstance(X, str | Path):
@@ -221,12 +223,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 text=texts, target=target, label_delimiter=label_delimiter, format=format, dialect=dialect
             )
             read, known = partial(iter_texts, X, rules), table_columns.learnt_from(X, rules)
-            found = fit(Corpus.of_file(os.fspath(X), read, settings, threads), settings, seed, threads, started)
-            return self._adopt(*found, known)
-        about = {"label_delimiter": label_delimiter, "format": None if format == "auto" else format, **dialect.said}
-        X, y, known = labelled_columns(X, y, text, target, about)
-        corpus = Corpus.of_texts(check_texts(X), y, settings, threads)
-        return self._adopt(*fit(corpus, settings, seed, threads, started), known)
+            corpus = Corpus.of_file(os.fspath(X), read, options.features, threads, options.memory_limit)
+        else:
+            of_files = {"label_delimiter": label_delimiter, "format": None if format == "auto" else format}
+            X, y, known = labelled_columns(X, y, text, target, {**of_files, **dialect.said})
+            corpus = Corpus.of_texts(check_texts(X), y, options.features, threads)
+        return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn from further texts, from where the model stands; labels and words may be new.
@@ -234,15 +236,16 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Each call moves the weights no further than the new texts ask for. `classes` may name labels that are to come;
         on later calls they are added to those that the model knows.
         """
-        started, settings = time.monotonic(), self._settings()
-        texts, y = self._texts(X), listed(y)  # y is gone through twice
+        started, options, threads = time.monotonic(), self._options(), self._threads()
+        texts, y = self._texts(X), listed(y)  # a generator can be read only once
         check_any(texts)
         if not self.__sklearn_is_fitted__():
-            corpus = Corpus.of_texts(texts, y, settings, self._threads(), classes)
-            return self._adopt(*fit(corpus, settings, run_seed(self.random_state), self._threads(), started))
-        seed = run_seed(self.random_state, call=self._fitted.calls + 1)
-        grown = refit(self._fitted, texts, y, classes, settings, seed, self._threads())
-        return self._adopt(grown, self.validation_score_, [], self.columns_)
+            corpus = Corpus.of_texts(texts, y, options.features, threads, classes)
+            seed = run_seed(self.random_state)
+            return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started))
+        fitted, seed = self._fitted, run_seed(self.random_state, call=self._fitted.calls + 1)
+        corpus = Corpus.of_more(texts, y, fitted.target, fitted.vocabulary.rules, threads, classes)
+        return self._adopt(refit(fitted, corpus, options, seed=seed, threads=threads), self.columns_)
 
     # --- answers ---
 
@@ -296,16 +299,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of texts whose best label is right; a label never learnt is a miss, a warning if all are."""
         fitted, texts = self._checked(), self._texts(X)
-        check_any(texts)
-        truth = fitted.target.encode(y, drop_unknown=True)
-        check_lengths(texts, truth)
+        truth = self._truth(texts, y)
         weights = check_weights(sample_weight, len(texts))
-        hits = is_hit(fitted.answers.winners(texts, self._threads()), truth)
-        return float(np.average(hits, weights=weights))
+        return float(np.average(fitted.hits(texts, truth, self._threads()), weights=weights))
 
     def explain(self, text: str, label: Any = None) -> Explanation:
         """Say what each word and piece of a word adds to the score of a label, by default of the best one."""
-        return explain(self, self._checked(), text, label)
+        return explain(self._checked(), check_texts([text])[0], label, self._threads())
 
     # --- models on disk ---
 
@@ -325,8 +325,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         >>> report.bytes_after <= 3000, report.accuracy_before, report.accuracy_after
         (True, 1.0, 1.0)
         """
-        texts = texts_in(texts, getattr(self, "columns_", None))
-        self._fitted, report = compress(self, self._checked(), max_bytes, texts, labels)
+        fitted, limit, labelled = self._checked(), number_of_bytes("max_bytes", max_bytes), None
+        if (texts is None) != (labels is None):
+            raise ValueError("texts and labels must be given together, or neither")
+        if texts is not None:
+            found = check_texts(texts_in(texts, self.columns_), "texts")
+            labelled = found, self._truth(found, labels)
+        size = partial(text_saving.saved_size, self)
+        self._fitted, report = compress(fitted, limit, size, labelled, self._threads())
         return report
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -349,33 +355,39 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Return texts, of a data frame those in the columns that the model learnt from."""
         return check_texts(texts_in(X, getattr(self, "columns_", None)))
 
-    def _settings(self) -> TextSettings:
-        return TextSettings.of(self.get_params(deep=False))
+    def _truth(self, texts: list[str], y: Any) -> Rows:
+        """Return the labels of texts as numbers; labels never learnt are misses."""
+        check_any(texts)
+        truth = self._checked().target.encode(y, drop_unknown=True)
+        check_lengths(texts, truth)
+        return truth
+
+    def _options(self) -> TextOptions:
+        return TextOptions.of(self.get_params(deep=False))
 
     def _check(self) -> None:
         """Check all parameters, as `fit` does."""
-        self._settings()
+        self._options()
         check_seed(self.random_state)
 
     def _threads(self) -> int:
         return n_jobs(self.n_jobs) or default_threads()
 
-    def _checked(self) -> Fitted:
+    def _checked(self) -> FittedText:
         check_is_fitted(self)
         return self._fitted
 
-    def _adopt(
-        self,
-        fitted: Fitted,
-        score: float | None,
-        search: list[dict[str, Any]],
-        known: table_columns.Columns | None = None,
-    ) -> Self:
+    def _adopt(self, fitted: FittedText, known: table_columns.KnownColumns | None = None) -> Self:
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
-        self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, score, search
+        self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, fitted.score, list(fitted.search)
         self.multilabel_, self.columns_ = not fitted.exclusive, known
         self.threshold_ = None if fitted.exclusive else fitted.model.calibration.threshold
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_fitted" in state and "score" not in vars(self._fitted):  # a pickle of version 0.1
+            self._fitted = replace(self._fitted, score=self.validation_score_, search=self.search_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
