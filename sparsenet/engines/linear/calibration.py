@@ -15,8 +15,8 @@ from sparsenet.kernels.types import F32, F64
 from sparsenet.selection.platt import STEEPNESS
 
 Scores = TypeVar("Scores", F32, F64)
-#: Curvature for linear models of three and more labels. The squared hinge loss of training, which is flat beyond a score
-#: of 1, suggests 0.5, but then scores beyond 1 would all count the same.
+#: Curvature for linear models of three and more labels. The squared hinge loss, flat beyond a score of 1, suggests 0.5,
+#: but then scores beyond 1 would all count the same.
 CURVATURE = 0.4
 
 
@@ -82,8 +82,8 @@ class Calibration:
 def unmeasured(n_labels: int, *, exclusive: bool) -> Calibration:
     """Return a guess of the calibration where no text was held out.
 
-    Steepness grows with the logarithm of the number of exclusive labels: 1.5 for 2 labels (sst2), 2.9 for 6 (trec6), 5
-    to 9 for 77 (banking77), 7 to 11 for 150 (clinc150), and 19 to 30 for thousands of product titles.
+    Measured steepness grows with the logarithm of the number of exclusive labels: 1.5 on sst2 (2 labels), 2.9 on trec6
+    (6), 5 to 9 on banking77 (77), 7 to 11 on clinc150 (150), and 19 to 30 on product titles (thousands).
     """
     if not exclusive:
         return Calibration()

@@ -53,7 +53,7 @@ PRIOR = CompetitionPrior()
 
 @dataclass(frozen=True, eq=False)
 class Competition:
-    """The fitted softmax: of `steepness` times `bent` scores, to which `shifts` (n_labels,) are added."""
+    """The fitted softmax: scores plus `shifts` (n_labels,) are `bent` and multiplied by `steepness`."""
 
     steepness: float
     shifts: F64

@@ -23,7 +23,7 @@ _BITS = (1, 2, 4, 8)
 
 
 def pack(arrays: Arrays) -> Arrays:
-    """Return smaller arrays, from which `unpack` restores the given ones."""
+    """Return smaller arrays; `unpack` restores the given ones."""
     packed: Arrays = {}
     for name, array in arrays.items():
         if name == _ASCENDING:

@@ -222,7 +222,7 @@ def _refit_linear(
         weight = both_classes(weight, len(where))
         offset = None if offset is None else both_classes(offset[None], len(where))[0]
     if exclusive and len(where) == 1 and n_labels == 2 and where[0] == 0:
-        weight = -weight  # the column was that of the only label, and becomes that of the second
+        weight = -weight  # the column of the only label becomes the column of the second
     width = 1 if exclusive and weight.shape[1] == 1 else n_labels
     start = np.zeros((len(vocabulary) + 1, width), np.float32)
     start[-1] = -1  # the bias of a label without texts
@@ -237,8 +237,7 @@ def _refit_linear(
     rules, costs = problem.weighted(rules, width)
     points = vocabulary.points(problem.rows, problem.threads)
     # Each earlier text has as much influence on the biases as a new one. Otherwise a call with a single label would
-    # move the biases of all others too far, and most of all that of a first label, whose bias has learnt nearly
-    # everything.
+    # move the biases of all other labels too far, above all of a first label, which has learnt little but its bias.
     stiffness = 1.0 + fitted.n_texts
     weight = linear.train_on(points, truth, rules, problem.seed, problem.threads, start, stiffness, costs)
     calibration = before.calibration

@@ -37,7 +37,7 @@ from sparsenet.storage.parts import pack_part, unpack_part
 COMPETING = 100
 #: Texts scored at a time: their features are held in memory.
 TEXTS_AT_A_TIME = 4096
-#: Scores held at a time where a text needs those of all labels.
+#: Scores held at a time for texts that need the scores of all labels.
 CELLS_AT_A_TIME = 1 << 22
 #: Hidden units, and most features: together 0.8 GB with the optimizer's state.
 HIDDEN = 128

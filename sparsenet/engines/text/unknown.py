@@ -1,7 +1,7 @@
 """Answer texts without known features: without words, or with none that occurred in training.
 
 Biases are learnt from texts with words. Alone they would rank rare labels first, with probabilities near 1. So these
-texts get label frequencies instead: of all training texts, and of training texts without words, if there are any.
+texts get label frequencies instead: of all training texts, and of training texts without words if the data have some.
 """
 
 from __future__ import annotations

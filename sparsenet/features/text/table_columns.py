@@ -44,8 +44,8 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> KnownColumns 
 def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | None]:
     """Replace positions by names where the name at that position occurs once."""
     counts = Counter(names)
-    of_its_own = {place: name for place, name in enumerate(names) if name and counts[name] == 1}
-    return [of_its_own.get(column, column) if isinstance(column, int) else column for column in columns]
+    unique = {place: name for place, name in enumerate(names) if name and counts[name] == 1}
+    return [unique.get(column, column) if isinstance(column, int) else column for column in columns]
 
 
 def named(text: Sequence[object], target: object, label_delimiter: str | None = None) -> KnownColumns | None:

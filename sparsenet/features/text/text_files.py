@@ -148,7 +148,7 @@ def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
     return positions and rules.dialect.header is None and table != "jsonl"
 
 
-def _is_of_names(text: str, n_columns: int) -> bool:
+def _looks_like_names(text: str, n_columns: int) -> bool:
     """Tell whether a text reads like the names of at most `n_columns` columns."""
     names = text.split("\n")
     return len(names) <= n_columns and all(map(_NAME.fullmatch, names))
@@ -159,7 +159,11 @@ def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | N
 
     It must read like column names, and have fewer words than any other text.
     """
-    if len(texts) <= 2 or not _is_of_names(texts[0], len(rules.text)) or not _may_have_missed_a_header(rules, table):
+    if (
+        len(texts) <= 2
+        or not _looks_like_names(texts[0], len(rules.text))
+        or not _may_have_missed_a_header(rules, table)
+    ):
         return
     n_words = len(texts[0].split())
     if all(len(text.split()) > n_words for text in texts[1:]):
@@ -173,7 +177,7 @@ class FirstRow:
         self._n_columns = n_columns
         self._text, self._labels = "", [""]
         self._n_rows = 0
-        self._again = False
+        self._repeats = False
 
     def compare(self, batch: TextBatch) -> None:
         """Look for the labels of the first row in the other rows."""
@@ -181,12 +185,12 @@ class FirstRow:
         if self._n_rows == 0:
             self._text, self._labels, others = batch.texts[0], batch.labels[0], others[1:]
         self._n_rows += len(batch.texts)
-        self._again = self._again or any(label in own for own in others for label in self._labels)
+        self._repeats = self._repeats or any(label in own for own in others for label in self._labels)
 
     def is_header(self) -> bool:
         """Tell whether the row reads like column names, and no other row has its label."""
-        of_names = _is_of_names(self._text, self._n_columns) and len(self._labels) == 1
-        return of_names and _is_of_names(self._labels[0], 1) and self._n_rows > 2 and not self._again
+        has_names = _looks_like_names(self._text, self._n_columns) and len(self._labels) == 1
+        return has_names and _looks_like_names(self._labels[0], 1) and self._n_rows > 2 and not self._repeats
 
     def __str__(self) -> str:
         """Return the warning."""
