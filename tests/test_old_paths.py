@@ -33,7 +33,7 @@ def test_fitted_texts_are_found_by_their_old_names():
 
 
 def test_old_pickles_of_texts_keep_score_and_search(tmp_path):
-    """They hold both beside the fitted model, not in it."""
+    """The estimator holds both, not the fitted model."""
     texts, labels = ["a lovely film", "lovely", "a dull film", "dull"] * 5, ["good", "good", "bad", "bad"] * 5
     model = TextClassifier(random_state=0, time_budget=1).fit(texts, labels)
     assert model.validation_score_ is not None

@@ -211,7 +211,7 @@ def test_a_model_that_keeps_only_what_matters_learns_on(monkeypatch, tmp_path):
     copy = TextClassifier.load(tmp_path / "model").partial_fit(["a yacht", "my yacht"], ["boat", "boat"])
     assert copy.predict(["the yacht"]).tolist() == ["boat"]
     assert copy.score(test, truth) > 0.9
-    with pytest.raises(MemoryError, match=r"to learn on, a model of 4 labels .* needs .* kB, and there are 1.0 kB"):
+    with pytest.raises(MemoryError, match=r"further training of 4 labels .* needs .* kB, and there are 1.0 kB"):
         copy.set_params(memory_limit="1kB").partial_fit(["a yacht"], ["boat"])
 
 

@@ -12,15 +12,15 @@ from test_text_kernels import TEXTS
 from text_reference import features
 
 from sparsenet import TextClassifier
-from sparsenet.engines.text.word_effects import pieces
 from sparsenet.features.text.featuriser import FeatureRules
+from sparsenet.features.text.occurrences import occurrences
 
 
 @pytest.mark.parametrize("rules", [(2, 3, 5, 22), (3, 1, 2, 22), (1, 3, 0, 22)], ids=str)
 @pytest.mark.parametrize("text", TEXTS[:-1], ids=range(len(TEXTS) - 1))
 def test_pieces_are_the_features_of_the_kernel(rules, text):
     names = dict(zip(("word_ngrams", "char_low", "char_high", "bits"), rules, strict=True))
-    found = list(pieces(text, FeatureRules(**names)))
+    found = list(occurrences(text, FeatureRules(**names)))
     assert {piece.slot for piece in found} == set(features(text.encode(), *rules))
     for piece in found:
         assert 0 <= piece.begin < piece.end <= len(text), piece

@@ -43,7 +43,7 @@ def test_a_few_texts_of_a_new_label_are_learnt_and_the_others_stay(model):
     assert "label070" not in learnt.predict(TEST[0])
     forgetful = pickle.loads(pickle.dumps(model))
     object.__setattr__(forgetful._fitted.model, "memory", None)
-    with pytest.warns(UserWarning, match="remembers no texts"):
+    with pytest.warns(UserWarning, match="keeps no texts to train on again"):
         forgetful.partial_fit(*planted(50, n_labels=1, first=70, seed=9))
     learnt.partial_fit(*planted(50, n_labels=1, first=70, seed=9))
     assert learnt.score(*TEST) > before - 0.01
@@ -84,7 +84,7 @@ def test_a_compressed_model_remembers_nothing(model):
     copy = pickle.loads(pickle.dumps(model))
     copy.compress(copy.compress("100MB").bytes_before // 2)
     assert copy._fitted.model.memory is None
-    with pytest.warns(UserWarning, match="this model remembers no texts"):
+    with pytest.warns(UserWarning, match="this model keeps no texts"):
         copy.partial_fit(*planted(20, seed=5))
     assert copy._fitted.model.memory is None
 

@@ -115,7 +115,7 @@ def test_arrays_large_and_small(tmp_path, monkeypatch, size):
         array = spill.empty(size, np.float32)
         assert array.shape == (size,)
         array[:] = numbers
-        pieces = spill.pieces(np.int32)
+        pieces = spill.growing(np.int32)
         for begin in range(0, size, 7):
             pieces.append(numbers[begin : begin + 7])
         np.testing.assert_array_equal(pieces.joined(), numbers)
@@ -144,7 +144,7 @@ def test_a_disk_that_fills_up_is_an_error(monkeypatch):
     for size in (10, 1_000_000):
         file = open("/dev/full", "wb")  # noqa: SIM115, closed below
         monkeypatch.setattr(spilling, "_new_file", lambda file=file: file)
-        pieces = Spill(10).pieces(np.int32)
+        pieces = Spill(10).growing(np.int32)
 
         def fill(pieces=pieces, size=size):
             pieces.append(np.zeros(size, np.int32))

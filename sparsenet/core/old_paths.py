@@ -104,7 +104,10 @@ NEW_PATHS = {
     "sparsenet.text.competing": ("sparsenet.engines.linear.competing",),
     "sparsenet.text.compression": ("sparsenet.engines.text.compression",),
     "sparsenet.text.corpus": ("sparsenet.features.text.corpus",),
-    "sparsenet.text.explain": ("sparsenet.engines.text.word_effects",),
+    "sparsenet.text.explain": (
+        "sparsenet.engines.text.word_effects",
+        "sparsenet.features.text.occurrences",
+    ),
     "sparsenet.text.featuriser": ("sparsenet.features.text.featuriser",),
     "sparsenet.text.files": ("sparsenet.features.text.text_files",),
     "sparsenet.text.fitted": ("sparsenet.engines.text.fit_text",),

@@ -19,7 +19,7 @@ from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.selection.platt import CLOSE_ENOUGH, MOST_STEPS, STEEPNESS
 
 #: Bounds of the logarithm of the steepness.
-LOG_STEEPNESS = (math.log(STEEPNESS[0]), math.log(STEEPNESS[1]))
+LOG_STEEPNESS = tuple(map(math.log, STEEPNESS))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -184,8 +184,8 @@ def check_learning_on(n_features: int, n_labels: int, memory_limit: int | None) 
     limit = available_memory() if memory_limit is None else memory_limit
     if needed > limit:
         raise MemoryError(
-            f"to learn on, a model of {n_labels:,} labels and {n_features:,} features needs {in_words(needed)}, and "
-            f"there are {in_words(limit)}: fit it anew with all texts, or with method='network'"
+            f"further training of {n_labels:,} labels and {n_features:,} features needs {in_words(needed)}, and there "
+            f"are {in_words(limit)}: fit the model anew with all texts, or with method='network'"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,9 +21,6 @@ from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, F64, I64
-
-#: Costs that a search tries.
-COSTS = (1.0, 0.3, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +126,9 @@ def search(
     rules: LinearRules,
     holdout: TextHoldout,
     deadline: float,
+    costs: Sequence[float] = (1.0, 0.3, 3.0),
 ) -> Iterator[MeasuredText]:
-    """Measure the given parameters, then other costs, then other word n-grams with the best cost, while time is left.
+    """Measure the given parameters, then other `costs`, then other word n-grams with the best cost, while time is left.
 
     A further trial starts only if it, and a final training of twice its time, end before `deadline`.
     """
@@ -150,7 +148,7 @@ def search(
 
     best = trial(features, rules)
     yield best
-    for cost in COSTS:
+    for cost in costs:
         if cost != rules.cost and time_left():
             tried = trial(features, replace(rules, cost=cost))
             best = max(best, tried, key=lambda one: one.score)

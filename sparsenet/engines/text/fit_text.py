@@ -30,9 +30,6 @@ from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
 from sparsenet.selection.holdout import split
 
-#: Least time budget of a network, which takes at least one step.
-LEAST_SECONDS = 1e-3
-
 
 @dataclass(frozen=True, eq=False)
 class FittedText:
@@ -160,7 +157,7 @@ def fit_network(problem: Problem, corpus: Corpus, counts: I64, options: TextOpti
     if options.epochs is not None:
         parameters["epochs"] = options.epochs
     if options.time_budget is not None:
-        parameters["time_budget"] = max(deadline - time.monotonic(), LEAST_SECONDS)
+        parameters["time_budget"] = max(deadline - time.monotonic(), 1e-3)  # at least one step
     model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
     if holdout is not None:
         others, truth = part(holdout[1])

@@ -43,7 +43,7 @@ class TextAnswers(Protocol):
     def best(self, text: str) -> int:
         """Return the best label of one text."""
 
-    def added(self, point: Rows, number: int) -> tuple[F64, float]:
+    def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
         """Return the contribution of each feature to a label's score, (nnz,), and the bias."""
 
 
@@ -118,7 +118,7 @@ class LinearAnswers:
             return int(both_classes(scores, self.n_labels).argmax())
         return best
 
-    def added(self, point: Rows, number: int) -> tuple[F64, float]:
+    def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
         """Implement `TextAnswers`."""
         alone = len(self.model.bias) == 1
         column, sign = (0, -1.0 if number == 0 and self.n_labels == 2 else 1.0) if alone else (number, 1.0)

@@ -152,8 +152,8 @@ class NetworkModel:
             five texts is hardly ever the answer; with 0, too often.
         """
         if self.memory is None:
-            why = "this model remembers no texts to go over again, as compressed ones do not"
-            warnings.warn(f"{why}: what it knew may fade as it learns these", stacklevel=4)
+            why = "this model keeps no texts to train on again, as compressed ones do not"
+            warnings.warn(f"{why}: it may forget earlier texts as it learns these", stacklevel=4)
         network = _unpacked(*_grown(*_packed(self.network), points.width, labels.width, places))
         network.set_params(n_jobs=threads)
         fitted, settings = network._fitted, decided(network.get_params(deep=False), network._fitted.choices)
@@ -317,7 +317,7 @@ class NetworkAnswers:
         (points,) = self._points([text], 1)
         return int(self._best(points, 1, 1)[0][0, 0])
 
-    def added(self, point: Rows, number: int) -> tuple[F64, float]:
+    def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
         """Implement `TextAnswers`: with the active units fixed, the score is a sum over features."""
         arrays, seen = self.model.layers.weights(), self.model.seen
         units = self.model.layers.hidden_units(point, 1)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparsenet.core.validation import choice, integer, n_jobs, number_of_bytes, optional, real, switch
@@ -28,16 +28,16 @@ class TextOptions:
         a weight: two or three minutes of one core. Beyond, a network is trained, with some thousands of labels a step.
     """
 
-    features: FeatureOptions
-    holdout: HoldoutOptions
-    linear: LinearRules
-    method: str
-    epochs: int | None
-    class_weight: Any
-    time_budget: float | None
-    memory_limit: int | None
-    n_jobs: int | None
-    verbose: bool | None
+    features: FeatureOptions = field(default_factory=FeatureOptions)
+    holdout: HoldoutOptions = field(default_factory=HoldoutOptions)
+    linear: LinearRules = field(default_factory=LinearRules)
+    method: str = "auto"
+    epochs: int | None = None
+    class_weight: Any = None
+    time_budget: float | None = None
+    memory_limit: int | None = None
+    n_jobs: int | None = None
+    verbose: bool | None = None
     most_products: float = 5e10
 
     @classmethod

@@ -15,26 +15,11 @@ from sparsenet import kernels
 from sparsenet.core.printing import printable
 from sparsenet.engines.linear.linear_model import both_classes
 from sparsenet.engines.text.fit_text import FittedText
-from sparsenet.features.text.featuriser import FeatureRules, extract, unicode_table
-
-_MASK = 2**64 - 1
-_START, _TEXT_START, _TEXT_END = 0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0
-_WORD_START, _WORD_END = 0x110000, 0x110001
-_WORD, _MARK, _SYMBOL, _SINGLE, _IGNORED, _INNER = range(1, 7)
-_LONGEST_WORD = 64
+from sparsenet.features.text.featuriser import extract
+from sparsenet.features.text.occurrences import FeatureOccurrence, occurrences
 
 #: Most parts with a line of their own in a table, and the least score that does not read as 0.000.
 SHOWN, LEAST_SHOWN = 20, 0.0005
-
-
-@dataclass(frozen=True)
-class Piece:
-    """An occurrence of a feature: its name, its place in the text, and its slot."""
-
-    name: str
-    begin: int
-    end: int
-    slot: int
 
 
 @dataclass(frozen=True)
@@ -147,12 +132,12 @@ def explain(fitted: FittedText, text: str, label: Any = None, threads: int = 1) 
     point = words.points(extract(*kernels.join_texts([text]), words.rules, 1), 1)
     scores = both_classes(np.atleast_2d(answers.scores([text], threads)).reshape(1, -1), n_labels)[0]
     number = int(scores.argmax()) if label is None else _number_of(label, fitted.target.classes)
-    added, bias = answers.added(point, number)
-    found: dict[int, list[Piece]] = {}
-    for piece in pieces(text, words.rules):
-        found.setdefault(piece.slot, []).append(piece)
+    contributions, bias = answers.contributions(point, number)
+    found: dict[int, list[FeatureOccurrence]] = {}
+    for occurrence in occurrences(text, words.rules):
+        found.setdefault(occurrence.slot, []).append(occurrence)
     slots = words.slots[point.indices].tolist()
-    parts = [_part(found[slot], score) for slot, score in zip(slots, added.tolist(), strict=True)]
+    parts = [_part(found[slot], score) for slot, score in zip(slots, contributions.tolist(), strict=True)]
     parts.sort(key=lambda part: -abs(part.score))
     probability = float(answers.probabilities([text], threads)[0, number])
     (name,) = fitted.target.classes[[number]].tolist()
@@ -167,100 +152,6 @@ def _number_of(label: Any, classes: NDArray[Any]) -> int:
     return int(found[0])
 
 
-def _part(occurrences: list[Piece], score: float) -> Part:
-    names = list(dict.fromkeys(piece.name for piece in occurrences))  # several names if features share a slot
-    return Part(" | ".join(names), score, [(piece.begin, piece.end) for piece in occurrences])
-
-
-def pieces(text: str, rules: FeatureRules) -> Iterator[Piece]:
-    """Yield every occurrence of every feature, hashed as the kernel does, in slow Python."""
-    tokens = list(_tokens(text))
-    hashes = [_mixed(_chained(_START, codes)) for codes, *_ in tokens]
-    ends = [
-        (-1, 0, 0),
-        *((i, token[1], token[2]) for i, token in enumerate(tokens)),
-        (len(tokens), len(text), len(text)),
-    ]
-    for last in range(1, len(ends)):
-        for n in range(1, rules.word_ngrams + 1):
-            first = last - n + 1
-            if first < 0 or not tokens or (n == 1 and last == len(ends) - 1):
-                continue
-            yield _word_piece(text, tokens, hashes, ends[first : last + 1], rules)
-    for codes, begin, end, has_letters, places in tokens:
-        if has_letters and rules.char_high:
-            yield from _characters(text, codes, begin, end, places, rules)
-
-
-def _word_piece(text: str, tokens: Any, hashes: list[int], run: list[tuple[int, int, int]], rules: Any) -> Piece:
-    value, names, inner = _START, [], []
-    for number, begin, end in run:
-        if number == -1:
-            value = _TEXT_START
-            names.append("^")
-        elif number == len(tokens):
-            value = _chained(value, [_TEXT_END])
-            names.append("$")
-        else:
-            value = _chained(value, [hashes[number]])
-            names.append(text[begin:end])
-            inner.append((begin, end))
-    return Piece(" ".join(names), inner[0][0], inner[-1][1], _slot(value, rules.bits, 0))
-
-
-def _characters(
-    text: str, codes: list[int], begin: int, end: int, places: list[int], rules: FeatureRules
-) -> Iterator[Piece]:
-    inside = [_WORD_START, *codes[:_LONGEST_WORD], _WORD_END]
-    edges = [begin, *places[:_LONGEST_WORD], end]
-    for first in range(len(inside)):
-        for n in range(rules.char_low, min(rules.char_high, len(inside) - first, len(inside) - 1) + 1):
-            run = inside[first : first + n]
-            start, stop = edges[first], edges[first + n - 1] + (first + n < len(inside))
-            name = "".join("^" if c == _WORD_START else "$" if c == _WORD_END else chr(c) for c in run)
-            start = min(start, end - 1)
-            stop = min(max(stop, start + 1), end)
-            yield Piece(f"~{name}", start, stop, _slot(_chained(_TEXT_START, run), rules.bits, 1))
-
-
-def _tokens(text: str) -> Iterator[tuple[list[int], int, int, bool, list[int]]]:
-    """Yield of each token: folded code points, begin, end, whether it has letters, and the place of each character."""
-    pages, entries = unicode_table()
-    seen = []
-    for place, char in enumerate(text):
-        entry = int(entries[(int(pages[ord(char) >> 7]) << 7) + (ord(char) & 127)])
-        if entry & 7 != _IGNORED:
-            seen.append((place, ord(char) + (entry >> 3), entry & 7))
-    codes: list[int] = []
-    places: list[int] = []
-    single = False
-    for i, (place, code, kind) in enumerate(seen):
-        following = seen[i + 1][2] if i + 1 < len(seen) else 0
-        inside = kind == _INNER and codes and not single and following in (_WORD, _MARK)
-        if not (inside or kind == _MARK or (kind == _WORD and not single)):
-            if codes:
-                yield codes, places[0], places[-1] + 1, True, places
-            codes, places, single = [], [], kind == _SINGLE
-            if kind in (_SYMBOL, _INNER):
-                yield [code], place, place + 1, False, [place]
-            if kind not in (_SINGLE, _WORD):
-                continue
-        codes.append(code)
-        places.append(place)
-    if codes:
-        yield codes, places[0], places[-1] + 1, True, places
-
-
-def _chained(value: int, following: list[int]) -> int:
-    for item in following:
-        value = ((value ^ item) * 0x9E3779B97F4A7C15) & _MASK
-    return value
-
-
-def _mixed(value: int) -> int:
-    value = ((value ^ (value >> 32)) * 0xD6E8FEB86659FD93) & _MASK
-    return value ^ (value >> 32)
-
-
-def _slot(value: int, bits: int, half: int) -> int:
-    return (_mixed(value) >> (65 - bits)) | half << (bits - 1)
+def _part(same: list[FeatureOccurrence], score: float) -> Part:
+    names = list(dict.fromkeys(one.name for one in same))  # several names if features share a slot
+    return Part(" | ".join(names), score, [(one.begin, one.end) for one in same])

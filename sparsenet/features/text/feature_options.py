@@ -31,15 +31,15 @@ class FeatureOptions:
     most_characters : int
         With more bytes of text, words are the only features.
     most_characters_texts, most_characters_product : int
-        The same for long texts: a number of texts, and bytes times the mean length of a text. The larger limit counts.
+        The same beyond the larger of two limits: this number of texts, and this product of bytes and mean length.
     sampled_bytes : int
         Bytes of text from which the mean length is estimated, so that a file need not be read to its end first.
     """
 
-    word_ngrams: int
-    char_ngrams: tuple[int, int] | None
-    auto_characters: bool
-    bits: int
+    word_ngrams: int = 2
+    char_ngrams: tuple[int, int] | None = None
+    auto_characters: bool = True
+    bits: int = 22
     most_all_lengths: int = 1 << 20
     most_characters: int = 32 << 20
     most_characters_texts: int = 2000

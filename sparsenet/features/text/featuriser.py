@@ -96,7 +96,7 @@ def extract(text: U8, offsets: I64, rules: FeatureRules, threads: int) -> TextRo
 
 def extract_batches(batches: Iterable[Joined], rules: FeatureRules, threads: int, spill: Spill) -> TextRows:
     """Extract the features of batches of texts; large results go to temporary files."""
-    slots, counts, lengths = spill.pieces(np.int32), spill.pieces(np.uint8), [np.zeros(1, np.int64)]
+    slots, counts, lengths = spill.growing(np.int32), spill.growing(np.uint8), [np.zeros(1, np.int64)]
     found, times = np.empty(0, np.int32), np.empty(0, np.uint8)
     for text, offsets in batches:
         for begin, end in _blocks(offsets):

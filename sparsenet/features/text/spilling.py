@@ -39,12 +39,12 @@ class Spill:
             _allocate(file, n_bytes)
             return _mapped(file, dtype, n)
 
-    def pieces(self, dtype: DTypeLike) -> Pieces:
+    def growing(self, dtype: DTypeLike) -> GrowingArray:
         """Return an empty array that grows."""
-        return Pieces(np.dtype(dtype), self.most_bytes)
+        return GrowingArray(np.dtype(dtype), self.most_bytes)
 
 
-class Pieces:
+class GrowingArray:
     """An array that grows at its end, in memory, or in a file beyond a size."""
 
     def __init__(self, dtype: np.dtype[Any], most_bytes: int) -> None:
