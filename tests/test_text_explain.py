@@ -116,7 +116,7 @@ def test_tables_sum_to_the_score_and_name_nothing_that_adds_nothing(n_fillers):
     lines = str(found).splitlines()[1:]
     scores = [float(line.split()[0]) for line in lines]
     assert sum(scores) == pytest.approx(found.score, abs=6e-4 * len(lines))
-    assert lines[-1].endswith("of every text")
+    assert lines[-1].endswith("(bias of every text)")
     assert lines[-2].endswith(f"{len(found.parts) - len(lines) + 2} more")
     assert 0 not in scores[:-2]
     cells = re.findall(r"<td>([^<]*)</td><td>([^<]*)</td>", found.to_html())

@@ -213,8 +213,8 @@ def test_weights_of_classes_are_refused():
 def test_a_cost_is_refused(method):
     """It would change nothing; also where nobody asked for a network."""
     texts, labels = planted(300)
-    why = "method is 'network'" if method == "network" else "of so many labels and texts"
-    message = rf"cost=0\.5 is for linear models, and a network is trained \({why}\), which knows none: leave it out"
+    why = "method is 'network'" if method == "network" else "there are too many labels and texts for others"
+    message = rf"cost=0\.5 is for linear models, and a network is trained \({why}\): leave it out"
     with pytest.raises(ValueError, match=message):
         Hasty(method=method, cost=0.5).fit(texts, labels)
     fitted = Hasty(method=method, cost=1, epochs=1, random_state=0).fit(texts, labels)

@@ -168,12 +168,12 @@ def fit_network(problem: Problem, corpus: Corpus, counts: I64, options: TextOpti
 
 def _check_suits_network(options: TextOptions) -> None:
     """Refuse parameters that only linear models have."""
-    why = "method is 'network'" if options.method == "network" else "of so many labels and texts"
+    why = "method is 'network'" if options.method == "network" else "there are too many labels and texts for others"
     if options.class_weight is not None:
-        raise ValueError(f"class_weight must be None where a network is trained ({why}), which knows none")
+        raise ValueError(f"class_weight must be None: it is for linear models, and a network is trained ({why})")
     if options.linear.cost != LinearRules.cost:
-        known = f"is for linear models, and a network is trained ({why}), which knows none: leave it out"
-        raise ValueError(f"cost={options.linear.cost:g} {known}")
+        problem = f"is for linear models, and a network is trained ({why}): leave it out"
+        raise ValueError(f"cost={options.linear.cost:g} {problem}")
 
 
 def refit(fitted: FittedText, corpus: Corpus, options: TextOptions, *, seed: int, threads: int) -> FittedText:

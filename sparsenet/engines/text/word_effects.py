@@ -113,7 +113,7 @@ class Explanation:
         others = self.parts[len(shown) :]
         if others:
             yield f"{len(others)} more", sum(part.score for part in others)
-        yield "of every text", self.bias
+        yield "(bias of every text)", self.bias
 
     def _runs(self) -> Iterator[tuple[str, float, float]]:
         """Yield runs of characters of equal weight, the weight, and its share of the largest."""
