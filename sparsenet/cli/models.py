@@ -30,8 +30,8 @@ def why_not_compressed(path: Path) -> str:
     return f"{path} is a model of sparse points: train --compact saves it in less space"
 
 
-def columns_of(path: Path) -> table_columns.Columns | None:
-    """Return the columns that a text model has learnt from, if it knows them."""
+def columns_of(path: Path) -> table_columns.KnownColumns | None:
+    """Return the columns that a model of texts learnt from, if it knows some; a ModelError where it is none."""
     with nothing_believed():
         return table_columns.unpack(storage.metadata(path))
 

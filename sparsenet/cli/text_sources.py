@@ -23,7 +23,7 @@ from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
 from sparsenet.estimators.text import TextClassifier
-from sparsenet.features.text.table_columns import Columns, learnt_from, names_in
+from sparsenet.features.text.table_columns import KnownColumns, learnt_from, names_in
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, iter_texts, read_texts, warn_of_header
 
 TABLES = ("csv", "tsv", "jsonl")
@@ -63,8 +63,8 @@ class TextSource:
         else:
             model.fit(self.path, **self._rules().options())
 
-    def as_learnt(self, known: Columns, given: SimpleNamespace) -> TextSource:
-        """Return the file read by the columns that a model learnt from, unless the options name others.
+    def as_learnt(self, known: KnownColumns, given: SimpleNamespace) -> TextSource:
+        """Return the file read by the columns that a model learnt from, unless others are `given`.
 
         A file without any of these columns, but with the default ones, is read by the default columns. A file with some
         of the text columns must have all of them.

@@ -7,13 +7,13 @@ import gc
 import os
 import subprocess
 import sys
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sparsenet import DataError, TextClassifier
-from sparsenet.engines.text import text_options
+from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.text import corpus, featuriser, spilling, text_files
 from sparsenet.features.text.spilling import Spill
 from tests.support.patience import PATIENCE
@@ -46,12 +46,17 @@ def test_samples_texts_to_choose_character_lengths(tmp_path, monkeypatch):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
     monkeypatch.setattr(text_files, "BATCH_CHARACTERS", 3000)
-    monkeypatch.setattr(text_options, "CHARACTERS_UP_TO", 5000)
-    monkeypatch.setattr(text_options, "TELLING", 4000)
-    expected = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
+
+    class Wordy(TextClassifier):
+        def _options(self) -> TextOptions:
+            options = super()._options()
+            features = replace(options.features, most_characters=5000, sampled_bytes=4000)
+            return replace(options, features=features)
+
+    expected = Wordy(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
     assert expected._fitted.vocabulary.rules.char_high == 0
     assert {trial["word_ngrams"] for trial in expected.search_} == {1, 2, 3}
-    streamed = TextClassifier(random_state=0, n_jobs=1, time_budget=20).fit(tmp_path / "t.csv", **COLUMNS)
+    streamed = Wordy(random_state=0, n_jobs=1, time_budget=20).fit(tmp_path / "t.csv", **COLUMNS)
     assert_equal(streamed, expected)
     assert streamed.search_ == expected.search_
 
@@ -75,8 +80,8 @@ def test_a_pipe_is_read_once_and_searched_by_cost_alone(tmp_path):
 def test_reports_a_file_that_changes_while_read(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("__label__a one\n__label__b two\n" * 20)
-    chosen = text_options.TextSettings.of(TextClassifier().get_params())
-    read: Any = corpus.Corpus.of_file(str(path), lambda: text_files.iter_texts(path, text_files.FileRules()), chosen, 1)
+    chosen = TextOptions.of(TextClassifier().get_params()).features
+    read = corpus.Corpus.of_file(str(path), lambda: text_files.iter_texts(path, text_files.FileRules()), chosen, 1)
     assert len(read.features(read.rules)) == 40
     path.write_text("__label__a one\n")
     with pytest.raises(DataError, match=r"t\.txt: held 40 texts when it was read first, and 1 later: it must stay"):
@@ -110,7 +115,7 @@ def test_spills_large_arrays_only(tmp_path, monkeypatch, size):
         array = spill.empty(size, np.float32)
         assert array.shape == (size,)
         array[:] = numbers
-        pieces = spill.pieces(np.int32)
+        pieces = spill.growing(np.int32)
         for begin in range(0, size, 7):
             pieces.append(numbers[begin : begin + 7])
         np.testing.assert_array_equal(pieces.joined(), numbers)
@@ -139,7 +144,7 @@ def test_reports_a_disk_that_fills_up(monkeypatch):
     for size in (10, 1_000_000):
         file = open("/dev/full", "wb")  # noqa: SIM115, closed below
         monkeypatch.setattr(spilling, "_new_file", lambda file=file: file)
-        pieces = Spill(10).pieces(np.int32)
+        pieces = Spill(10).growing(np.int32)
 
         def fill(pieces=pieces, size=size):
             pieces.append(np.zeros(size, np.int32))

@@ -1,1 +1,1 @@
-"""One-vs-rest linear models of texts, trained by dual coordinate descent."""
+"""Train one-vs-rest linear text models by dual coordinate descent."""

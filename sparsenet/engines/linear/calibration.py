@@ -1,4 +1,4 @@
-"""What scores say: probabilities that can be believed, and what is an answer by these."""
+"""Turn scores into calibrated probabilities, and into sets of labels by a threshold."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from sparsenet.kernels.types import F32, F64
 from sparsenet.selection.platt import STEEPNESS
 
 Scores = TypeVar("Scores", F32, F64)
-#: The curvature of what scores of more than two linear models say. Training leaves a label alone where it scores 1, and
-#: counts squares of what is missing: half of them would be a curvature of 0.5, by which no score beyond 1 said more.
+#: Curvature for linear models of three and more labels. The squared hinge loss, flat beyond a score of 1, suggests 0.5,
+#: but then scores beyond 1 would all count the same.
 CURVATURE = 0.4
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What scores of a model say.
+    """The map from scores to probabilities.
 
     Attributes
     ----------
     steepness, shift : float
-        A score s has the log odds ``steepness * s + shift``; over exclusive labels, the softmax of these.
+        A score s has the log-odds ``steepness * s + shift``; exclusive labels have the softmax of these.
     threshold : float
-        Where a text may have several labels, these are those of a higher probability.
+        If a text may have several labels, `predict` returns the labels with a higher probability.
     curvature : float
-        Over exclusive labels, how much less the next tenth of a score says, the higher that is; see `bent`.
+        For exclusive labels: how much the slope falls as scores rise; see `bent`.
     """
 
     steepness: float = 2.0
@@ -41,7 +41,7 @@ class Calibration:
 
     @classmethod
     def checked(cls, values: Mapping[str, Any]) -> Self:
-        """Make it of what a file says; raises ValueError where that cannot be."""
+        """Check the values of a saved model; raise ValueError if one is impossible."""
         return cls(
             real("steepness", values["steepness"], 0, math.inf, open_low=True),
             real("shift", values["shift"], -math.inf, math.inf),
@@ -50,29 +50,29 @@ class Calibration:
         )
 
     def as_dict(self) -> dict[str, float]:
-        """Return what `checked` takes."""
+        """Return the values that `checked` takes."""
         return asdict(self)
 
     def log_odds(self, scores: F32) -> F32:
-        """Return the log odds of labels that do not exclude each other."""
+        """Return the log-odds of labels that do not exclude each other."""
         return np.float32(self.steepness) * scores + np.float32(self.shift)
 
     def probabilities(self, scores: F32, *, exclusive: bool) -> F32:
-        """Return a probability for each score; of exclusive labels, those of a row sum to one."""
+        """Return a probability for each score; with exclusive labels, each row sums to one."""
         if exclusive:
             return softmax(np.float32(self.steepness) * bent(scores, self.curvature))
         return sigmoid(self.log_odds(scores))
 
     def scores_of(self, probabilities: F64, *, exclusive: bool) -> F64:
-        """Return scores for which `probabilities` gives these."""
+        """Return scores that have these probabilities."""
         p = np.clip(probabilities, np.finfo(np.float32).tiny, 1 - np.finfo(np.float32).epsneg)
         if exclusive:
-            says = np.log(p) / self.steepness
-            return np.asarray(2 * says / (1 + np.sqrt(1 - 4 * self.curvature * says)))  # none is above 0: all are bent
+            log_p = np.log(p) / self.steepness  # at most 0, so every score is in the curved part
+            return np.asarray(2 * log_p / (1 + np.sqrt(1 - 4 * self.curvature * log_p)))
         return np.asarray((np.log(p) - np.log1p(-p) - self.shift) / self.steepness)
 
     def chosen(self, scores: F32, threshold: float | None = None) -> NDArray[np.bool_]:
-        """Tell which labels have a higher probability than `threshold`, by default the one that was learnt."""
+        """Tell which labels exceed a probability `threshold`, by default the fitted one."""
         border = self.threshold if threshold is None else threshold
         if border in (0, 1):
             return np.full(scores.shape, border == 0)
@@ -80,11 +80,10 @@ class Calibration:
 
 
 def unmeasured(n_labels: int, *, exclusive: bool) -> Calibration:
-    """Return what scores are taken to say where no text was held out to ask.
+    """Return a guess of the calibration where no text was held out.
 
-    Of exclusive labels the right one stands out from however many others there are: measured steepnesses grow with
-    the logarithm of their number (sst2's 2 labels 1.5, trec6's 6 2.9, banking77 4.9 to 9, clinc150 7 to 11, thousands
-    of product titles 19 to 30).
+    Measured steepness grows with the logarithm of the number of exclusive labels: 1.5 on sst2 (2 labels), 2.9 on trec6
+    (6), 5 to 9 on banking77 (77), 7 to 11 on clinc150 (150), and 19 to 30 on product titles (thousands).
     """
     if not exclusive:
         return Calibration()
@@ -92,9 +91,9 @@ def unmeasured(n_labels: int, *, exclusive: bool) -> Calibration:
 
 
 def bent(scores: Scores, curvature: float) -> Scores:
-    """Return what scores say: the higher one is, the less its next tenth says, down to a border at 1; never nothing.
+    """Bend scores: their slope falls linearly up to a score of 1, and stays constant and positive beyond.
 
-    Labels keep their order, and what two opposite scores of up to 1 say differs as if nothing were bent.
+    The order of labels stays, and so does the difference of two opposite scores of at most 1.
 
     >>> bent(np.array([-1.0, 0.0, 1.0, 2.0], np.float32), 0.25).tolist()
     [-1.25, 0.0, 0.75, 1.25]
@@ -106,11 +105,11 @@ def bent(scores: Scores, curvature: float) -> Scores:
 
 
 def softmax(logits: F32) -> F32:
-    """Return probabilities that sum to one in each row."""
+    """Return the softmax of each row."""
     exact = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True, initial=-np.inf))
     return np.asarray(exact / exact.sum(axis=1, keepdims=True), np.float32)
 
 
 def sigmoid(logits: F32) -> F32:
-    """Return a probability for each entry."""
+    """Return the logistic function of each entry."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * logits.astype(np.float64))), np.float32)

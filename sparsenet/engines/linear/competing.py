@@ -1,7 +1,7 @@
-"""What scores of labels say that exclude each other: how steep they are, and by how much each label is to be shifted.
+"""Fit the softmax of exclusive labels on held-out texts: its steepness, and a shift of each label's scores.
 
-Each label is trained against all others, so that one which few texts have hardly ever scores above zero, and would win
-too seldom. How much too seldom, held-out texts tell.
+Each label is trained against all others, so a label of few texts hardly ever scores above zero and wins too seldom.
+Held-out texts show how much too seldom.
 """
 
 from __future__ import annotations
@@ -18,22 +18,42 @@ from sparsenet.engines.linear.calibration import bent
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.selection.platt import CLOSE_ENOUGH, MOST_STEPS, STEEPNESS
 
-LOGARITHMS = (math.log(STEEPNESS[0]), math.log(STEEPNESS[1]))
-#: What is believed before any text is seen, as firmly as one text can tell: log steepness, give or take 1; that rarity
-#: asks for no shift, give or take 1 for each time that a label is e times rarer; and a label's own shift beyond that.
-#: What goes by rarity makes up for it, and never adds to it: texts that no label stands out for would have it so, since
-#: they may as well have a frequent one, and rare labels that do stand out would then win too seldom.
-USUAL, BY_RARITY, OWN = math.log(2.0), 1.0, 0.2
-#: A label's shift is found where so many texts have it; others have that of the rarest of these. No shift is worth more
-#: than so much of a score: the distance from where a label begins to that at which training leaves it alone.
-FEWEST, FARTHEST = 2, 1.0
-#: Keeps a division by no text at all from failing.
-TINY = 1e-300
+#: Bounds of the logarithm of the steepness.
+LOG_STEEPNESS = tuple(map(math.log, STEEPNESS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompetitionPrior:
+    """Normal priors of the fitted numbers, each as strong as one text, and bounds of the shifts.
+
+    Attributes
+    ----------
+    log_steepness : float
+        Mean; the standard deviation is 1.
+    by_rarity : float
+        Standard deviation of the shift for each e-fold in label frequency; the mean is 0. It only raises rare labels:
+        otherwise texts without a clear label would lower them, and rare labels that do stand out would lose.
+    own : float
+        Standard deviation of each label's own shift, beyond its rarity.
+    fewest : int
+        A shift is fitted for labels with this many texts. Rarer labels get the mean shift of the rarest fitted ones.
+    farthest : float
+        Largest shift: the distance from a score of 0 to 1, where the loss of training becomes 0.
+    """
+
+    log_steepness: float = math.log(2.0)
+    by_rarity: float = 1.0
+    own: float = 0.2
+    fewest: int = 2
+    farthest: float = 1.0
+
+
+PRIOR = CompetitionPrior()
 
 
 @dataclass(frozen=True, eq=False)
 class Competition:
-    """Labels have the softmax of steepness times `bent` scores, to which shifts (n_labels,) were added if asked for."""
+    """The fitted softmax: scores plus `shifts` (n_labels,) are `bent` and multiplied by `steepness`."""
 
     steepness: float
     shifts: F64
@@ -42,174 +62,175 @@ class Competition:
 def fit(
     scores: F32, labels: Rows, counts: I64 | None = None, costs: F32 | None = None, *, curvature: float = 0.0
 ) -> Competition:
-    """Return what makes the labels of held-out texts most probable; without `counts` of the labels there are no shifts.
+    """Fit the softmax to the labels of held-out texts by maximum posterior.
 
-    With `costs` (n_labels,) it is as if there were so many times as many texts of a label.
+    `counts` (n_labels,) are the texts of each label; without them all shifts are 0. `costs` (n_labels,) are weights of
+    the texts of each label.
     """
-    found = _shifts(scores, labels, counts, costs)
-    says = bent(found.seen.scores + found.shifts[found.known], curvature)
-    steepness = _found(replace(found.seen, scores=says, shifted=False)).steepness
-    return Competition(math.exp(steepness), found.shifts)
+    found = _fit_shifts(scores, labels, counts, costs)
+    log_p = bent(found.data.scores + found.shifts[found.known], curvature)
+    at = _minimum(replace(found.data, scores=log_p, shifted=False))
+    return Competition(math.exp(at.log_steepness), found.shifts)
 
 
 def cross_fitted(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | None = None) -> I32:
-    """Return the labels that win, of each half of the texts by what the other half tells."""
+    """Return the winning labels, with shifts fitted on the other half of the texts."""
     if counts is None:
         return np.asarray(scores.argmax(axis=1), np.int32)
     best = np.zeros(len(scores), np.int32)
     for half in (0, 1):
         others = np.arange(1 - half, len(scores), 2)
-        shifts = _shifts(scores[others], labels.take(others), counts, costs).shifts
+        shifts = _fit_shifts(scores[others], labels.take(others), counts, costs).shifts
         best[half::2] = (scores[half::2] + shifts).argmax(axis=1)
     return best
 
 
-class _Shifted(NamedTuple):
-    """Shifts of all labels, those that are `known`, and what was seen of these."""
+class _FittedShifts(NamedTuple):
+    """Shifts of all labels, a mask of the labels with a fitted shift, and the data of these."""
 
     shifts: F64
     known: NDArray[np.bool_]
-    seen: _Seen
+    data: _HeldOutScores
 
 
-def _shifts(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | None) -> _Shifted:
-    """Return what is to be added to the scores of each label."""
+def _fit_shifts(scores: F32, labels: Rows, counts: I64 | None, costs: F32 | None) -> _FittedShifts:
     has_one = np.diff(labels.indptr) == 1
     exact, right = scores[has_one].astype(np.float64), labels.indices[labels.indptr[:-1][has_one]]
-    # While the only text of a label is held out, no model knows the label: it is never right.
-    known = np.ones(labels.width, bool) if counts is None else counts >= FEWEST
+    # The only text of a label is never right when held out, since its model lacks the label.
+    known = np.ones(labels.width, bool) if counts is None else counts >= PRIOR.fewest
     shifts = np.zeros(labels.width)
     if counts is None or not known[right].any():
-        return _Shifted(shifts, np.ones_like(known), _Seen.of(exact, right, None, costs))
-    told, number = known[right], np.cumsum(known, dtype=np.int32) - 1
+        return _FittedShifts(shifts, np.ones_like(known), _HeldOutScores.of(exact, right, None, costs))
+    usable, number = known[right], np.cumsum(known, dtype=np.int32) - 1
     own_costs = None if costs is None else costs[known]
-    seen = _Seen.of(exact[told][:, known], number[right[told]], counts[known], own_costs)
-    at = _found(seen)
-    own = (at.by_rarity * seen.commonness + at.own) / math.exp(at.steepness)
-    # Where scores say little, shifts would be all that there is, and what is learnt later could not overcome them.
-    shifts[known] = np.clip(own, -FARTHEST, FARTHEST)
+    data = _HeldOutScores.of(exact[usable][:, known], number[right[usable]], counts[known], own_costs)
+    at = _minimum(data)
+    own = (at.by_rarity * data.log_counts + at.own) / math.exp(at.log_steepness)
+    # Uninformative scores would get shifts that later learning could not overcome.
+    shifts[known] = np.clip(own, -PRIOR.farthest, PRIOR.farthest)
     shifts[~known] = shifts[known & (counts == counts[known].min())].mean()
-    shifts[~known & (counts == 0)] = shifts.min()  # of what no text has had yet nothing speaks for it
-    return _Shifted(shifts, known, seen)
+    shifts[~known & (counts == 0)] = shifts.min()  # no evidence for labels without texts
+    return _FittedShifts(shifts, known, data)
 
 
-def _found(seen: _Seen) -> _Place:
-    """Search for the place of the least loss."""
-    # By methods that need no linear algebra: its library starts a thread for each core, which for a handful of numbers
-    # took more time than all training on 3,000 texts.
-    at = _Place(USUAL, 0.0, np.zeros(len(seen.commonness)))
-    loss, probabilities = seen.loss(at)
+def _minimum(data: _HeldOutScores) -> _Parameters:
+    """Minimise the loss by damped Newton steps."""
+    # Without linear algebra: its library starts a thread for each core, which took longer than the rest of training on
+    # 3,000 texts.
+    at = _Parameters(PRIOR.log_steepness, 0.0, np.zeros(len(data.log_counts)))
+    loss, probabilities = data.loss(at)
     for _ in range(MOST_STEPS):
-        step, length = seen.step(at, probabilities), 1.0
+        step, length = data.step(at, probabilities), 1.0
         while True:
             there = at.after(step, length)
-            lower, found = seen.loss(there)
+            lower, found = data.loss(there)
             if lower <= loss or length < CLOSE_ENOUGH:
                 break
             length /= 2
         if lower > loss:
             break
-        moved = there.far_from(at)
+        moved = there.distance(at)
         at, loss, probabilities = there, lower, found
         if moved < CLOSE_ENOUGH:
             break
     return at
 
 
-def _commonness(counts: I64) -> F64:
-    """Return by how much e times each label is more frequent than labels are."""
+def _centred_logs(counts: I64) -> F64:
+    """Return the logarithms of counts, minus their mean."""
     logarithms = np.log(np.maximum(counts, 1.0))
     return np.asarray(logarithms - logarithms.mean(), np.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """What is searched for: log steepness, the shift by rarity, and each label's own beyond that."""
+class _Parameters:
+    """The numbers to fit, or a step: log steepness, shift by rarity, and each label's own shift."""
 
-    steepness: float
+    log_steepness: float
     by_rarity: float
     own: F64
 
-    def after(self, step: _Place, length: float) -> _Place:
-        """Return the place after so much of a step."""
-        steepness = min(max(self.steepness + length * step.steepness, LOGARITHMS[0]), LOGARITHMS[1])
+    def after(self, step: _Parameters, length: float) -> _Parameters:
+        """Return the parameters after a fraction of a step, within their bounds."""
+        log_steepness = min(max(self.log_steepness + length * step.log_steepness, LOG_STEEPNESS[0]), LOG_STEEPNESS[1])
         by_rarity = min(self.by_rarity + length * step.by_rarity, 0.0)
-        return _Place(steepness, by_rarity, self.own + length * step.own)
+        return _Parameters(log_steepness, by_rarity, self.own + length * step.own)
 
-    def is_at_the_border(self, step: float) -> bool:
-        """Tell whether such a step would leave what steepness may be."""
-        low, high = LOGARITHMS
-        return (self.steepness == low and step < 0) or (self.steepness == high and step > 0)
+    def is_bound(self, step: float) -> bool:
+        """Tell whether a step of the log steepness leaves its bounds."""
+        low, high = LOG_STEEPNESS
+        return (self.log_steepness == low and step < 0) or (self.log_steepness == high and step > 0)
 
-    def far_from(self, other: _Place) -> float:
-        """Return the largest change of a number."""
+    def distance(self, other: _Parameters) -> float:
+        """Return the largest absolute difference of a parameter."""
         own = float(np.abs(self.own - other.own).max(initial=0))
-        return max(abs(self.steepness - other.steepness), abs(self.by_rarity - other.by_rarity), own)
+        return max(abs(self.log_steepness - other.log_steepness), abs(self.by_rarity - other.by_rarity), own)
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
-    """Scores (n, n_labels), what is right and how much a text counts (n,), and how common labels are (n_labels,)."""
+class _HeldOutScores:
+    """Scores (n, n_labels), right labels and weights (n,), and centred log counts of labels (n_labels,)."""
 
     scores: F64
     right: I32
     weights: F64
-    commonness: F64
+    log_counts: F64
     shifted: bool
 
     @classmethod
-    def of(cls, scores: F64, right: I32, counts: I64 | None, costs: F32 | None) -> _Seen:
-        """See what texts say; without `counts` of the labels it is not about shifts."""
+    def of(cls, scores: F64, right: I32, counts: I64 | None, costs: F32 | None) -> _HeldOutScores:
+        """Weight the texts by the costs of their labels; without `counts`, only the steepness is fitted."""
         weights = np.ones(len(right)) if costs is None else costs[right].astype(np.float64)
-        # As many texts altogether as tell as much: one that counts ten times is no ten that are of one opinion.
-        weights *= weights.sum() / max(float(np.square(weights).sum()), TINY)
-        commonness = np.zeros(scores.shape[1]) if counts is None else _commonness(counts)
-        return cls(scores, right, weights, commonness, counts is not None)
+        # Scale to the effective sample size: one text of weight ten is less evidence than ten texts.
+        weights *= weights.sum() / max(float(np.square(weights).sum()), np.finfo(np.float64).tiny)
+        log_counts = np.zeros(scores.shape[1]) if counts is None else _centred_logs(counts)
+        return cls(scores, right, weights, log_counts, counts is not None)
 
-    def loss(self, at: _Place) -> tuple[float, F64]:
-        """Return how improbable the labels are, and what is believed before, and all probabilities."""
-        logits = math.exp(at.steepness) * self.scores
-        logits += at.by_rarity * self.commonness + at.own
+    def loss(self, at: _Parameters) -> tuple[float, F64]:
+        """Return the negative log posterior, and the probabilities of all labels."""
+        logits = math.exp(at.log_steepness) * self.scores
+        logits += at.by_rarity * self.log_counts + at.own
         logits -= logits.max(axis=1, keepdims=True)
-        improbable = -logits[np.arange(len(logits)), self.right]
+        losses = -logits[np.arange(len(logits)), self.right]
         np.exp(logits, out=logits)
         total = logits.sum(axis=1)
         logits /= total[:, None]
-        improbable += np.log(total)
-        belief = (at.steepness - USUAL) ** 2 + (at.by_rarity / BY_RARITY) ** 2 + float(np.square(at.own / OWN).sum())
-        return _sum(self.weights, improbable) + belief / 2, logits
+        losses += np.log(total)
+        squares = (at.log_steepness - PRIOR.log_steepness) ** 2 + (at.by_rarity / PRIOR.by_rarity) ** 2
+        return _dot(self.weights, losses) + (squares + float(np.square(at.own / PRIOR.own).sum())) / 2, logits
 
-    def step(self, at: _Place, probabilities: F64) -> _Place:
-        """Return where the bottom would be: by Newton for two numbers together, and for each other by itself."""
-        steepness, texts, weights = math.exp(at.steepness), np.arange(len(self.scores)), self.weights
+    def step(self, at: _Parameters, probabilities: F64) -> _Parameters:
+        """Return the Newton step: joint for steepness and rarity, diagonal for the labels' own shifts."""
+        steepness, texts, weights = math.exp(at.log_steepness), np.arange(len(self.scores)), self.weights
         expected = probabilities * self.scores
         mean, square = expected.sum(axis=1), np.einsum("ij,ij->i", expected, self.scores)
-        slope = steepness * _sum(weights, mean - self.scores[texts, self.right]) + at.steepness - USUAL
-        curve = steepness**2 * _sum(weights, square - mean**2) + 1
+        slope = steepness * _dot(weights, mean - self.scores[texts, self.right])
+        slope = slope + at.log_steepness - PRIOR.log_steepness
+        curve = steepness**2 * _dot(weights, square - mean**2) + 1
         if not self.shifted:
-            return _Place(-slope / curve, 0.0, np.zeros_like(at.own))
-        rarity = self.commonness
+            return _Parameters(-slope / curve, 0.0, np.zeros_like(at.own))
+        rarity = self.log_counts
         common, common_square = (np.einsum("ij,j->i", probabilities, of) for of in (rarity, rarity**2))
-        slope_rarity = _sum(weights, common - rarity[self.right]) + at.by_rarity / BY_RARITY**2
-        curve_rarity = _sum(weights, common_square - common**2) + 1 / BY_RARITY**2
-        together = np.einsum("ij,j->i", expected, rarity) - mean * common
-        both = steepness * _sum(weights, together)
+        slope_rarity = _dot(weights, common - rarity[self.right]) + at.by_rarity / PRIOR.by_rarity**2
+        curve_rarity = _dot(weights, common_square - common**2) + 1 / PRIOR.by_rarity**2
+        covariance = np.einsum("ij,j->i", expected, rarity) - mean * common
+        both = steepness * _dot(weights, covariance)
         determinant = curve * curve_rarity - both**2
-        weighed = np.multiply(probabilities, weights[:, None], out=expected)
-        often = weighed.sum(axis=0)
-        own = often - np.bincount(self.right, weights, minlength=len(often)) + at.own / OWN**2
-        # Each by itself. Labels take from each other what one is given, so that the whole may curve up to twice as
-        # much: where that is felt, the loss is higher after the step, and half of it is taken.
-        bound = often - np.einsum("ij,ij->j", weighed, probabilities) + 1 / OWN**2
+        weighted = np.multiply(probabilities, weights[:, None], out=expected)
+        often = weighted.sum(axis=0)
+        own = often - np.bincount(self.right, weights, minlength=len(often)) + at.own / PRIOR.own**2
+        # The diagonal may understate the curvature up to twofold, since labels compete; the line search then halves
+        # the step.
+        bound = often - np.einsum("ij,ij->j", weighted, probabilities) + 1 / PRIOR.own**2
         along, by_rarity = (both * slope_rarity - curve_rarity * slope), (both * slope - curve * slope_rarity)
         along, by_rarity = along / determinant, by_rarity / determinant
-        # Where one of the two may go no further, the other goes by itself.
-        if at.is_at_the_border(along):
+        # If one of the two is at its bound, step in the other alone.
+        if at.is_bound(along):
             along, by_rarity = 0.0, -slope_rarity / curve_rarity
         if at.by_rarity == 0 and by_rarity > 0:
             along, by_rarity = -slope / curve, 0.0
-        return _Place(along, by_rarity, -own / bound)
+        return _Parameters(along, by_rarity, -own / bound)
 
 
-def _sum(weights: F64, values: F64) -> float:
+def _dot(weights: F64, values: F64) -> float:
     return float(np.einsum("i,i->", weights, values))

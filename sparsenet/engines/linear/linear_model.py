@@ -1,7 +1,8 @@
-"""A linear model of texts: one-vs-rest weights, 8 bits each, and what turns scores into probabilities."""
+"""A linear text model: one-vs-rest weights of 8 bits, and the calibration of its scores."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from sparsenet.kernels.types import F32, F64, I8, I32, I64, Arrays
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Weights of 8 bits with a factor for each feature, biases, and what its scores say.
+    """Weights of 8 bits with a factor for each feature, biases and a calibration.
 
     Attributes
     ----------
@@ -26,12 +27,12 @@ class LinearModel:
     bias : shape (n_columns,)
     calibration : Calibration
     offset : shape (n_columns,), or None
-        What held-out texts, not training, added to `bias`.
+        The part of `bias` that comes from held-out texts instead of training.
     unknown : shape (n_columns,), or None
-        The scores of a text of which nothing is known.
+        The scores of a text without known features.
     indptr, columns : shape (n_features + 1,) and (n_weights,), or None
-        With many labels, only the weights that matter are kept: those of feature f are
-        ``matrix[indptr[f] : indptr[f + 1]]``, and `columns` says of which labels.
+        For a sparse model: the weights of feature f are ``matrix[indptr[f] : indptr[f + 1]]``, and `columns` holds
+        their labels.
     """
 
     matrix: I8
@@ -45,12 +46,13 @@ class LinearModel:
 
     @property
     def n_columns(self) -> int:
-        """How many columns there are: one for two exclusive classes, else one a label."""
+        """Number of columns: one for two exclusive labels, else one for each label."""
         return len(self.bias)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return what `of_arrays` needs."""
-        bias = self.bias if self.unknown is None else np.stack([self.bias, self.unknown])  # an array more takes room
+        """Return the arrays and metadata that `of_arrays` takes."""
+        # One array takes less room on disk than two.
+        bias = self.bias if self.unknown is None else np.stack([self.bias, self.unknown])
         arrays: Arrays = {"matrix": self.matrix, "factors": self.factors, "bias": bias}
         if self.indptr is not None and self.columns is not None:
             arrays |= {"indptr": self.indptr, "columns": self.columns}
@@ -59,8 +61,8 @@ class LinearModel:
         return arrays, {}
 
     @classmethod
-    def of_arrays(cls, arrays: Arrays, metadata: dict[str, Any]) -> LinearModel:
-        """Make the model that `to_arrays` took apart."""
+    def of_arrays(cls, arrays: Arrays, metadata: Mapping[str, Any]) -> LinearModel:
+        """Make a model of the result of `to_arrays`."""
         bias, *unknown = arrays["bias"] if arrays["bias"].ndim == 2 else [arrays["bias"]]
         optional = {name: arrays.get(name) for name in ("indptr", "columns", "offset")}
         calibration, (usual,) = Calibration.checked(metadata), unknown or [None]
@@ -88,10 +90,7 @@ class LinearModel:
         return cls(matrix, factors, bias, indptr=indptr, columns=columns)
 
     def weights(self) -> F32:
-        """Return the weights as they were trained, before they were rounded, nearly, with the biases in the last row.
-
-        Those that were too small to be kept are 0.
-        """
+        """Return the weights as trained, up to rounding, with biases in the last row; dropped weights are 0."""
         found = np.empty((len(self.factors) + 1, len(self.bias)), np.float32)
         found[-1] = self.bias if self.offset is None else self.bias - self.offset
         if self.indptr is not None:
@@ -114,24 +113,24 @@ class LinearModel:
         return found
 
     def knows(self, features: I32) -> bool:
-        """Tell whether any of these has a weight."""
+        """Tell whether any of these features has a weight."""
         if self.indptr is None:
             return bool(self.matrix[features].any())
         return bool(np.any(self.indptr[features + 1] > self.indptr[features]))
 
     def calibrated(self, calibration: Calibration, shifts: F64 | None = None) -> LinearModel:
-        """Return the same model with other probabilities; `shifts` (n_labels,) of scores move biases."""
+        """Set the calibration, and add `shifts` (n_labels,) of scores to the biases."""
         if shifts is None:
             return replace(self, calibration=calibration)
         own = np.diff(shifts) / 2 if self.n_columns == 1 and len(shifts) == 2 else shifts
         return replace(self, calibration=calibration).moved(np.asarray(own, np.float32))
 
     def moved(self, offset: F32 | None) -> LinearModel:
-        """Return the model as it was trained with so much added to its biases."""
+        """Add an offset to the trained biases."""
         return self if offset is None else replace(self, bias=self.bias + offset, offset=offset)
 
-    def knowing(self, unknown: F32) -> LinearModel:
-        """Return the same model with such scores of a text of which nothing is known."""
+    def with_unknown(self, unknown: F32) -> LinearModel:
+        """Set the scores of texts without known features."""
         return replace(self, unknown=unknown)
 
     def scores(self, points: Rows, threads: int) -> F32:
@@ -151,5 +150,5 @@ class LinearModel:
 
 
 def both_classes(scores: F32, n_labels: int) -> F32:
-    """Return a score for each label where a single column stands for two of them."""
+    """Return scores of both labels if a single column scores two of them."""
     return np.hstack([-scores, scores]) if scores.shape[1] == 1 and n_labels == 2 else scores

@@ -1,4 +1,4 @@
-"""What a linear model of texts is to be trained on, whole or in part."""
+"""The data and settings that linear text models are trained with, on all texts or some."""
 
 from __future__ import annotations
 
@@ -20,7 +20,17 @@ from sparsenet.kernels.types import F32
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Texts as counted features, and their labels as columns of a model."""
+    """Texts as counted features, their labels, and how to train on them.
+
+    Attributes
+    ----------
+    rows, labels : TextRows and Rows
+    exclusive : bool
+        Whether each text has exactly one label.
+    costs : ndarray of shape (n_labels,), or None
+        Multiplies the cost of the texts of each label.
+    seed, threads, memory_limit, verbose : as in `TextClassifier`
+    """
 
     rows: TextRows
     labels: Rows
@@ -33,11 +43,11 @@ class Problem:
 
     @cached_property
     def spill(self) -> Spill:
-        """Where large arrays go."""
+        """Allocates large arrays."""
         return Spill.within(self.memory_limit)
 
     def columns(self, labels: Rows) -> Rows:
-        """Return what is learnt: for two exclusive classes, whether it is the second."""
+        """Return the columns to train: one for each label, or a single one for the second of two exclusive labels."""
         if not self.exclusive or labels.width != 2:
             return labels
         second = labels.indices == 1
@@ -45,12 +55,12 @@ class Problem:
         n = int(indptr[-1])
         return Rows(indptr, np.zeros(n, np.int32), np.ones(n, np.float32), 1)
 
-    def weighed(self, rules: LinearRules, n_columns: int) -> tuple[LinearRules, F32 | None]:
-        """Return the rules and the costs of so many columns."""
+    def weighted(self, rules: LinearRules, n_columns: int) -> tuple[LinearRules, F32 | None]:
+        """Return the rules and the costs for `n_columns` columns."""
         costs = self.costs
         if costs is None or n_columns == len(costs):
             return rules, costs
-        # One column for two classes: its negative texts are the positive ones of the other.
+        # In a single column for two labels, the texts of the first label are the negatives.
         return replace(rules, cost=rules.cost * float(costs[0])), costs[1:] / costs[0]
 
     def learn(self, features: FeatureRules, rules: LinearRules) -> tuple[Vocabulary, LinearModel]:
@@ -61,7 +71,7 @@ class Problem:
     def train(self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules) -> LinearModel:
         """Train a model on some of the texts."""
         points, columns = vocabulary.points(rows, self.threads, self.spill), self.columns(labels)
-        rules, costs = self.weighed(rules, columns.width)
-        about = (rules, self.seed, self.threads, costs, self.memory_limit)
-        with parts_done(columns.width, f"{len(rows):,} texts", self.verbose) as told:
-            return linear.train_model(points, columns, *about, told)
+        rules, costs = self.weighted(rules, columns.width)
+        settings = (rules, self.seed, self.threads, costs, self.memory_limit)
+        with parts_done(columns.width, f"{len(rows):,} texts", self.verbose) as on_progress:
+            return linear.train_model(points, columns, *settings, on_progress)

@@ -1,1 +1,1 @@
-"""Models of raw texts: a linear model or a network over the features of texts."""
+"""Train and query models of raw texts: a linear model or a network over text features."""

@@ -1,7 +1,7 @@
-"""Arrays of a text model in less room on disk, without loss: what is packed comes back equal, bit for bit.
+"""Store the arrays of a text model in less room, without loss: they are restored bit for bit.
 
-Ascending numbers become gaps, row pointers lengths, integers the narrowest type that holds them, and arrays of few
-distinct values, as a compressed model has them, codes of 1 to 8 bits with a list of these values.
+Ascending numbers are stored as gaps, row pointers as lengths, and integers in the narrowest type. Arrays with few
+distinct values, as in compressed models, are stored as codes of 1 to 8 bits with a list of the values.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _BITS = (1, 2, 4, 8)
 
 
 def pack(arrays: Arrays) -> Arrays:
-    """Return arrays that take less room, from which `unpack` makes the same ones."""
+    """Return smaller arrays; `unpack` restores the given ones."""
     packed: Arrays = {}
     for name, array in arrays.items():
         if name == _ASCENDING:
-            packed[f"{name}.gaps"] = _varied(np.diff(array, prepend=np.int32(-1)) - 1)
+            packed[f"{name}.gaps"] = _varint_encoded(np.diff(array, prepend=np.int32(-1)) - 1)
         elif name in _POINTERS:
             packed[f"{name}.lengths"] = _narrowed(np.diff(array))
         elif name in _NUMBERS:
@@ -38,12 +38,12 @@ def pack(arrays: Arrays) -> Arrays:
 
 
 def unpack(packed: Arrays) -> Arrays:
-    """Return the arrays that were given to `pack`; raises ModelError where they cannot be."""
+    """Restore the arrays that `pack` received; raise ModelError if they are damaged."""
     arrays: Arrays = {}
     for name, array in packed.items():
         whole, _, kind = name.rpartition(".")
         if kind == "gaps":
-            arrays[whole] = (np.cumsum(_unvaried(name, array) + 1) - 1).astype(np.int32)
+            arrays[whole] = (np.cumsum(_varint_decoded(name, array) + 1) - 1).astype(np.int32)
         elif kind == "lengths":
             arrays[whole] = np.concatenate((np.zeros(1, np.int64), np.cumsum(_flat(name, array), dtype=np.int64)))
         elif kind == "codes":
@@ -63,8 +63,8 @@ def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.min_scalar_type(int(array.max(initial=0))))
 
 
-def _varied(numbers: NDArray[Any]) -> NDArray[np.uint8]:
-    """Write numbers below 2**28 in 7 bits a byte, low bits first, the highest bit set on all but the last byte."""
+def _varint_encoded(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+    """Encode numbers below 2**28 as LEB128: 7 bits a byte, low bits first, the top bit set on all but the last byte."""
     sizes = 1 + np.searchsorted([1 << 7, 1 << 14, 1 << 21], numbers, side="right")
     ends = np.cumsum(sizes)
     found = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
@@ -75,7 +75,7 @@ def _varied(numbers: NDArray[Any]) -> NDArray[np.uint8]:
     return found
 
 
-def _unvaried(name: str, code: NDArray[Any]) -> NDArray[np.int64]:
+def _varint_decoded(name: str, code: NDArray[Any]) -> NDArray[np.int64]:
     if code.dtype != np.uint8 or code.ndim != 1 or (len(code) and code[-1] > 127):
         raise ModelError(f"{name} must be a list of bytes, the last one below 128")
     last = code < 128
@@ -88,7 +88,7 @@ def _unvaried(name: str, code: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _coded(name: str, array: NDArray[Any]) -> Arrays | None:
-    """Return codes and what they stand for, or None where that would take no less room."""
+    """Return codes and the list of values, or None if that saves no room."""
     levels = _distinct(array)
     bits = next((bits for bits in _BITS if len(levels) <= 1 << bits), 99)
     if bits >= 8 * array.itemsize or array.size <= len(levels):
@@ -104,9 +104,9 @@ def _coded(name: str, array: NDArray[Any]) -> Arrays | None:
 def _distinct(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype != np.int8:
         return np.unique(array)
-    there = np.zeros(256, bool)  # sorting a large table would take seconds
-    there[array.reshape(-1).view(np.uint8)] = True
-    return np.sort(np.flatnonzero(there).astype(np.uint8).view(np.int8))
+    present = np.zeros(256, bool)  # sorting a large table would take seconds
+    present[array.reshape(-1).view(np.uint8)] = True
+    return np.sort(np.flatnonzero(present).astype(np.uint8).view(np.int8))
 
 
 def _decoded(name: str, packed: Arrays) -> NDArray[Any]:

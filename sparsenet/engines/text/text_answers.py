@@ -1,4 +1,4 @@
-"""From texts to answers: what a linear model and a network both know, and how the former does it."""
+"""Answer queries about texts: the interface of all text models, and its implementation for linear models."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sparsenet.features.text.featuriser import unicode_table
 from sparsenet.features.text.vocabulary import Vocabulary, log_counts
 from sparsenet.kernels.types import F32, F64, I32, I64
 
-#: Scores that are held at a time.
+#: Scores held in memory at a time.
 CELLS_AT_A_TIME = 1 << 22
-#: So many largest numbers are found one after another: a thirtieth of the time that sorting takes.
+#: Up to this k, repeated arg max finds the k largest in a thirtieth of the time of a sort.
 FEW = 16
 
 
-class Answers(Protocol):
-    """What can be asked about texts; labels are numbers."""
+class TextAnswers(Protocol):
+    """Queries about texts; labels are numbers."""
 
     def winners(self, texts: list[str], threads: int) -> I32:
         """Return the best label of each text."""
@@ -32,24 +32,24 @@ class Answers(Protocol):
         """Return the k best labels and their probabilities, (n, k) each, best first."""
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """Return the labels of a higher probability, best first, and row pointers; None: than was learnt."""
+        """Return the labels above a probability, best first, and row pointers; None: the fitted threshold."""
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
         """Return the probability of every label, (n, n_labels)."""
 
     def scores(self, texts: list[str], threads: int) -> F32:
-        """Return the score of every label, (n, n_labels), or a single one for the second of two classes, (n,)."""
+        """Return the score of every label, (n, n_labels); of two exclusive labels, the second's alone, (n,)."""
 
     def best(self, text: str) -> int:
         """Return the best label of one text."""
 
-    def added(self, point: Rows, number: int) -> tuple[F64, float]:
-        """Return what each feature of a point adds to a label's score, (nnz,), and what every point has."""
+    def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
+        """Return the contribution of each feature to a label's score, (nnz,), and the bias."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearAnswers:
-    """The answers of a linear model, from the text on in one kernel."""
+    """Answers of a linear model: one kernel takes texts and returns scores."""
 
     model: LinearModel
     scorer: kernels.TextScorer
@@ -58,21 +58,21 @@ class LinearAnswers:
 
     @classmethod
     def of(cls, model: LinearModel, words: Vocabulary, n_labels: int, *, exclusive: bool) -> LinearAnswers:
-        """Make a model ready."""
+        """Build the scorer of a model."""
         vocabulary: tuple[Any, ...] = (*words.tables, words.weights, log_counts())
         matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias, model.indptr, model.columns)
         scorer = kernels.TextScorer(*unicode_table(), *words.rules.as_tuple(), *vocabulary, *matrix)
         return cls(model, scorer, n_labels, exclusive)
 
     def winners(self, texts: list[str], threads: int) -> I32:
-        """See `Answers`."""
-        if len(texts) == 1:  # in half the time that arrays take
+        """Implement `TextAnswers`."""
+        if len(texts) == 1:  # half the time of arrays
             return np.array([self.best(texts[0])], np.int32)
         blocks = [both_classes(scores, self.n_labels).argmax(axis=1) for scores in self._blocks(texts, threads)]
         return np.concatenate(blocks).astype(np.int32) if blocks else np.empty(0, np.int32)
 
     def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
-        """See `Answers`."""
+        """Implement `TextAnswers`."""
         labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
         for scores in self._blocks(texts, threads):
             found = self._probabilities(scores)
@@ -82,7 +82,7 @@ class LinearAnswers:
         return np.concatenate(labels), np.concatenate(values)
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """See `Answers`."""
+        """Implement `TextAnswers`."""
         labels, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for scores in self._blocks(texts, threads):
             above = self.model.calibration.chosen(scores, threshold)
@@ -92,34 +92,34 @@ class LinearAnswers:
         return np.concatenate(labels), np.cumsum(np.concatenate(counts))
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
-        """See `Answers`."""
+        """Implement `TextAnswers`."""
         check_cells(len(texts), self.n_labels)
         found = [self._probabilities(scores) for scores in self._blocks(texts, threads)]
         return np.concatenate([np.empty((0, self.n_labels), np.float32), *found])
 
     def scores(self, texts: list[str], threads: int) -> F32:
-        """See `Answers`."""
+        """Implement `TextAnswers`."""
         n_columns = len(self.model.bias)
         check_cells(len(texts), n_columns)
         scores = np.concatenate([np.empty((0, n_columns), np.float32), *self._blocks(texts, threads)])
         return scores[:, 0] if self.exclusive and n_columns == 1 and self.n_labels == 2 else scores
 
     def best(self, text: str) -> int:
-        """See `Answers`."""
+        """Implement `TextAnswers`."""
         if self.n_labels == 1:
             return 0
         try:
             best, score = self.scorer.best(text)
-        except UnicodeEncodeError:  # half of a surrogate pair
+        except UnicodeEncodeError:  # a lone surrogate
             best, score = self.scorer.best(text.encode("utf-8", "replace").decode())
         bias = self.model.bias
-        if score == bias[min(best, len(bias) - 1)] and self.model.unknown is not None:  # nothing may be known of it
+        if score == bias[min(best, len(bias) - 1)] and self.model.unknown is not None:  # maybe no known features
             (scores,) = self._blocks([text], 1)
             return int(both_classes(scores, self.n_labels).argmax())
         return best
 
-    def added(self, point: Rows, number: int) -> tuple[F64, float]:
-        """See `Answers`."""
+    def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
+        """Implement `TextAnswers`."""
         alone = len(self.model.bias) == 1
         column, sign = (0, -1.0 if number == 0 and self.n_labels == 2 else 1.0) if alone else (number, 1.0)
         weights = self.model.column(column)[point.indices]
@@ -137,7 +137,7 @@ class LinearAnswers:
             yield out
 
     def _answer_unknown(self, scores: F32) -> None:
-        """Set the scores of texts that have no more than what every text has."""
+        """Set the scores of texts whose scores are the biases alone."""
         if self.model.unknown is not None:
             at = np.flatnonzero(scores[:, 0] == self.model.bias[0])
             at = at[(scores[at] == self.model.bias).all(axis=1)]
@@ -149,7 +149,7 @@ class LinearAnswers:
 
 
 def _largest(values: F32, k: int) -> I64:
-    """Return where the k largest values of each row are, largest first; of equal ones the first comes first."""
+    """Return the positions of the k largest values of each row, largest first; ties go to the first."""
     if k > FEW:
         return np.argsort(-values, axis=1, kind="stable")[:, :k]
     found, left = np.empty((len(values), k), np.int64), values.copy()

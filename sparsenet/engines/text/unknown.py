@@ -1,8 +1,7 @@
-"""What is answered to a text of which a model knows nothing: one without words, or with none that training had.
+"""Answer texts without known features: without words, or with none that occurred in training.
 
-A label's bias is learnt from texts that have words, and beside these it is right. Alone it puts rare labels first, and
-calibration makes them certain. What is known of such a text is how often labels are right: of all texts, and of texts
-without words if training had some.
+Biases are learnt from texts with words. Alone they would rank rare labels first, with probabilities near 1. So these
+texts get label frequencies instead: of all training texts, and of training texts without words if the data have some.
 """
 
 from __future__ import annotations
@@ -16,29 +15,26 @@ from sparsenet.features.seen import usual_shares
 from sparsenet.kernels.types import F32, F64, I64
 
 
-def shares(labels: Rows, is_empty: NDArray[np.bool_], costs: F32 | None, *, exclusive: bool) -> F64:
-    """Return how often each label is right of a text without words, (n_labels,).
-
-    With `costs` (n_labels,) it is as if there were so many times as many texts of a label.
-    """
+def label_shares(labels: Rows, is_empty: NDArray[np.bool_], costs: F32 | None, *, exclusive: bool) -> F64:
+    """Return the frequency of each label among texts without words, (n_labels,), weighted by `costs` (n_labels,)."""
     of_empty = labels.take(np.flatnonzero(is_empty))
     counts = [np.bincount(own.indices, minlength=labels.width) for own in (labels, of_empty)]
     found = usual_shares(counts[0], len(labels), counts[1], len(of_empty))
     if costs is None:
         return found
-    more = found * costs
-    return np.asarray(more / (more.sum() if exclusive else more + 1 - found))
+    weighted = found * costs
+    return np.asarray(weighted / (weighted.sum() if exclusive else weighted + 1 - found))
 
 
-def told(model: LinearModel, found: F64, *, exclusive: bool) -> LinearModel:
-    """Return the model with scores of such a text that say these shares."""
-    scores = model.calibration.scores_of(found, exclusive=exclusive)
+def with_shares(model: LinearModel, shares: F64, *, exclusive: bool) -> LinearModel:
+    """Set the scores of texts without known features, so that their probabilities are `shares`."""
+    scores = model.calibration.scores_of(shares, exclusive=exclusive)
     if model.n_columns == 1 and len(scores) == 2:
         scores = np.diff(scores) / 2
-    return model.knowing(np.asarray(scores, np.float32))
+    return model.with_unknown(np.asarray(scores, np.float32))
 
 
-def told_on(
+def with_more_texts(
     model: LinearModel,
     before: LinearModel,
     n_before: int,
@@ -49,10 +45,14 @@ def told_on(
     *,
     exclusive: bool,
 ) -> LinearModel:
-    """Do the same for a model that has learnt from these texts too; `where` are the labels that it knew `before`."""
+    """Update these scores after further training.
+
+    `before` is the model after `n_before` texts, `where` are the new positions of its labels, and `labels` and
+    `is_empty` describe the further texts.
+    """
     if before.unknown is None:  # a model of an older version
         return model
     scores = both_classes(before.unknown[None], len(where)) if exclusive else before.unknown[None]
-    found = len(labels) * shares(labels, is_empty, costs, exclusive=exclusive)
-    found[where] += n_before * before.calibration.probabilities(scores, exclusive=exclusive)[0]
-    return told(model, found / max(n_before + len(labels), 1), exclusive=exclusive)
+    total = len(labels) * label_shares(labels, is_empty, costs, exclusive=exclusive)
+    total[where] += n_before * before.calibration.probabilities(scores, exclusive=exclusive)[0]
+    return with_shares(model, total / max(n_before + len(labels), 1), exclusive=exclusive)

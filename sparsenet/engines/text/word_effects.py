@@ -1,4 +1,4 @@
-"""What each word and each piece of a word added to the scores of a text."""
+"""Explain a score: the contribution of each word and character n-gram of a text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,46 +14,26 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.core.printing import printable
 from sparsenet.engines.linear.linear_model import both_classes
-from sparsenet.engines.text.fitted_text import Fitted
-from sparsenet.features.text.featuriser import FeatureRules, extract, unicode_table
-from sparsenet.features.text.inputs import check_texts
+from sparsenet.engines.text.fit_text import FittedText
+from sparsenet.features.text.featuriser import extract
+from sparsenet.features.text.occurrences import FeatureOccurrence, occurrences
 
-if TYPE_CHECKING:
-    from sparsenet.estimators.text import TextClassifier
-
-_MASK = 2**64 - 1
-_START, _TEXT_START, _TEXT_END = 0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0
-_WORD_START, _WORD_END = 0x110000, 0x110001
-_WORD, _MARK, _SYMBOL, _SINGLE, _IGNORED, _INNER = range(1, 7)
-_LONGEST_WORD = 64
-
-
-#: So many parts have a line of their own in a table, if there is more to be read there than 0.000.
+#: Most parts with a line of their own in a table, and the least score that does not read as 0.000.
 SHOWN, LEAST_SHOWN = 20, 0.0005
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A feature of a text: how it reads, and where in the text it stands."""
-
-    name: str
-    begin: int
-    end: int
-    slot: int
-
-
-@dataclass(frozen=True)
 class Part:
-    """What a feature added to a score, over all its occurrences.
+    """The contribution of a feature to a score, over all its occurrences.
 
     Attributes
     ----------
     name : str
-        The word, words, or piece of a word; ``^`` and ``$`` are the start and the end of the text or word,
-        and a piece of a word begins with ``~``.
+        A word, words, or characters, which begin with ``~``; ``^`` and ``$`` mark the start and the end of the text or
+        word.
     score : float
     spans : list of (int, int)
-        Where it stands in the text.
+        Its places in the text.
     """
 
     name: str
@@ -63,18 +43,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a text has the score that it has for a label.
+    """The parts of the score of a text for a label.
 
     Attributes
     ----------
     text : str
     label : object
     score, probability : float
-        The score, which is the sum of `bias` and the scores of all `parts`, and the probability that it stands for.
+        The score, which is the sum of `bias` and the scores of all `parts`, and its probability.
     bias : float
-        What every text has.
+        The same for every text.
     parts : list of Part
-        The largest first, whatever their sign.
+        Ordered by absolute score, largest first.
     """
 
     text: str
@@ -85,7 +65,7 @@ class Explanation:
     parts: list[Part]
 
     def characters(self) -> NDArray[np.float64]:
-        """Share each part's score among the characters it covers: (len(text),), summing to ``score - bias``."""
+        """Spread each part's score over the characters it covers, (len(text),); the sum is ``score - bias``."""
         found = np.zeros(len(self.text))
         for part in self.parts:
             for begin, end in part.spans:
@@ -94,14 +74,14 @@ class Explanation:
 
     def __str__(self) -> str:
         r"""Return a table of the largest parts, for a terminal; control characters are shown as ``\xNN``."""
-        # Of names of parts nothing is to be feared: control characters end words.
+        # Names of parts need no escapes: control characters end words.
         lines = [f"{printable(str(self.label))}: {self.score:+.3f} (probability {self.probability:.3f})"]
         return "\n".join([*lines, *(f"  {score:+.3f}  {name}" for name, score in self._table())])
 
     def terminal(self) -> str:
-        r"""Return the text, on green where it speaks for the label, on red where against; white, or it may not show.
+        r"""Return the text with ANSI colours: on green for the label, on red against it, in white to stay legible.
 
-        Its control characters, but for newlines and tabs, are shown as ``\xNN``: a terminal would obey them.
+        Control characters other than newlines and tabs are shown as ``\xNN``, so that the terminal does not obey them.
         """
         runs = ((printable(piece, lines=True), weight, strong) for piece, weight, strong in self._runs())
         return "".join(
@@ -110,9 +90,9 @@ class Explanation:
         )
 
     def to_html(self) -> str:
-        """Return an HTML fragment: the text, each character coloured by what it added, and a table.
+        """Return an HTML fragment: the text, each character coloured by its contribution, and a table.
 
-        Control characters are shown as in `terminal`: HTML has none.
+        Control characters are shown as in `terminal`: HTML does not allow them.
         """
         spans = "".join(
             f'<span style="background:rgba({"0,160,60" if weight > 0 else "220,50,40"},{0.75 * strong:.2f})" '
@@ -127,16 +107,16 @@ class Explanation:
         return self.to_html()
 
     def _table(self) -> Iterator[tuple[str, float]]:
-        """Yield what the score is the sum of: the largest parts by themselves, the others as one, and the bias."""
+        """Yield the summands of the score: the largest parts, the sum of all others, and the bias."""
         shown = [part for part in self.parts[:SHOWN] if abs(part.score) >= LEAST_SHOWN]
         yield from ((part.name, part.score) for part in shown)
         others = self.parts[len(shown) :]
         if others:
             yield f"{len(others)} more", sum(part.score for part in others)
-        yield "of every text", self.bias
+        yield "(bias of every text)", self.bias
 
     def _runs(self) -> Iterator[tuple[str, float, float]]:
-        """Yield runs of characters of one weight, their weight, and that as a share of the largest."""
+        """Yield runs of characters of equal weight, the weight, and its share of the largest."""
         weights = self.characters()
         largest = np.abs(weights).max(initial=0) or 1.0
         edges = [0, *(np.flatnonzero(np.diff(weights)) + 1).tolist(), len(weights)]
@@ -145,21 +125,21 @@ class Explanation:
                 yield self.text[begin:end], float(weights[begin]), float(abs(weights[begin]) / largest)
 
 
-def explain(model: TextClassifier, fitted: Fitted, text: str, label: Any) -> Explanation:
-    """Explain the score of a text for a label, or, if that is None, for its best one."""
-    text = check_texts([text])[0].encode("utf-8", "replace").decode()
+def explain(fitted: FittedText, text: str, label: Any = None, threads: int = 1) -> Explanation:
+    """Explain the score of a text for a label, by default for the best one."""
+    answers, text = fitted.answers, text.encode("utf-8", "replace").decode()
     words, n_labels = fitted.vocabulary, len(fitted.target.classes)
     point = words.points(extract(*kernels.join_texts([text]), words.rules, 1), 1)
-    scores = both_classes(np.atleast_2d(model.decision_function([text])).reshape(1, -1), n_labels)[0]
+    scores = both_classes(np.atleast_2d(answers.scores([text], threads)).reshape(1, -1), n_labels)[0]
     number = int(scores.argmax()) if label is None else _number_of(label, fitted.target.classes)
-    added, bias = fitted.answers.added(point, number)
-    found: dict[int, list[Piece]] = {}
-    for piece in pieces(text, words.rules):
-        found.setdefault(piece.slot, []).append(piece)
+    contributions, bias = answers.contributions(point, number)
+    found: dict[int, list[FeatureOccurrence]] = {}
+    for occurrence in occurrences(text, words.rules):
+        found.setdefault(occurrence.slot, []).append(occurrence)
     slots = words.slots[point.indices].tolist()
-    parts = [_part(found[slot], score) for slot, score in zip(slots, added.tolist(), strict=True)]
+    parts = [_part(found[slot], score) for slot, score in zip(slots, contributions.tolist(), strict=True)]
     parts.sort(key=lambda part: -abs(part.score))
-    probability = float(model.predict_proba([text])[0, number])
+    probability = float(answers.probabilities([text], threads)[0, number])
     (name,) = fitted.target.classes[[number]].tolist()
     return Explanation(text, name, float(scores[number]), probability, bias, parts)
 
@@ -172,100 +152,6 @@ def _number_of(label: Any, classes: NDArray[Any]) -> int:
     return int(found[0])
 
 
-def _part(occurrences: list[Piece], score: float) -> Part:
-    names = list(dict.fromkeys(piece.name for piece in occurrences))  # several where they share a slot
-    return Part(" | ".join(names), score, [(piece.begin, piece.end) for piece in occurrences])
-
-
-def pieces(text: str, rules: FeatureRules) -> Iterator[Piece]:
-    """Yield every occurrence of every feature, as the kernel hashes them: in Python, so slowly."""
-    tokens = list(_tokens(text))
-    hashes = [_mixed(_chained(_START, codes)) for codes, *_ in tokens]
-    ends = [
-        (-1, 0, 0),
-        *((i, token[1], token[2]) for i, token in enumerate(tokens)),
-        (len(tokens), len(text), len(text)),
-    ]
-    for last in range(1, len(ends)):
-        for n in range(1, rules.word_ngrams + 1):
-            first = last - n + 1
-            if first < 0 or not tokens or (n == 1 and last == len(ends) - 1):
-                continue
-            yield _word_piece(text, tokens, hashes, ends[first : last + 1], rules)
-    for codes, begin, end, has_letters, places in tokens:
-        if has_letters and rules.char_high:
-            yield from _characters(text, codes, begin, end, places, rules)
-
-
-def _word_piece(text: str, tokens: Any, hashes: list[int], run: list[tuple[int, int, int]], rules: Any) -> Piece:
-    value, names, inner = _START, [], []
-    for number, begin, end in run:
-        if number == -1:
-            value = _TEXT_START
-            names.append("^")
-        elif number == len(tokens):
-            value = _chained(value, [_TEXT_END])
-            names.append("$")
-        else:
-            value = _chained(value, [hashes[number]])
-            names.append(text[begin:end])
-            inner.append((begin, end))
-    return Piece(" ".join(names), inner[0][0], inner[-1][1], _slot(value, rules.bits, 0))
-
-
-def _characters(
-    text: str, codes: list[int], begin: int, end: int, places: list[int], rules: FeatureRules
-) -> Iterator[Piece]:
-    inside = [_WORD_START, *codes[:_LONGEST_WORD], _WORD_END]
-    edges = [begin, *places[:_LONGEST_WORD], end]
-    for first in range(len(inside)):
-        for n in range(rules.char_low, min(rules.char_high, len(inside) - first, len(inside) - 1) + 1):
-            run = inside[first : first + n]
-            start, stop = edges[first], edges[first + n - 1] + (first + n < len(inside))
-            name = "".join("^" if c == _WORD_START else "$" if c == _WORD_END else chr(c) for c in run)
-            start = min(start, end - 1)
-            stop = min(max(stop, start + 1), end)
-            yield Piece(f"~{name}", start, stop, _slot(_chained(_TEXT_START, run), rules.bits, 1))
-
-
-def _tokens(text: str) -> Iterator[tuple[list[int], int, int, bool, list[int]]]:
-    """Yield the folded code points of each word, where it stands, if it is of letters, and where each letter is."""
-    pages, entries = unicode_table()
-    seen = []
-    for place, char in enumerate(text):
-        entry = int(entries[(int(pages[ord(char) >> 7]) << 7) + (ord(char) & 127)])
-        if entry & 7 != _IGNORED:
-            seen.append((place, ord(char) + (entry >> 3), entry & 7))
-    codes: list[int] = []
-    places: list[int] = []
-    single = False
-    for i, (place, code, kind) in enumerate(seen):
-        following = seen[i + 1][2] if i + 1 < len(seen) else 0
-        inside = kind == _INNER and codes and not single and following in (_WORD, _MARK)
-        if not (inside or kind == _MARK or (kind == _WORD and not single)):
-            if codes:
-                yield codes, places[0], places[-1] + 1, True, places
-            codes, places, single = [], [], kind == _SINGLE
-            if kind in (_SYMBOL, _INNER):
-                yield [code], place, place + 1, False, [place]
-            if kind not in (_SINGLE, _WORD):
-                continue
-        codes.append(code)
-        places.append(place)
-    if codes:
-        yield codes, places[0], places[-1] + 1, True, places
-
-
-def _chained(value: int, following: list[int]) -> int:
-    for item in following:
-        value = ((value ^ item) * 0x9E3779B97F4A7C15) & _MASK
-    return value
-
-
-def _mixed(value: int) -> int:
-    value = ((value ^ (value >> 32)) * 0xD6E8FEB86659FD93) & _MASK
-    return value ^ (value >> 32)
-
-
-def _slot(value: int, bits: int, half: int) -> int:
-    return (_mixed(value) >> (65 - bits)) | half << (bits - 1)
+def _part(same: list[FeatureOccurrence], score: float) -> Part:
+    names = list(dict.fromkeys(one.name for one in same))  # several names if features share a slot
+    return Part(" | ".join(names), score, [(one.begin, one.end) for one in same])

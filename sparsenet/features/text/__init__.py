@@ -1,1 +1,1 @@
-"""From texts to rows of hashed features."""
+"""Turn texts into rows of hashed features."""

@@ -1,47 +1,58 @@
-"""Texts to learn from: what is in memory, or in a file that is read piece by piece and never held as a whole."""
+"""Labelled texts as features and label numbers: from memory, or from a file that is read batch by batch."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows
 from sparsenet.data import DataError
-from sparsenet.engines.text.text_options import TextSettings
 from sparsenet.features.targets import Target
+from sparsenet.features.text.feature_options import FeatureOptions
 from sparsenet.features.text.featuriser import FeatureRules, Joined, TextRows, extract, extract_batches
-from sparsenet.features.text.inputs import Batch, check_labelled, check_lengths, no_label, nothing_to_learn
+from sparsenet.features.text.inputs import TextBatch, check_labelled, check_lengths, no_label, nothing_to_learn
 from sparsenet.features.text.spilling import Spill
 from sparsenet.kernels.types import I32
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Labelled texts, as features by whatever rules are asked for.
+    """Labelled texts as features.
 
     Attributes
     ----------
-    target, labels : what the labels are called, and those of each text as numbers.
-    rules, rows : features by the rules that the settings choose for so much text.
-    features : what gives features by other rules: it goes through all texts again. None where they come from a pipe,
-        which can be read once.
+    target, labels : Target and Rows
+        The labels, and the label numbers of each text.
+    rules, rows : FeatureRules and TextRows
+        The features of the texts, and the rules that made them.
+    features : callable, optional
+        Reads all texts again and returns their features by other rules. None if the texts came from a pipe.
     """
 
     target: Target
     labels: Rows
     rules: FeatureRules
     rows: TextRows
-    features: Callable[[FeatureRules], TextRows] | None
+    features: Callable[[FeatureRules], TextRows] | None = None
+
+    def features_by(self, rules: FeatureRules) -> TextRows:
+        """Return the features of all texts by some rules, without reading the texts again if these are `rules`."""
+        if rules == self.rules:
+            return self.rows
+        if self.features is None:
+            raise ValueError("the texts came from a pipe, which can be read only once")
+        return self.features(rules)
 
     @classmethod
-    def of_texts(cls, texts: list[str], y: Any, settings: TextSettings, threads: int, classes: Any = None) -> Corpus:
-        """Take texts that are in memory."""
+    def of_texts(cls, texts: list[str], y: Any, options: FeatureOptions, threads: int, classes: Any = None) -> Corpus:
+        """Extract the features of texts in memory."""
         target, labels = Target.learn(y, classes)
         check_lengths(texts, labels)
         check_labelled(labels)
@@ -50,28 +61,35 @@ class Corpus:
         def features(rules: FeatureRules) -> TextRows:
             return extract(text, offsets, rules, threads)
 
-        rules = settings.features(np.diff(offsets))
+        rules = options.rules(np.diff(offsets))
         return cls(target, labels, rules, features(rules), features)
 
     @classmethod
-    def of_file(cls, path: str, read: Callable[[], Iterator[Batch]], settings: TextSettings, threads: int) -> Corpus:
-        """Take texts that `read` yields anew, a batch at a time, each time it is called."""
-        spill, names = Spill.within(settings.memory_limit), _Labels()
+    def of_file(
+        cls,
+        path: str,
+        read: Callable[[], Iterator[TextBatch]],
+        options: FeatureOptions,
+        threads: int,
+        memory_limit: int | None = None,
+    ) -> Corpus:
+        """Extract the features of the texts of a file; each call of `read` yields its batches anew."""
+        spill, names = Spill.within(memory_limit), _LabelNames()
 
         def labelled() -> Iterator[Joined]:
             for batch in read():
                 names.add(batch)
                 yield kernels.join_texts(batch.texts)
 
-        # The rules depend on how much text there is; after so much of it they do no longer.
+        # Hold batches back until their total length decides the rules.
         first: list[Joined] = []
         lengths, batches = np.empty(0, np.int64), labelled()
         for joined in batches:
             first.append(joined)
             lengths = np.concatenate((lengths, np.diff(joined[1])))
-            if settings.are_decided(lengths):
+            if options.are_decided(lengths):
                 break
-        rules = settings.features(lengths)
+        rules = options.rules(lengths)
         rows = extract_batches(_emptied(first, batches), rules, threads, spill)
 
         target, labels = names.learnt(path)
@@ -85,44 +103,83 @@ class Corpus:
 
         return cls(target, labels, rules, rows, features if path != "-" and os.path.isfile(path) else None)
 
+    @classmethod
+    def of_more(
+        cls, texts: list[str], y: Any, known: Target, rules: FeatureRules, threads: int, classes: Any = None
+    ) -> Corpus:
+        """Extract the features of further texts for a model that knows some labels; new ones join them."""
+        target, labels = grown_target(known, y, classes)
+        check_lengths(texts, labels)
+        return cls(target, labels, rules, extract(*kernels.join_texts(texts), rules, threads))
+
+
+def grown_target(target: Target, y: Any, classes: Any = None) -> tuple[Target, Rows]:
+    """Add the labels of y and of `classes` to a target; also return y as label numbers."""
+    own, _ = Target.learn(y, before=target.kind)
+    if own.kind != target.kind:
+        raise ValueError(f"y must be of the kind {target.kind!r} as it was before, got the kind {own.kind!r}")
+    if target.kind in ("dense", "sparse"):
+        return target, target.encode(y, classes=classes)
+    known = _with_labels(target.classes, own.classes, "y")
+    if classes is not None:
+        known = _with_labels(known, Target.learn(classes)[0].classes, "classes")
+    new = replace(target, classes=known, dtype=known.dtype)
+    return new, new.encode(y)
+
+
+def _with_labels(known: NDArray[Any], more: NDArray[Any], name: str) -> NDArray[Any]:
+    """Merge labels in ascending order, in a dtype that holds all of them."""
+    if len(more) == 0:
+        return known
+    if (more.dtype.kind in "OU") != (known.dtype.kind in "OU"):
+        (new,), (old,) = more[:1].tolist(), known[:1].tolist()
+        raise ValueError(f"{name} holds labels such as {new!r}, the model knows such as {old!r}: use one type for all")
+    dtype = np.result_type(known, more)
+    if dtype.kind == "f" and "f" not in (known.dtype.kind, more.dtype.kind):  # float64 would round some of 64 bits
+        raise ValueError(f"{name} holds {more.dtype} labels, the model knows {known.dtype}: use one type for all")
+    return np.array(sorted({*known.tolist(), *more.tolist()}), dtype=dtype)
+
 
 def _emptied(first: list[Joined], more: Iterator[Joined]) -> Iterator[Joined]:
-    """Yield batches that were read before, and forget them, and then those to come."""
+    """Yield the batches of `first`, releasing each, then the batches of `more`."""
     while first:
         yield first.pop(0)
     yield from more
 
 
-class _Labels:
-    """Labels by name as they come, kept as numbers."""
+class _LabelNames:
+    """Collects the labels of batches as numbers, in order of appearance."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._found: list[I32] = []
         self._lengths: list[I32] = []
-        self._bare: tuple[int, int | None] | None = None  # row and line of the first text without a label
+        self._unlabelled: tuple[int, int | None] | None = None  # row and line of the first text without a label
         self._n_texts = 0
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: TextBatch) -> None:
         numbers, labels = self._numbers, batch.labels
-        if self._bare is None and [] in labels:
+        if self._unlabelled is None and [] in labels:
             row = labels.index([])
-            self._bare = self._n_texts + row, batch.lines[row]
+            self._unlabelled = self._n_texts + row, batch.lines[row]
         self._n_texts += len(labels)
         flat = [numbers.setdefault(label, len(numbers)) for label in chain.from_iterable(labels)]
         self._found.append(np.array(flat, np.int32))
         self._lengths.append(np.fromiter(map(len, labels), np.int32, len(labels)))
 
     def learnt(self, path: str) -> tuple[Target, Rows]:
-        """Return what `Target.learn` would make of a list of them all; where none has two, none may be without."""
+        """Return the target and label numbers that `Target.learn` would make of all labels.
+
+        If no text has two labels, every text must have one.
+        """
         if not self._numbers:
             raise nothing_to_learn(path, self._n_texts)
         names = sorted(self._numbers)
         place = np.empty(len(names), np.int32)
         place[[self._numbers[name] for name in names]] = np.arange(len(names))
         lengths = np.concatenate([np.empty(0, np.int32), *self._lengths])
-        if self._bare is not None and lengths.max() == 1:
-            raise no_label(path, *self._bare)
+        if self._unlabelled is not None and lengths.max() == 1:
+            raise no_label(path, *self._unlabelled)
         found = place[np.concatenate([np.empty(0, np.int32), *self._found])]
         classes = np.array(names, dtype=object)
         target = Target("single" if (lengths == 1).all() else "lists", classes, classes.dtype)

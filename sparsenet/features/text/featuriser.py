@@ -1,4 +1,4 @@
-"""Texts to rows of counted features: encoding, blocks, and the kernel between."""
+"""Extract hashed and counted features from texts, block by block, with one kernel."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sparsenet.core.validation import integer
 from sparsenet.features.text.spilling import Spill
 from sparsenet.kernels.types import I32, I64, U8
 
-#: Texts one after another, and where each begins and the last ends.
+#: UTF-8 bytes of texts one after another, and the offsets (n + 1,) at which each begins and ends.
 Joined = tuple[U8, I64]
-#: Text that is turned into features at a time: the room for the features of that much is kept.
+#: Bytes of text for each call of the kernel, whose output buffers are reused.
 BLOCK_BYTES = 1 << 18
-#: Features that are gone through at a time, where something of their size is made of them.
+#: Features processed at a time where each needs temporary arrays.
 PART_FEATURES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureRules:
-    """What the features of a text are: see `text_features` in ``_core.pyi``."""
+    """Which features texts have; `text_features` in ``_core.pyi`` documents the fields."""
 
     word_ngrams: int = 2
     char_low: int = 3
@@ -40,13 +40,13 @@ class FeatureRules:
         integer("bits", self.bits, 2, 30)
 
     def as_tuple(self) -> tuple[int, int, int, int]:
-        """Return the rules in the order in which kernels take them."""
+        """Return the rules in the order of the kernels' arguments."""
         return self.word_ngrams, self.char_low, self.char_high, self.bits
 
 
 @cache
 def unicode_table() -> tuple[NDArray[np.uint16], I32]:
-    """Return the classes and foldings of all code points, in two stages."""
+    """Return the character classes and case foldings of all code points as a two-stage table."""
     with (files("sparsenet.features.text") / "unicode.npz").open("rb") as file:
         arrays = np.load(file)
         return arrays["pages"], arrays["entries"]
@@ -54,7 +54,7 @@ def unicode_table() -> tuple[NDArray[np.uint16], I32]:
 
 @dataclass(frozen=True)
 class TextRows:
-    """Counted features of texts: those of text i are ``slots[indptr[i] : indptr[i + 1]]``, at most 255 of each."""
+    """Counted features: text i has ``slots[indptr[i] : indptr[i + 1]]``, with counts of at most 255."""
 
     indptr: I64
     slots: I32
@@ -64,10 +64,7 @@ class TextRows:
         return len(self.indptr) - 1
 
     def parts(self) -> Iterator[tuple[slice, TextRows]]:
-        """Yield consecutive texts of at most `PART_FEATURES` features, or one, and which they are.
-
-        What is made of them stays small.
-        """
+        """Yield slices of texts, and the texts: at most `PART_FEATURES` features at a time, but at least one text."""
         begin = 0
         while begin < len(self):
             end = int(np.searchsorted(self.indptr, self.indptr[begin] + PART_FEATURES, side="right")) - 1
@@ -78,7 +75,7 @@ class TextRows:
             begin = end
 
     def take(self, texts: I64, spill: Spill) -> TextRows:
-        """Gather some texts, ascending."""
+        """Gather the given texts, which must ascend."""
         lengths, chosen = np.diff(self.indptr), np.zeros(len(self), bool)
         chosen[texts] = True
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[texts])))
@@ -93,13 +90,13 @@ class TextRows:
 
 
 def extract(text: U8, offsets: I64, rules: FeatureRules, threads: int) -> TextRows:
-    """Turn texts as `join_texts` of the kernels returns them into features, a block at a time."""
+    """Extract the features of texts, joined by `kernels.join_texts`."""
     return extract_batches([(text, offsets)], rules, threads, Spill(np.iinfo(np.int64).max))
 
 
 def extract_batches(batches: Iterable[Joined], rules: FeatureRules, threads: int, spill: Spill) -> TextRows:
-    """Turn batches of texts into features, each when its turn comes; many features may lie in temporary files."""
-    slots, counts, lengths = spill.pieces(np.int32), spill.pieces(np.uint8), [np.zeros(1, np.int64)]
+    """Extract the features of batches of texts; large results go to temporary files."""
+    slots, counts, lengths = spill.growing(np.int32), spill.growing(np.uint8), [np.zeros(1, np.int64)]
     found, times = np.empty(0, np.int32), np.empty(0, np.uint8)
     for text, offsets in batches:
         for begin, end in _blocks(offsets):
@@ -116,7 +113,7 @@ def extract_batches(batches: Iterable[Joined], rules: FeatureRules, threads: int
 
 
 def _blocks(offsets: I64) -> list[tuple[int, int]]:
-    """Cut the texts into blocks of about `BLOCK_BYTES`, a text at least."""
+    """Split texts into blocks of at most `BLOCK_BYTES`, but at least one text."""
     n, begin, found = len(offsets) - 1, 0, []
     while begin < n:
         end = int(np.searchsorted(offsets, offsets[begin] + BLOCK_BYTES, side="right")) - 1

@@ -1,4 +1,4 @@
-"""What texts and labels in memory may be: lists, arrays, columns; and what is wrong with some."""
+"""Check texts and labels in memory: lists, arrays, columns of data frames."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import text_format
 
 
-class Batch(NamedTuple):
-    """Some texts of a file, the labels of each, and the line on which each begins; of Parquet no lines (None each)."""
+class TextBatch(NamedTuple):
+    """Texts of a file, the labels of each, and the line on which each begins (None for Parquet)."""
 
     texts: list[str]
     labels: list[list[str]]
@@ -24,9 +24,9 @@ class Batch(NamedTuple):
 
 
 def check_texts(texts: Any, name: str = "X") -> list[str]:
-    """Return texts as a list of strings; an error names the row that is none.
+    """Return texts as a list of strings; an error names the first row that holds something else.
 
-    Bytes are taken for UTF-8, and what is no UTF-8 in them reads as U+FFFD.
+    Bytes are decoded as UTF-8; invalid bytes become U+FFFD.
     """
     if isinstance(texts, str | bytes | os.PathLike):
         raise ValueError(f"{name} must be a sequence of texts, got {_single(texts)}")
@@ -49,7 +49,7 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
 
 
 def _single(text: str | bytes | os.PathLike[Any]) -> str:
-    """Say what to do with a single text, or with a path, which `fit` alone takes."""
+    """Return the error for a single text, or for a path, which only `fit` accepts."""
     path = os.fspath(text)
     is_table = isinstance(path, str) and text_format(path) is not None
     if isinstance(text, os.PathLike) or is_table or (isinstance(text, str) and os.path.isfile(text)):
@@ -59,13 +59,13 @@ def _single(text: str | bytes | os.PathLike[Any]) -> str:
 
 
 def lazily(X: Any) -> str:
-    """Say what to do with a data frame that is yet to be computed, as Polars and Dask have them."""
+    """Return advice for lazy data frames, as of Polars and Dask; empty for anything else."""
     method = next((method for method in ("collect", "compute") if callable(getattr(X, method, None))), None)
     return f": pass what its {method}() returns" if method else ""
 
 
 def listed(texts: Iterable[Any]) -> list[Any]:
-    """Return a list of Python objects: NumPy and pandas, Polars, and Arrow each have a word of their own for that."""
+    """Return a list of Python objects from an array or column of NumPy, pandas, Polars or Arrow."""
     for method in ("tolist", "to_list", "to_pylist"):
         if hasattr(texts, method):
             return list(getattr(texts, method)())
@@ -73,17 +73,17 @@ def listed(texts: Iterable[Any]) -> list[Any]:
 
 
 def to_text(text: Any, row: int, name: str) -> str:
-    """Return what is in a row as a plain string; an error says what else it is."""
+    """Return a cell as a plain string; an error names the row and the value."""
     if isinstance(text, bytes):
         return text.decode("utf-8", "replace")
-    if isinstance(text, str):  # np.str_ and other kinds of it
+    if isinstance(text, str):  # np.str_ and other subclasses
         return str(text)
     advice = "fill missing texts in with '' or drop the row" if is_missing(text) else "convert it with str"
     raise ValueError(f"{name} must hold texts, got {text!r} in row {row}: {advice}")
 
 
 def nothing_to_learn(path: str, n_texts: int) -> DataError:
-    """Say that a file has no text, or no label."""
+    """Return the error for a file without texts or without labels."""
     if n_texts == 0:
         return DataError(path, None, "holds no texts: there is nothing below its header, or its lines are blank")
     problem = f"holds no labels: their column is empty, or no line has a word that begins with {LABEL}"
@@ -92,24 +92,24 @@ def nothing_to_learn(path: str, n_texts: int) -> DataError:
 
 
 def no_label(path: str, row: int, line: int | None) -> DataError:
-    """Say that a text has no label, where others have one each."""
+    """Return the error for a text without a label where all others have one."""
     what = f"the text in row {row}" if line is None else "the text"
     return DataError(path, line, f"{what} has no label: give it one, or leave it out")
 
 
 def check_any(texts: list[str]) -> None:
-    """Refuse no texts at all."""
+    """Refuse an empty list of texts."""
     if not texts:
         raise ValueError("X holds no texts: there must be at least one")
 
 
 def check_lengths(texts: list[str], labels: Rows) -> None:
-    """Refuse labels that are not as many as the texts."""
+    """Refuse different numbers of texts and labels."""
     if len(texts) != len(labels):
         raise ValueError(f"X has {len(texts)} texts, y has {len(labels)} entries: y must have one for each text")
 
 
 def check_labelled(labels: Rows) -> None:
-    """Refuse to learn from texts none of which has a label."""
+    """Refuse to learn from texts without any label."""
     if len(labels.indices) == 0:
         raise ValueError("y holds no label at all: at least one text must have one")

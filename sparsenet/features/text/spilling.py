@@ -1,4 +1,4 @@
-"""Large arrays in temporary files: the system writes out what memory is short of, and nothing fails for want of it."""
+"""Put large arrays into temporary files, so that the system can write them out when memory is short."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from numpy.typing import DTypeLike, NDArray
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 
-#: Of the memory there is, what one array may take; of the large ones there are eight at a time, at most.
+#: One array may take 1 / SHARE of the memory; at most eight large ones exist at a time.
 SHARE = 16
 
 
 @dataclass(frozen=True)
 class Spill:
-    """Where arrays go: larger ones than `most_bytes` into files, in the folder that TMPDIR names."""
+    """Allocates arrays: in memory up to `most_bytes`, else in files in the folder that TMPDIR names."""
 
     most_bytes: int
 
     @classmethod
     def within(cls, memory_limit: int | None) -> Spill:
-        """Divide what may be used, by default what there is."""
+        """Set the limit of an array by `memory_limit`, by default by the available memory."""
         return cls((available_memory() if memory_limit is None else memory_limit) // SHARE)
 
     def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array of `n` numbers that are yet to be written."""
+        """Return an uninitialised array of `n` numbers."""
         n_bytes = n * np.dtype(dtype).itemsize
         if n_bytes <= self.most_bytes:
             return np.empty(n, dtype)
@@ -39,13 +39,13 @@ class Spill:
             _allocate(file, n_bytes)
             return _mapped(file, dtype, n)
 
-    def pieces(self, dtype: DTypeLike) -> Pieces:
-        """Return an array that grows."""
-        return Pieces(np.dtype(dtype), self.most_bytes)
+    def growing(self, dtype: DTypeLike) -> GrowingArray:
+        """Return an empty array that grows."""
+        return GrowingArray(np.dtype(dtype), self.most_bytes)
 
 
-class Pieces:
-    """An array that grows at its end: in memory, or beyond a size in a file."""
+class GrowingArray:
+    """An array that grows at its end, in memory, or in a file beyond a size."""
 
     def __init__(self, dtype: np.dtype[Any], most_bytes: int) -> None:
         self._dtype, self._most_bytes = dtype, most_bytes
@@ -54,7 +54,7 @@ class Pieces:
         self._size = 0
 
     def append(self, piece: NDArray[Any]) -> None:
-        """Add a copy of some numbers."""
+        """Append a copy of some numbers."""
         end = self._size + len(piece)
         with _disk_errors_named(end * self._dtype.itemsize):
             if self._file is None and end * self._dtype.itemsize > self._most_bytes:
@@ -69,12 +69,12 @@ class Pieces:
 
     def _fill(self, end: int, piece: NDArray[Any]) -> None:
         if end > len(self._room):
-            # Systems move pages, not what is in them: pieces that are joined at the end would be written twice.
+            # resize moves pages without copying; joining pieces at the end would copy everything once more.
             self._room.resize(max(end, len(self._room) * 5 // 4), refcheck=False)
         self._room[self._size : end] = piece
 
     def joined(self) -> NDArray[Any]:
-        """Return the array; nothing can be added any more."""
+        """Return the finished array; call this once."""
         if self._file is None:
             found, self._room = self._room, np.empty(0, self._dtype)
             found.resize(self._size, refcheck=False)
@@ -86,7 +86,7 @@ class Pieces:
 
 @contextmanager
 def _disk_errors_named(n_bytes: int) -> Iterator[None]:
-    """Say what room is missing, and where; that a file without a name could not grow helps nobody."""
+    """Add the size and the folder to disk errors: a temporary file has no name that would help."""
     try:
         yield
     except OSError as error:
@@ -99,14 +99,14 @@ def _disk_errors_named(n_bytes: int) -> Iterator[None]:
 
 def _allocate(file: IO[bytes], n_bytes: int) -> None:
     if hasattr(os, "posix_fallocate"):
-        # Room that is only promised would kill the process where the disk turns out to be full.
+        # In a sparse file a full disk would kill the process with SIGBUS at the first write.
         os.posix_fallocate(file.fileno(), 0, n_bytes)
     else:  # as on macOS
         file.truncate(n_bytes)
 
 
 def _new_file() -> IO[bytes]:
-    return tempfile.TemporaryFile(prefix="sparsenet-")  # has no name, and is gone with the process
+    return tempfile.TemporaryFile(prefix="sparsenet-")  # unnamed, deleted with the process
 
 
 def _mapped(file: IO[bytes], dtype: DTypeLike, n: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Columns of tables by name: those that a model learnt from, and those that a file has."""
+"""Names of the columns that a model learnt from, and of the columns in a file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from sparsenet.features.text.text_files import FileRules
 from sparsenet.storage import ModelError
 
 
-class Columns(TypedDict):
-    """What the columns of texts are called, and that of labels, if these were in one; and what separates several."""
+class KnownColumns(TypedDict):
+    """Names of the columns of texts and labels that a model learnt from, and the delimiter of several labels."""
 
     text: list[str]
     target: str | None
     label_delimiter: str | None
 
 
-def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | None:
-    """Return what the columns of a file are called, by which another one is read; None where it has no names."""
+def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> KnownColumns | None:
+    """Return the names of the columns of a file, to read other files by; None if it has no names."""
     table = table_format(path) if rules.format == "auto" else rules.format
     if not is_parquet(path) and table in (None, "lines"):
         return None
@@ -42,27 +42,27 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> Columns | Non
 
 
 def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | None]:
-    """Return columns as their names say, those that stand at a position too, where that has a name of its own."""
+    """Replace positions by names where the name at that position occurs once."""
     counts = Counter(names)
-    of_its_own = {place: name for place, name in enumerate(names) if name and counts[name] == 1}
-    return [of_its_own.get(column, column) if isinstance(column, int) else column for column in columns]
+    unique = {place: name for place, name in enumerate(names) if name and counts[name] == 1}
+    return [unique.get(column, column) if isinstance(column, int) else column for column in columns]
 
 
-def named(text: Sequence[object], target: object, label_delimiter: str | None = None) -> Columns | None:
-    """Return columns that are called by name; a position says nothing of other files."""
+def named(text: Sequence[object], target: object, label_delimiter: str | None = None) -> KnownColumns | None:
+    """Return columns if all are given by name: positions may differ in other files."""
     names = [name for name in text if isinstance(name, str)]
     if len(names) < len(text) or not isinstance(target, str | None):
         return None
     return {"text": names, "target": target, "label_delimiter": label_delimiter}
 
 
-def lasting(known: Columns | None) -> Columns | None:
-    """Return the columns to be saved with a model: those of a data frame may be called what no file can say."""
+def lasting(known: KnownColumns | None) -> KnownColumns | None:
+    """Return the columns to save with a model; None if a data frame has names that are not strings."""
     return None if known is None else named(known["text"], known["target"], known["label_delimiter"])
 
 
-def unpack(metadata: Mapping[str, Any]) -> Columns | None:
-    """Return the columns that a saved model learnt from, if it knows some; older ones know a single one of texts."""
+def unpack(metadata: Mapping[str, Any]) -> KnownColumns | None:
+    """Return the columns in the metadata of a model, if any; older models have a single column of texts."""
     found = metadata.get("columns")
     if found is None:
         return None
@@ -72,24 +72,24 @@ def unpack(metadata: Mapping[str, Any]) -> Columns | None:
     return columns
 
 
-def is_row_of(line: str, known: Columns) -> bool:
-    """Tell whether a line that was taken for a text is the header, or the first object, of a table with the columns.
+def is_row_of(line: str, known: KnownColumns) -> bool:
+    """Tell whether a line that was read as a text is really the header or first object of a table with these columns.
 
-    One of those of texts will do. In a header no blank follows a comma, as it does in a text.
+    One column of texts is enough. A header has no blank after a comma; a text has one.
     """
     fields = {field.strip('"') for separator in ",\t" for field in line.split(separator)} - {line}
     return any(name in fields or (line.startswith("{") and f'"{name}"' in line) for name in known["text"])
 
 
 def names_in(path: str | os.PathLike[str], table: TableFormat | None, dialect: Dialect) -> list[str]:
-    """Return what the columns of a file are called, which is read on from its beginning afterwards.
+    """Return the names of the columns of a file, without consuming any of it.
 
-    None are found in lines, in a pipe with a name of its own, which could be read but once, and where standard input
-    does not begin with a whole first row as it is.
+    The result is empty for plain lines, for named pipes, which can be read only once, and for standard input whose
+    buffer does not hold a complete, uncompressed first row.
     """
     if os.fspath(path) == "-":
         pipe = sys.stdin.buffer
-        head = pipe.peek() if isinstance(pipe, BufferedReader) else b""  # what took its place may not
+        head = pipe.peek() if isinstance(pipe, BufferedReader) else b""  # a replacement may have no buffer
         line, newline, _ = head.partition(b"\n")
         whole = newline and not find_codec(head) and line.count(b'"') % 2 == 0
         return _names(BytesIO(line + newline), table, dialect) if whole and table is not None else []
@@ -101,7 +101,7 @@ def names_in(path: str | os.PathLike[str], table: TableFormat | None, dialect: D
 
 
 def _names(source: PathOrStream, table: TableFormat, dialect: Dialect) -> list[str]:
-    """Read the first row of a table; what is wrong with it is what is wrong with the file."""
+    """Read the names in the first row of a table; errors are raised as for the whole file."""
     with open_source(source) as opened:
         if table == "jsonl":
             first = next((line for line in text_lines(opened) if line.text.strip()), None)

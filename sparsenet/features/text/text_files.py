@@ -1,4 +1,4 @@
-"""Files of texts: tables of any format, and lines with labels, read piece by piece."""
+"""Read texts and labels from files batch by batch: tables of any format, and lines with ``__label__`` words."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.rows import JSON_LINES
 from sparsenet.data.sources import name_of
-from sparsenet.features.text.inputs import Batch, no_label, nothing_to_learn
+from sparsenet.features.text.inputs import TextBatch, no_label, nothing_to_learn
 
-#: Rows of a file that are parsed at a time, and characters, about, that are held.
+#: Rows parsed at a time, and the approximate number of characters of a batch.
 BATCH_ROWS = 64
 BATCH_CHARACTERS = 1 << 19
-#: What columns are called: up to three words, some of them in brackets.
+#: A typical column name: up to three words, the last ones maybe in brackets.
 _NAME = re.compile(r"[^\W\d][\w./-]*(?: ?\([\w./ -]+\)| [\w./-]+){0,2}[?:*]?")
 _TAKEN = "was taken for a text, and looks like a header: say header=True, or header=False if it is none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileRules:
-    """How a file is read; see `TextClassifier.fit`.
+    """How to read a file; the fields are documented in `TextClassifier.fit`.
 
-    By ``format="auto"`` a file of an unknown name, or standard input, is taken for lines as fastText has them.
+    With ``format="auto"``, standard input and files with an unknown suffix are read as lines in fastText's format.
     """
 
     text: list[Column] = field(default_factory=lambda: ["text"])
@@ -44,14 +44,14 @@ class FileRules:
         check_apart(self.text, self.target)
 
     def options(self) -> dict[str, Any]:
-        """Return what `iter_table` is to be told, by its names."""
+        """Return the arguments of `iter_table`."""
         own = {rule.name: getattr(self, rule.name) for rule in fields(self) if rule.name != "dialect"}
-        own["text"] = self.text if len(self.text) > 1 else self.text[0]  # as it was said: an error repeats it
+        own["text"] = self.text if len(self.text) > 1 else self.text[0]  # as the user gave it, for error messages
         return own | asdict(self.dialect)
 
 
 class TextFile(NamedTuple):
-    """What a file holds, as a whole."""
+    """All texts of a file, with labels and line numbers."""
 
     path: str
     texts: list[str]
@@ -59,7 +59,7 @@ class TextFile(NamedTuple):
     lines: list[int | None]
 
     def target(self) -> list[str] | list[list[str]]:
-        """Return the labels as `fit` takes them: one for each text where no text has more."""
+        """Return the labels as `fit` takes them: one for each text if no text has more."""
         self.check()
         if max(map(len, self.labels)) > 1:
             return self.labels
@@ -67,19 +67,19 @@ class TextFile(NamedTuple):
         return [own[0] for own in self.labels]
 
     def check(self) -> None:
-        """Refuse a file without a text or without a label."""
+        """Refuse a file without texts or without labels."""
         if not any(self.labels):
             raise nothing_to_learn(self.path, len(self.texts))
 
     def check_each(self) -> None:
-        """Refuse a text without a label."""
+        """Refuse texts without a label."""
         row = next((row for row, own in enumerate(self.labels) if not own), None)
         if row is not None:
             raise no_label(self.path, row, self.lines[row])
 
 
 def read_texts(path: str | os.PathLike[str], rules: FileRules) -> TextFile:
-    """Read all texts, and the labels of each if there are any, from a file of any format that is known."""
+    """Read all texts of a file, and their labels if it has some."""
     found = TextFile(name_of(path), [], [], [])
     for batch in iter_texts(path, rules):
         found.texts.extend(batch.texts)
@@ -89,13 +89,13 @@ def read_texts(path: str | os.PathLike[str], rules: FileRules) -> TextFile:
 
 
 def is_json(path: str | os.PathLike[str]) -> bool:
-    """Tell JSON by its name, of which nobody knows whether it is an object a line."""
+    """Tell whether a file is named .json: it may or may not hold one object a line."""
     return os.fspath(path).lower().endswith(".json")
 
 
-def iter_texts(path: str | os.PathLike[str], rules: FileRules) -> Iterator[Batch]:
-    """Read a file of any format that is known, a batch at a time."""
-    held, n_characters = Batch([], [], []), 0
+def iter_texts(path: str | os.PathLike[str], rules: FileRules) -> Iterator[TextBatch]:
+    """Read a file in batches of texts."""
+    held, n_characters = TextBatch([], [], []), 0
     for batch in _batches(os.fspath(path), rules):
         held.texts.extend(batch.texts)
         held.labels.extend(batch.labels)
@@ -103,12 +103,12 @@ def iter_texts(path: str | os.PathLike[str], rules: FileRules) -> Iterator[Batch
         n_characters += sum(map(len, batch.texts))
         if n_characters >= BATCH_CHARACTERS:
             yield held
-            held, n_characters = Batch([], [], []), 0
+            held, n_characters = TextBatch([], [], []), 0
     if held.texts:
         yield held
 
 
-def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
+def _batches(path: str, rules: FileRules) -> Iterator[TextBatch]:
     if rules.format == "auto" and is_json(path):
         raise DataError(path, None, JSON_LINES)
     format = "parquet" if is_parquet(path) else table_format(path) if rules.format == "auto" else rules.format
@@ -121,7 +121,7 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
     for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
         assert found.texts is not None
         lines = [None] * len(found.texts) if format == "parquet" else found.lines.tolist()
-        batch = Batch(found.texts, found.labels or [[] for _ in found.texts], lines)
+        batch = TextBatch(found.texts, found.labels or [[] for _ in found.texts], lines)
         if first is not None:
             first.compare(batch)
         n_texts += len(batch.texts)
@@ -135,7 +135,7 @@ def _batches(path: str, rules: FileRules) -> Iterator[Batch]:
 
 
 def _check_no_columns(path: str, rules: FileRules) -> None:
-    """Refuse what is said of columns where there are none."""
+    """Refuse options about columns for lines, which have none."""
     usual = FileRules().options()
     for name, value in rules.options().items():
         if name != "format" and value != usual[name]:
@@ -148,18 +148,22 @@ def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
     return positions and rules.dialect.header is None and table != "jsonl"
 
 
-def _is_of_names(text: str, n_columns: int) -> bool:
-    """Tell whether a text reads like the names of so many columns, or of fewer where some have none."""
+def _looks_like_names(text: str, n_columns: int) -> bool:
+    """Tell whether a text reads like the names of at most `n_columns` columns."""
     names = text.split("\n")
     return len(names) <= n_columns and all(map(_NAME.fullmatch, names))
 
 
 def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | None) -> None:
-    """Point out that the first of some texts, without labels to tell by, looks like the names of their columns.
+    """Warn if the first of some unlabelled texts looks like a header.
 
-    It reads like one and has fewer words than any other: short texts among short ones are none.
+    It must read like column names, and have fewer words than any other text.
     """
-    if len(texts) <= 2 or not _is_of_names(texts[0], len(rules.text)) or not _may_have_missed_a_header(rules, table):
+    if (
+        len(texts) <= 2
+        or not _looks_like_names(texts[0], len(rules.text))
+        or not _may_have_missed_a_header(rules, table)
+    ):
         return
     n_words = len(texts[0].split())
     if all(len(text.split()) > n_words for text in texts[1:]):
@@ -167,28 +171,28 @@ def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | N
 
 
 class FirstRow:
-    """The first row of a table whose columns are called by position: it may be a header that was taken for a text."""
+    """The first row of a table whose columns are given by position: it may be a header that was read as a text."""
 
     def __init__(self, n_columns: int) -> None:
         self._n_columns = n_columns
         self._text, self._labels = "", [""]
         self._n_rows = 0
-        self._again = False
+        self._repeats = False
 
-    def compare(self, batch: Batch) -> None:
-        """Look for the labels of the first row in others."""
+    def compare(self, batch: TextBatch) -> None:
+        """Look for the labels of the first row in the other rows."""
         others = batch.labels
         if self._n_rows == 0:
             self._text, self._labels, others = batch.texts[0], batch.labels[0], others[1:]
         self._n_rows += len(batch.texts)
-        self._again = self._again or any(label in own for own in others for label in self._labels)
+        self._repeats = self._repeats or any(label in own for own in others for label in self._labels)
 
     def is_header(self) -> bool:
-        """Tell names of columns, of a word or a few each, from a text whose label others have too."""
-        of_names = _is_of_names(self._text, self._n_columns) and len(self._labels) == 1
-        return of_names and _is_of_names(self._labels[0], 1) and self._n_rows > 2 and not self._again
+        """Tell whether the row reads like column names, and no other row has its label."""
+        has_names = _looks_like_names(self._text, self._n_columns) and len(self._labels) == 1
+        return has_names and _looks_like_names(self._labels[0], 1) and self._n_rows > 2 and not self._repeats
 
     def __str__(self) -> str:
-        """Say what to do."""
+        """Return the warning."""
         row = f"the first row, {quoted(self._text)} with the label {quoted(self._labels[0])} that no other row has,"
         return f"{row} {_TAKEN}"

@@ -1,4 +1,4 @@
-"""Texts and labels in columns of data frames, of pandas, Polars or Arrow."""
+"""Take texts and labels from columns of data frames: pandas, Polars or Arrow."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import Any
 
 from sparsenet.data.columns import Column, check_apart, joined, quoted_names, text_columns
 from sparsenet.features.text.inputs import lazily, listed, to_text
-from sparsenet.features.text.table_columns import Columns
+from sparsenet.features.text.table_columns import KnownColumns
 
-#: What columns are called unless that is said.
+#: Default names of the columns.
 TEXT, TARGET = "text", "label"
 
 
-def labelled_columns(X: Any, y: Any, text: Any, target: Any, more: dict[str, Any]) -> tuple[Any, Any, Columns | None]:
-    """Return texts and labels, and what the columns of a data frame are called that they were taken from.
+def labelled_columns(
+    X: Any, y: Any, text: Any, target: Any, more: dict[str, Any]
+) -> tuple[Any, Any, KnownColumns | None]:
+    """Return texts, labels, and the names of the columns that a data frame X holds them in.
 
-    These are X and y as they are, unless X is a frame: without y, labels are one of its columns; with y, texts are
-    unless it has but one. `more` is about files.
+    If X is not a frame, return X and y unchanged. Without y, labels are a column of the frame. `more` holds arguments
+    for files, which must be None.
     """
     texts, names = text_columns(text, of_frame=True), _names(X)
     usual = texts == [TEXT]
@@ -37,13 +39,13 @@ def labelled_columns(X: Any, y: Any, text: Any, target: Any, more: dict[str, Any
 
 
 def _refuse_unused(given: dict[str, Any], known: str) -> None:
-    """Refuse what would not be listened to."""
+    """Refuse arguments that would have no effect."""
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"{name}={value!r} is for {known}: leave it out, or pass such an X")
 
 
-def _with_labels(X: Any, names: list[Any], texts: list[Column], target: Any) -> tuple[Any, Any, Columns | None]:
+def _with_labels(X: Any, names: list[Any], texts: list[Column], target: Any) -> tuple[Any, Any, KnownColumns | None]:
     if not names:
         raise ValueError("TextClassifier requires y to be passed, but the target y is None")
     check_apart(texts, target)
@@ -52,16 +54,15 @@ def _with_labels(X: Any, names: list[Any], texts: list[Column], target: Any) -> 
     return _texts(X, texts), X[target], _known(texts, target)
 
 
-def _known(texts: list[Any], target: Any) -> Columns:
-    """Return what the columns of a frame are called, which may be no text at all."""
+def _known(texts: list[Any], target: Any) -> KnownColumns:
+    """Return the names of the columns of a frame; they may be of any type."""
     return {"text": texts, "target": target, "label_delimiter": None}
 
 
-def texts_in(X: Any, known: Columns | None) -> Any:
-    """Return the texts of a data frame by the columns that a model learnt from.
+def texts_in(X: Any, known: KnownColumns | None) -> Any:
+    """Return the texts of a data frame, from the columns that a model learnt from.
 
-    X is returned as it is where it is no frame, and a frame of one column where a single one was learnt from: that may
-    be called otherwise.
+    Return X unchanged if it is not a frame, or if it has one column and the model learnt from one: its name may differ.
     """
     names = _names(X)
     if known is None or not names or (len(names) == len(known["text"]) == 1 and names != known["text"]):
@@ -71,12 +72,12 @@ def texts_in(X: Any, known: Columns | None) -> Any:
 
 
 def _names(X: Any) -> list[Any]:
-    """Return what the columns of a data frame are called; none of what is no frame, or yet to be collected."""
+    """Return the names of the columns of a data frame; none for anything else, lazy frames included."""
     return [] if hasattr(X, "collect") else list(getattr(X, "column_names", getattr(X, "columns", ())))
 
 
 def _check(names: list[Any], argument: str, columns: Sequence[Any], advice: str) -> None:
-    """Refuse columns that a data frame has not, or more than once."""
+    """Refuse columns that a data frame lacks, or has more than once."""
     for column in columns:
         if column not in names:
             several = "; several columns are a list" if isinstance(column, tuple) else ""
@@ -87,7 +88,7 @@ def _check(names: list[Any], argument: str, columns: Sequence[Any], advice: str)
 
 
 def _texts(X: Any, columns: Sequence[Column]) -> Any:
-    """Return a column of a data frame, or the texts of several, joined."""
+    """Return a column of a data frame, or several columns joined into one."""
     if len(columns) == 1:
         return X[columns[0]]
     cells = zip(*(listed(X[column]) for column in columns), strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from scipy.optimize import minimize
 from sparsenet import TextClassifier
 from sparsenet.core import progress
 from sparsenet.core.rows import Rows
-from sparsenet.engines.linear import calibrating, competing, linear, measuring
+from sparsenet.engines.linear import calibrating, competing, linear
 from sparsenet.engines.linear.calibration import CURVATURE, Calibration
-from sparsenet.engines.text import text_options
-from sparsenet.engines.text.text_options import TextSettings
+from sparsenet.engines.linear.text_holdout import HoldoutOptions, draw_holdout
+from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.selection.platt import STEEPNESS
 from tests.support.texts import planted
 
@@ -44,8 +45,18 @@ def rows(lists: list[list[int]], width: int) -> Rows:
     return Rows(indptr, indices, np.ones(len(indices), np.float32), width)
 
 
-def rules(**parameters) -> TextSettings:
-    return TextSettings.of(TextClassifier(**parameters).get_params())
+def options(**parameters) -> HoldoutOptions:
+    return TextOptions.of(TextClassifier(**parameters).get_params()).holdout
+
+
+#: As if a second training would take minutes from 11 labels and 101 pairs of a text and a label on.
+ONCE = {"most_measured": 10, "most_pairs": 100}
+
+
+class TrainedOnce(TextClassifier):
+    def _options(self) -> TextOptions:
+        found = super()._options()
+        return replace(found, holdout=replace(found.holdout, **ONCE))
 
 
 @pytest.mark.parametrize("each", [3, 4])
@@ -57,10 +68,8 @@ def test_probabilities_are_calibrated_with_few_texts_a_label(each):
 
 
 @pytest.mark.parametrize(("n_labels", "each", "off"), [(60, 30, 0.1), (200, 3, 0.15)], ids=["frequent", "all rare"])
-def test_probabilities_are_calibrated_without_a_second_training(monkeypatch, n_labels, each, off):
-    monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
-    monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
-    model = TextClassifier(random_state=0, n_jobs=1).fit(*many_topics(n_labels, each, seed=1))
+def test_probabilities_can_be_believed_where_a_second_training_would_take_too_long(n_labels, each, off):
+    model = TrainedOnce(random_state=0, n_jobs=1).fit(*many_topics(n_labels, each, seed=1))
     said, right = confidence_and_accuracy(model, *many_topics(n_labels, 5, seed=2))
     assert model.validation_score_ is not None
     assert abs(said - right) < off
@@ -84,41 +93,37 @@ def test_unmeasured_probabilities_follow_the_number_of_labels(how):
     assert said > right / 3, "as steep as of two labels: 0.05 said"
 
 
-def test_cross_validates_few_texts():
-    held = measuring.held_out(rows([[i % 5] for i in range(40)], 5), rules(), seed=0)
+def test_few_texts_are_held_out_in_turns():
+    held = draw_holdout(rows([[i % 5] for i in range(40)], 5), options(), seed=0)
     assert held is not None
-    assert len(held.turns) == measuring.TURNS
+    assert len(held.turns) == HoldoutOptions.turns
     assert sorted(np.concatenate([others for _, others in held.turns]).tolist()) == list(range(40))
     assert all(np.intersect1d(kept, others).size == 0 for kept, others in held.turns)
-    assert measuring.held_out(rows([[0]] * 9, 1), rules(), seed=0) is None
-    assert measuring.held_out(rows([[i % 5] for i in range(40)], 5), rules(validation_fraction=0), seed=0) is None
+    assert draw_holdout(rows([[0]] * 9, 1), options(), seed=0) is None
+    assert draw_holdout(rows([[i % 5] for i in range(40)], 5), options(validation_fraction=0), seed=0) is None
 
 
-def test_the_hold_out_leaves_a_text_of_each_label(monkeypatch):
-    monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
-    monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
+def test_what_is_never_learnt_is_not_the_last_of_its_label():
+    once = replace(options(), **ONCE)
     lists = [[i % 20] for i in range(400)] + [[20 + i] for i in range(50)] + [[0, 20]] * 3 + [[]] * 2
-    held = measuring.held_out(rows(lists, 70), rules(), seed=0)
+    held = draw_holdout(rows(lists, 70), once, seed=0)
     assert held is not None
     assert held.for_good
     ((kept, others),) = held.turns
     assert len(others) == len(lists) // 20
     assert sorted([*kept, *others]) == list(range(len(lists)))
     assert all(label < 20 for text in others for label in lists[text])
-    assert measuring.held_out(rows([[i] for i in range(300)], 300), rules(), seed=0) is None, "none has another"
-    monkeypatch.setattr(measuring, "MOST_SCORES", 70 * 12)
-    fewer = measuring.held_out(rows(lists, 70), rules(), seed=0)
+    assert draw_holdout(rows([[i] for i in range(300)], 300), once, seed=0) is None, "none has another"
+    fewer = draw_holdout(rows(lists, 70), replace(once, most_scores=70 * 12), seed=0)
     assert fewer is not None
     assert len(fewer.turns[0][1]) == 12
 
 
-def test_a_hold_out_takes_one_text_of_a_rare_label(monkeypatch):
-    monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
-    monkeypatch.setattr(text_options, "MOST_PAIRS", 100)
-    # Labels have two or three texts, labels from 400 on have one, and some texts have no label.
+def test_where_all_labels_are_rare_no_two_texts_of_one_are_left_out():
+    # The labels of a pair have two texts or three, those from 400 on one, and some texts have none.
     pairs, singles = [[i, i + 1] for i in range(400)], [[i] for i in range(0, 400, 2)]
     lists = pairs + singles + [[400 + i] for i in range(50)] + [[]] * 9
-    held = measuring.held_out(rows(lists, 450), rules(validation_fraction="auto"), seed=0)
+    held = draw_holdout(rows(lists, 450), replace(options(), **ONCE), seed=0)
     assert held is not None
     ((kept, others),) = held.turns
     left = [label for text in others for label in lists[text]]
@@ -129,12 +134,12 @@ def test_a_hold_out_takes_one_text_of_a_rare_label(monkeypatch):
 
 def test_the_hold_out_is_bounded_by_memory():
     labels = rows([[i % 900] for i in range(9000)], 900)
-    held = measuring.held_out(labels, rules(validation_fraction=0.5, memory_limit="10MB"), seed=0)
+    held = draw_holdout(labels, options(validation_fraction=0.5, memory_limit="10MB"), seed=0)
     assert held is not None
     assert [len(others) for _, others in held.turns] == [10_000_000 // 64 // 900]
-    held = measuring.held_out(labels, rules(memory_limit="1MB"), seed=0)
+    held = draw_holdout(labels, options(memory_limit="1MB"), seed=0)
     assert held is not None
-    assert len(held.turns) == measuring.TURNS, "no more trainings, however little each tells"
+    assert len(held.turns) == HoldoutOptions.turns, "no more trainings, however little each tells"
     assert all(len(others) < 20 for _, others in held.turns)
 
 
@@ -149,11 +154,16 @@ def test_few_texts_move_the_slope_a_little():
 
 def test_uses_as_many_folds_as_needed():
     for n, n_turns in ((799, 5), (801, 5), (1500, 3), (2500, 2), (4000, 1), (20_000, 1), (80_000, 1)):
-        held = measuring.held_out(rows([[i % 5] for i in range(n)], 5), rules(), seed=0)
+        held = draw_holdout(rows([[i % 5] for i in range(n)], 5), options(), seed=0)
         assert held is not None
         others = np.concatenate([own for _, own in held.turns])
         assert len(held.turns) == n_turns
-        assert len(np.unique(others)) == len(others) == max(len(others), min(n, measuring.ENOUGH)) <= measuring.MOST
+        assert (
+            len(np.unique(others))
+            == len(others)
+            == max(len(others), min(n, HoldoutOptions.enough))
+            <= HoldoutOptions.most
+        )
         for kept, own in held.turns:
             assert sorted([*kept, *own]) == list(range(n))
             assert len(own) <= n / 5 + 1
@@ -168,11 +178,11 @@ def test_holds_out_more_texts_of_imbalanced_labels():
         (30_000, 15_000, 1, 6000),
         (200_000, 100, 1, 20_000),
     ):
-        held = measuring.held_out(rows([[int(i % one_in == 0)] for i in range(n)], 2), rules(), seed=0)
+        held = draw_holdout(rows([[int(i % one_in == 0)] for i in range(n)], 2), options(), seed=0)
         assert held is not None
         others = np.concatenate([own for _, own in held.turns])
         assert (len(held.turns), len(others), len(np.unique(others))) == (n_turns, n_held, n_held), (n, one_in)
-    held = measuring.held_out(rows([[0]] * 20_000, 1), rules(), seed=0)
+    held = draw_holdout(rows([[0]] * 20_000, 1), options(), seed=0)
     assert held is not None
     assert [len(own) for _, own in held.turns] == [2000], "of one label alone there is nothing to tell"
 
@@ -246,16 +256,16 @@ def test_the_softmax_fit_reaches_the_optimum():
         def loss(x: np.ndarray, scores=scores, labels=labels, weights=weights, common=common) -> float:
             logits = np.exp(x[0]) * scores.astype(float) + x[1] * common + x[2:]
             each = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(scores)), labels.indices]
-            beliefs = ((x[:2] - [competing.USUAL, 0]) / [1, competing.BY_RARITY]) ** 2, (x[2:] / competing.OWN) ** 2
-            return float(weights @ each + sum(own.sum() for own in beliefs) / 2)
+            both = (x[:2] - [competing.PRIOR.log_steepness, 0]) / [1, competing.PRIOR.by_rarity]
+            return float(weights @ each + (np.sum(both**2) + np.sum((x[2:] / competing.PRIOR.own) ** 2)) / 2)
 
-        start = np.concatenate([[competing.USUAL, 0], np.zeros(n_labels)])
-        bounds = [competing.LOGARITHMS, (None, 0)] + [(None, None)] * n_labels
+        start = np.concatenate([[competing.PRIOR.log_steepness, 0], np.zeros(n_labels)])
+        bounds = [competing.LOG_STEEPNESS, (None, 0)] + [(None, None)] * n_labels
         best = minimize(loss, start, bounds=bounds, method="L-BFGS-B", options={"maxfun": 100_000})
-        at = competing._found(competing._Seen.of(scores.astype(float), labels.indices, counts, costs))
+        at = competing._minimum(competing._HeldOutScores.of(scores.astype(float), labels.indices, counts, costs))
         rarity.append(at.by_rarity == 0)
-        steepest.append(at.steepness == competing.LOGARITHMS[1])
-        assert loss(np.concatenate([[at.steepness, at.by_rarity], at.own])) <= best.fun + 1e-4 * n
+        steepest.append(at.log_steepness == competing.LOG_STEEPNESS[1])
+        assert loss(np.concatenate([[at.log_steepness, at.by_rarity], at.own])) <= best.fun + 1e-4 * n
     assert 5 < sum(rarity[:40]) < 38
     assert 5 < sum(steepest) < 30
 
@@ -307,7 +317,7 @@ def test_shifts_stay_small_if_scores_say_little():
     right = rng.choice(3, 3000, p=[0.9, 0.09, 0.01])
     truth, counts = rows([[int(label)] for label in right], 3), np.bincount(right)
     found = competing.fit(rng.normal(0, 0.1, (3000, 3)).astype(np.float32), truth, counts)
-    assert np.abs(found.shifts).max() <= competing.FARTHEST
+    assert np.abs(found.shifts).max() <= competing.PRIOR.farthest
     assert (np.diff(found.shifts) < 0).all()
 
 
@@ -484,11 +494,9 @@ def rare_and_frequent(seed: int, each: int, each_rare: int) -> tuple[list[str], 
     return texts, labels
 
 
-def test_labels_never_held_out_do_not_count_as_wrong(monkeypatch):
-    monkeypatch.setattr(text_options, "MOST_MEASURED", 10)
-    monkeypatch.setattr(text_options, "MOST_PAIRS", 1000)
+def test_rare_labels_that_are_never_held_out_do_not_look_wrong():
     train, (texts, labels) = rare_and_frequent(1, 60, 4), rare_and_frequent(2, 10, 2)
-    measured = TextClassifier(random_state=0, n_jobs=1).fit(*train)
+    measured = TrainedOnce(random_state=0, n_jobs=1).fit(*train)
     unmeasured = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(*train)
     assert measured.validation_score_ is not None
     rare = np.array([int(label[1:]) >= 20 for label in labels])
@@ -531,7 +539,7 @@ def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels(monkeypat
     monkeypatch.setattr(linear, "LEAST_WORK", 1)
     monkeypatch.setattr(linear, "BLOCKS_A_THREAD", 1)
     trained = linear.train
-    monkeypatch.setattr(linear, "train", lambda *a, told=None, **k: trained(*a, told=heard.append, **k))
+    monkeypatch.setattr(linear, "train", lambda *a, on_progress=None, **k: trained(*a, on_progress=heard.append, **k))
     model = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
     assert heard == [16, 16, 8]
     np.testing.assert_array_equal(model.decision_function(texts), whole.decision_function(texts))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sparsenet import TextClassifier
-from sparsenet.engines.text.word_effects import pieces
 from sparsenet.features.text.featuriser import FeatureRules
+from sparsenet.features.text.occurrences import occurrences
 from tests.support.text_reference import TEXTS, features
 from tests.support.texts import FILLER, fitted, planted
 
@@ -19,7 +19,7 @@ from tests.support.texts import FILLER, fitted, planted
 @pytest.mark.parametrize("text", TEXTS[:-1], ids=range(len(TEXTS) - 1))
 def test_pieces_are_the_features_of_the_kernel(rules, text):
     names = dict(zip(("word_ngrams", "char_low", "char_high", "bits"), rules, strict=True))
-    found = list(pieces(text, FeatureRules(**names)))
+    found = list(occurrences(text, FeatureRules(**names)))
     assert {piece.slot for piece in found} == set(features(text.encode(), *rules))
     for piece in found:
         assert 0 <= piece.begin < piece.end <= len(text), piece
@@ -115,7 +115,7 @@ def test_tables_sum_to_the_score_and_omit_zero_parts(n_fillers):
     lines = str(found).splitlines()[1:]
     scores = [float(line.split()[0]) for line in lines]
     assert sum(scores) == pytest.approx(found.score, abs=6e-4 * len(lines))
-    assert lines[-1].endswith("of every text")
+    assert lines[-1].endswith("(bias of every text)")
     assert lines[-2].endswith(f"{len(found.parts) - len(lines) + 2} more")
     assert 0 not in scores[:-2]
     cells = re.findall(r"<td>([^<]*)</td><td>([^<]*)</td>", found.to_html())

@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsenet import TextClassifier
-from sparsenet.engines.text.text_options import TextSettings
+from sparsenet.engines.text.text_options import TextOptions
 
 KIB, MIB = 1 << 10, 1 << 20
 
 
 def lengths_of(char_ngrams, n_texts: int, n_bytes: int) -> tuple[int, int] | None:
     lengths = np.full(n_texts, n_bytes, np.int64)
-    rules = parsed(char_ngrams).features(lengths)
+    rules = parsed(char_ngrams).features.rules(lengths)
     return (rules.char_low, rules.char_high) if rules.char_high else None
 
 
-def parsed(char_ngrams) -> TextSettings:
-    return TextSettings.of(TextClassifier(char_ngrams=char_ngrams).get_params())
+def parsed(char_ngrams) -> TextOptions:
+    return TextOptions.of(TextClassifier(char_ngrams=char_ngrams).get_params())
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,6 @@ def test_keeps_the_given_lengths():
 )
 def test_partial_fit_keeps_the_choice(first, many, each, rest):
     begin = np.array([*first, *[each] * many], np.int64)
-    settings = parsed("auto")
-    if settings.are_decided(begin):
-        assert settings.features(begin) == settings.features(np.concatenate((begin, np.array(rest, np.int64))))
+    options = parsed("auto").features
+    if options.are_decided(begin):
+        assert options.rules(begin) == options.rules(np.concatenate((begin, np.array(rest, np.int64))))

@@ -13,14 +13,15 @@ import pytest
 from sparsenet import TextClassifier, kernels
 from sparsenet.core import memory
 from sparsenet.core.rows import Rows
-from sparsenet.engines.linear import linear, measuring
+from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.problem import Problem
+from sparsenet.engines.linear.text_holdout import HoldoutOptions
 from sparsenet.engines.text.text_answers import _largest
 from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.features.text import featuriser, vocabulary
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.spilling import Spill
-from sparsenet.features.text.vocabulary import PRIOR_TEXTS, Vocabulary
+from sparsenet.features.text.vocabulary import WEIGHTING, Vocabulary, WeightingRules
 from tests.support.texts import planted
 
 
@@ -44,10 +45,9 @@ def test_weighs_features_in_groups(monkeypatch, kind):
     rows = extract(*kernels.join_texts(texts), rules, 1)
     expected = Vocabulary.learn(rules, rows, labels).weights
     monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
-    monkeypatch.setattr(vocabulary, "PAIRS_AT_A_TIME", 500)
-    np.testing.assert_array_equal(Vocabulary.learn(rules, rows, labels).weights, expected)
-    monkeypatch.setattr(vocabulary, "MOST_CELLS", 0)
-    np.testing.assert_array_equal(Vocabulary.learn(rules, rows, labels).weights, expected)
+    for weighting in (WeightingRules(pairs_at_a_time=500), WeightingRules(pairs_at_a_time=500, most_cells=0)):
+        found = Vocabulary.learn(rules, rows, labels, weighting=weighting)
+        np.testing.assert_array_equal(found.weights, expected)
 
 
 @pytest.mark.parametrize("kind", ["one", "several"])
@@ -63,8 +63,8 @@ def test_weights_follow_their_definition(kind):
     for feature in range(0, len(words), 37):
         own = np.flatnonzero(has[:, words.slots[feature]])
         counts = np.array([sum(label in of_text[i] for i in own) for label in range(3)])
-        counts = np.maximum(counts - np.maximum(1 - 3 * prior, 0) * (1 - prior), 0)  # rare labels are discounted
-        after = (counts + PRIOR_TEXTS * prior) / (counts.sum() + PRIOR_TEXTS)
+        counts = np.maximum(counts - np.maximum(1 - 3 * prior, 0) * (1 - prior), 0)  # less of rare labels
+        after = (counts + WEIGHTING.prior_texts * prior) / (counts.sum() + WEIGHTING.prior_texts)
         divergence = np.sum(after * np.log(after / prior))
         expected = (np.log(301 / (1 + len(own))) + 1) * max(divergence, 0) ** 0.25
         assert words.weights[feature] == pytest.approx(expected, rel=1e-4, abs=1e-5)
@@ -72,7 +72,7 @@ def test_weights_follow_their_definition(kind):
 
 @pytest.mark.parametrize("word_ngrams", [1, 2, 3])
 @pytest.mark.parametrize(("n_words", "power"), [(0, 0), (1, 0), (10, 0.5), (40, 1), (400, 1)])
-def test_rare_words_weigh_more_in_longer_texts(monkeypatch, n_words, word_ngrams, power):
+def test_rare_words_count_the_more_the_longer_texts_are(n_words, word_ngrams, power):
     rules = FeatureRules(word_ngrams=word_ngrams)
     texts = [" ".join(["common", *(f"word{i}of{t}" for i in range(1, n_words))][:n_words]) for t in range(9)]
     rows = extract(*kernels.join_texts(texts), rules, 1)
@@ -80,10 +80,8 @@ def test_rare_words_weigh_more_in_longer_texts(monkeypatch, n_words, word_ngrams
     in_one_text, in_all = (np.log(10 / 2) + 1) ** power, 1
     few = Vocabulary.learn(rules, rows, one).weights
     assert few.max(initial=1) == pytest.approx(np.log(10 / 2) + 1 if n_words > 1 else few.max(initial=1))
-    monkeypatch.setattr(vocabulary, "FEW_TEXTS", 9)
-    monkeypatch.setattr(vocabulary, "LEAST_TEXTS", 1)
-    weights = Vocabulary.learn(rules, rows, one).weights
-    assert weights.max(initial=1) == pytest.approx(in_one_text, rel=0.06)  # ends of texts give n-grams too
+    weights = Vocabulary.learn(rules, rows, one, weighting=WeightingRules(few_texts=9, least_texts=1)).weights
+    assert weights.max(initial=1) == pytest.approx(in_one_text, rel=0.06)  # a text's start and end make runs too
     assert weights.min(initial=1) == in_all
 
 
@@ -99,8 +97,8 @@ def test_memory_bounds_the_number_of_threads(monkeypatch):
 
     monkeypatch.setattr(linear, "train", noted)
     model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
-    # With 4 labels a thread takes 6 kB if there are 300 texts, 4.8 kB if 240; half the limit is available.
-    assert asked == [3] * measuring.TURNS + [2]
+    # For 300 texts and blocks of 4 labels a thread takes 6 kB, for 240 to measure 4.8, and half the limit is theirs.
+    assert asked == [3] * HoldoutOptions.turns + [2]
     np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
     with pytest.raises(
         MemoryError, match=r"300 texts needs 6\.0 kB, and there are 1\.0 kB for that: .* raise memory_limit"
@@ -113,7 +111,7 @@ def test_a_single_block_leaves_threads_to_the_measurement(monkeypatch, n_labels,
     texts, _ = planted(300)
     labels = [i % n_labels for i in range(300)]
     given = []
-    train: Any = Problem.train
+    train = Problem.train
 
     def noted(problem, rows, *others):
         given.append((len(rows), problem.threads))
@@ -136,11 +134,10 @@ def test_counts_pairs_before_storing_them(monkeypatch):
     sizes = []
     of = vocabulary._divergence_of
     monkeypatch.setattr(
-        vocabulary, "_divergence_of", lambda pairs, prior: sizes.append(pairs.sum()) or of(pairs, prior)
+        vocabulary, "_divergence_of", lambda pairs, *given: sizes.append(pairs.sum()) or of(pairs, *given)
     )
-    monkeypatch.setattr(vocabulary, "PAIRS_AT_A_TIME", 4000)
-    rules = FeatureRules(bits=14)
-    Vocabulary.learn(rules, extract(*kernels.join_texts(texts), rules, 1), labels)
+    rules, weighting = FeatureRules(bits=14), WeightingRules(pairs_at_a_time=4000)
+    Vocabulary.learn(rules, extract(*kernels.join_texts(texts), rules, 1), labels, weighting=weighting)
     assert len(sizes) > 10
     assert sum(size > 4000 for size in sizes) <= 10  # a feature of all texts forms its own group
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sparsenet import ModelError, TextClassifier, storage
-from sparsenet.engines.text import text_network, text_options
+from sparsenet.engines.text import text_network
 from sparsenet.engines.text.text_network import NetworkModel
+from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.vocabulary import Vocabulary
 from tests.support.many_labels import planted
@@ -45,12 +47,18 @@ def test_runs_all_epochs_and_keeps_the_last():
     assert "P@1" not in fitted.history_[-1]
 
 
-def test_many_labels_choose_the_network(monkeypatch):
+class Hasty(TextClassifier):
+    """Trains networks of little data already."""
+
+    def _options(self) -> TextOptions:
+        return replace(super()._options(), most_products=1e4)
+
+
+def test_many_labels_take_this_road_by_themselves():
     texts, labels = planted(600)
     assert not isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
-    monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e5)
-    assert isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
-    linear = TextClassifier(random_state=0, method="linear").fit(texts, labels)
+    assert isinstance(Hasty(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
+    linear = Hasty(random_state=0, method="linear").fit(texts, labels)
     assert not isinstance(linear._fitted.model, NetworkModel)
 
 
@@ -173,8 +181,8 @@ def test_compress_keeps_the_deep_path_and_the_largest_wide_weights(model, tmp_pa
 
 def test_keeps_exactly_the_most_frequent_features():
     texts, labels = planted(60)
-    settings_ = text_options.TextSettings.of(TextClassifier().get_params())
-    known = Corpus.of_texts(texts, labels, settings_, 1)
+    options = TextOptions.of(TextClassifier().get_params())
+    known = Corpus.of_texts(texts, labels, options.features, 1)
     every = Vocabulary.learn(known.rules, known.rows, known.labels)
     counts = dict(zip(*np.unique(known.rows.slots, return_counts=True), strict=True))
     assert min(counts.values()) < max(counts.values())
@@ -191,24 +199,22 @@ def test_rejects_class_weights():
 
 
 @pytest.mark.parametrize("method", ["network", "auto"])
-def test_rejects_a_cost(monkeypatch, method):
-    """A cost would change nothing, also if the network was chosen automatically."""
-    monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e4)
+def test_a_cost_is_refused(method):
+    """It would change nothing; also where nobody asked for a network."""
     texts, labels = planted(300)
-    why = "method is 'network'" if method == "network" else "of so many labels and texts"
-    message = rf"cost=0\.5 is for linear models, and a network is trained \({why}\), which knows none: leave it out"
+    why = "method is 'network'" if method == "network" else "there are too many labels and texts for others"
+    message = rf"cost=0\.5 is for linear models, and a network is trained \({why}\): leave it out"
     with pytest.raises(ValueError, match=message):
-        TextClassifier(method=method, cost=0.5).fit(texts, labels)
-    fitted = TextClassifier(method=method, cost=1, epochs=1, random_state=0).fit(texts, labels)
+        Hasty(method=method, cost=0.5).fit(texts, labels)
+    fitted = Hasty(method=method, cost=1, epochs=1, random_state=0).fit(texts, labels)
     with pytest.raises(ValueError, match=message):
         fitted.set_params(cost=0.5).partial_fit(texts, labels)
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 10])
-def test_runs_the_given_number_of_epochs(monkeypatch, tmp_path, epochs):
-    monkeypatch.setattr(text_options, "MOST_PRODUCTS", 1e4)
+def test_as_many_passes_as_were_asked_for(tmp_path, epochs):
     texts, labels = planted(300)
-    given = TextClassifier(epochs=epochs, random_state=0, n_jobs=1).fit(texts, labels)
+    given = Hasty(epochs=epochs, random_state=0, n_jobs=1).fit(texts, labels)
     assert given._fitted.model.network.n_iter_ == epochs
     given.save(tmp_path / "model")
     again = TextClassifier.load(tmp_path / "model").partial_fit(texts[:20], labels[:20])

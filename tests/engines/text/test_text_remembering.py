@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sparsenet import ModelError, TextClassifier, storage
 from sparsenet.core.rows import Rows
 from sparsenet.engines.text import replay
-from sparsenet.engines.text.replay import Memory, n_passes
+from sparsenet.engines.text.replay import ReplayBuffer, n_passes
 from tests.support.many_labels import planted
 
 pytestmark = pytest.mark.usefixtures("narrow_network")
@@ -43,7 +43,7 @@ def test_learns_a_new_label_without_forgetting_others(model):
     assert "label070" not in learnt.predict(TEST[0])
     forgetful = pickle.loads(pickle.dumps(model))
     object.__setattr__(forgetful._fitted.model, "memory", None)
-    with pytest.warns(UserWarning, match="remembers no texts"):
+    with pytest.warns(UserWarning, match="keeps no texts to train on again"):
         forgetful.partial_fit(*planted(50, n_labels=1, first=70, seed=9))
     learnt.partial_fit(*planted(50, n_labels=1, first=70, seed=9))
     assert learnt.score(*TEST) > before - 0.01
@@ -84,7 +84,7 @@ def test_a_compressed_model_remembers_nothing(model):
     copy = pickle.loads(pickle.dumps(model))
     copy.compress(copy.compress("100MB").bytes_before // 2)
     assert copy._fitted.model.memory is None
-    with pytest.warns(UserWarning, match="this model remembers no texts"):
+    with pytest.warns(UserWarning, match="this model keeps no texts"):
         copy.partial_fit(*planted(20, seed=5))
     assert copy._fitted.model.memory is None
 
@@ -110,17 +110,17 @@ def test_rejects_damaged_replay_memory(model, tmp_path, name, change):
 
 def test_remembers_few_texts_and_samples_many(monkeypatch):
     points, labels = numbered(100)
-    assert identities(Memory.of(points, labels, 0).points(2)) == list(range(1, 101))
+    assert identities(ReplayBuffer.of(points, labels, 0).points(2)) == list(range(1, 101))
     monkeypatch.setattr(replay, "MOST_TEXTS", 30)
-    kept = identities(Memory.of(points, labels, 0).points(2))
+    kept = identities(ReplayBuffer.of(points, labels, 0).points(2))
     assert len(set(kept)) == 30
     assert max(kept) > 70, "the last have their share"
     monkeypatch.setattr(replay, "MOST_ENTRIES", 20)
-    assert len(Memory.of(points, labels, 0)) == 10
+    assert len(ReplayBuffer.of(points, labels, 0)) == 10
 
 
-def test_replays_old_texts_once_and_new_ones_in_each_epoch():
-    kept = Memory.of(*numbered(100), 0)
+def test_each_remembered_text_is_gone_over_once_and_each_new_one_in_each_pass():
+    kept = ReplayBuffer.of(*numbered(100), 0)
     points, labels = numbered(7, first=500)
     passes = list(kept.passes(points, labels, 0))
     assert len(passes) == n_passes(7) == 17
@@ -136,7 +136,7 @@ def test_the_memory_stays_a_uniform_sample(monkeypatch, name, most):
     monkeypatch.setattr(replay, name, most)
     first, later, n_kept = 0, 0, 0
     for seed in range(40):
-        kept = Memory.of(*numbered(600), seed)
+        kept = ReplayBuffer.of(*numbered(600), seed)
         kept = kept.with_more(*numbered(200, first=600), 600, seed)
         kept = kept.with_more(*numbered(200, first=800), 800, seed + 1)
         assert 150 < len(kept) <= 200
@@ -148,15 +148,15 @@ def test_the_memory_stays_a_uniform_sample(monkeypatch, name, most):
     assert later / n_kept == pytest.approx(0.2, abs=0.02)
 
 
-def test_replay_shifts_labels_by_their_true_frequency():
-    kept = Memory.of(*numbered(90), 0)
+def test_a_label_that_is_rarer_in_the_world_than_in_the_passes_is_a_surprise():
+    kept = ReplayBuffer.of(*numbered(90), 0)
     counts, (_, new) = np.array([300, 300, 300]), numbered(9)
-    np.testing.assert_allclose(kept.surprise(new, counts, 900), 0, atol=1e-6)
+    np.testing.assert_allclose(kept.prior_shift(new, counts, 900), 0, atol=1e-6)
     rare = Rows(np.arange(10), np.full(9, 2, np.int32), np.ones(9, np.float32), 3)
     here, world = (30 + 15 * 9) / (90 + 15 * 9), 309 / 909
     assert n_passes(9) == 15
-    assert kept.surprise(rare, counts, 900)[2] == pytest.approx(np.log(here / world), rel=1e-5)
-    none = Memory.of_nothing(3).surprise(rare, np.array([0, 900, 0]), 900)
+    assert kept.prior_shift(rare, counts, 900)[2] == pytest.approx(np.log(here / world), rel=1e-5)
+    none = ReplayBuffer.empty(3).prior_shift(rare, np.array([0, 900, 0]), 900)
     assert none[0] == 0, "of what no text has nothing is known"
     assert none[2] == pytest.approx(np.log(1 / (9 / 909)), rel=1e-5)
     assert np.isfinite(none).all()
