@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_reports_a_file_that_changes_while_read(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("__label__a one\n__label__b two\n" * 20)
     chosen = TextOptions.of(TextClassifier().get_params()).features
-    read = corpus.Corpus.of_file(str(path), lambda: text_files.iter_texts(path, text_files.FileRules()), chosen, 1)
+    read: Any = corpus.Corpus.of_file(str(path), lambda: text_files.iter_texts(path, text_files.FileRules()), chosen, 1)
     assert len(read.features(read.rules)) == 40
     path.write_text("__label__a one\n")
     with pytest.raises(DataError, match=r"t\.txt: held 40 texts when it was read first, and 1 later: it must stay"):

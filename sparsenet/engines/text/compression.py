@@ -101,7 +101,7 @@ def compressed(fitted: FittedText, max_bytes: int, size: Callable[[FittedText], 
 def n_weights(model: LinearModel | NetworkModel) -> int:
     """Return the number of weights that are not zero."""
     if isinstance(model, NetworkModel):
-        return sum(int(np.count_nonzero(p.value)) for p in model.layers.parameters())
+        return sum(int(np.count_nonzero(p.value)) for p in model.network.parameters())
     return int(np.count_nonzero(model.matrix))
 
 

@@ -59,7 +59,7 @@ class NetworkModel:
     fitted : FittedNetwork
         Its labels are column numbers.
     parameters : mapping
-        The parameters that it was trained with, by the names of `ExtremeClassifier`.
+        The parameters of `ExtremeClassifier` that it was trained with.
     calibration : Calibration
     compact : bool
         Whether it is saved in numbers of 8 and 16 bits.
@@ -74,14 +74,14 @@ class NetworkModel:
     memory: ReplayBuffer | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle; that of version 0.1 holds a classifier."""
+        """Restore a pickle; pickles of version 0.1 hold a classifier."""
         if "network" in state:
             network = state.pop("network")
             state |= {"fitted": network._fitted, "parameters": network.get_params(deep=False)}
         self.__dict__.update(state)
 
     @property
-    def layers(self) -> Network:
+    def network(self) -> Network:
         """The trained layers."""
         return self.fitted.network
 
@@ -93,7 +93,7 @@ class NetworkModel:
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return self.layers.n_features
+        return self.network.n_features
 
     @property
     def n_columns(self) -> int:
@@ -103,7 +103,7 @@ class NetworkModel:
     @property
     def n_wide(self) -> int:
         """Number of weights of the wide path."""
-        wide = self.layers.output.wide
+        wide = self.network.output.wide
         return len(wide.indices) if wide else 0
 
     @classmethod
@@ -121,7 +121,7 @@ class NetworkModel:
         size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": WIDE_BUDGET, "normalize": "none"}
         parameters = {**DEFAULTS, **size, "random_state": seed, "n_jobs": threads, **parameters}
         options, shared = NetworkOptions.of(parameters), arrays_of(points, labels)
-        ascending = Rows.of(canonical(as_matrix(points)))  # a sum must not depend on the order of words
+        ascending = Rows.of(canonical(as_matrix(points)))  # sums then do not depend on the order of words
         try:
             fitted = fit((ascending, labels), options, seed=run_seed(seed), threads=threads, shared=shared)
         except TooLargeError as error:
@@ -137,7 +137,7 @@ class NetworkModel:
 
     def best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k best labels of points and their scores, (n, k) each, best first."""
-        return self.layers.topk(points, k, threads)
+        return self.network.topk(points, k, threads)
 
     def learn_on(
         self,
@@ -317,7 +317,7 @@ class NetworkAnswers:
         found = np.empty((len(texts), self.n_labels), np.float32)
         done, seen = 0, self.model.seen
         for points in self._points(texts, threads):
-            own = dense_scores(self.model.layers, points, threads)
+            own = dense_scores(self.model.network, points, threads)
             own[seen.blank(points)] = self._usual_scores(seen.shares())
             found[done : done + len(points)] = own
             done += len(points)
@@ -330,8 +330,8 @@ class NetworkAnswers:
 
     def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
         """Implement `TextAnswers`: with the active units fixed, the score is a sum over features."""
-        arrays, seen = self.model.layers.weights(), self.model.seen
-        units = self.model.layers.hidden_units(point, 1)[0]
+        arrays, seen = self.model.network.weights(), self.model.seen
+        units = self.model.network.hidden_units(point, 1)[0]
         through = np.where(units > 0, arrays["output.weight"][number], 0).astype(np.float64)
         deep = arrays["input.weight"][point.indices].astype(np.float64) @ through
         begin, end = arrays["wide.indptr"][number : number + 2]

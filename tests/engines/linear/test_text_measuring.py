@@ -68,7 +68,7 @@ def test_probabilities_are_calibrated_with_few_texts_a_label(each):
 
 
 @pytest.mark.parametrize(("n_labels", "each", "off"), [(60, 30, 0.1), (200, 3, 0.15)], ids=["frequent", "all rare"])
-def test_probabilities_can_be_believed_where_a_second_training_would_take_too_long(n_labels, each, off):
+def test_probabilities_are_calibrated_without_a_second_training(n_labels, each, off):
     model = TrainedOnce(random_state=0, n_jobs=1).fit(*many_topics(n_labels, each, seed=1))
     said, right = confidence_and_accuracy(model, *many_topics(n_labels, 5, seed=2))
     assert model.validation_score_ is not None
@@ -93,7 +93,7 @@ def test_unmeasured_probabilities_follow_the_number_of_labels(how):
     assert said > right / 3, "as steep as of two labels: 0.05 said"
 
 
-def test_few_texts_are_held_out_in_turns():
+def test_cross_validates_few_texts():
     held = draw_holdout(rows([[i % 5] for i in range(40)], 5), options(), seed=0)
     assert held is not None
     assert len(held.turns) == HoldoutOptions.turns
@@ -103,7 +103,7 @@ def test_few_texts_are_held_out_in_turns():
     assert draw_holdout(rows([[i % 5] for i in range(40)], 5), options(validation_fraction=0), seed=0) is None
 
 
-def test_what_is_never_learnt_is_not_the_last_of_its_label():
+def test_the_hold_out_leaves_a_text_of_each_label():
     once = replace(options(), **ONCE)
     lists = [[i % 20] for i in range(400)] + [[20 + i] for i in range(50)] + [[0, 20]] * 3 + [[]] * 2
     held = draw_holdout(rows(lists, 70), once, seed=0)
@@ -119,8 +119,8 @@ def test_what_is_never_learnt_is_not_the_last_of_its_label():
     assert len(fewer.turns[0][1]) == 12
 
 
-def test_where_all_labels_are_rare_no_two_texts_of_one_are_left_out():
-    # The labels of a pair have two texts or three, those from 400 on one, and some texts have none.
+def test_a_hold_out_takes_one_text_of_a_rare_label():
+    # Labels have two or three texts, labels from 400 on have one, and some texts have no label.
     pairs, singles = [[i, i + 1] for i in range(400)], [[i] for i in range(0, 400, 2)]
     lists = pairs + singles + [[400 + i] for i in range(50)] + [[]] * 9
     held = draw_holdout(rows(lists, 450), replace(options(), **ONCE), seed=0)
@@ -494,7 +494,7 @@ def rare_and_frequent(seed: int, each: int, each_rare: int) -> tuple[list[str], 
     return texts, labels
 
 
-def test_rare_labels_that_are_never_held_out_do_not_look_wrong():
+def test_labels_never_held_out_do_not_count_as_wrong():
     train, (texts, labels) = rare_and_frequent(1, 60, 4), rare_and_frequent(2, 10, 2)
     measured = TrainedOnce(random_state=0, n_jobs=1).fit(*train)
     unmeasured = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(*train)

@@ -63,7 +63,7 @@ def test_weights_follow_their_definition(kind):
     for feature in range(0, len(words), 37):
         own = np.flatnonzero(has[:, words.slots[feature]])
         counts = np.array([sum(label in of_text[i] for i in own) for label in range(3)])
-        counts = np.maximum(counts - np.maximum(1 - 3 * prior, 0) * (1 - prior), 0)  # less of rare labels
+        counts = np.maximum(counts - np.maximum(1 - 3 * prior, 0) * (1 - prior), 0)  # rare labels are discounted
         after = (counts + WEIGHTING.prior_texts * prior) / (counts.sum() + WEIGHTING.prior_texts)
         divergence = np.sum(after * np.log(after / prior))
         expected = (np.log(301 / (1 + len(own))) + 1) * max(divergence, 0) ** 0.25
@@ -72,7 +72,7 @@ def test_weights_follow_their_definition(kind):
 
 @pytest.mark.parametrize("word_ngrams", [1, 2, 3])
 @pytest.mark.parametrize(("n_words", "power"), [(0, 0), (1, 0), (10, 0.5), (40, 1), (400, 1)])
-def test_rare_words_count_the_more_the_longer_texts_are(n_words, word_ngrams, power):
+def test_rare_words_weigh_more_in_longer_texts(n_words, word_ngrams, power):
     rules = FeatureRules(word_ngrams=word_ngrams)
     texts = [" ".join(["common", *(f"word{i}of{t}" for i in range(1, n_words))][:n_words]) for t in range(9)]
     rows = extract(*kernels.join_texts(texts), rules, 1)
@@ -81,7 +81,7 @@ def test_rare_words_count_the_more_the_longer_texts_are(n_words, word_ngrams, po
     few = Vocabulary.learn(rules, rows, one).weights
     assert few.max(initial=1) == pytest.approx(np.log(10 / 2) + 1 if n_words > 1 else few.max(initial=1))
     weights = Vocabulary.learn(rules, rows, one, weighting=WeightingRules(few_texts=9, least_texts=1)).weights
-    assert weights.max(initial=1) == pytest.approx(in_one_text, rel=0.06)  # a text's start and end make runs too
+    assert weights.max(initial=1) == pytest.approx(in_one_text, rel=0.06)  # ends of texts give n-grams too
     assert weights.min(initial=1) == in_all
 
 
@@ -97,7 +97,7 @@ def test_memory_bounds_the_number_of_threads(monkeypatch):
 
     monkeypatch.setattr(linear, "train", noted)
     model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
-    # For 300 texts and blocks of 4 labels a thread takes 6 kB, for 240 to measure 4.8, and half the limit is theirs.
+    # With 4 labels a thread takes 6 kB if there are 300 texts, 4.8 kB if 240; half the limit is available.
     assert asked == [3] * HoldoutOptions.turns + [2]
     np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
     with pytest.raises(
@@ -111,7 +111,7 @@ def test_a_single_block_leaves_threads_to_the_measurement(monkeypatch, n_labels,
     texts, _ = planted(300)
     labels = [i % n_labels for i in range(300)]
     given = []
-    train = Problem.train
+    train: Any = Problem.train
 
     def noted(problem, rows, *others):
         given.append((len(rows), problem.threads))

@@ -42,9 +42,9 @@ def test_learns_planted_labels(model):
 def test_runs_all_epochs_and_keeps_the_last():
     """The learning rate falls until the end, so the last epoch beats the best one on a few held-out texts."""
     texts, labels = planted(300, n_labels=10)
-    fitted = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)._fitted.model.network
-    assert fitted.n_iter_ == fitted.choices_["epochs"][0] > 100
-    assert "P@1" not in fitted.history_[-1]
+    fitted = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)._fitted.model.fitted
+    assert len(fitted.history) == fitted.choices["epochs"][0] > 100
+    assert "P@1" not in fitted.history[-1]
 
 
 class Hasty(TextClassifier):
@@ -54,7 +54,7 @@ class Hasty(TextClassifier):
         return replace(super()._options(), most_products=1e4)
 
 
-def test_many_labels_take_this_road_by_themselves():
+def test_many_labels_choose_the_network():
     texts, labels = planted(600)
     assert not isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
     assert isinstance(Hasty(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
@@ -199,8 +199,8 @@ def test_rejects_class_weights():
 
 
 @pytest.mark.parametrize("method", ["network", "auto"])
-def test_a_cost_is_refused(method):
-    """It would change nothing; also where nobody asked for a network."""
+def test_rejects_a_cost(method):
+    """A cost would change nothing, also if the network was chosen automatically."""
     texts, labels = planted(300)
     why = "method is 'network'" if method == "network" else "there are too many labels and texts for others"
     message = rf"cost=0\.5 is for linear models, and a network is trained \({why}\): leave it out"
@@ -212,10 +212,10 @@ def test_a_cost_is_refused(method):
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 10])
-def test_as_many_passes_as_were_asked_for(tmp_path, epochs):
+def test_runs_the_given_number_of_epochs(tmp_path, epochs):
     texts, labels = planted(300)
     given = Hasty(epochs=epochs, random_state=0, n_jobs=1).fit(texts, labels)
-    assert given._fitted.model.network.n_iter_ == epochs
+    assert len(given._fitted.model.fitted.history) == epochs
     given.save(tmp_path / "model")
     again = TextClassifier.load(tmp_path / "model").partial_fit(texts[:20], labels[:20])
     assert again.score(texts, labels) > 0.9 * given.score(texts, labels)
@@ -229,7 +229,7 @@ def test_the_command_line_refuses_a_cost_and_takes_epochs(tmp_path):
     assert code == 1
     assert "error: --cost 0.5 is for linear models, and a network is trained" in said
     assert run(*ask, "--epochs", "2")[0] == 0
-    assert TextClassifier.load(tmp_path / "m")._fitted.model.network.n_iter_ == 2
+    assert len(TextClassifier.load(tmp_path / "m")._fitted.model.fitted.history) == 2
 
 
 def test_rejects_a_network_that_does_not_fit():
@@ -239,7 +239,7 @@ def test_rejects_a_network_that_does_not_fit():
 
 def test_a_time_budget_ends_the_training():
     short = TextClassifier(method="network", time_budget=0, validation_fraction=0, random_state=0).fit(*planted(600))
-    assert short._fitted.model.network.n_iter_ <= 1
+    assert len(short._fitted.model.fitted.history) <= 1
     assert short.validation_score_ is None
 
 

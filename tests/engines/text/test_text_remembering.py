@@ -52,9 +52,9 @@ def test_learns_a_new_label_without_forgetting_others(model):
 
 def test_counts_learnt_texts_once(model):
     learnt = pickle.loads(pickle.dumps(model)).partial_fit(*planted(100, seed=4))
-    before, after = model._fitted.model.network, learnt._fitted.model.network
-    assert after.n_points_ == before.n_points_ + 100
-    assert after.label_counts_.sum() == before.label_counts_.sum() + 100
+    before, after = model._fitted.model.seen, learnt._fitted.model.seen
+    assert after.n_points == before.n_points + 100
+    assert after.label_counts.sum() == before.label_counts.sum() + 100
 
 
 def test_a_saved_model_learns_on_alike(model, tmp_path):
@@ -119,7 +119,7 @@ def test_remembers_few_texts_and_samples_many(monkeypatch):
     assert len(ReplayBuffer.of(points, labels, 0)) == 10
 
 
-def test_each_remembered_text_is_gone_over_once_and_each_new_one_in_each_pass():
+def test_replays_old_texts_once_and_new_ones_in_each_epoch():
     kept = ReplayBuffer.of(*numbered(100), 0)
     points, labels = numbered(7, first=500)
     passes = list(kept.passes(points, labels, 0))
@@ -148,7 +148,7 @@ def test_the_memory_stays_a_uniform_sample(monkeypatch, name, most):
     assert later / n_kept == pytest.approx(0.2, abs=0.02)
 
 
-def test_a_label_that_is_rarer_in_the_world_than_in_the_passes_is_a_surprise():
+def test_replay_shifts_labels_by_their_true_frequency():
     kept = ReplayBuffer.of(*numbered(90), 0)
     counts, (_, new) = np.array([300, 300, 300]), numbered(9)
     np.testing.assert_allclose(kept.prior_shift(new, counts, 900), 0, atol=1e-6)
