@@ -74,7 +74,7 @@ def _about_network(model: ExtremeClassifier, metadata: dict[str, Any]) -> dict[s
         "points": model.n_points_,
         "validation": best_epoch(model.history_),
         "chosen": {
-            **{name: value for name, (value, _) in model.choices_.items()},
+            **{name: decision.value for name, decision in model.choices_.items()},
             "epochs": model.n_iter_,
             "normalize": model.normalize_,
             "wide_learning_rate": (metadata.get("wide") or {}).get("learning_rate"),

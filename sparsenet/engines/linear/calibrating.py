@@ -13,7 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.linear import competing
 from sparsenet.engines.linear.calibration import Calibration
 from sparsenet.kernels.types import F32
-from sparsenet.selection.platt import most_probable
+from sparsenet.selection.platt import fit_platt
 
 #: The steps in which a threshold is searched for, of the root of probability: with many labels it is a small one.
 STEPS = 1000
@@ -34,7 +34,7 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool, missed: int = 0) -> Calib
     truth = _as_table(labels, scores.shape)
     # What is believed before counts as one text, and a text tells about every label.
     firmness = 0.5 / max(len(scores), 1) / scores.shape[1]
-    found = Calibration(*most_probable(scores, truth, usual=competing.USUAL, firmness=firmness))
+    found = Calibration(*fit_platt(scores, truth, log_slope=competing.USUAL, precision=firmness))
     return replace(found, threshold=_best_threshold(found.probabilities(scores, exclusive=False), truth, missed))
 
 

@@ -26,10 +26,10 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_arrays import pack, unpack
 from sparsenet.engines.network.optim import Schedule
 from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
-from sparsenet.engines.network.sizing import decided
+from sparsenet.engines.network.sizing import fitted_options
 from sparsenet.engines.network.training import Trainer
 from sparsenet.engines.text.replay import Memory, n_passes
-from sparsenet.features.seen import Seen
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
@@ -148,7 +148,7 @@ class NetworkModel:
             warnings.warn(f"{why}: what it knew may fade as it learns these", stacklevel=4)
         parameters, _, fitted = unpack(*_grown(*self._packed(), points.width, labels.width, places))
         parameters["n_jobs"] = threads
-        settings = decided(parameters, fitted.choices)
+        settings = fitted_options(parameters, fitted.choices)
         grow(fitted.network, settings, (points, labels), threads)
         memory = (self.memory or Memory.of_nothing(len(places[1]))).moved(labels.width, places)
         surprise = EXPECTED * memory.surprise(labels, fitted.seen.label_counts, fitted.seen.n_points)[:, None]
@@ -332,7 +332,7 @@ class NetworkAnswers:
         return labels, scores
 
     @property
-    def _seen(self) -> Seen:
+    def _seen(self) -> LabelStats:
         return self.model.fitted.seen
 
     def _usual_scores(self, shares: F32) -> F32:

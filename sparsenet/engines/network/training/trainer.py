@@ -25,7 +25,7 @@ from sparsenet.engines.network.training.keeping import Keeping
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.engines.network.training.training_config import TrainingConfig
-from sparsenet.engines.network.training.trial import Trial, Verdict, Weighing
+from sparsenet.engines.network.training.trial import ScoreCorrection, Trial, Verdict
 
 MAX_SECONDS = 1e9
 
@@ -77,7 +77,7 @@ class Trainer:
     ----------
     verdict : Verdict or None
         What `trial` found after some epochs, if this process was there.
-    weighing : Weighing
+    weighing : ScoreCorrection
         What `trial` made of the network's scores in the end.
 
     Examples
@@ -120,7 +120,7 @@ class Trainer:
         self._features, self._labels = features, labels
         self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
         self.verdict: Verdict | None = None
-        self.weighing = Weighing()
+        self.weighing = ScoreCorrection()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
         self._state, self._for_a_look = RunState(), 0.0
@@ -269,7 +269,7 @@ class Trainer:
             return
         about = self.network, self._label_counts, self.config.threads
         self.weighing = found = self._trial.weigh(*about, self._stop_if_asked)
-        if found != Weighing():
+        if found != ScoreCorrection():
             shifts = found.shifts(self._label_counts)
             self.network.output.rescale(deep=found.deep, slope=found.slope, shifts=shifts)
         if self._validation and found.reorders:
