@@ -134,8 +134,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     n_iter_ : int
         Epochs trained.
     choices_ : dict
-        What parameters that are ``"auto"`` came to, and why: ``{"hidden": (256, "there is memory ..."), ...}``; with
-        ``sampler="lsh"`` also how labels were hashed in the end.
+        The `Decision` on each ``"auto"`` parameter, such as ``choices_["hidden"].value`` and ``.why``; with
+        ``sampler="lsh"`` also the chosen hash family.
     label_counts_ : ndarray of shape (n_labels,)
         How many of the training points had each label.
     n_points_ : int

@@ -64,6 +64,7 @@ def choose(options: Sequence[Option], score: Callable[[Any], F64], rule: Rule) -
 
     Examples
     --------
+    >>> import numpy as np
     >>> scores = {"usual": np.zeros(100), "dearer": np.tile([0.0, 1.0], 50)}
     >>> found = choose([Option("usual", 1), Option("dearer", 2)], lambda v: list(scores.values())[v - 1], Rule("P@1"))
     >>> found.value, found.gain, found.why
