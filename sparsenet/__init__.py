@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
 
     __version__: str
 
-#: Where each public name lives. It is imported at first use: `import sparsenet` itself costs next to nothing.
+#: The module of each public name, imported at first use, so that `import sparsenet` is quick.
 _HOMES = {
     "Adagrad": "engines.network.optim",
     "Adam": "engines.network.optim",
@@ -91,7 +91,7 @@ _HOMES = {
     "read": "data",
 }
 
-#: Modules that documents name.
+#: Public modules, imported at first use.
 _PARTS = {
     "data": "data",
     "metrics": "metrics",
@@ -117,7 +117,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _version() -> str:
-    from importlib import metadata  # takes longer to import than all of this
+    from importlib import metadata  # slow to import
 
     try:
         return metadata.version("sparsenet")

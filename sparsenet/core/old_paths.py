@@ -1,4 +1,4 @@
-"""Module paths of version 0.1, so that its pickles load; they go in version 0.3."""
+"""Find modules by their paths of version 0.1, so that its pickles load; they go in version 0.3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: By the old path, the modules that now hold its classes and functions.
+#: Old path: the modules that now hold its classes and functions.
 NEW_PATHS = {
     "sparsenet._machine": ("sparsenet.core.machine",),
     "sparsenet._matrices": ("sparsenet.core.matrices",),
@@ -60,7 +60,7 @@ NEW_PATHS = {
     "sparsenet.estimators.prediction": ("sparsenet.estimators.network_answers",),
     "sparsenet.estimators.scaling": ("sparsenet.features.scaling",),
     "sparsenet.estimators.scouting": ("sparsenet.engines.network.scouting",),
-    "sparsenet.estimators.seen": ("sparsenet.features.seen",),
+    "sparsenet.estimators.seen": ("sparsenet.features.label_stats",),
     "sparsenet.estimators.settings": ("sparsenet.engines.network.options",),
     "sparsenet.estimators.start": ("sparsenet.engines.network.wide_init",),
     "sparsenet.estimators.targets": ("sparsenet.features.targets",),
@@ -149,10 +149,11 @@ NEW_PATHS = {
         "sparsenet.core.centroids",
     ),
 }
-#: Classes that have another name now, by old path and name.
+#: Renamed classes, by old path and name.
 RENAMED = {
     ("sparsenet.blend.fitted", "Fitted"): ("sparsenet.engines.blend.fit_blend", "FittedBlend"),
     ("sparsenet.estimators.fitting", "Fitted"): ("sparsenet.engines.network.fit_network", "FittedNetwork"),
+    ("sparsenet.estimators.seen", "Seen"): ("sparsenet.features.label_stats", "LabelStats"),
     ("sparsenet.estimators.settings", "Settings"): ("sparsenet.engines.network.options", "NetworkOptions"),
     ("sparsenet.text.fitted", "Fitted"): ("sparsenet.engines.text.fit_text", "FittedText"),
     ("sparsenet.text.memory", "Memory"): ("sparsenet.engines.text.replay", "ReplayBuffer"),
@@ -161,7 +162,7 @@ RENAMED = {
 
 
 class _OldModule(ModuleType):
-    """Looks each name up in the modules that replaced this one."""
+    """An alias that looks each name up in the modules that replaced the old one."""
 
     __path__ = ()  # type: ignore[assignment]  # a package, for aliases below it
 
@@ -180,7 +181,7 @@ class OldPaths(MetaPathFinder, Loader):
     """Finds modules by their old paths."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return how to make an alias, if `name` is an old path."""
+        """Return the spec of an alias, if `name` is an old path."""
         return ModuleSpec(name, self, is_package=True) if name in NEW_PATHS else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -188,10 +189,10 @@ class OldPaths(MetaPathFinder, Loader):
         return _OldModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run nothing: an alias looks names up when they are needed."""
+        """Do nothing: an alias looks names up at first use."""
 
 
 def install() -> None:
-    """Add the finder, once, before the others: what a checkout keeps in old folders is no module."""
+    """Add the finder once, before the others: old folders left in a checkout must not be found as modules."""
     if not any(isinstance(finder, OldPaths) for finder in sys.meta_path):
         sys.meta_path.insert(0, OldPaths())

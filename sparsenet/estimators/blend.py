@@ -32,8 +32,8 @@ from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.transaction import adopt_features, all_or_nothing
 from sparsenet.estimators.tree import MOST_UNWANTED, TreeClassifier
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import CHOICES
-from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import F32, I32
@@ -213,7 +213,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if self.n_neighbors > 0 else of_tree)
             how: dict[str, Any] = {"threads": self._threads()}
             scaling, points = scaled(self, X, labels, normalize, some_label=True, seed=seed, **how)
-            how |= {"target": target, "scaling": scaling, "seen": Seen.nothing(X, scaling, labels.width)}
+            how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
             try:
                 fitted = fit((points, labels), options, seed=seed, **how)

@@ -1,4 +1,4 @@
-"""The parts that a `BlendClassifier` is given: classifiers, copied and checked before anything is trained."""
+"""Copy and check the classifiers given as parts of a `BlendClassifier`, before training."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
 def is_dropped(part: Any) -> bool:
-    """Tell whether `network` asks for a blend without one."""
+    """Tell whether `network` is "drop"."""
     return isinstance(part, str) and part == DROPPED
 
 
 def given(name: str, value: Any, kind: type[Part]) -> Part | None:
-    """Return the classifier that was given for a part, or None; raises ValueError for anything else."""
+    """Return the classifier given for a part, or None; raises ValueError for anything else."""
     droppable = name == "network"
     if value is None or (droppable and is_dropped(value)):
         return None
@@ -39,13 +39,13 @@ def given(name: str, value: Any, kind: type[Part]) -> Part | None:
 
 
 def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any], time_budget: float | None) -> Part:
-    """Return an unfitted copy of the classifier that was given, or of the default one, for scaled points."""
+    """Return an unfitted copy of the given or default classifier, for scaled points."""
     own = given(name, value, kind)
     part: Part = kind() if own is None else clone(own)
     usual = kind()
     for parameter in OF_THE_WHOLE:
         if parameter != "random_state" and (other := getattr(part, parameter)) != getattr(usual, parameter):
-            raise ValueError(f"{name} has {parameter}={other!r}, which is for the blend to say: set it there")
+            raise ValueError(f"{name} has {parameter}={other!r}: set {parameter} on the blend instead")
     if time_budget is not None and getattr(part, "time_budget", None) is not None:
         raise ValueError(f"time_budget is {time_budget:g}, and {name} has its own: set one of them")
     part.set_params(normalize="none", **of_the_whole)
@@ -55,7 +55,7 @@ def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any]
 def check_without_network(checkpoint: Any, time_budget: float | None, n_neighbors: int) -> None:
     """Refuse parameters that need a network."""
     if checkpoint is not None:
-        raise ValueError(f"network is {DROPPED!r}, and of nothing else there are checkpoints: leave checkpoint out")
+        raise ValueError(f"network is {DROPPED!r}, and only networks have checkpoints: leave checkpoint out")
     if time_budget is not None:
         raise ValueError(
             f"time_budget={time_budget:g} is for the network, and network={DROPPED!r} leaves it out: set "
@@ -66,7 +66,7 @@ def check_without_network(checkpoint: Any, time_budget: float | None, n_neighbor
 
 
 def check_network(options: NetworkOptions, checkpoint: Any) -> None:
-    """Refuse, before the tree is trained, what the network would: patience without validation data."""
+    """Refuse, before the tree is trained, patience without validation data and unusable checkpoints."""
     if options.patience is not None and options.validation_fraction == 0:
         raise ValueError(
             f"network has patience={options.patience}, which needs points to measure each epoch on: set its "

@@ -1,4 +1,4 @@
-"""A `BlendClassifier` as arrays and JSON, and back: its parts side by side."""
+"""Pack a `BlendClassifier`, with all its parts, into arrays and JSON, and unpack it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sparsenet.core.seeds import check_seed
 from sparsenet.core.validation import boolean, integer
 from sparsenet.engines.blend.blend_arrays import (
-    OF_NEIGHBORS,
+    NEIGHBOR_ENTRIES,
     pack_choices,
     pack_combination,
     pack_neighbors,
@@ -51,14 +51,14 @@ KIND = "BlendClassifier"
 def pack(model: Any, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of a fitted classifier; if `small`, of a nearly equal one in fewer bits.
 
-    Training points without a vote are left out.
+    With ``n_neighbors=0`` the training points are left out.
     """
     fitted: FittedBlend = model._fitted
-    model._check()  # parameters set since could not be loaded
+    model._check()  # invalid parameters could not be loaded
     check_seed(model.random_state)
     neighbors = fitted.neighbors if model.n_neighbors > 0 else None
     if fitted.network is None and neighbors is None:
-        raise ValueError("n_neighbors is 0, and this model has no network: nothing but tree_ would be saved")
+        raise ValueError("n_neighbors is 0 and this model has no network, so only tree_ would be saved: save that")
     network, about_network = _pack_network(model.network_, small=small)
     tree, about_tree = tree_saving.pack(model.tree_)
     untrained = model.network if fitted.network is None else None
@@ -93,7 +93,7 @@ def pack(model: Any, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
         "choices": pack_choices(fitted.choices),
         "network": about_network,
         "tree": about_tree,
-        "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in OF_NEIGHBORS},
+        "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in NEIGHBOR_ENTRIES},
         "target": about_target,
         "scaling": fitted.scaling.kind,
         "named_features": names is not None,
@@ -102,7 +102,7 @@ def pack(model: Any, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
 
 
 def unpack(cls: Any, arrays: Arrays, metadata: dict[str, Any]) -> Any:
-    """Return the classifier that `pack` packed; raises ModelError where the parts do not fit together."""
+    """Return a packed classifier; raises ModelError if its parts contradict each other."""
     check_kind(metadata, KIND)
     with nothing_believed():
         return _unpack(cls, dict(arrays), metadata)
@@ -114,10 +114,10 @@ def _unpack(cls: Any, arrays: Arrays, metadata: dict[str, Any]) -> Any:
     if metadata["network"] is not None:
         network = network_saving.unpack(ExtremeClassifier, unpack_part("network", arrays), metadata["network"])
     elif metadata["neighbors"] is None:
-        raise ModelError("there is neither a network nor neighbours beside the tree")
+        raise ModelError("the model has a tree but neither a network nor neighbours")
     if network is not None and network.n_features_in_ != tree.n_features_in_:
         both = tree.n_features_in_, network.n_features_in_
-        raise ModelError(f"the tree is one of {both[0]} features, and the network of {both[1]}")
+        raise ModelError(f"the tree has {both[0]} features, the network {both[1]}")
     target, n_features = unpack_target(arrays, metadata["target"]), tree.n_features_in_
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
@@ -158,35 +158,35 @@ def _unpack(cls: Any, arrays: Arrays, metadata: dict[str, Any]) -> Any:
 
 
 def _check_untrained(network: ExtremeClassifier) -> ExtremeClassifier:
-    """Return a network that further training would fit, after checking its parameters."""
+    """Check the parameters of an untrained network, and return it."""
     network._options()
     check_seed(network.random_state)
     return network
 
 
 def _pack_network(network: ExtremeClassifier | None, *, small: bool) -> tuple[Arrays, dict[str, Any] | None]:
-    """Return the arrays and JSON of the network, if there is one."""
+    """Return the arrays and JSON of the network, or nothing without one."""
     if network is None:
         return {}, None
     try:
         parameters = network.get_params(deep=False)
         return network_arrays.pack(network._fitted, parameters, network.n_features_in_, small=small)
     except ValueError as error:
-        raise ValueError(f"network_, the network of this model: {error}") from None
+        raise ValueError(f"network_: {error}") from None
 
 
 def _check_part(part: ExtremeClassifier | TreeClassifier, counts: NDArray[Any]) -> None:
-    """Refuse a part that was trained on other labels, or on points scaled otherwise."""
+    """Refuse a part with other labels than the model, or with scaled points."""
     fitted, name = part._fitted, type(part).__name__
     if part.label_counts_.shape != counts.shape or np.any(part.label_counts_ > counts):
-        raise ModelError(f"the {name} has learnt other labels than the model counts")
+        raise ModelError(f"the label counts of the {name} contradict those of the model")
     if not np.array_equal(part.classes_, np.arange(len(counts))):
-        raise ModelError(f"the labels of the {name} are not those of the model")
+        raise ModelError(f"the labels of the {name} differ from the model's")
     if fitted.scaling.kind != "none" or fitted.target.kind != "sparse":
-        raise ModelError(f"the {name} is none of scaled points and an indicator of labels")
+        raise ModelError(f"the {name} must take scaled points and an indicator of labels")
 
 
 def _as_given(part: BaseEstimator) -> Any:
-    """Return an unfitted classifier like the one that a part was made of."""
+    """Return an unfitted classifier with the parameters of a part."""
     usual = type(part)().get_params(deep=False)
     return clone(part).set_params(**{name: usual[name] for name in OF_THE_WHOLE})

@@ -26,7 +26,7 @@ from sparsenet.engines.network.training import Callback, DivergenceError, checkp
 from sparsenet.estimators.network_answers import PredictionMixin
 from sparsenet.estimators.network_saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, given_validation
-from sparsenet.features.seen import Seen
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.targets import Target, check_points
 from sparsenet.features.units import scaled
 from sparsenet.index.hashing import LSHConfig
@@ -138,7 +138,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     n_iter_ : int
         Epochs trained.
     choices_ : dict
-        Values of ``"auto"`` parameters and their reasons: ``{"hidden": (256, "there is memory ..."), ...}``; with
+        The `Decision` on each ``"auto"`` parameter, such as ``choices_["hidden"].value`` and ``.why``; with
         ``sampler="lsh"`` also the final hash settings.
     label_counts_ : ndarray of shape (n_labels,)
         Number of training points with each label.
@@ -264,7 +264,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
             check_n_features(options, X.shape[1], labels.width, threads)
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, features = scaled(self, X, labels, options.normalize, some_label=True, **how)
-            seen = Seen.nothing(X, scaling, labels.width)
+            seen = LabelStats.nothing(X, scaling, labels.width)
             given = given_validation(self, validation, scaling, target)
             points = features, labels
             del X, features, labels  # which may be copies, and are not needed again
@@ -309,10 +309,10 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                     check_n_features(options, X.shape[1], labels.width, threads)
                     how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": threads}
                     scaling, features = scaled(self, X, labels, options.normalize, **how)
-                    how |= {"target": target, "scaling": scaling, "seen": Seen.nothing(X, scaling, labels.width)}
+                    how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
                     return self._adopt(fit_first((features, labels), options, shared=shared, **how))
                 fitted = self._fitted
-                options = sizing.decided(self.get_params(deep=False), fitted.choices)
+                options = sizing.fitted_options(self.get_params(deep=False), fitted.choices)
                 points = check_points(fitted.scaling.apply(X), fitted.target.encode(y, classes=classes))
                 seed = run_seed(self.random_state, call=fitted.calls)
                 return self._adopt(fit_more(fitted, points, options, seed=seed, threads=threads))

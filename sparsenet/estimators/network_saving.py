@@ -18,16 +18,15 @@ from sparsenet.storage.parts import nothing_believed
 
 
 class SavingMixin:
-    """The methods of `ExtremeClassifier` that put it on disk and take it from there."""
+    """The methods `save` and `load` of `ExtremeClassifier`."""
 
     _fitted: FittedNetwork
 
     def save(self: Any, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Save to a directory: safetensors and a manifest with checksums, replaced as a whole or not at all.
+        """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
 
-        Predictions after `load` are equal bit for bit, unless `compact`: that takes a quarter of the room for dense
-        weights and half of it for sparse ones, by numbers of 8 and 16 bits. What only further training would need is
-        not saved: the optimizer's state, and the state of a `random_state` that is a RandomState, which becomes None.
+        Predictions after `load` are equal bit for bit. With `compact`, weights take 8 and 16 bits: a quarter of the
+        space for dense ones, half for sparse ones. Optimizer state is not saved; a RandomState becomes None.
         """
         check_is_fitted(self)
         parameters, names, small = self.get_params(deep=False), feature_names(self), boolean("compact", compact)
@@ -36,13 +35,13 @@ class SavingMixin:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load what `save` saved; a ModelError says what is wrong with a damaged or foreign model."""
+        """Load a saved model; raises ModelError if it is damaged or of another kind."""
         model: Self = storage.load_as(path, partial(unpack, cls))
         return model
 
 
 def unpack(cls: Any, arrays: Arrays, metadata: dict[str, Any]) -> Any:
-    """Return the classifier of a saved model; raises ModelError where the parts do not fit together."""
+    """Return the classifier of a saved model; raises ModelError if its parts contradict each other."""
     with nothing_believed():
         parameters, names, fitted = network_arrays.unpack(arrays, metadata)
         model = adopt_features(cls(**parameters), metadata["n_features"], names)

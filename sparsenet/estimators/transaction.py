@@ -15,12 +15,12 @@ from sparsenet.features.targets import Points, Target, check_points
 
 @contextmanager
 def all_or_nothing(model: Any) -> Iterator[None]:
-    """Leave `model` as it was where its training fails: the columns that it knows are those of the earlier network."""
+    """Restore `model` if its training fails, feature names included."""
     before = dict(vars(model))
     try:
         yield
     except BaseException:
-        if vars(model).get("_fitted") is before.get("_fitted"):  # neither adopted nor given up on purpose
+        if vars(model).get("_fitted") is before.get("_fitted"):  # no new fit was adopted
             for name in vars(model).keys() - before.keys():
                 delattr(model, name)
             vars(model).update(before)
@@ -28,13 +28,13 @@ def all_or_nothing(model: Any) -> Iterator[None]:
 
 
 def feature_names(model: Any) -> NDArray[Any] | None:
-    """Return the column names that the model was fitted with, if X was a data frame."""
+    """Return the column names of the training data, or None unless it was a data frame."""
     names: NDArray[Any] | None = getattr(model, "feature_names_in_", None)
     return names
 
 
 def adopt_features(model: Any, n_features: int, names: NDArray[Any] | None) -> Any:
-    """Set the attributes that say which features a loaded model takes; return the model."""
+    """Set the number and names of features of a loaded model, and return it."""
     model.n_features_in_ = n_features
     if names is not None:
         model.feature_names_in_ = names
@@ -42,7 +42,7 @@ def adopt_features(model: Any, n_features: int, names: NDArray[Any] | None) -> A
 
 
 def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> Points | None:
-    """Check and encode the (X, y) that `fit` was given to measure on; an error says that it is about these."""
+    """Check and encode validation data; errors begin with "validation"."""
     if validation is None:
         return None
     if not isinstance(validation, tuple | list) or len(validation) != 2:

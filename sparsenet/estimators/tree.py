@@ -22,8 +22,8 @@ from sparsenet.engines.tree.tree_shape import bytes_a_feature
 from sparsenet.estimators import tree_saving
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.transaction import all_or_nothing
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import CHOICES
-from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import F32, I32
@@ -134,7 +134,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             target, labels = Target.learn(y)
             check_width(X.shape[1], bytes_a_feature(labels.width, threads))
             scaling, points = scaled(self, X, labels, normalize, seed=seed, threads=threads, some_label=True)
-            seen = Seen.nothing(X, scaling, labels.width).counting(points, labels)
+            seen = LabelStats.nothing(X, scaling, labels.width).counting(points, labels)
             about: dict[str, Any] = {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
             return self._adopt(fit((points, labels), rules, seed=seed, threads=threads, **about))
 

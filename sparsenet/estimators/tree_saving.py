@@ -1,4 +1,4 @@
-"""A `TreeClassifier` as arrays and JSON, and back."""
+"""Pack a `TreeClassifier` into arrays and JSON, and unpack it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparsenet.storage.parts import check_kind, nothing_believed
 def pack(model: Any) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of a fitted classifier."""
     parameters = pack_parameters(model.get_params(deep=False))
-    model._check()  # parameters set since could not be loaded
+    model._check()  # invalid parameters could not be loaded
     arrays, about = tree_arrays.pack(model._fitted, model.n_features_in_)
     names = feature_names(model)
     return arrays | pack_feature_names(names), {
@@ -26,7 +26,7 @@ def pack(model: Any) -> tuple[Arrays, dict[str, Any]]:
 
 
 def unpack(cls: Any, arrays: Arrays, metadata: dict[str, Any]) -> Any:
-    """Return the classifier that `pack` packed; raises ModelError where the parts do not fit together."""
+    """Return a packed classifier; raises ModelError if its parts contradict each other."""
     check_kind(metadata, tree_arrays.KIND)
     with nothing_believed():
         model = cls(**unpack_parameters(metadata["parameters"]))

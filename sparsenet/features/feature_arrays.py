@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.validation import integer
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import SCALINGS, Scaling
-from sparsenet.features.seen import Seen
 from sparsenet.features.targets import KINDS, Target
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
@@ -69,7 +69,7 @@ def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     return Scaling(kind, centre, factor)
 
 
-def pack_seen(seen: Seen) -> tuple[Arrays, dict[str, int | None]]:
+def pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
     """Return what `unpack_seen` needs: arrays, and numbers to say beside them."""
     arrays: Arrays = {"counts": seen.label_counts}
     if seen.features is None:
@@ -81,7 +81,7 @@ def pack_seen(seen: Seen) -> tuple[Arrays, dict[str, int | None]]:
     return arrays, {"n_points": seen.n_points, "n_blank": seen.n_blank}
 
 
-def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int) -> Seen:
+def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int) -> LabelStats:
     """Make what training had, of a saved model whose scaling is of that kind."""
     counts, n_points = arrays["counts"], integer("n_points", about["n_points"], 0)
     if counts.shape != (n_labels,) or not _are_counts(counts):
@@ -91,9 +91,9 @@ def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: i
     if "n_blank" not in about:  # older models did not look
         # A view of one byte: the number of features is a claim that nothing in the file has to back.
         all_features = None if kind != "rows" else np.broadcast_to(np.uint8(255), n_bytes)
-        return Seen(counts, n_points, all_features, blank_counts, 0)
+        return LabelStats(counts, n_points, all_features, blank_counts, 0)
     if about["n_blank"] is None:
-        return Seen(counts, n_points, None, blank_counts, 0)
+        return LabelStats(counts, n_points, None, blank_counts, 0)
     features = arrays["seen.features"]
     if features.dtype != np.uint8 or features.shape != (n_bytes,):
         raise ModelError(f"seen.features must be a bit for each of {n_features} features")
@@ -105,7 +105,7 @@ def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: i
         if len(labels) and not 0 <= labels.min() <= labels.max() < n_labels:
             raise ModelError(f"blank.labels must be positions of {n_labels} labels")
         blank_counts[labels] = own
-    return Seen(counts, n_points, features, blank_counts, n_blank)
+    return LabelStats(counts, n_points, features, blank_counts, n_blank)
 
 
 def _are_counts(array: NDArray[Any]) -> bool:

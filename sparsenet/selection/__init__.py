@@ -1,1 +1,1 @@
-"""Decisions that the data take: hold-outs, choices between options, calibration."""
+"""Data-dependent decisions: hold-outs, choices between options, Newton's method, calibration."""

@@ -11,7 +11,7 @@ from sparsenet.kernels.types import F64
 
 
 class Option(NamedTuple):
-    """A value that may be chosen, and its name for people."""
+    """A value to choose from, and its name for people."""
 
     name: str
     value: Any
@@ -19,16 +19,16 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """When an option replaces the one before it.
+    """The evidence that an option needs to replace the default.
 
     Attributes
     ----------
     metric : str
         The name of the score, higher is better.
     standard_errors : float
-        The mean gain must exceed this many standard errors of itself.
+        The mean gain must exceed this many of its standard errors.
     min_gain : float
-        And this.
+        The mean gain must exceed this, too.
     """
 
     metric: str
@@ -37,14 +37,14 @@ class Rule:
 
 
 class Decision(NamedTuple):
-    """What was chosen, and why; one form for every decision.
+    """A chosen value and the evidence for it; `choices_` holds these for every classifier.
 
     Attributes
     ----------
     value : the chosen value.
     why : one line for people.
-    options : names of the options that were compared, the default first; empty if there was nothing to compare.
-    gain : mean gain of the best other option over the default, in the metric.
+    options : names of the options that were compared, the default first; empty without a comparison.
+    gain : mean gain of the chosen option over the default, in the metric; if the default stays, of the best other one.
     standard_error : of that gain.
     n : number of held-out points.
     """
@@ -58,31 +58,42 @@ class Decision(NamedTuple):
 
 
 def choose(options: Sequence[Option], score: Callable[[Any], F64], rule: Rule) -> Decision:
-    """Return the first option, or a later one that scores higher beyond chance.
+    """Return the default, which is the first option, or the best option that beats it beyond chance.
 
-    `score` returns one number a held-out point for the value of an option.
+    `score` returns one number per held-out point for the value of an option.
 
     Examples
     --------
+    >>> import numpy as np
     >>> scores = {"usual": np.zeros(100), "dearer": np.tile([0.0, 1.0], 50)}
     >>> found = choose([Option("usual", 1), Option("dearer", 2)], lambda v: list(scores.values())[v - 1], Rule("P@1"))
     >>> found.value, found.gain, found.why
     (2, 0.5, 'dearer: P@1 50.00 points above usual (standard error 5.03), 100 held-out points')
     """
-    default = options[0]
-    usual = score(default.value)
-    chosen, gain, error, found = default, -math.inf, math.nan, default
-    for option in options[1:]:
-        gains = score(option.value) - usual
-        own, own_error = float(gains.mean()), float(gains.std(ddof=1) / math.sqrt(len(gains)))
-        if own > gain:
-            gain, error, found = own, own_error, option
-            if own > max(rule.min_gain, rule.standard_errors * own_error):
-                chosen = option
-    verdict = "" if chosen is found else f", not beyond chance: {default.name} stays"
-    direction = "above" if gain >= 0 else "below"
+    default, others = options[0], options[1:]
+    usual, names = score(default.value), tuple(option.name for option in options)
+    gains = [_Gain.of(option, score(option.value) - usual) for option in others]
+    if not gains:
+        return Decision(default.value, f"{default.name}: no other option was allowed", names, n=len(usual))
+    beyond_chance = [each for each in gains if each.mean > max(rule.min_gain, rule.standard_errors * each.error)]
+    best = max(beyond_chance or gains, key=lambda each: each.mean)
+    verdict = "" if beyond_chance else f", not beyond chance: {default.name} stays"
     why = (
-        f"{found.name}: {rule.metric} {100 * abs(gain):.2f} points {direction} {default.name} "
-        f"(standard error {100 * error:.2f}), {len(usual)} held-out points{verdict}"
+        f"{best.option.name}: {rule.metric} {100 * abs(best.mean):.2f} points {'above' if best.mean >= 0 else 'below'} "
+        f"{default.name} (standard error {100 * best.error:.2f}), {len(usual)} held-out points{verdict}"
     )
-    return Decision(chosen.value, why, tuple(option.name for option in options), gain, error, len(usual))
+    chosen = best.option if beyond_chance else default
+    return Decision(chosen.value, why, names, best.mean, best.error, len(usual))
+
+
+class _Gain(NamedTuple):
+    """The mean gain of an option over the default, and its standard error."""
+
+    option: Option
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, option: Option, gains: F64) -> _Gain:
+        n = len(gains)
+        return cls(option, float(gains.mean()), float(gains.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf)

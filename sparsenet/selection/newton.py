@@ -10,7 +10,7 @@ import numpy as np
 from sparsenet.kernels.types import F64
 
 
-class Loss(NamedTuple):
+class LossTerms(NamedTuple):
     """Negative log-likelihood, its gradient and its Hessian."""
 
     value: float
@@ -19,7 +19,7 @@ class Loss(NamedTuple):
 
 
 def newton(
-    loss: Callable[[F64], Loss],
+    loss: Callable[[F64], LossTerms],
     prior_mean: F64,
     prior_precision: F64 | float,
     *,
@@ -34,15 +34,17 @@ def newton(
     --------
     One observation of 3 with unit variance, and a prior of unit precision at 1:
 
-    >>> newton(lambda x: Loss(0.5 * float((x[0] - 3) ** 2), x - 3, np.eye(1)), np.array([1.0]), 1.0)
+    >>> newton(lambda x: LossTerms(0.5 * float((x[0] - 3) ** 2), x - 3, np.eye(1)), np.array([1.0]), 1.0)
     array([2.])
     """
     precision = np.broadcast_to(np.asarray(prior_precision, np.float64), prior_mean.shape)
 
-    def total(at: F64) -> Loss:
+    def total(at: F64) -> LossTerms:
         value, gradient, hessian = loss(at)
         off = at - prior_mean
-        return Loss(value + 0.5 * float(precision @ off**2), gradient + precision * off, hessian + np.diag(precision))
+        return LossTerms(
+            value + 0.5 * float(precision @ off**2), gradient + precision * off, hessian + np.diag(precision)
+        )
 
     at = prior_mean.astype(np.float64)
     here = total(at)

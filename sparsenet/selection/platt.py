@@ -1,4 +1,4 @@
-"""From scores to probabilities, as Platt has it: a slope and a shift, under which held-out labels are most probable."""
+"""Calibrate scores to probabilities by Platt scaling: fit a slope and a shift on held-out labels."""
 
 from __future__ import annotations
 
@@ -10,39 +10,49 @@ from scipy.special import expit
 
 from sparsenet.kernels.types import F32, F64
 
-#: Within these bounds, probabilities of unseen points cannot come out as 0 or 1 because a few held out were all right.
+#: Bounds of the slope: a few held-out points that are all right must not give probabilities of 0 and 1.
 STEEPNESS = (0.05, 20.0)
-#: The digits that a search is for, and after how many steps it ends in any case.
-CLOSE_ENOUGH = 1e-3
-MOST_STEPS = 100
-#: Where a step leads uphill, curvatures are taken to be larger by this factor, and more.
-MOST_DAMPING = 1e9
-#: Keeps the curvature of certain answers above zero.
-TINY = 1e-12
+#: Relative change of the slope, and change of the shift, at which a search ends; and its steps at most.
+CLOSE_ENOUGH, MOST_STEPS = 1e-3, 100
 
 
-def most_probable(
-    scores: F32, truth: NDArray[np.bool_], *, usual: float, firmness: float, counts: F64 | None = None
+def fit_platt(
+    scores: F32,
+    truth: NDArray[np.bool_],
+    *,
+    log_slope: float,
+    precision: float,
+    counts: F64 | None = None,
+    bounds: tuple[float, float] = STEEPNESS,
+    tolerance: float = CLOSE_ENOUGH,
+    max_steps: int = MOST_STEPS,
 ) -> tuple[float, float]:
-    """Return the steepness and the shift under which each label is by itself most probable, by Newton's method.
+    """Fit the slope and the shift of the logit by Newton's method with Levenberg-Marquardt damping.
 
-    As Platt has it, one more label of each kind than there are is taken to be of the other: else a few points without
-    any would make all labels of all points impossible. Before any is seen the logarithm of the steepness is believed to
-    be `usual`: how far it is from there, squared, counts `firmness` beside the mean loss of the scores, each of which
-    stands for so many as `counts` says, or for one. That is convex, and goes over all of them: searches without
-    derivatives go over them three times as often.
+    Targets are smoothed as Platt does, by one more label of each kind. Without that, points without any label would
+    make all labels impossible.
+
+    Parameters
+    ----------
+    log_slope, precision : float
+        Prior mean of the logarithm of the slope. The mean loss grows by `precision` times the squared distance to it.
+    counts : ndarray, optional
+        Weight of each score; one by default.
+    bounds : (float, float)
+        Bounds of the slope.
 
     Examples
     --------
-    Of scores that say too much, which are right no more often than four times of five:
+    Overconfident scores, which are right in only four cases of five:
 
     >>> scores = np.repeat(np.array([-9.0, 9.0], np.float32), 500)
     >>> truth = np.tile([True, False, False, False, False], 200)
     >>> truth[500:] = ~truth[500:]
-    >>> steepness, shift = most_probable(scores, truth, usual=0.0, firmness=1e-6)
-    >>> round(float(expit(9 * steepness + shift)), 2)
+    >>> slope, shift = fit_platt(scores, truth, log_slope=0.0, precision=1e-6)
+    >>> round(float(expit(9 * slope + shift)), 2)
     0.8
     """
+    max_damping, tiny = 1e9, 1e-12  # `tiny` keeps the curvature of certain answers above zero
     exact = scores.astype(np.float64)
     n = float(truth.size if counts is None else counts.sum())
     n_true = float(np.count_nonzero(truth) if counts is None else counts[truth].sum())
@@ -52,36 +62,36 @@ def most_probable(
     def mean(values: F64) -> float:
         return float(values.mean() if counts is None else (counts * values).sum() / n)
 
-    def loss(steepness: float, shift: float) -> float:
-        logits = steepness * exact + shift
-        return mean(np.logaddexp(0, logits) - target * logits) + firmness * (math.log(steepness) - usual) ** 2
+    def loss(slope: float, shift: float) -> float:
+        logits = slope * exact + shift
+        return mean(np.logaddexp(0, logits) - target * logits) + precision * (math.log(slope) - log_slope) ** 2
 
-    # From where the labels have their frequency on average: far from there the loss is flat, and bends nowhere.
-    steepness = math.exp(usual)
-    shift = math.log((n_true + 1) / (n_false + 1)) - steepness * mean(exact)
-    reached, damping = loss(steepness, shift), 0.0
-    for _ in range(MOST_STEPS):
-        p = expit(steepness * exact + shift)
+    # Start where the mean score has the base rate: far from there the loss is flat.
+    slope = math.exp(log_slope)
+    shift = math.log((n_true + 1) / (n_false + 1)) - slope * mean(exact)
+    reached, damping = loss(slope, shift), 0.0
+    for _ in range(max_steps):
+        p = expit(slope * exact + shift)
         off, weight = p - target, p * (1 - p)
-        belief = 2 * firmness / steepness
-        d_steepness = mean(off * exact) + belief * (math.log(steepness) - usual)
+        prior = 2 * precision / slope
+        d_slope = mean(off * exact) + prior * (math.log(slope) - log_slope)
         d_shift, h_shift = mean(off), mean(weight)
         weight *= exact
-        h_both, h_steepness = mean(weight), mean(weight * exact) + belief / steepness
+        h_both, h_slope = mean(weight), mean(weight * exact) + prior / slope
         while True:
-            down, across = h_steepness * (1 + damping) + TINY, h_shift * (1 + damping) + TINY
-            turned = steepness + (h_both * d_shift - across * d_steepness) / max(down * across - h_both**2, TINY**2)
-            turned = min(max(turned, STEEPNESS[0]), STEEPNESS[1])
-            # Where a bound holds the steepness back, the shift is what is best for that one.
-            moved = shift - (d_shift + h_both * (turned - steepness)) / across
+            down, across = h_slope * (1 + damping) + tiny, h_shift * (1 + damping) + tiny
+            turned = slope + (h_both * d_shift - across * d_slope) / max(down * across - h_both**2, tiny**2)
+            turned = min(max(turned, bounds[0]), bounds[1])
+            # At a bound of the slope, take the best shift for that slope.
+            moved = shift - (d_shift + h_both * (turned - slope)) / across
             now = loss(turned, moved)
             if now <= reached:
                 break
-            damping = max(4 * damping, CLOSE_ENOUGH)
-            if damping > MOST_DAMPING:
-                return float(steepness), float(shift)
-        close = abs(turned - steepness) < CLOSE_ENOUGH * steepness and abs(moved - shift) < CLOSE_ENOUGH
-        steepness, shift, reached, damping = turned, moved, now, damping / 4
+            damping = max(4 * damping, tolerance)
+            if damping > max_damping:
+                return float(slope), float(shift)
+        close = abs(turned - slope) < tolerance * slope and abs(moved - shift) < tolerance
+        slope, shift, reached, damping = turned, moved, now, damping / 4
         if close and damping < 1:
             break
-    return float(steepness), float(shift)
+    return float(slope), float(shift)

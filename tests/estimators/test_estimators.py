@@ -1,5 +1,7 @@
 """ExtremeClassifier: learning, forms of y, prediction, determinism, validation, and partial_fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +20,7 @@ from sparsenet import (
     metrics,
 )
 from sparsenet.engines.network import fit_network
-from sparsenet.engines.network.options import AFTER_FIT, LEAST_STEPS, NetworkOptions
+from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.features.targets import Target
 from tests.support.interrupting import StopAt
 from tests.support.planted import NAMES, X, Y, fast, lists
@@ -79,7 +81,9 @@ def test_extreme_values_give_finite_predictions():
     assert np.isfinite(model.predict_proba(np.full((1, 4), 3e38))).all()
 
 
-@pytest.mark.parametrize(("n", "epochs"), [(20, LEAST_STEPS), (256 * 20, 20), (256 * 100, 8), (10**5, 7), (10**6, 5)])
+@pytest.mark.parametrize(
+    ("n", "epochs"), [(20, AUTO.least_steps), (256 * 20, 20), (256 * 100, 8), (10**5, 7), (10**6, 5)]
+)
 def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
     assert NetworkOptions.of(ExtremeClassifier().get_params()).n_epochs(n) == epochs
 
@@ -291,8 +295,8 @@ def test_partial_fit_learns_in_parts():
 @pytest.mark.parametrize("saved", [False, True])
 def test_partial_fit_moves_a_fitted_model_gently(monkeypatch, tmp_path, first, saved):
     moved = {}
-    for share in (AFTER_FIT, 1.0):
-        monkeypatch.setattr(fit_network, "AFTER_FIT", share)
+    for share in (AUTO.rate_after_fit, 1.0):
+        monkeypatch.setattr(fit_network, "AUTO", replace(AUTO, rate_after_fit=share))
         model = getattr(fast(wide=False, optimizer="sgd", learning_rate=0.1), first)(X, Y)
         if saved:
             model.save(tmp_path / "model")
@@ -300,8 +304,8 @@ def test_partial_fit_moves_a_fitted_model_gently(monkeypatch, tmp_path, first, s
         before = model.network_.output.weight.value.copy()
         model.partial_fit(X[:32], Y[:32])
         moved[share] = model.network_.output.weight.value - before
-    expected = AFTER_FIT if first == "fit" else 1.0  # one of many parts, all with the same rate
-    np.testing.assert_allclose(moved[AFTER_FIT], expected * moved[1.0], rtol=0.02, atol=1e-6)
+    expected = AUTO.rate_after_fit if first == "fit" else 1.0  # one of many parts, all with the same rate
+    np.testing.assert_allclose(moved[AUTO.rate_after_fit], expected * moved[1.0], rtol=0.02, atol=1e-6)
     assert np.abs(moved[1.0]).max() > 1e-4
 
 

@@ -61,11 +61,11 @@ def test_batches_grow_with_the_data_and_the_rate_with_batches(n_points, batch, r
 
 
 def test_many_points_come_in_larger_batches(monkeypatch):
-    monkeypatch.setattr(options, "STEPS_OF_A_PASS", 1)
-    monkeypatch.setattr(options, "BATCHES", (10, 20, 1000))
+    rules = replace(options.AUTO, steps_per_pass=1, batch_sizes=(10, 20, 1000))
+    monkeypatch.setattr(options, "AUTO", rules)
     model = fast(batch_size="auto", epochs=1).fit(X, Y)
-    assert model.choices_["batch_size"] == (20, f"a pass over {len(Y)} points has {-(-len(Y) // 20)} steps")
-    assert model.choices_["learning_rate"] == (pytest.approx(4e-3 * 2**0.5), "for batches of 20")
+    assert model.choices_["batch_size"][:2] == (20, f"a pass over {len(Y)} points has {-(-len(Y) // 20)} steps")
+    assert model.choices_["learning_rate"][:2] == (pytest.approx(4e-3 * 2**0.5), "for batches of 20")
     own = fast(batch_size="auto", optimizer=SGD(rate=0.125), epochs=1).fit(X, Y)
     assert "learning_rate" not in own.choices_
     assert own.network_.output.weight.optimizer.rate == 0.125
@@ -74,7 +74,7 @@ def test_many_points_come_in_larger_batches(monkeypatch):
 def test_reports_the_final_hash_family(capsys, tmp_path):
     parameters = {"sampler": "lsh", "n_negatives": 9, "epochs": 6, "hidden": 16}
     model = fast(**parameters, verbose=1).fit(X, Y)
-    how, why = model.choices_["sampler"]
+    how, why = model.choices_["sampler"][:2]
     assert how.startswith(("lsh: simhash, ", "lsh: dwta, ", "lsh: minhash, "))
     assert "what samples held of the best five labels by 50 tables: simhash " in why
     assert f"sparsenet: chose sampler={how} ({why})" in capsys.readouterr().err
@@ -88,8 +88,8 @@ def test_reports_the_final_hash_family(capsys, tmp_path):
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
 def test_partial_fit_is_equal_before_and_after_saving(monkeypatch, tmp_path, first):
-    monkeypatch.setattr(options, "STEPS_OF_A_PASS", 1)
-    monkeypatch.setattr(options, "BATCHES", (10, 20, 1000))
+    rules = replace(options.AUTO, steps_per_pass=1, batch_sizes=(10, 20, 1000))
+    monkeypatch.setattr(options, "AUTO", rules)
     model = fast(batch_size="auto", epochs=1)
     if first == "fit":
         model.fit(X, Y)
@@ -139,7 +139,7 @@ def test_memory_bounds_the_width(hidden):
 
 
 def test_memory_bounds_the_wide_path(monkeypatch):
-    monkeypatch.setattr(sizing, "BUDGETS", (1024, 8, 4))
+    monkeypatch.setattr(sizing, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
     assert needs(0, 8) < needs(0)
     model = auto(memory_limit=needs(0, 8)).fit(X, Y)
     assert (width(model), model.choices_["wide_budget"][0]) == (0, 8)
@@ -172,7 +172,7 @@ def chosen(seconds, **parameters):
     def make(settings):
         return building.outline(settings, X.shape[1], Y.sum(axis=0), X.shape[0], 0, 1)
 
-    return sizing.in_time(settings, points, make, lambda: float(seconds), seed=0, threads=1)
+    return sizing.fit_into_time(settings, points, make, lambda: float(seconds), seed=0, threads=1)
 
 
 @pytest.mark.usefixtures("pace")
@@ -193,7 +193,7 @@ def test_measuring_the_pace_changes_nothing(optimizer, sampler):
 def test_little_time_drops_the_deep_path():
     model = auto(time_budget=1e-6).fit(X, Y)
     assert width(model) == 0
-    assert model.choices_["hidden"] == (0, "no more fits into the time there is")
+    assert model.choices_["hidden"][:2] == (0, "no more fits into the time there is")
 
 
 def test_a_saved_model_keeps_its_size(tmp_path):
@@ -201,8 +201,10 @@ def test_a_saved_model_keeps_its_size(tmp_path):
     model.save(tmp_path / "model")
     loaded = ExtremeClassifier.load(tmp_path / "model")
     assert loaded.get_params() == model.get_params()
-    values = {name: value for name, (value, _) in model.choices_.items()}
-    assert loaded.choices_ == {name: (value, "as it was saved") for name, value in values.items()}
+    values = {name: own.value for name, own in model.choices_.items()}
+    assert {name: own[:2] for name, own in loaded.choices_.items()} == {
+        name: (value, "as it was saved") for name, value in values.items()
+    }
     assert np.array_equal(loaded.predict_topk(X).toarray(), model.predict_topk(X).toarray())
     loaded.set_params(memory_limit=None).partial_fit(X, Y)
     assert width(loaded) == 64
@@ -232,14 +234,14 @@ def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
     resumed = auto(epochs=4).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert width(resumed) == hidden
-    assert resumed.choices_["hidden"] == (hidden, "what the run had that is resumed")
+    assert resumed.choices_["hidden"][:2] == (hidden, "the resumed run had it")
     resumed.save(tmp_path / "model")
     assert width(ExtremeClassifier.load(tmp_path / "model")) == hidden
     assert np.array_equal(resumed.predict_topk(X).toarray(), whole.predict_topk(X).toarray())
 
 
 def test_a_resumed_run_keeps_its_wide_path(tmp_path, monkeypatch):
-    monkeypatch.setattr(sizing, "BUDGETS", (1024, 8, 4))
+    monkeypatch.setattr(sizing, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
     monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     limit = needs(0, 8)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
@@ -252,8 +254,7 @@ def test_a_resumed_run_keeps_its_wide_path(tmp_path, monkeypatch):
 
 
 def test_few_wide_weights_leave_room_for_hidden_units(monkeypatch):
-    monkeypatch.setattr(sizing, "BUDGETS", (1024, 1))
-    monkeypatch.setattr(sizing, "WIDTHS", (256, 1))
+    monkeypatch.setattr(sizing, "AUTO", replace(options.AUTO, budgets=(1024, 1), widths=(256, 1)))
     limit = needs(1, 1)
     assert limit < needs(0)
     model = auto(memory_limit=limit).fit(X, Y)
@@ -278,7 +279,7 @@ def test_partial_fit_chooses_no_epochs():
 
 def test_all_labels_are_used_as_negatives():
     chosen_sampler = auto(sampler="none", n_negatives="auto").fit(X, Y)
-    assert chosen_sampler.choices_["n_negatives"] == (40, "all labels")
+    assert chosen_sampler.choices_["n_negatives"][:2] == (40, "all labels")
 
 
 @pytest.mark.parametrize("parameter", ["hidden", "wide_budget"])

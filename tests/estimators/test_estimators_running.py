@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -188,7 +189,7 @@ def test_predicts_memory_of_features():
 @pytest.mark.slow
 def test_predicts_memory_of_a_trial(monkeypatch):
     _, _, points, y = sparse_points(6000, 5000, 1500, 0.04)  # most weights are in the wide path
-    monkeypatch.setattr(options, "ALL_LABELS", 10)
+    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, all_labels=10))
     monkeypatch.setattr(network_holdout, "ENOUGH", 100)
     foretold = []
     monkeypatch.setattr(building, "check_memory", lambda needed, *rest: foretold.append(sum(needed.values())))

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from sparsenet.selection import frequency
-from sparsenet.selection.frequency import FEW_TRUE, MOST, logarithms, worth
+from sparsenet.selection.frequency import FEW_TRUE, fit_log_count_weight, log_counts_of
 
 
 def labels(frequent, *, n=3000, k=32, steepness=1.0, seed=0):
@@ -23,20 +23,20 @@ def labels(frequent, *, n=3000, k=32, steepness=1.0, seed=0):
 @pytest.mark.parametrize("steepness", [0.5, 2.0])
 @pytest.mark.parametrize("frequent", [-0.5, -0.2, 0.2, 0.6])
 def test_finds_the_missing_log_count_weight(frequent, steepness):
-    assert worth(*labels(frequent, steepness=steepness)) == pytest.approx(frequent, abs=0.1)
+    assert fit_log_count_weight(*labels(frequent, steepness=steepness)) == pytest.approx(frequent, abs=0.1)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_adds_almost_nothing_if_nothing_is_missing(seed):
-    assert abs(worth(*labels(0.0, seed=seed))) < 0.03
+    assert abs(fit_log_count_weight(*labels(0.0, seed=seed))) < 0.03
 
 
 def test_ignores_a_shift_common_to_all_scores():
     scores, right, log_counts = labels(0.4)
-    found = worth(scores, right, log_counts)
-    assert worth(10 * scores - 5, right, log_counts) == pytest.approx(min(10 * found, MOST), abs=0.01)
-    assert worth(scores / 10 + 3, right, log_counts) == pytest.approx(found / 10, abs=0.01)
-    assert worth(scores, right, log_counts + 7) == pytest.approx(found, abs=0.01)
+    found = fit_log_count_weight(scores, right, log_counts)
+    assert fit_log_count_weight(10 * scores - 5, right, log_counts) == pytest.approx(min(10 * found, 1.0), abs=0.01)
+    assert fit_log_count_weight(scores / 10 + 3, right, log_counts) == pytest.approx(found / 10, abs=0.01)
+    assert fit_log_count_weight(scores, right, log_counts + 7) == pytest.approx(found, abs=0.01)
 
 
 def test_takes_the_smaller_of_both_estimates():
@@ -44,25 +44,25 @@ def test_takes_the_smaller_of_both_estimates():
     scores, right, log_counts = labels(0.0)
     off = np.arange(len(scores)) % 2 == 0
     right[off], log_counts[off] = False, log_counts[off] + 3
-    alone = frequency._fitted(frequency._by_itself(np.stack((scores, log_counts)).astype(float), right), 3)[0]
+    alone = frequency._ratio(frequency._binary(np.stack((scores, log_counts)).astype(float), right), 3)[0]
     assert alone < -0.1
-    assert abs(worth(scores, right, log_counts)) < 0.03
+    assert abs(fit_log_count_weight(scores, right, log_counts)) < 0.03
 
 
 def test_adds_nothing_that_lowers_precision(monkeypatch):
     scores, right, log_counts = labels(0.4)
-    assert worth(scores, right, log_counts) > 0.3
+    assert fit_log_count_weight(scores, right, log_counts) > 0.3
     precisions = iter([np.array([0.5, 0.4, 0.3]), np.array([0.49, 0.5, 0.5])])
-    monkeypatch.setattr(frequency, "_answered", lambda *_: next(precisions))
-    assert worth(scores, right, log_counts) == 0
+    monkeypatch.setattr(frequency, "_precisions", lambda *_: next(precisions))
+    assert fit_log_count_weight(scores, right, log_counts) == 0
 
 
 def test_adds_nothing_that_lowers_precision_at_five(monkeypatch):
     scores, right, log_counts = labels(0.4)
     for after, is_added in (([0.5, 0.4, 0.29], False), ([0.5, 0.4, 0.3], True)):
         answered = iter([np.array([0.5, 0.4, 0.3]), np.array(after)])
-        monkeypatch.setattr(frequency, "_answered", lambda *_, answered=answered: next(answered))
-        assert (worth(scores, right, log_counts) != 0) == is_added
+        monkeypatch.setattr(frequency, "_precisions", lambda *_, answered=answered: next(answered))
+        assert (fit_log_count_weight(scores, right, log_counts) != 0) == is_added
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_adds_nothing_that_lowers_precision_at_five(monkeypatch):
     [(0.5, 0.3, 0.1, 0.2), (0.1, 0.3, 0.1, 0.1), (-0.5, -0.3, 0.1, -0.2), (0.5, -0.3, 0.1, 0), (0.5, 0.05, 0.1, 0)],
 )
 def test_agreeing_estimates_give_the_smaller_one(alone, among, deviation, agreed):
-    assert frequency._agreed(alone, among, deviation) == pytest.approx(agreed)
+    assert frequency._smaller(alone, among, deviation) == pytest.approx(agreed)
 
 
 @pytest.mark.parametrize("apart", [10.0, 30.0])
@@ -82,11 +82,11 @@ def test_finds_the_weight_beside_a_dominating_label(apart):
     scores[:, :3] += np.float32(apart) + rng.normal(0, 1, (2000, 3)).astype(np.float32)
     best = (scores + 0.5 * log_counts + rng.gumbel(size=scores.shape))[:, :3].argmax(axis=1)
     right = np.arange(32) == best[:, None]
-    assert worth(scores, right, log_counts) == pytest.approx(0.5, abs=0.15)
+    assert fit_log_count_weight(scores, right, log_counts) == pytest.approx(0.5, abs=0.15)
 
 
 def test_rounds_the_weight_to_few_digits():
-    found = worth(*labels(0.4))
+    found = fit_log_count_weight(*labels(0.4))
     assert found == round(found, 3) != 0
 
 
@@ -94,15 +94,14 @@ def test_rounds_the_weight_to_few_digits():
 @pytest.mark.parametrize("where", [(7, 3), (7, slice(None))], ids=["a score", "a point"])
 def test_a_point_of_wild_scores_does_not_dominate(wild, where):
     scores, right, log_counts = labels(0.4, n=512)
-    usual = worth(scores, right, log_counts)
+    usual = fit_log_count_weight(scores, right, log_counts)
     scores[where] *= np.float32(wild)
-    assert worth(scores, right, log_counts) == pytest.approx(usual, abs=0.05)
+    assert fit_log_count_weight(scores, right, log_counts) == pytest.approx(usual, abs=0.05)
 
 
-def test_a_search_that_does_not_converge_gives_zero(monkeypatch):
-    assert worth(*labels(0.4)) > 0.3
-    monkeypatch.setattr(frequency, "MOST_STEPS", 2)
-    assert worth(*labels(0.4)) == 0
+def test_a_search_that_does_not_converge_gives_zero():
+    assert fit_log_count_weight(*labels(0.4)) > 0.3
+    assert fit_log_count_weight(*labels(0.4), max_steps=2) == 0
 
 
 def test_the_search_ends_at_an_optimum():
@@ -110,8 +109,8 @@ def test_the_search_ends_at_an_optimum():
     rng = np.random.default_rng(1)
     x = rng.standard_t(1.5, (2, 400, 16)).clip(-40, 40)
     right = rng.random(x.shape[1:]) < expit(0.1 * x[0] + 0.5 * x[1] - 3)
-    loss = frequency._by_itself(x, right)
-    found, deviation = frequency._fitted(loss, 3)
+    loss = frequency._binary(x, right)
+    found, deviation = frequency._ratio(loss, 3)
     penalized: Any = lambda at: loss(at)[0] + ((at - [1, 0, 0]) ** 2).sum() / 2  # noqa: E731
     best = minimize(penalized, np.zeros(3)).x
     assert found == pytest.approx(best[1] / best[0], rel=1e-3)
@@ -124,17 +123,17 @@ def test_scores_of_almost_no_weight_give_zero():
     log_counts = rng.exponential(1.5, (3000, 32)).astype(np.float32)
     scores = rng.normal(0, 2, log_counts.shape).astype(np.float32)
     right = rng.random(scores.shape) < expit(0.015 * scores + log_counts - 5)
-    assert worth(scores, right, log_counts) == 0
+    assert fit_log_count_weight(scores, right, log_counts) == 0
 
 
 def test_few_or_equal_labels_give_zero():
     scores, right, log_counts = labels(0.6)
     few = np.zeros_like(right)
     few.flat[np.flatnonzero(right)[: FEW_TRUE - 1]] = True
-    assert worth(scores, few, log_counts) == 0
-    assert worth(scores, right, np.full_like(log_counts, 2.0)) == 0
-    assert worth(np.zeros_like(scores), right, log_counts) == 0
-    assert worth(-scores, right, np.zeros_like(log_counts)) == 0
+    assert fit_log_count_weight(scores, few, log_counts) == 0
+    assert fit_log_count_weight(scores, right, np.full_like(log_counts, 2.0)) == 0
+    assert fit_log_count_weight(np.zeros_like(scores), right, log_counts) == 0
+    assert fit_log_count_weight(-scores, right, np.zeros_like(log_counts)) == 0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -142,18 +141,18 @@ def test_scores_that_are_not_finite_give_zero(bad):
     scores, right, log_counts = labels(0.6)
     scores[7, 3] = bad
     with np.errstate(invalid="ignore"):
-        assert worth(scores, right, log_counts) == 0
+        assert fit_log_count_weight(scores, right, log_counts) == 0
 
 
 def test_inverted_scores_give_zero():
     scores, right, log_counts = labels(0.6)
-    assert worth(-scores, right, log_counts) == 0
+    assert fit_log_count_weight(-scores, right, log_counts) == 0
 
 
 def test_separable_scores_do_not_diverge():
     scores, _, log_counts = labels(0.0)
-    assert abs(worth(scores, scores > -2, log_counts)) < 0.01
+    assert abs(fit_log_count_weight(scores, scores > -2, log_counts)) < 0.01
 
 
 def test_labels_without_points_count_as_one():
-    np.testing.assert_array_equal(logarithms(np.array([0, 1, 2])), np.log(np.array([1, 1, 2], np.float32)))
+    np.testing.assert_array_equal(log_counts_of(np.array([0, 1, 2])), np.log(np.array([1, 1, 2], np.float32)))

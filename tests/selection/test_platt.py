@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from sparsenet.selection.platt import STEEPNESS, most_probable
+from sparsenet.selection.platt import fit_platt
 
 
 def drawn(steepness, shift, n=20_000):
@@ -17,15 +17,15 @@ def drawn(steepness, shift, n=20_000):
 
 @pytest.mark.parametrize("curve", [(0.3, 1.0), (1.0, 0.0), (4.0, -2.0)])
 def test_finds_slope_and_shift(curve):
-    found = most_probable(*drawn(*curve), usual=0.0, firmness=1e-9)
+    found = fit_platt(*drawn(*curve), log_slope=0.0, precision=1e-9)
     assert found == pytest.approx(curve, rel=0.1, abs=0.1)
 
 
 def test_counts_weigh_scores():
     scores, truth = drawn(1.5, -1.0, 500)
     counts = np.random.default_rng(1).integers(1, 50, 500)
-    repeated = most_probable(np.repeat(scores, counts), np.repeat(truth, counts), usual=0.0, firmness=1e-4)
-    found = most_probable(scores, truth, usual=0.0, firmness=1e-4, counts=counts.astype(np.float64))
+    repeated = fit_platt(np.repeat(scores, counts), np.repeat(truth, counts), log_slope=0.0, precision=1e-4)
+    found = fit_platt(scores, truth, log_slope=0.0, precision=1e-4, counts=counts.astype(np.float64))
     assert found == pytest.approx(repeated, rel=1e-6)
 
     def loss(curve):
@@ -40,7 +40,7 @@ def test_counts_weigh_scores():
 @pytest.mark.parametrize("all_true", [False, True])
 def test_equal_labels_keep_probabilities_away_from_zero_and_one(all_true):
     scores = np.linspace(-3, 3, 50, dtype=np.float32)
-    steepness, shift = most_probable(scores, np.full(50, all_true), usual=0.0, firmness=0.01)
-    assert STEEPNESS[0] <= steepness <= STEEPNESS[1]
+    steepness, shift = fit_platt(scores, np.full(50, all_true), log_slope=0.0, precision=0.01)
+    assert 0.05 <= steepness <= 20
     p = expit(steepness * scores + shift)
     assert 0.001 < min(p.min(), 1 - p.max()) < max(p.max(), 1 - p.min()) < 0.999

@@ -1,4 +1,4 @@
-"""Neighbors, combination and decisions of a blend as arrays and JSON, and back; loading checks everything it reads."""
+"""Pack the neighbors, combination and decisions of a blend into arrays and JSON; unpacking checks everything."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from sparsenet.kernels.types import Arrays
 from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
 
-#: What a manifest holds of neighbors beside their arrays.
-OF_NEIGHBORS = ("rarity", "power")
-#: Bounds of a loaded combination.
-MOST_WEIGHT, FURTHEST = 1e4, 1e6
+#: Entries of neighbors in a manifest.
+NEIGHBOR_ENTRIES = ("rarity", "power")
 
 
 def pack_combination(combination: Combination | Version1Combination) -> dict[str, Any]:
@@ -38,16 +36,18 @@ def pack_combination(combination: Combination | Version1Combination) -> dict[str
     }
 
 
-def unpack_combination(about: Mapping[str, Any]) -> Combination | Version1Combination:
-    """Return the combination that `pack_combination` packed."""
+def unpack_combination(
+    about: Mapping[str, Any], *, most: float = 1e4, furthest: float = 1e6
+) -> Combination | Version1Combination:
+    """Return a packed combination; weights are `most` at most, shifts at most `furthest` from 0."""
     if about.get("version") == 1:
         return Version1Combination.of_json(about)
     weights = about["weights"]
     if not isinstance(weights, list) or len(weights) != 3:
         raise ModelError(f"a combination has three weights, got {weights!r}")
-    tree, network, neighbors = (real("weight", weight, 0, MOST_WEIGHT) for weight in weights)
-    slope, temperature = (real(name, about[name], 0, MOST_WEIGHT, open_low=True) for name in ("slope", "temperature"))
-    shift, fall = (real(name, about[name], -FURTHEST, FURTHEST) for name in ("shift", "fall"))
+    tree, network, neighbors = (real("weight", weight, 0, most) for weight in weights)
+    slope, temperature = (real(name, about[name], 0, most, open_low=True) for name in ("slope", "temperature"))
+    shift, fall = (real(name, about[name], -furthest, furthest) for name in ("shift", "fall"))
     return Combination((tree, network, neighbors), slope, shift, fall, temperature)
 
 
@@ -57,12 +57,12 @@ def pack_choices(choices: Mapping[str, Decision]) -> dict[str, Any]:
 
 
 def unpack_choices(saved: Mapping[str, Any]) -> dict[str, Decision]:
-    """Return the decisions that `pack_choices` packed."""
+    """Return packed decisions."""
     return {str(name): Decision(**{key: from_json(value) for key, value in own.items()}) for name, own in saved.items()}
 
 
 def pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:
-    """Return the points by feature and their labels; if `small`, in 16 bits where those suffice."""
+    """Return the inverted index of points and their labels; if `small`, in 16 bits where possible."""
     if neighbors is None:
         return {}
     index, labels = neighbors.index, neighbors.labels
@@ -78,7 +78,7 @@ def pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:
 
 
 def unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
-    """Return the neighbors of a model of `shape`: points, features and labels; kernels do not check these ids again."""
+    """Return the neighbors of a model of `shape` (points, features, labels); kernels do not check these ids again."""
     if about is None:
         return None
     n_points, n_features, n_labels = shape

@@ -1,4 +1,4 @@
-"""Propose labels for each point, and compute what each part of a blend makes of them."""
+"""Propose candidate labels for each point, and compute their features by each part of a blend."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.kernels.types import F32, I32, Bools
 
-#: The tree proposes labels with a beam this many times as wide as in training: the third to fifth label of a point is
-#: often beyond the narrow one.
-WIDER = 2
-#: The tree proposes this many labels for each one that the neighbors propose.
-TREE_SHARE = 2
 #: The network's probability of a label counts as this fraction of a neighbor: neighbors know little of rare labels.
 PSEUDO_NEIGHBOR = np.float32(0.2)
 #: The penalty of a label that the tree has not met.
@@ -39,14 +34,14 @@ class Parts(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Labels of each point, (n, c) each, and the features that the combination weighs.
+    """Candidate labels of each point and their features, (n, c) each.
 
     Attributes
     ----------
     labels : candidate labels.
     penalties : root of the negative log-probability by the tree; `UNKNOWN` marks columns that hold no candidate.
-    log_probabilities : by the network; zeros without one.
-    shares : root of the share of the neighbors' weights, plus the opinion of the network as a fraction of a neighbor.
+    log_probabilities : of the network; zeros without one.
+    shares : root of the share of the neighbors' weights, plus a fraction of the network's probability.
     """
 
     labels: I32
@@ -61,7 +56,7 @@ class Candidates(NamedTuple):
 
     @property
     def features(self) -> F32:
-        """Return what the weights multiply, (n, c, 3)."""
+        """Return the features that the weights multiply, (n, c, 3)."""
         return np.stack((-self.penalties, self.log_probabilities, self.shares), axis=-1)
 
     def take(self, points: Bools) -> Candidates:
@@ -83,25 +78,31 @@ def propose(
     threads: int,
     unwanted: int = 0,
     weights: Rows | None = None,
+    beam_factor: int = 2,
+    tree_share: int = 2,
 ) -> Candidates:
     """Return n labels by the tree for each point, and up to half as many more by its k nearest neighbors.
 
     Parameters
     ----------
     beam : int
-        The tree's, in training.
+        Beam width of the tree in training.
     unwanted : int
-        Labels that the caller will drop afterwards: the beam widens by as many.
+        Number of labels that the caller drops afterwards; the beam widens by it.
     weights : Rows, optional
-        The weights of each point's neighbors, if the k nearest are not to be looked up.
+        Weights of each point's neighbors, instead of a search.
+    beam_factor : int
+        The beam is this many times as wide as in training: the third to fifth label is often beyond the narrow one.
+    tree_share : int
+        Labels that the tree proposes for each one that the neighbors propose.
     """
-    labels, scores = parts.tree.rank(points, n, beam=WIDER * beam + unwanted, threads=threads)
+    labels, scores = parts.tree.rank(points, n, beam=beam_factor * beam + unwanted, threads=threads)
     penalties = np.where(np.isneginf(scores), UNKNOWN, np.sqrt(-scores))
     neighbors = parts.neighbors if k > 0 else None
     if neighbors is not None:
         weights = neighbors.voters(points, k, threads) if weights is None else weights
         if n < parts.n_labels:
-            more, shares = neighbors.name(weights, -(-n // TREE_SHARE), threads)
+            more, shares = neighbors.name(weights, -(-n // tree_share), threads)
             labels, penalties = _add(labels, penalties, more, shares, parts.n_labels)
     if parts.network is None:
         by_network, opinion = np.zeros_like(penalties), np.exp(-np.square(penalties))
@@ -111,14 +112,14 @@ def propose(
     found = np.zeros_like(penalties)
     if neighbors is not None and weights is not None:
         found = neighbors.shares(weights, labels, threads)
-        # Without any neighbor the opinion takes their whole weight.
+        # Without neighbors the network's probability takes the whole weight.
         some = weights.data.reshape(len(points), -1).any(axis=1, keepdims=True)
         found += np.where(some, PSEUDO_NEIGHBOR, 1 + PSEUDO_NEIGHBOR) * opinion
     return Candidates(labels, penalties, by_network, np.sqrt(found))
 
 
 def _add(labels: I32, penalties: F32, more: I32, shares: F32, n_labels: int) -> tuple[I32, F32]:
-    """Append the neighbors' labels, with the highest penalty of the tree's; repeated ones become `UNKNOWN`."""
+    """Append the neighbors' labels with the tree's highest penalty; repeated labels get `UNKNOWN`."""
     rows = np.arange(len(labels), dtype=np.int64)[:, None] * n_labels
     known, added = (rows + np.sort(labels, axis=1)).reshape(-1), rows + more
     at = np.minimum(np.searchsorted(known, added), len(known) - 1)

@@ -1,10 +1,10 @@
-"""Train a blend: its parts, and on one hold-out the weights and probabilities of their combination."""
+"""Train a blend: its parts, then the weights and probabilities of their combination on one hold-out."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,28 +25,24 @@ from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import Rules
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
-from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Points, Target
 from sparsenet.kernels.types import F32, F64, I32, Bools
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 from sparsenet.selection.holdout import Holdout
 
-#: Candidate labels that the tree proposes for each point, and as many as may be better.
+#: The usual number of candidate labels by the tree, and the larger one to compare with.
 FEW, MANY = 32, 128
-#: Features of points, or weights of neighbors, that are combined at a time: about 100 bytes each.
-CELLS_AT_A_TIME = 1 << 18
-#: Mean P@k over these ranks decides.
-RANKS = (1, 3, 5)
 
 
 @dataclass(frozen=True)
 class HoldoutSize:
-    """How many points are held out.
+    """The size of the hold-out, and which parts are trained without it.
 
-    From `from_network` points on one in `every`, but `least` at least and `most` at most; the network learns without
-    them. From `from_tree` points on the tree does too. Of fewer points a tenth, `most_of_few` at most, if that makes
-    `least_of_few`: tree and network learn all points, and others, trained without the hold-out, answer it.
+    From `from_network` points on, one in `every` is held out, between `least` and `most`, and the network is trained
+    without them. From `from_tree` points on, so is the tree. With fewer points a tenth is held out, `most_of_few` at
+    most. If that is at least `least_of_few`, judges are trained without the hold-out; the final parts learn all points.
     """
 
     every: int = 64
@@ -71,7 +67,7 @@ class HoldoutSize:
 
 @dataclass(frozen=True)
 class BlendOptions:
-    """How a blend is trained; None for `network` or `candidates` means without a network, or to be found."""
+    """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen."""
 
     rules: Rules
     network: NetworkOptions | None
@@ -94,7 +90,7 @@ class FittedBlend:
     neighbors : Neighbors or None
     target : Target
     scaling : Scaling
-    seen : Seen
+    seen : LabelStats
         Statistics of the training points.
     candidates : int
         Labels that the tree proposes for a point.
@@ -110,44 +106,46 @@ class FittedBlend:
     neighbors: Neighbors | None
     target: Target
     scaling: Scaling
-    seen: Seen
+    seen: LabelStats
     candidates: int = FEW
     combination: Combination | Version1Combination = field(default_factory=Combination)
     choices: Mapping[str, Decision] = field(default_factory=dict)
     validation: Mapping[str, float] | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle, of version 0.1 too."""
+        """Take the state of a pickle, also of version 0.1."""
         self.__dict__.update(upgraded(state) if "tree_weight" in state else state)
 
     def parts(self, *, with_neighbors: bool = True) -> Parts:
-        """Return what scores labels."""
+        """Return the parts that score labels."""
         network = None if self.network is None else self.network.network
         return Parts(self.tree, network, self.neighbors if with_neighbors else None)
 
     def rank(
-        self, points: Rows, n: int, *, k: int, beam: int, threads: int, unwanted: int = 0
+        self, points: Rows, n: int, *, k: int, beam: int, threads: int, unwanted: int = 0, cells: int = 1 << 18
     ) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield blocks of points: their place, their n best labels of those proposed, and the scores, best first.
+        """Yield blocks of points: their slice, their n best labels and the scores, best first.
 
         Parameters
         ----------
         k : int
-            Neighbors with a vote; 0 for none.
+            Neighbors of a point; 0 for none.
         beam : int
-            The tree's.
+            Beam width of the tree in training.
         unwanted : int
-            Labels that will be dropped afterwards.
+            Number of labels that the caller drops afterwards.
+        cells : int
+            Candidates, or neighbors, of a block: about 100 bytes each.
         """
         done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
-        for block in points.blocks(max(1, CELLS_AT_A_TIME // max(n, k))):
+        for block in points.blocks(max(1, cells // max(n, k))):
             own = slice(done, done + len(block))
             proposed = propose(parts, block, n, k=k, beam=beam, threads=threads, unwanted=unwanted)
             yield own, *combination.rank(proposed, n, self.seen.label_counts)
             done = own.stop
 
     def combining(self, k: int) -> Combination | Version1Combination:
-        """Return the combination; that of tree and network alone if the neighbors of a fitted one have no vote."""
+        """Return the combination; without neighbors, the one of tree and network."""
         if k > 0 or self.neighbors is None:
             return self.combination
         return self.combination.without_neighbors()
@@ -161,7 +159,7 @@ def fit(
     threads: int,
     target: Target,
     scaling: Scaling,
-    seen: Seen,
+    seen: LabelStats,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     resumes: bool = False,
@@ -169,14 +167,14 @@ def fit(
 ) -> FittedBlend:
     """Train tree, neighbors and network, and combine them.
 
-    Ctrl-C raises `InterruptedBlend` once there is something to keep.
+    Ctrl-C raises `InterruptedBlend` once a usable blend exists.
 
     Parameters
     ----------
     seed : int
-        Of the neighbors; tree, network and hold-out have the one that `run_seed` makes of it.
+        Seed of the neighbors; tree, network and hold-out use `run_seed` of it.
     resumes : bool
-        Whether `checkpoint` holds a run to go on with.
+        Whether `checkpoint` holds a run to continue.
     """
     started = time.perf_counter() if started is None else started
     k = min(options.n_neighbors, len(points[0]))
@@ -237,7 +235,7 @@ def fit(
 
 
 class InterruptedBlend(KeyboardInterrupt):
-    """Ctrl-C during training; `fitted` is the blend as far as it was trained."""
+    """Ctrl-C during training; `fitted` is the blend so far."""
 
     def __init__(self, fitted: FittedBlend) -> None:
         super().__init__()
@@ -255,14 +253,14 @@ def _judges(
     seed: int,
     threads: int,
 ) -> FittedBlend:
-    """Return a blend whose parts have not learnt the hold-out: those of `fitted`, or others trained for that."""
+    """Return a blend whose parts have not learnt the hold-out; train such parts where `fitted` has none."""
     rest = network_part.rows_of(points, holdout.kept)
     if for_tree is None:
         tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
         fitted = replace(fitted, tree=tree)
     if fitted.network is not None and for_network is None and options.network is not None:
         parameters = {**options.network.parameters, "epochs": len(fitted.network.history), "verbose": False}
-        same = replace(sizing.decided(parameters, fitted.network.choices), auto=frozenset())
+        same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
         judge = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
         fitted = replace(fitted, network=judge)
     return fitted
@@ -306,7 +304,7 @@ def _combined(
         decision = choose([Option("fixed", "fixed"), Option("fitted", "fitted")], scores.__getitem__, options.better)
         combination = fit_weights(found, hits, prior) if decision.value == "fitted" else prior
         choices["weights"] = decision._replace(value=tuple(round(weight, 3) for weight in combination.weights))
-        fitted = replace(fitted, combination=combination.with_chances(found, hits))
+        fitted = replace(fitted, combination=combination.calibrated(found, hits))
     return replace(fitted, candidates=n, choices=choices)
 
 
@@ -314,13 +312,13 @@ def _cross_fitted(found: Candidates, hits: Bools, prior: Combination, halves: Bo
     """Return each point's precision by weights that are fitted to the other half of the points."""
     out = np.empty(len(hits))
     for own in (halves, ~halves):
-        fit_on, asked = found.take(~own), found.take(own)
-        out[own] = _precision(fit_weights(fit_on, hits[~own], prior), asked, hits[own])
+        fit_on, rest = found.take(~own), found.take(own)
+        out[own] = _precision(fit_weights(fit_on, hits[~own], prior), rest, hits[own])
     return out
 
 
-def _precision(combination: Combination, found: Candidates, hits: Bools) -> F64:
-    """Return the mean of P@1, P@3 and P@5 of each point."""
+def _precision(combination: Combination, found: Candidates, hits: Bools, ranks: Sequence[int] = (1, 3, 5)) -> F64:
+    """Return the mean of P@k over the ranks k, for each point."""
     scores = combination.scores(found)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : max(RANKS)]
-    return np.asarray(precisions(np.take_along_axis(hits, order, axis=1), RANKS).mean(axis=1))
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : max(ranks)]
+    return np.asarray(precisions(np.take_along_axis(hits, order, axis=1), ranks).mean(axis=1))

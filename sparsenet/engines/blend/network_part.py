@@ -1,4 +1,4 @@
-"""The network of a blend: whether there is time for one, and whether a checkpoint is its own."""
+"""Decide whether there is time for the network of a blend, and check its checkpoint."""
 
 from __future__ import annotations
 
@@ -21,37 +21,42 @@ from sparsenet.features.targets import Points
 from sparsenet.kernels.types import I64
 from sparsenet.selection.holdout import Holdout
 
-#: The classifier that checkpoints of such a network name.
+#: The classifier named in checkpoints.
 TRAINED_FOR = "BlendClassifier"
-#: A network that took less than this share of its passes adds nothing to tree and neighbors (bench/notes/blends.md).
+#: A network after less than this share of its passes adds nothing to tree and neighbors (bench/notes/blends.md).
 LEAST_PASSES = 1 / 3
-#: A pass of the network takes at least this share of the time of tree and neighbors, and up to ten times as long.
-QUICKEST_PASS = 1 / 10
-#: Entries of a fingerprint that are known only once the network is built, or depend on the time left.
+#: Entries of a fingerprint that depend on the built network or on the time left.
 UNKNOWN_YET = {*DATA[4:], "trial", "may_end", "hidden", "activation", "dropout", "wide_budget", "parameters"}
 
 
 def enough_passes(options: NetworkOptions, n_points: int) -> float:
-    """Return the passes after which a network is of use; the passes asked for may be without end."""
+    """Return the passes after which a network helps, however many were requested."""
     options = options.for_points(n_points)
     usual = replace(options, epochs=None).n_epochs(n_points)
     return LEAST_PASSES * min(options.n_epochs(n_points), usual)
 
 
 def is_trained_enough(fitted: FittedNetwork, passes: float) -> bool:
-    """Tell whether a network took these passes, or as large a share of the fewer that it found to be best."""
-    found = fitted.choices.get("epochs", (math.inf, ""))[0]
+    """Tell whether a network took these passes, or that share of the smaller number that scouting chose."""
+    found = fitted.choices["epochs"].value if "epochs" in fitted.choices else math.inf
     return bool(len(fitted.history) >= min(passes, LEAST_PASSES * found))
 
 
-def within(options: NetworkOptions, left: float, pass_seconds: float, passes: float) -> NetworkOptions | None:
-    """Give the network the seconds that are left; return None, with a warning, if they are too few for its passes.
+def within(
+    options: NetworkOptions, left: float, parts_seconds: float, passes: float, *, quickest: float = 0.1
+) -> NetworkOptions | None:
+    """Give the network the seconds left; return None, with a warning, if they are too few for its passes.
 
-    `pass_seconds` is the time that tree and neighbors took.
+    Parameters
+    ----------
+    parts_seconds : float
+        Time that tree and neighbors took.
+    quickest : float
+        A pass of the network takes at least this share of `parts_seconds`, and up to ten times as long.
     """
     left = max(left, 0.0)
-    if left >= QUICKEST_PASS * passes * pass_seconds:
-        return replace(options, time_budget=max(left, QUICKEST_PASS * pass_seconds))
+    if left >= quickest * passes * parts_seconds:
+        return replace(options, time_budget=max(left, quickest * parts_seconds))
     _warn_of_none(f"{left:.1f} s are left")
     return None
 
@@ -72,13 +77,13 @@ def _warn_of_none(why: str) -> None:
 def check_resumed(
     options: NetworkOptions, points: Points, holdout: Holdout | None, checkpoint: str | os.PathLike[str], seed: int
 ) -> None:
-    """Refuse the checkpoint of a run with other data or settings, before the tree is trained; absence is no error."""
+    """Refuse the checkpoint of a run with other data or settings, before the tree is trained."""
     place = Path(checkpoint)
     if not checkpoints.is_there(place):
         return
     own, measured, _ = points_for_training(options, points, None, holdout, seed)
     n_points, n_labels = len(own[0]), own[1].width
-    options = sizing.as_before(options.for_points(n_points), checkpoint, n_points)
+    options = sizing.resumed_options(options.for_points(n_points), checkpoint, n_points)
     counts = np.bincount(own[1].indices, minlength=n_labels)
     made = outline(options, own[0].width, counts, n_points, seed, 1)
     config = options.training(n_points, seed=seed, threads=1)

@@ -1,4 +1,4 @@
-"""The combination of models that version 0.1 saved, so that they answer as before; it goes in version 0.3."""
+"""Read combinations saved by version 0.1, and rank as it did; it goes in version 0.3."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparsenet.kernels.types import F32, I32, I64
 
 
 class Correction(NamedTuple):
-    """How version 0.1 corrected its curve; pickles hold it."""
+    """The correction of the curve in pickles of version 0.1."""
 
     slope: float = 1.0
     shift: float = 0.0
@@ -28,7 +28,7 @@ class Correction(NamedTuple):
 
 @dataclass(frozen=True)
 class Version1Combination:
-    """A vote of fixed weights, and a curve that depends on which parts there are and how far they are trusted."""
+    """A vote with fixed weights, and a curve that depends on the parts and their trust."""
 
     has_network: bool
     has_neighbors: bool
@@ -42,7 +42,7 @@ class Version1Combination:
 
     @classmethod
     def of_saved(cls, metadata: Mapping[str, Any], *, is_consistent: bool) -> Self:
-        """Read what version 0.1 saved of its measurements."""
+        """Read the measurements that version 0.1 saved."""
         neighbors = metadata["neighbors"]
         return cls.of_json(
             {
@@ -60,12 +60,12 @@ class Version1Combination:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `of_json` takes."""
+        """Return the fields as JSON."""
         return dict(vars(self))
 
     @classmethod
     def of_json(cls, saved: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote."""
+        """Read and check the fields."""
         flags = {name: boolean(name, saved[name]) for name in ("has_network", "has_neighbors", "is_consistent")}
         return cls(
             **flags,
@@ -106,7 +106,7 @@ class Version1Combination:
         return np.asarray(expit(np.float32(self.slope) * scores + np.float32(self.shift)))
 
     def exclusive_probabilities(self, scores: F32) -> F32:
-        """Return probabilities of candidates of which one is true, in sum one a point."""
+        """Return probabilities that sum to one, for points with exactly one label."""
         return np.asarray(softmax(self.among * scores, axis=1))
 
     def _curve(self) -> tuple[float, float]:

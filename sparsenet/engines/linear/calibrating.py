@@ -13,7 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.linear import competing
 from sparsenet.engines.linear.calibration import Calibration
 from sparsenet.kernels.types import F32
-from sparsenet.selection.platt import most_probable
+from sparsenet.selection.platt import fit_platt
 
 
 def fit(scores: F32, labels: Rows, *, exclusive: bool, missed: int = 0) -> Calibration:
@@ -27,7 +27,7 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool, missed: int = 0) -> Calib
     truth = _as_table(labels, scores.shape)
     # The prior counts as one text, and each text has a score for every label.
     firmness = 0.5 / max(len(scores), 1) / scores.shape[1]
-    found = Calibration(*most_probable(scores, truth, usual=competing.PRIOR.log_steepness, firmness=firmness))
+    found = Calibration(*fit_platt(scores, truth, log_slope=competing.PRIOR.log_steepness, precision=firmness))
     return replace(found, threshold=_best_threshold(found.probabilities(scores, exclusive=False), truth, missed))
 
 

@@ -1,4 +1,4 @@
-"""Train a network: `fit` from the start, `fit_more` from where an earlier call left it."""
+"""Train a network: `fit` from the start, `fit_more` continues."""
 
 from __future__ import annotations
 
@@ -20,24 +20,21 @@ from sparsenet.engines.network.building import build, check_memory, memory_limit
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import points_for_training
 from sparsenet.engines.network.optim import Schedule
-from sparsenet.engines.network.options import AFTER_FIT, NetworkOptions
+from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.engines.network.training.progress_bar import ProgressBar
 from sparsenet.engines.network.training.reports import Callback, check_callbacks
 from sparsenet.engines.network.training.trainer import Trainer
 from sparsenet.features.kinds import are_dense
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
-from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Points, Target
+from sparsenet.selection.choose import Decision
 from sparsenet.selection.holdout import Holdout
-
-#: Bytes that each weight of the wide path, old or new, takes while new ones are merged in: keys, their order, owners,
-#: and both generations of indices, weights and state.
-GROWTH_BYTES = 56
 
 
 @dataclass(frozen=True)
 class FittedNetwork:
-    """A trained network, and what turns X into its rows and its rows' labels into y.
+    """A trained network with the scaling of X and the encoding of y.
 
     Attributes
     ----------
@@ -45,38 +42,43 @@ class FittedNetwork:
     target : Target
         The labels.
     scaling : Scaling
-    seen : Seen
+    seen : LabelStats
         Statistics of the training points.
     history : sequence of dict
         The measurements of each epoch.
     steps : int
-        Steps that the optimizers' states have seen; 0 once those are dropped.
+        Steps in the optimizers' states; 0 once those are dropped.
     calls : int
-        How often it was trained; each call draws other random numbers.
+        Number of training calls; each draws other random numbers.
     finished : bool
-        Whether `fit` trained it, with learning rates that fell to nearly zero.
+        Whether `fit` trained it to the end, where learning rates are nearly zero.
     choices : mapping
-        By parameter left to "auto": its value, and why.
+        The decision on each "auto" parameter.
     """
 
     network: Network
     target: Target
     scaling: Scaling
-    seen: Seen
+    seen: LabelStats
     history: Sequence[dict[str, Any]] = ()
     steps: int = 0
     calls: int = 0
     finished: bool = False
-    choices: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    choices: Mapping[str, Decision] = field(default_factory=dict)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle; version 0.1 kept choices as pairs."""
+        choices = {name: Decision(*own) for name, own in state.get("choices", {}).items()}
+        self.__dict__.update(state, choices=choices)
 
     @property
     def rates(self) -> Schedule:
         """Return the learning rates of further training."""
-        return Schedule(decay="constant", peak=AFTER_FIT if self.finished else 1.0)
+        return Schedule(decay="constant", peak=AUTO.rate_after_fit if self.finished else 1.0)
 
     def after(self, trainer: Trainer, *, keep_state: bool) -> FittedNetwork:
-        """Record a training run; without optimizer state, further training equals that of a saved and loaded model."""
-        made = {**self.choices, **sizing.hashed(self.network), **sizing.tried(trainer)}
+        """Record a training run; without optimizer state, training on gives the same as after saving and loading."""
+        made = {**self.choices, **sizing.explain_hashing(self.network), **sizing.explain_trial(trainer)}
         if not self.network.output.n_inputs:
             made.pop("learning_rate", None)  # the deep weights are gone
         if not keep_state:
@@ -88,7 +90,7 @@ class FittedNetwork:
 
 
 class InterruptedFit(KeyboardInterrupt):
-    """Ctrl-C during training; `fitted` is the network as far as it was trained."""
+    """Ctrl-C during training; `fitted` is the network so far."""
 
     def __init__(self, fitted: FittedNetwork) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ def fit(
     threads: int,
     target: Target | None = None,
     scaling: Scaling | None = None,
-    seen: Seen | None = None,
+    seen: LabelStats | None = None,
     validation: Points | None = None,
     holdout: Holdout | None = None,
     callbacks: Sequence[Callback] = (),
@@ -128,13 +130,13 @@ def fit(
     holdout : Holdout, optional
         Points not to train on, for the trial of hidden units; drawn here if None.
     checkpoint, resume :
-        Where the state of the run is kept, and whether to go on from there.
+        Directory of the run's state, and whether to continue from it.
     trained_for : str
-        The classifier that a checkpoint belongs to.
+        Name of the classifier in checkpoints.
     calibrates : bool
-        Whether to fit probabilities on held-out points, if there are any.
+        Whether to fit probabilities, given held-out points.
     shared : arrays
-        Memory that the caller holds in any case, not counted as held for training.
+        Memory of the caller, not counted as held for training.
     started : float, optional
         `time.perf_counter` at which a time budget began; now by default.
     """
@@ -142,14 +144,14 @@ def fit(
     n_labels = points[1].width
     target = Target.of_columns(n_labels) if target is None else target
     scaling = Scaling("none") if scaling is None else scaling
-    seen = Seen.of_rows(points[0].width, n_labels) if seen is None else seen
+    seen = LabelStats.of_rows(points[0].width, n_labels) if seen is None else seen
     points, measured, kept = points_for_training(options, points, validation, holdout, seed)
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
     held = own_bytes([*points, *[part.features for part in (measured, kept) if part]], shared)
     if resume and checkpoint is not None:
-        options = sizing.as_before(options, checkpoint, len(points[0]))
+        options = sizing.resumed_options(options, checkpoint, len(points[0]))
     if measured is None:
-        options = scouting.scouted(options, points, held=held, seed=seed, threads=threads)
+        options = scouting.scout(options, points, held=held, seed=seed, threads=threads)
     network, options = build(
         *(options, *points),
         held=held,
@@ -159,20 +161,20 @@ def fit(
         keep_best=measured is not None,
         time_left=lambda: options.time_left(time.perf_counter() - started),
     )
-    made = sizing.made(options, network, scaling.kind, len(points[0]))
-    sizing.tell(made, options.verbose)
+    made = sizing.explain_sizes(options, network, scaling.kind, len(points[0]))
+    sizing.report_choices(made, options.verbose)
     finished = options.schedule.decay != "constant"
     fitted = FittedNetwork(network, target, scaling, seen.counting(*points), finished=finished, choices=made)
     config = options.training(len(points[0]), seed=seed, threads=threads)
-    with shown(options, callbacks) as on_progress:
+    with shown(options, callbacks) as all_callbacks:
         left = options.time_left(time.perf_counter() - started)
         if network.input is None and left is not None:
-            kept = None  # too little time for hidden units, so nothing to compare
+            kept = None  # no hidden units in this time, so nothing to compare
         trainer = Trainer(
             *(network, *points, config),
             validation=measured,
             trial=options.trial(len(points[0]), kept, calibrates) if kept else None,
-            callbacks=on_progress,
+            callbacks=all_callbacks,
             checkpoint=checkpoint,
             time_budget=left,
             classifier=trained_for,
@@ -184,7 +186,8 @@ def fit(
         except KeyboardInterrupt as interrupt:
             raise InterruptedFit(replace(fitted.after(trainer, keep_state=False), finished=False)) from interrupt
         fitted = fitted.after(trainer, keep_state=False)
-    sizing.tell({name: found for name, found in fitted.choices.items() if made.get(name) != found}, options.verbose)
+    changed = {name: found for name, found in fitted.choices.items() if made.get(name) != found}
+    sizing.report_choices(changed, options.verbose)
     return fitted
 
 
@@ -196,21 +199,21 @@ def fit_first(
     threads: int,
     target: Target,
     scaling: Scaling,
-    seen: Seen,
+    seen: LabelStats,
     shared: Sequence[NDArray[Any]] = (),
 ) -> FittedNetwork:
     """Take one pass at a constant learning rate over the first batch of points, and keep the optimizers' state."""
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
     network, options = build(options, *points, held=own_bytes(points, shared), seed=seed, threads=threads)
-    made = sizing.made(options, network, scaling.kind, len(points[0]))
-    made.pop("epochs", None)  # each call takes one pass
+    made = sizing.explain_sizes(options, network, scaling.kind, len(points[0]))
+    made.pop("epochs", None)  # a call takes one pass
     return _one_pass(FittedNetwork(network, target, scaling, seen, choices=made), options, points, seed, threads)
 
 
 def fit_more(
     fitted: FittedNetwork, points: Points, options: NetworkOptions, *, seed: int, threads: int
 ) -> FittedNetwork:
-    """Take one pass over further points; `options` are those that `sizing.decided` returns."""
+    """Take one pass over further points; `options` come from `sizing.fitted_options`."""
     width = points[0].width
     made = outline(options, width, fitted.seen.label_counts, fitted.seen.n_points, seed, threads)
     reconfigure(fitted.network, made, options)
@@ -232,15 +235,16 @@ def _one_pass(fitted: FittedNetwork, options: NetworkOptions, points: Points, se
 def grow(network: Network, options: NetworkOptions, points: Points, threads: int) -> None:
     """Prepare a trained network for new points: writable weights, and room in the wide path."""
     for parameter in network.parameters():
-        if not parameter.value.flags.writeable:  # as joblib maps a model that it has on disk
+        if not parameter.value.flags.writeable:  # joblib maps models from disk read-only
             parameter.value = parameter.value.copy()
             parameter.state = {name: array.copy() for name, array in parameter.state.items()}
     wide = network.output.wide
     if wide:
         features, label_points = points[0], transpose(points[1])
         room = len(wide.indices) + int(support_bound(features, label_points, options.wide_budget).sum())
-        needed = {"new features of labels": GROWTH_BYTES * room}
-        if options.memory_limit is not None:  # which is on what there is already, too
+        # Keys, their order and owners, and both generations of indices, weights and state: 56 bytes a weight.
+        needed = {"new features of labels": 56 * room}
+        if options.memory_limit is not None:  # it includes the existing model
             needed["model"] = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
         check_memory(needed, options, memory_limit(options))
         wide.configure(replace(wide.config, budget=options.wide_budget))

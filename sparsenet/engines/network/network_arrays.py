@@ -1,4 +1,4 @@
-"""A fitted network as arrays and JSON, and back; loading checks everything it reads."""
+"""Pack a fitted network into arrays and JSON, and unpack it; unpacking checks everything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import Adagrad
 from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
 from sparsenet.engines.network.parameters import SAVABLE, from_json, pack_parameters, to_json, unpack_parameters
-from sparsenet.engines.network.sizing import decided
+from sparsenet.engines.network.sizing import fitted_options
 from sparsenet.engines.network.wide import WideConfig, WidePath
 from sparsenet.features.feature_arrays import (
     pack_feature_names,
@@ -31,8 +31,9 @@ from sparsenet.features.feature_arrays import (
     unpack_seen,
     unpack_target,
 )
-from sparsenet.features.seen import Seen
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.kernels.types import Arrays
+from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind
 
@@ -73,8 +74,8 @@ def pack(
         **about_seen,
         "calls": fitted.calls,
         "finished": fitted.finished,
-        # Without the reasons: a resumed run has its size for another reason, and must save the same file.
-        "choices": {name: to_json(name, value) for name, (value, _) in fitted.choices.items()},
+        # Values without reasons: a resumed run has other reasons for the same size, and must save the same file.
+        "choices": {name: to_json(name, decision.value) for name, decision in fitted.choices.items()},
         "target": about_target,
         "scaling": fitted.scaling.kind,
         "wide": _wide_start(fitted.network),
@@ -84,7 +85,7 @@ def pack(
 
 
 def _wide_start(network: Network) -> dict[str, float] | None:
-    """Return the settings of the wide path that were fitted to the data; further training needs them."""
+    """Return the fitted configuration of the wide path; further training needs it."""
     wide = network.output.wide
     if wide is None or not isinstance(wide.config.optimizer, Adagrad):
         return None
@@ -93,9 +94,9 @@ def _wide_start(network: Network) -> dict[str, float] | None:
 
 
 def _check_unchanged(fitted: FittedNetwork, parameters: Mapping[str, Any], n_features: int) -> None:
-    """Refuse parameters that were changed since training to those of another network."""
+    """Refuse parameters changed since training if the network no longer matches them."""
     check_seed(parameters["random_state"])
-    options, counts = decided(parameters, fitted.choices), fitted.seen.label_counts
+    options, counts = fitted_options(parameters, fitted.choices), fitted.seen.label_counts
     built = outline(options, n_features, counts, fitted.seen.n_points, seed=0, threads=1)
     check_layout(built, fitted.network)
     before = type(fitted.network.output.loss)
@@ -114,7 +115,7 @@ def _history_entry(record: dict[str, float]) -> dict[str, float | None]:
 def _unpack_history(saved: Any) -> list[dict[str, float]]:
     """Return the measurements of each epoch; None stands for NaN."""
     if not isinstance(saved, list) or not all(isinstance(record, dict) and "loss" in record for record in saved):
-        raise ModelError("history must be a list of what was measured of each epoch, the loss among it")
+        raise ModelError("history must be a list of the measurements of each epoch, with the loss")
     return [
         {name: math.nan if value is None else real(name, value, -math.inf, math.inf) for name, value in record.items()}
         for record in saved
@@ -122,7 +123,7 @@ def _unpack_history(saved: Any) -> list[dict[str, float]]:
 
 
 def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> UnpackedNetwork:
-    """Return the network that `pack` packed; raises ModelError where the parts do not fit together."""
+    """Return a packed network; raises ModelError if its parts contradict each other."""
     check_kind(metadata, KIND)
     if boolean("compact", metadata.get("compact", False)):
         arrays = compact.grow(arrays)
@@ -133,8 +134,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> UnpackedNetwork:
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
     check_seed(parameters["random_state"])
-    choices = {str(name): (from_json(value), AS_SAVED) for name, value in metadata.get("choices", {}).items()}
-    options = decided(parameters, choices)
+    choices = {str(name): Decision(from_json(value), AS_SAVED) for name, value in metadata.get("choices", {}).items()}
+    options = fitted_options(parameters, choices)
     network = _network(options, arrays, n_features, seen)
     if network.output.wide and metadata.get("wide"):
         network.output.wide.configure(_wide_config(options, metadata["wide"]))
@@ -144,7 +145,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> UnpackedNetwork:
     return UnpackedNetwork(parameters, names, fitted)
 
 
-def _network(options: NetworkOptions, arrays: Arrays, n_features: int, seen: Seen) -> Network:
+def _network(options: NetworkOptions, arrays: Arrays, n_features: int, seen: LabelStats) -> Network:
     network = outline(options, n_features, seen.label_counts, seen.n_points, seed=0, threads=1)
     if options.wide:
         indptr, indices = arrays["wide.indptr"], arrays["wide.indices"]
@@ -158,8 +159,7 @@ def _network(options: NetworkOptions, arrays: Arrays, n_features: int, seen: See
 def _wide_config(options: NetworkOptions, start: dict[str, Any]) -> WideConfig:
     rate = real("learning_rate of the wide path", start["learning_rate"], 0, math.inf)
     norm = real("norm of the wide path", start["norm"], 0, math.inf)
-    epsilon = real(
-        "epsilon of the wide path", start.get("epsilon", Adagrad.epsilon), 0, math.inf
-    )  # old models have none
+    epsilon = start.get("epsilon", Adagrad.epsilon)  # absent from old models
+    epsilon = real("epsilon of the wide path", epsilon, 0, math.inf)
     optimizer = replace(options.wide_optimizer, rate=rate, epsilon=epsilon)
     return replace(wide_config(options), norm=norm, optimizer=optimizer)

@@ -1,4 +1,4 @@
-"""Hold out points that the training of a network is measured on."""
+"""Hold out points to measure the training of a network on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EVERY, FEWEST, MOST, ENOUGH = 64, 512, 2048, 16384
 def points_for_training(
     options: NetworkOptions, points: Points, given: Points | None, holdout: Holdout | None, seed: int
 ) -> tuple[Points, Validation | None, Validation | None]:
-    """Return the points to train on, those that each epoch is measured on, and those of the trial of hidden units.
+    """Return the points to train on, the validation data, and the hold-out for the trial of hidden units.
 
-    `given` is validation data of the user. A `holdout` drawn by the caller is for the trial, and never trained on.
+    `given` is the user's validation data. A `holdout` drawn by the caller serves the trial.
     """
     held: Points | None = None
     if holdout is not None:
@@ -57,9 +57,9 @@ def held_out(
 def held_for_trial(
     options: NetworkOptions, points: Points, measured: Validation | None, seed: int
 ) -> tuple[Points, Validation | None]:
-    """Return the points to train on and those of the trial of hidden units, if there is to be one.
+    """Return the points to train on and the hold-out for the trial of hidden units, or None without a trial.
 
-    Validation data serve for the trial if they are enough; else a few points are held out.
+    Validation data serve the trial if there are enough; else a few points are held out.
     """
     if measured is not None and options.may_lose_hidden(points[1].width):
         return points, measured if len(measured.features) >= FEWEST else None
@@ -71,7 +71,7 @@ def held_for_trial(
 
 
 def n_for_trial(options: NetworkOptions, n_points: int, n_labels: int) -> int:
-    """Return how many points to hold out for the trial of hidden units; 0 for no trial."""
+    """Return the size of the hold-out for the trial of hidden units; 0 for no trial."""
     if not options.may_lose_hidden(n_labels) or n_points < ENOUGH:
         return 0
     return min(max(n_points // EVERY, FEWEST), MOST)

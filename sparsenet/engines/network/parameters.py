@@ -1,4 +1,4 @@
-"""Parameters of classifiers as JSON, and back."""
+"""Convert parameters of classifiers to JSON and back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def to_json(name: str, value: Any) -> Any:
         return value.item()
     if isinstance(value, tuple | list):
         return [to_json(name, item) for item in value]
-    if isinstance(value, Mapping):  # whose keys may be numbers
+    if isinstance(value, Mapping):  # keys may be numbers
         return {"pairs": [[to_json(name, key), to_json(name, item)] for key, item in value.items()]}
     if is_dataclass(value) and SAVABLE.get(type(value).__name__) is type(value):
         return {"class": type(value).__name__, "fields": asdict(value)}

@@ -1,4 +1,4 @@
-"""What a classifier is left to decide: how wide it is, by the memory and the time there is; and why it is as it is."""
+"""Choose the size of a network by memory and time, and explain each choice."""
 
 from __future__ import annotations
 
@@ -19,58 +19,56 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import SGD, Adagrad, Adam
-from sparsenet.engines.network.options import BUDGETS, FEWEST_EPOCHS, WIDTHS, NetworkOptions
+from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
 from sparsenet.index.hashing import TABLES
+from sparsenet.selection.choose import Decision
 
-#: By the name of a parameter, what it came to and why.
-Choices = dict[str, tuple[Any, str]]
-#: Why X is scaled as it is, where that was left open.
+#: By parameter name.
+Choices = dict[str, Decision]
+#: By kind of automatic scaling.
 WHY_SCALED = {
     "rows": "X is mostly zeros, as counts are",
     "columns": "X is a table, whose columns may have units of their own",
     "mixed": "X holds amounts beside what is mostly zeros",
     "together": "X is a table, and points near each other share more labels than with standardised columns",
 }
-#: What later training takes over from the first; the rest depends on nothing that could have changed.
-DECIDED = ("hidden", "wide_budget", "batch_size", "learning_rate")
-#: A pace is measured over so many steps, but for the first of them, which touch new memory and may compile kernels;
-#: after two steps it is over once this share of the time that is left has gone.
-PILOT_STEPS, FIRST_STEPS, PILOT_SHARE = 10, 3, 0.05
+#: Choices that later training keeps; the others do not depend on anything that may have changed.
+KEPT = ("hidden", "wide_budget", "batch_size", "learning_rate")
 
 
-def narrower(settings: NetworkOptions) -> Iterator[NetworkOptions]:
-    """Yield the settings, then such as take less memory, where these are left to the classifier.
+def smaller_options(options: NetworkOptions) -> Iterator[NetworkOptions]:
+    """Yield the options, then smaller ones where sizes are "auto".
 
-    Hidden units go before weights of the wide path: on real data the latter earn more.
+    Hidden units go before weights of the wide path, which gain more on real data.
     """
-    for budget in _budgets(settings):
-        for hidden in _widths(settings):
-            changed: dict[str, Any] = {"hidden": hidden} if hidden != settings.hidden else {}
-            changed |= {"wide_budget": budget} if budget != settings.wide_budget else {}
-            yield _less(settings, "memory", **changed)
+    for budget in _budgets(options):
+        for hidden in _widths(options):
+            changed: dict[str, Any] = {"hidden": hidden} if hidden != options.hidden else {}
+            changed |= {"wide_budget": budget} if budget != options.wide_budget else {}
+            yield _reduced(options, "memory", **changed)
 
 
-def _less(settings: NetworkOptions, short_of: str, **changed: Any) -> NetworkOptions:
-    return replace(settings, short_of={**settings.short_of, **dict.fromkeys(changed, short_of)}, **changed)
+def _reduced(options: NetworkOptions, short_of: str, **changed: Any) -> NetworkOptions:
+    return replace(options, short_of={**options.short_of, **dict.fromkeys(changed, short_of)}, **changed)
 
 
-def _budgets(settings: NetworkOptions) -> list[int]:
-    if "wide_budget" not in settings.auto or settings.resumed or not settings.wide:
-        return [settings.wide_budget]
-    return [budget for budget in BUDGETS if budget <= settings.wide_budget]
+def _budgets(options: NetworkOptions) -> list[int]:
+    if "wide_budget" not in options.auto or options.resumed or not options.wide:
+        return [options.wide_budget]
+    return [budget for budget in AUTO.budgets if budget <= options.wide_budget]
 
 
-def _widths(settings: NetworkOptions) -> list[tuple[int, ...]]:
-    if "hidden" not in settings.auto or settings.resumed:
-        return [settings.hidden]
-    alone: list[tuple[int, ...]] = [()] if settings.may_be_wide_alone else []
-    return [w for w in [*((width,) for width in WIDTHS), *alone] if sum(w) <= sum(settings.hidden)]
+def _widths(options: NetworkOptions) -> list[tuple[int, ...]]:
+    if "hidden" not in options.auto or options.resumed:
+        return [options.hidden]
+    alone: list[tuple[int, ...]] = [()] if options.may_be_wide_alone else []
+    return [w for w in [*((width,) for width in AUTO.widths), *alone] if sum(w) <= sum(options.hidden)]
 
 
-def in_time(
-    settings: NetworkOptions,
+def fit_into_time(
+    options: NetworkOptions,
     points: tuple[Rows, Rows],
     make: Callable[[NetworkOptions], Network],
     left: Callable[[], float],
@@ -78,40 +76,50 @@ def in_time(
     seed: int,
     threads: int,
 ) -> NetworkOptions:
-    """Return the widest settings with which FEWEST_EPOCHS passes over the points fit into the seconds that are left.
+    """Return the widest options whose fewest passes fit into the seconds left.
 
-    Held out, as many passes of the wide path alone were better by 0.1 to 4 points of P@1 than fewer of both paths; from
-    five on, both were no worse. What a step takes is measured at the ends, the narrowest and the widest; what measuring
-    on validation data takes after each pass, and hashing rows anew, is not foreseen.
+    Five passes of the wide path are better than fewer of both paths (bench/README.md, Time budgets). Steps of the
+    narrowest and the widest network are timed. Validation after each pass and rehashing of rows are not included.
     """
-    widths = _widths(settings)
+    widths = _widths(options)
     if len(widths) == 1:
-        return settings
+        return options
     if left() <= 0:
-        return _less(settings, "time", hidden=widths[-1])
-    most = PILOT_SHARE * left()
+        return _reduced(options, "time", hidden=widths[-1])
+    most = 0.05 * left()
     fast, slow = (
-        _seconds_a_step(make(replace(settings, hidden=hidden)), points, settings, most, seed=seed, threads=threads)
+        _seconds_a_step(make(replace(options, hidden=hidden)), points, options, most, seed=seed, threads=threads)
         for hidden in (widths[-1], widths[0])
     )
     n_points = len(points[0])
-    n_steps = min(FEWEST_EPOCHS, settings.n_epochs(n_points)) * -(-n_points // settings.batch_size)
+    n_steps = min(AUTO.fewest_epochs, options.n_epochs(n_points)) * -(-n_points // options.batch_size)
     for hidden in widths[:-1]:
         share = (sum(hidden) - sum(widths[-1])) / (sum(widths[0]) - sum(widths[-1]))
         if n_steps * (fast + share * max(slow - fast, 0.0)) <= left():
-            return settings if hidden == settings.hidden else _less(settings, "time", hidden=hidden)
-    return _less(settings, "time", hidden=widths[-1])
+            return options if hidden == options.hidden else _reduced(options, "time", hidden=hidden)
+    return _reduced(options, "time", hidden=widths[-1])
 
 
 def _seconds_a_step(
-    network: Network, points: tuple[Rows, Rows], settings: NetworkOptions, most: float, *, seed: int, threads: int
+    network: Network,
+    points: tuple[Rows, Rows],
+    options: NetworkOptions,
+    most: float,
+    *,
+    seed: int,
+    threads: int,
+    n_steps: int = 10,
+    n_ignored: int = 3,
 ) -> float:
-    """Time steps at a learning rate of zero, which leave the weights as they are."""
+    """Return the median time of a step, at a learning rate of zero, which does not change the weights.
+
+    It stops after `most` seconds. The first steps are ignored: they touch new memory and may compile kernels.
+    """
     network.output.prepare(np.bincount(points[1].indices, minlength=points[1].width), threads)
     workspace, times = Workspace(), [time.perf_counter()]
-    batches = Batcher(*points, batch_size=settings.batch_size, seed=seed).epoch(0)
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is an error of training, which says so
-        for step, batch in enumerate(islice(batches, PILOT_STEPS), 1):
+    batches = Batcher(*points, batch_size=options.batch_size, seed=seed).epoch(0)
+    with np.errstate(over="ignore", invalid="ignore"):  # training reports overflow
+        for step, batch in enumerate(islice(batches, n_steps), 1):
             context = Pass(threads, workspace, np.random.default_rng((seed, 1, step)))
             network.train_step(batch, context, step=step, factor=0.0)
             times.append(time.perf_counter())
@@ -119,30 +127,30 @@ def _seconds_a_step(
                 break
     network.drop_state()
     paces = np.diff(times)
-    return float(np.median(paces[min(FIRST_STEPS, len(paces) - 1) :]))
+    return float(np.median(paces[min(n_ignored, len(paces) - 1) :]))
 
 
-def decided(parameters: Mapping[str, Any], choices: Mapping[str, tuple[Any, str]]) -> NetworkOptions:
-    """Return the settings of a fitted classifier: its size and its steps, where left to it, are what they came to."""
-    known = {name: choices[name][0] for name in DECIDED if name in choices}
+def fitted_options(parameters: Mapping[str, Any], choices: Mapping[str, Decision]) -> NetworkOptions:
+    """Return the options of a fitted classifier, with the sizes and steps that were chosen."""
+    known = {name: choices[name].value for name in KEPT if name in choices}
     return NetworkOptions.of({**parameters, **{name: x for name, x in known.items() if parameters.get(name) == "auto"}})
 
 
-def as_before(settings: NetworkOptions, checkpoint: str | os.PathLike[str], n_points: int) -> NetworkOptions:
-    """Return settings with the size and the epochs of the run that left a checkpoint, where they are "auto".
+def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str], n_points: int) -> NetworkOptions:
+    """Return options with the size and epochs of a checkpoint where they are "auto".
 
-    A size that no fit on `n_points` would choose raises CheckpointError: a forged one might exhaust the memory.
+    A size that "auto" cannot choose for `n_points` raises CheckpointError: a forged one might exhaust the memory.
     """
     if not checkpoints.is_there(Path(checkpoint)):
-        return settings
+        return options
     width, budget, epochs = checkpoints.size(Path(checkpoint))
-    found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or settings.wide_budget}
+    found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or options.wide_budget}
     found["epochs"] = epochs
-    kept = {name: value for name, value in found.items() if name in settings.auto}
+    kept = {name: value for name, value in found.items() if name in options.auto}
     possible = {
-        "hidden": width in WIDTHS or (width == 0 and settings.may_be_wide_alone),
-        "wide_budget": found["wide_budget"] <= settings.wide_budget,
-        "epochs": epochs is None or epochs <= settings.n_epochs(n_points),
+        "hidden": width in AUTO.widths or (width == 0 and options.may_be_wide_alone),
+        "wide_budget": found["wide_budget"] <= options.wide_budget,
+        "epochs": epochs is None or epochs <= options.n_epochs(n_points),
     }
     for name, value in kept.items():
         if not possible[name]:
@@ -150,75 +158,89 @@ def as_before(settings: NetworkOptions, checkpoint: str | os.PathLike[str], n_po
                 f"{checkpoint} is the checkpoint of a run with {name}={value}, which {name}='auto' would not choose: "
                 f"set {name} to that, or {checkpoints.AFRESH}"
             )
-    return replace(settings, resumed=True, **kept)
+    return replace(options, resumed=True, **kept)
 
 
-def made(settings: NetworkOptions, network: Network, scaling: str, n_points: int) -> Choices:
-    """Return the value of each parameter that was left to the classifier, and why it is that."""
+def explain_sizes(options: NetworkOptions, network: Network, scaling: str, n_points: int) -> Choices:
+    """Return the chosen value of each "auto" parameter, and the reason."""
     output, wide = network.output, network.output.wide
     every = isinstance(output.sampler, AllSampler)
-    negatives = (output.n_labels, "all labels") if every else (output.n_negatives, f"of {output.n_labels:,} labels")
-    size = {"hidden": sum(settings.hidden), "wide_budget": settings.wide_budget}
-    found: Choices = {name: (value, _why(settings, name)) for name, value in size.items()}
-    steps, in_batches = -(-n_points // settings.batch_size), f" in batches of {settings.batch_size:,}"
+    negatives = output.n_labels if every else output.n_negatives
+    size = {"hidden": sum(options.hidden), "wide_budget": options.wide_budget}
+    found: Choices = {name: _decision(options, name, value) for name, value in size.items()}
+    steps, why_epochs = (
+        -(-n_points // options.batch_size),
+        f"for {n_points:,} points in batches of {options.batch_size:,}",
+    )
     found |= {
-        "n_negatives": negatives,
-        "batch_size": (settings.batch_size, f"a pass over {n_points:,} points has {steps:,} steps"),
-        "precision": ("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
-        "epochs": (settings.n_epochs(n_points), _why(settings, "epochs", f"for {n_points:,} points{in_batches}")),
-        "normalize": (scaling, WHY_SCALED.get(scaling, "")),
+        "n_negatives": Decision(negatives, "all labels" if every else f"of {output.n_labels:,} labels"),
+        "batch_size": Decision(options.batch_size, f"a pass over {n_points:,} points has {steps:,} steps"),
+        "precision": Decision("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
+        "epochs": _decision(options, "epochs", options.n_epochs(n_points), why_epochs),
+        "normalize": Decision(scaling, WHY_SCALED.get(scaling, "")),
     }
-    optimizer = settings.optimizer
-    if settings.hidden and isinstance(optimizer, Adam | Adagrad | SGD):
-        found["learning_rate"] = (optimizer.rate, settings.because.get("learning_rate", ""))
+    optimizer = options.optimizer
+    if options.hidden and isinstance(optimizer, Adam | Adagrad | SGD):
+        found["learning_rate"] = options.because.get("learning_rate", Decision(None, ""))._replace(value=optimizer.rate)
     if wide is not None and isinstance(wide.config.optimizer, Adagrad):
-        found["wide_learning_rate"] = (wide.config.optimizer.rate, "in proportion to the starting weights")
-    return {name: choice for name, choice in found.items() if name in settings.auto and (wide or "wide" not in name)}
+        found["wide_learning_rate"] = Decision(wide.config.optimizer.rate, "in proportion to the starting weights")
+    return {name: choice for name, choice in found.items() if name in options.auto and (wide or "wide" not in name)}
 
 
-def hashed(network: Network) -> Choices:
-    """Return how labels were hashed in the end, where that was left to be found out in training."""
+def explain_hashing(network: Network) -> Choices:
+    """Return the hash family that an automatic LSH sampler chose during training."""
     sampler = network.output.sampler
     if not isinstance(sampler, LSHSampler) or sampler.config is not None or sampler.in_use is None:
         return {}
     config, shares = sampler.in_use, (f"{family} {100 * share:.0f} %" for family, share in sampler.found.items())
     how = f"lsh: {config.family}, {config.n_tables} tables of {config.n_bits} bits"
     measured = f"what samples held of the best five labels by {TABLES} tables: {', '.join(shares)}"
-    return {"sampler": (how, measured if sampler.found else "a guess: too few points or steps to try others")}
+    why = measured if sampler.found else "a guess: too few points or steps to try others"
+    return {"sampler": Decision(how, why)}
 
 
-def tried(trainer: Trainer) -> Choices:
-    """Return whether there are hidden units in the end, and how many passes, where that was found out in training."""
-    why, found = [], Choices()
-    if trainer.verdict is not None:
-        both, alone = trainer.verdict[:2]
+def explain_trial(trainer: Trainer) -> Choices:
+    """Return the decisions of the trial: hidden units and passes."""
+    why, found, verdict = [], Choices(), trainer.verdict
+    if verdict is not None:
+        both, alone = verdict.with_hidden, verdict.without
         shares = f"{100 * both:.1f} % with the deep path, {100 * alone:.1f} % without it"
         why.append(f"a mean of P@1, P@3 and P@5 of {shares}, on points kept from training")
     if trainer.weighing.deep != 1:
-        why.append(f"in the end the deep path counts {trainer.weighing.deep:g} of what it learnt")
+        evidence = trainer.weighing.decision
+        because = f" ({evidence.why})" if evidence else ""
+        why.append(f"in the end the deep path counts {trainer.weighing.deep:g} of what it learnt{because}")
     if gained := trainer.weighing.frequent:
         verb = "gain" if gained > 0 else "lose"
         why.append(f"labels {verb} {abs(gained):g} times the logarithm of how many points they have")
     if why:
-        found["hidden"] = (trainer.network.output.n_inputs, "; ".join(why))
+        compared = verdict.hidden if verdict is not None else None
+        found["hidden"] = _with_evidence(compared, trainer.network.output.n_inputs, "; ".join(why))
     if trainer.epochs < trainer.config.epochs:
         looked = trainer.epochs - 1
-        where = "on points kept from training, but for what may be chance"
-        found["epochs"] = (trainer.epochs, f"after {looked} no more was right than after the first, {where}")
+        reason = f"after {looked} no more was right than after the first, beyond chance, on points kept from training"
+        found["epochs"] = _with_evidence(verdict.passes if verdict is not None else None, trainer.epochs, reason)
     return found
 
 
-def _why(settings: NetworkOptions, name: str, usual: str = "there is memory and time for it") -> str:
-    if settings.resumed:
-        return "what the run had that is resumed"
-    if name in settings.because:
-        return settings.because[name]
-    short_of = settings.short_of.get(name)
-    return f"no more fits into the {short_of} there is" if short_of else usual
+def _with_evidence(compared: Decision | None, value: Any, why: str) -> Decision:
+    """Return a decision with the options and the gain of the comparison, if there was one."""
+    return (compared or Decision(value, why))._replace(value=value, why=why)
 
 
-def tell(choices: Choices, verbose: bool | None) -> None:
-    """Print what was chosen and why, if progress is wanted."""
+def _decision(
+    options: NetworkOptions, name: str, value: Any, usual: str = "there is memory and time for it"
+) -> Decision:
+    if options.resumed:
+        return Decision(value, "the resumed run had it")
+    if name in options.because:
+        return options.because[name]._replace(value=value)
+    short_of = options.short_of.get(name)
+    return Decision(value, f"no more fits into the {short_of} there is" if short_of else usual)
+
+
+def report_choices(choices: Choices, verbose: bool | None) -> None:
+    """Print the choices and their reasons, if progress is wanted."""
     if choices and is_wanted(verbose):
-        about = "; ".join(f"{name}={value} ({why})" for name, (value, why) in choices.items())
+        about = "; ".join(f"{name}={own.value} ({own.why})" for name, own in choices.items())
         print(f"sparsenet: chose {about}", file=sys.stderr)

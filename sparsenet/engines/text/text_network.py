@@ -26,10 +26,10 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_arrays import pack, unpack
 from sparsenet.engines.network.optim import Schedule
 from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
-from sparsenet.engines.network.sizing import decided
+from sparsenet.engines.network.sizing import fitted_options
 from sparsenet.engines.network.training import Trainer
 from sparsenet.engines.text.replay import ReplayBuffer, n_passes
-from sparsenet.features.seen import Seen
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
@@ -86,7 +86,7 @@ class NetworkModel:
         return self.fitted.network
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> LabelStats:
         """Which features and labels training had."""
         return self.fitted.seen
 
@@ -170,7 +170,7 @@ class NetworkModel:
             warnings.warn(f"{why}: it may forget earlier texts as it learns these", stacklevel=4)
         parameters, _, fitted = unpack(*_grown(*self._packed(), points.width, labels.width, places))
         parameters["n_jobs"] = threads
-        settings = decided(parameters, fitted.choices)
+        settings = fitted_options(parameters, fitted.choices)
         grow(fitted.network, settings, (points, labels), threads)
         memory = (self.memory or ReplayBuffer.empty(len(places[1]))).moved(labels.width, places)
         shift = shift_share * memory.prior_shift(labels, fitted.seen.label_counts, fitted.seen.n_points)[:, None]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear.linear_model import LinearModel, both_classes
-from sparsenet.features.seen import usual_shares
+from sparsenet.features.label_stats import usual_shares
 from sparsenet.kernels.types import F32, F64, I64
 
 

@@ -12,8 +12,8 @@ from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
 from sparsenet.engines.tree.machines import Level, Rules, search, train
 from sparsenet.engines.tree.tree_shape import CHILDREN, MOST_ROOTS, Shape, grow
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
-from sparsenet.features.seen import Seen
 from sparsenet.features.targets import Points, Target
 from sparsenet.kernels.types import F32, I32, I64
 
@@ -38,7 +38,7 @@ class FittedTree:
         The cost of an error in training.
     target : Target
     scaling : Scaling
-    seen : Seen
+    seen : LabelStats
         Statistics of the training points.
     validation : mapping, optional
         Measures on held-out points, by name.
@@ -49,7 +49,7 @@ class FittedTree:
     cost: float
     target: Target
     scaling: Scaling
-    seen: Seen
+    seen: LabelStats
     validation: Mapping[str, float] | None = None
 
     def rank(self, points: Rows, k: int, *, beam: int, threads: int) -> tuple[I32, F32]:
@@ -88,7 +88,7 @@ def fit(
     threads: int,
     target: Target | None = None,
     scaling: Scaling | None = None,
-    seen: Seen | None = None,
+    seen: LabelStats | None = None,
     shape: Shape | None = None,
     verbose: bool | None = False,
 ) -> FittedTree:
@@ -106,7 +106,7 @@ def fit(
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
-    seen = Seen.of_rows(features.width, labels.width).counting(features, labels) if seen is None else seen
+    seen = LabelStats.of_rows(features.width, labels.width).counting(features, labels) if seen is None else seen
     if scaling is None or scaling.kind == "none":
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)

@@ -94,7 +94,7 @@ def test_parts_are_copied_and_take_seed_and_threads_of_the_blend():
 def test_parts_do_not_override_settings_of_the_blend(wrong):
     (name,) = wrong
     for part in ({"tree": TreeClassifier(**wrong)}, {"network": ExtremeClassifier(**wrong)}):
-        with pytest.raises(ValueError, match=f"has {name}=.*, which is for the blend to say"):
+        with pytest.raises(ValueError, match=f"has {name}=.*: set {name} on the blend instead"):
             blend(**part).fit(X, Y)
 
 
@@ -732,9 +732,7 @@ def test_saves_any_network(tmp_path, network):
 
 def test_names_what_cannot_be_saved(tmp_path):
     model = blend(network=ExtremeClassifier(**SMALL, sampler=RandomSampler())).fit(X, Y)
-    with pytest.raises(
-        ValueError, match=r"network_, the network of this model: sampler=.*set_params\(sampler=...\) first"
-    ):
+    with pytest.raises(ValueError, match=r"network_: sampler=.*set_params\(sampler=...\) first"):
         model.save(tmp_path / "model")
     model.network_.set_params(sampler="random")
     model.save(tmp_path / "model")
@@ -765,17 +763,17 @@ def test_rejects_parts_that_do_not_belong_together(model, tmp_path):
         "neighbors.labels.indices": none,
     }
     for changed, about, message in [
-        ({"tree.counts": counts}, {}, "the TreeClassifier has learnt other labels than the model counts"),
+        ({"tree.counts": counts}, {}, "the label counts of the TreeClassifier contradict those of the model"),
         ({"counts": counts[1:]}, {}, "counts must hold a whole number for each of 600 labels"),
         ({"classes": np.arange(601)}, {}, "each of 601 labels"),
-        ({"network.classes": 2 * np.arange(600)}, {}, "of the ExtremeClassifier are not those of the model"),
-        ({"tree.classes": np.arange(600) + 7}, {}, "of the TreeClassifier are not those of the model"),
+        ({"network.classes": 2 * np.arange(600)}, {}, "of the ExtremeClassifier differ from the model's"),
+        ({"tree.classes": np.arange(600) + 7}, {}, "of the TreeClassifier differ from the model's"),
         (
             {"tree.seen.features": np.zeros(88, np.uint8)},
             {"tree": {**metadata["tree"], "n_features": 700}},
-            "the tree is one of 700 features, and the network of 601",
+            "the tree has 700 features, the network 601",
         ),
-        ({}, {"network": {**metadata["network"], "scaling": "rows"}}, "ExtremeClassifier is none of scaled points"),
+        ({}, {"network": {**metadata["network"], "scaling": "rows"}}, "ExtremeClassifier must take scaled points"),
         ({}, {"parameters": {**metadata["parameters"], "candidates": 0}}, "candidates"),
         ({}, {"parameters": {**metadata["parameters"], "unheard": 1}}, "unheard"),
         ({}, {"parameters": {**metadata["parameters"], "n_jobs": "x"}}, "n_jobs"),
@@ -954,7 +952,7 @@ class TestCheckpoint:
             other.fit(X[:rows], Y[:rows], checkpoint=tmp_path / "state", resume=True)
 
     def test_resumes_with_the_epochs_of_a_first_training(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(scouting, "scouted", lambda settings, *_, **__: replace(settings, epochs=5))
+        monkeypatch.setattr(scouting, "scout", lambda settings, *_, **__: replace(settings, epochs=5))
         cut = blend().set_params(network__epochs="auto")
         interrupted_at(monkeypatch, 20)
         with pytest.raises(KeyboardInterrupt):
@@ -963,7 +961,7 @@ class TestCheckpoint:
         assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
 
     def test_keeps_a_network_after_the_epochs_found(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(scouting, "scouted", lambda settings, *_, **__: replace(settings, epochs=2))
+        monkeypatch.setattr(scouting, "scout", lambda settings, *_, **__: replace(settings, epochs=2))
         cut = blend().set_params(network__epochs="auto")
         interrupted_at(monkeypatch, 2 * (-(-len(Y) // SMALL["batch_size"])) - 1)
         with pytest.raises(KeyboardInterrupt):
@@ -1005,7 +1003,7 @@ class TestCheckpoint:
             BlendClassifier().fit(X, Y, checkpoint=tmp_path / "state")
         with pytest.raises(ValueError, match="resume=True needs checkpoint"):
             BlendClassifier(random_state=0).fit(X, Y, resume=True)
-        with pytest.raises(ValueError, match="network is 'drop', and of nothing else there are checkpoints"):
+        with pytest.raises(ValueError, match="network is 'drop', and only networks have checkpoints"):
             BlendClassifier(network="drop", random_state=0).fit(X, Y, checkpoint=tmp_path / "state")
 
 

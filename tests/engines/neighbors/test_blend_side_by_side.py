@@ -198,7 +198,7 @@ def test_dense_points_get_a_higher_rate(share, rate):
     points = np.where(RNG.random(TABLE.shape) < share, TABLE, 0)
     for learn, more in (("fit", {}), ("partial_fit", {"classes": np.arange(12)})):
         model = getattr(ExtremeClassifier(hidden=8, random_state=0), learn)(sparse.csr_array(points), OWNERS, **more)
-        value, why = model.choices_["learning_rate"]
+        value, why = model.choices_["learning_rate"][:2]
         assert value == pytest.approx(rate)
         assert why == f"for batches of 256{', of dense points' if share == 1 else ''}"
 
@@ -220,7 +220,7 @@ def test_mostly_flags_keep_the_lower_rate():
 
 def test_other_optimizers_keep_their_rate():
     sgd = ExtremeClassifier(hidden=8, epochs=1, random_state=0, optimizer="sgd").fit(TABLE, OWNERS)
-    assert sgd.choices_["learning_rate"] == (pytest.approx(0.004), "for batches of 256")
+    assert sgd.choices_["learning_rate"][:2] == (pytest.approx(0.004), "for batches of 256")
 
 
 def test_counts_and_single_points_are_not_dense():

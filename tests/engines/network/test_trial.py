@@ -33,7 +33,7 @@ from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import as_matrix
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.network import network_holdout, options
-from sparsenet.engines.network.training import Verdict, Weighing, trainer, trial
+from sparsenet.engines.network.training import ScoreCorrection, Verdict, trainer, trial
 from sparsenet.engines.network.training.budget import TimeBudget
 from sparsenet.engines.network.training.trial import WEIGHTS, Look
 from sparsenet.selection import frequency
@@ -65,7 +65,7 @@ def precision(model, data, k=1):
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch):
     """Run trials with only ten labels and a thousand points."""
-    monkeypatch.setattr(options, "ALL_LABELS", 10)
+    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, all_labels=10))
     for name, value in {"ENOUGH": 1000, "FEWEST": 200}.items():
         monkeypatch.setattr(network_holdout, name, value)
 
@@ -77,8 +77,8 @@ def fitted(data, *, checkpoint=None, resume=False, callbacks=(), **parameters):
 
 def assert_equal(a, b):
     """Compare the models and their saved content, except for the settings."""
-    assert {name: value for name, (value, _) in a.choices_.items()} == {
-        name: value for name, (value, _) in b.choices_.items()
+    assert {name: own.value for name, own in a.choices_.items()} == {
+        name: own.value for name, own in b.choices_.items()
     }
     for name, array in a.network_.weights().items():
         np.testing.assert_array_equal(b.network_.weights()[name], array, err_msg=name)
@@ -87,7 +87,7 @@ def assert_equal(a, b):
 
 def test_drops_hidden_units_that_do_not_help(capsys):
     model = fitted("noisy", verbose=1)
-    width, why = model.choices_["hidden"]
+    width, why = model.choices_["hidden"][:2]
     assert width == model.network_.output.n_inputs == 0
     assert model.network_.input is None
     assert why.startswith("a mean of P@1, P@3 and P@5 of ")
@@ -106,7 +106,7 @@ def test_drops_hidden_units_that_do_not_help(capsys):
 
 def test_keeps_hidden_units_that_help(capsys):
     model = fitted("tangled", verbose=1)
-    width, why = model.choices_["hidden"]
+    width, why = model.choices_["hidden"][:2]
     assert width == model.network_.output.n_inputs == 256
     assert " % with the deep path, " in why
     assert f"chose hidden=256 ({why})" in capsys.readouterr().err
@@ -128,7 +128,7 @@ def test_keeps_hidden_units_that_help(capsys):
 )
 def test_skips_the_trial_if_settings_or_data_rule_it_out(monkeypatch, parameters):
     parameters = dict(parameters)
-    monkeypatch.setattr(options, "ALL_LABELS", parameters.pop("labels", 10))
+    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, all_labels=parameters.pop("labels", 10)))
     monkeypatch.setattr(network_holdout, "ENOUGH", parameters.pop("points", 1000))
     model = fitted("noisy", **{"epochs": 2, **parameters})
     assert model.n_points_ == N
@@ -233,8 +233,7 @@ def nothing_to_gain(monkeypatch):
         return judge(self, look, None if first is None else look.worth)
 
     monkeypatch.setattr(Trial, "judge", judged)
-    monkeypatch.setattr(options, "MOST_EPOCHS", 6)
-    monkeypatch.setattr(options, "LEAST_STEPS", 1)
+    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, most_epochs=6, least_steps=1))
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -320,18 +319,18 @@ def test_labels_learnt_in_one_epoch_take_no_more():
     """One feature determines one label, and each point has one: there is nothing else to learn."""
     X = sparse.csr_array(np.tile(np.eye(40), (N // 40, 1)))
     model = ExtremeClassifier(**{**FAST, "epochs": "auto"}).fit(X, X)
-    planned = -(-options.LEAST_STEPS // -(-(N - 200) // FAST["batch_size"]))
-    assert model.n_iter_ == -(-planned // options.TRIAL_AFTER) + 1 < planned
+    planned = -(-options.AUTO.least_steps // -(-(N - 200) // FAST["batch_size"]))
+    assert model.n_iter_ == -(-planned // options.AUTO.trial_after) + 1 < planned
 
 
 @pytest.mark.parametrize("data", DATA)
 def test_the_correction_is_folded_into_the_weights(monkeypatch, data):
     models = {}
-    for weighing in (Weighing(), Weighing(0.5, 2.0, -1.5, 0.25)):
+    for weighing in (ScoreCorrection(), ScoreCorrection(0.5, 2.0, -1.5, 0.25)):
         monkeypatch.setattr(Trial, "weigh", lambda *args, weighing=weighing: weighing)
         models[weighing] = model = fitted(data)
     before, after = (model.network_.weights() for model in models.values())
-    bias = before.pop("output.bias") + 0.25 * frequency.logarithms(model.label_counts_)[:, None]
+    bias = before.pop("output.bias") + 0.25 * frequency.log_counts_of(model.label_counts_)[:, None]
     np.testing.assert_array_equal(after.pop("output.weight"), before.pop("output.weight"))  # half of them, twice
     np.testing.assert_allclose(after.pop("output.bias"), 2 * bias - 1.5, rtol=1e-6)
     np.testing.assert_array_equal(after.pop("wide.weight"), 2 * before.pop("wide.weight"))
@@ -340,7 +339,7 @@ def test_the_correction_is_folded_into_the_weights(monkeypatch, data):
     if data == "noisy":  # no deep path is left here
         X = TEST[data][0][:50]
         scores, others = (logit(model.predict_proba(X).astype(np.float64)) for model in models.values())
-        gained = 0.5 * frequency.logarithms(model.label_counts_)
+        gained = 0.5 * frequency.log_counts_of(model.label_counts_)
         np.testing.assert_allclose(others, 2 * scores + gained - 1.5, rtol=1e-3, atol=1e-3)
     said = [model.choices_["hidden"][1] for model in models.values()]
     gain = "labels gain 0.25 times the logarithm of how many points they have"
@@ -371,7 +370,7 @@ def test_uninformative_hidden_units_count_less():
 def test_hidden_units_count_less_only_beyond_chance(monkeypatch):
     worth, right = np.zeros((2, len(WEIGHTS), 100))
     rows = {weight: row for row, weight in enumerate(WEIGHTS)}
-    monkeypatch.setattr(trial._Seen, "worth", lambda self, weight: (worth[rows[weight]], right[rows[weight]]))
+    monkeypatch.setattr(trial._HoldoutScores, "worth", lambda self, weight: (worth[rows[weight]], right[rows[weight]]))
 
     def weighed():
         return held_out().weigh(network(16), COUNTS, 1, lambda: None).deep
@@ -403,14 +402,14 @@ def test_weights_match_a_fit_on_all_labels():
 @pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
 @pytest.mark.parametrize(("slope", "shift"), [(3.0, 0.0), (1.0, 2.0), (0.5, -1.0)])
 def test_corrects_overconfident_and_underconfident_scores(monkeypatch, hidden, slope, shift):
-    monkeypatch.setattr(frequency, "worth", lambda *_: 0.0)  # a second fit would find a little more
+    monkeypatch.setattr(frequency, "fit_log_count_weight", lambda *_: 0.0)  # a second fit would find a little more
     made = network(*hidden)
     train(made, epochs=5, batch_size=50)
     surprise = []
     for worse in (False, True):
         if worse:
             made.output.rescale(deep=1.0, slope=slope, shifts=np.full(TRUTH.width, shift, np.float32))
-        weighing = held_out().weigh(made, COUNTS, 1, lambda: None)._replace(deep=1.0)
+        weighing = replace(held_out().weigh(made, COUNTS, 1, lambda: None), deep=1.0)
         shifts = weighing.shifts(COUNTS)
         made.output.rescale(deep=weighing.deep, slope=weighing.slope, shifts=shifts)
         labels, scores = made.topk(FEATURES, 20, 1)
@@ -422,7 +421,7 @@ def test_corrects_overconfident_and_underconfident_scores(monkeypatch, hidden, s
 
 @pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
 def test_corrects_scores_of_frequent_labels(hidden):
-    made, log_counts, lost = network(*hidden), frequency.logarithms(COUNTS), 1.5
+    made, log_counts, lost = network(*hidden), frequency.log_counts_of(COUNTS), 1.5
     train(made, epochs=5, batch_size=50)
     usual = held_out().weigh(made, COUNTS, 1, lambda: None)
     made.output.rescale(deep=1.0, slope=1.0, shifts=-np.float32(lost) * log_counts)
@@ -440,10 +439,7 @@ def test_counts_each_label_once():
     exact = made.topk(FEATURES, 40, 1)
     scores, right = exact[1].astype(np.float64), is_hit(exact[0], TRUTH)
     for others in (2, 64):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sparsenet.engines.network.training.trial.CANDIDATES", 5)
-            patch.setattr("sparsenet.engines.network.training.trial.OTHERS", others)
-            seen = trial._scored(made, 1, lambda: None)
+        seen = trial._scored(made, 1, lambda: None, candidates=5, others=others)
         assert seen.counts.sum() == pytest.approx(scores.size, rel=0.02)
         assert (seen.counts * seen.right).sum() == pytest.approx(right.sum())
         found = seen.scores(1.0).astype(np.float64)
@@ -454,10 +450,9 @@ def test_counts_each_label_once():
             assert surprise == pytest.approx(whole, rel=0.15 if others == 2 else 0.03)
 
 
-def test_the_final_evaluation_is_bounded(monkeypatch):
+def test_the_final_evaluation_is_bounded():
     made, trial = network(16), held_out()
-    monkeypatch.setattr("sparsenet.engines.network.training.trial.MOST_LOOKED_AT", 50)
-    seen = trial._scored(made, 1, lambda: None)
+    seen = trial._scored(made, 1, lambda: None, most_points=50)
     assert len(seen.right) == 50
     one = trial.held_out.features.take(np.array([0, len(FEATURES) - 1]))
     np.testing.assert_allclose(seen.scores(1.0)[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
@@ -467,7 +462,10 @@ def test_unknown_labels_do_not_affect_calibration():
     made = network(16)
     train(made, epochs=5, batch_size=50)
     unknown = sparse.csr_array((len(TRUTH), TRUTH.width))
-    assert Trial(epochs=1, held_out=Validation(FEATURES, unknown)).weigh(made, COUNTS, 1, lambda: None) == Weighing()
+    assert (
+        Trial(epochs=1, held_out=Validation(FEATURES, unknown)).weigh(made, COUNTS, 1, lambda: None)
+        == ScoreCorrection()
+    )
 
 
 def test_skips_evaluations_that_cannot_decide(monkeypatch):
@@ -482,10 +480,10 @@ def test_skips_evaluations_that_cannot_decide(monkeypatch):
 def test_fits_label_frequency_if_scores_are_not_fitted(monkeypatch):
     made = network(16)
     train(made, epochs=5, batch_size=50)
-    monkeypatch.setattr(frequency, "worth", lambda *_: 0.25)
+    monkeypatch.setattr(frequency, "fit_log_count_weight", lambda *_: 0.25)
     whole = held_out().weigh(made, COUNTS, 1, lambda: None)
     assert whole.slope != 1
-    assert replace(held_out(), calibrates=False).weigh(made, COUNTS, 1, lambda: None) == Weighing(
+    assert replace(held_out(), calibrates=False).weigh(made, COUNTS, 1, lambda: None) == ScoreCorrection(
         whole.deep, 1, 0, 0.25
     )
 
@@ -493,7 +491,7 @@ def test_fits_label_frequency_if_scores_are_not_fitted(monkeypatch):
 def test_softmax_scores_are_not_corrected():
     made = network(16, loss=SampledSoftmax())
     train(made, epochs=5, batch_size=50)
-    assert held_out().weigh(made, COUNTS, 1, lambda: None)[1:] == Weighing()[1:]
+    assert replace(held_out().weigh(made, COUNTS, 1, lambda: None), deep=1.0) == ScoreCorrection()
 
 
 @pytest.mark.parametrize("log_odds", [False, True])
@@ -502,7 +500,8 @@ def test_scores_of_a_custom_log_odds_loss_are_fitted(log_odds):
     own = SimpleNamespace(gradient=usual.gradient, probabilities=usual.probabilities, log_odds=log_odds)
     made = network(16, loss=own)
     train(made, epochs=5, batch_size=50)
-    assert (held_out().weigh(made, COUNTS, 1, lambda: None)[1:] != Weighing()[1:]) == log_odds
+    found = replace(held_out().weigh(made, COUNTS, 1, lambda: None), deep=1.0)
+    assert (found != ScoreCorrection()) == log_odds
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -516,7 +515,7 @@ def test_probabilities_are_calibrated(monkeypatch, data):
 
     weighed, model = surprise()
     weigh = Trial.weigh
-    monkeypatch.setattr(Trial, "weigh", lambda *args: Weighing(weigh(*args).deep))
+    monkeypatch.setattr(Trial, "weigh", lambda *args: ScoreCorrection(weigh(*args).deep))
     plain, raw = surprise()
     assert weighed < 0.98 * plain
     np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], raw.topk_numbers(X, 3)[0])
@@ -524,19 +523,19 @@ def test_probabilities_are_calibrated(monkeypatch, data):
 
 def halved(network):
     network.output.weight.value[:] = -2 * network.output.weight.value
-    return Weighing(deep=0.5)
+    return ScoreCorrection(deep=0.5)
 
 
 def by_number(network):
     network.output.bias.value[:] -= 9 * np.arange(network.output.n_labels)[:, None]
-    return Weighing(frequent=1.0)
+    return ScoreCorrection(frequent=1.0)
 
 
 @pytest.mark.parametrize("weigh", [halved, by_number])
 @pytest.mark.parametrize("data", DATA)
 def test_reports_the_model_that_is_kept(monkeypatch, data, weigh):
     """The weight is fixed here, although it makes the result worse."""
-    monkeypatch.setattr(Trial, "weigh", lambda *_: Weighing())
+    monkeypatch.setattr(Trial, "weigh", lambda *_: ScoreCorrection())
     before = fitted(data, validation_fraction=0.15).history_
     monkeypatch.setattr(Trial, "weigh", lambda self, network, *_: weigh(network))
     model = fitted(data, validation_fraction=0.15)
@@ -590,7 +589,7 @@ def test_the_time_budget_includes_the_trial(monkeypatch, data):
 def test_skips_the_verdict_when_time_is_up(monkeypatch):
     monkeypatch.setattr(TimeBudget, "is_spent", lambda self: self._taken >= 60)  # in the second of six epochs
     monkeypatch.setattr(Trial, "judge", None)
-    monkeypatch.setattr(Trial, "weigh", lambda *args: Weighing())
+    monkeypatch.setattr(Trial, "weigh", lambda *args: ScoreCorrection())
     assert fitted("noisy").n_iter_ == 2
 
 

@@ -4,19 +4,19 @@ from sparsenet.engines.network.training.checkpoints import CheckpointError
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.engines.network.training.trainer import DivergenceError, Trainer
 from sparsenet.engines.network.training.training_config import TrainingConfig
-from sparsenet.engines.network.training.trial import Trial, Verdict, Weighing
+from sparsenet.engines.network.training.trial import ScoreCorrection, Trial, Verdict
 
 __all__ = [
     "Callback",
     "CheckpointError",
     "DivergenceError",
     "Progress",
+    "ScoreCorrection",
     "StopTraining",
     "Trainer",
     "TrainingConfig",
     "Trial",
     "Validation",
     "Verdict",
-    "Weighing",
     "check_callbacks",
 ]

@@ -15,8 +15,6 @@ from sparsenet.engines.network.model import Network
 
 #: The ranks k of P@k on validation data.
 RANKS = (1, 3, 5)
-#: Points whose time is measured to estimate the time for all.
-SAMPLE = 256
 
 
 @dataclass(frozen=True)
@@ -26,13 +24,13 @@ class Progress:
     Attributes
     ----------
     epoch, epochs : int
-        Epochs completed, and the most there will be.
+        Epochs completed, and the planned maximum.
     batch, batches : int
         Batches done in this epoch, and batches per epoch.
     loss : float
         Mean loss of the epoch so far.
     points : int
-        Points trained on, counted once for each time.
+        Points trained on so far, counted in each epoch.
     seconds : float
         Time since training began.
     index_recall : float or None
@@ -119,7 +117,7 @@ def check_callbacks(callbacks: object) -> list[Callback]:
     """Return the callbacks as a list; raise TypeError if one has neither method."""
     wanted = "callbacks must be a list of objects with a method on_batch(progress), on_epoch(record) or both"
     if not isinstance(callbacks, Iterable):
-        raise TypeError(f"{wanted}, got {callbacks!r}, which is no list")
+        raise TypeError(f"{wanted}, got {callbacks!r}")
     found = list(callbacks)
     for callback in found:
         methods = [getattr(callback, name, None) for name in ("on_batch", "on_epoch")]
@@ -175,10 +173,10 @@ class Validation:
         labels, _ = network.topk(self.features, k, threads, lambda done: on_block())
         return {f"P@{j}": metrics.precision_at_k(self.truth, labels, j) for j in RANKS}
 
-    def takes(self, network: Network, threads: int) -> float:
-        """Estimate the seconds that `measure` takes, from a sample of the points."""
-        some = Validation(self.features.slice(0, min(SAMPLE, len(self.features))), self.truth[:SAMPLE])
-        some.measure(network, threads, lambda: None)  # the first call makes what later ones reuse
+    def takes(self, network: Network, threads: int, n_points: int = 256) -> float:
+        """Estimate the seconds that `measure` takes, from the first `n_points`."""
+        some = Validation(self.features.slice(0, min(n_points, len(self.features))), self.truth[:n_points])
+        some.measure(network, threads, lambda: None)  # the first call fills caches
         started = time.perf_counter()
         some.measure(network, threads, lambda: None)
         return (time.perf_counter() - started) * len(self.features) / max(len(some.features), 1)

@@ -25,7 +25,7 @@ from sparsenet.engines.network.training.keeping import Keeping
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.engines.network.training.training_config import TrainingConfig
-from sparsenet.engines.network.training.trial import Trial, Verdict, Weighing
+from sparsenet.engines.network.training.trial import ScoreCorrection, Trial, Verdict
 
 MAX_SECONDS = 1e9
 
@@ -77,7 +77,7 @@ class Trainer:
     ----------
     verdict : Verdict or None
         The decision of `trial`, if it was made in this process.
-    weighing : Weighing
+    weighing : ScoreCorrection
         The score correction that `trial` fitted at the end.
 
     Examples
@@ -120,7 +120,7 @@ class Trainer:
         self._features, self._labels = features, labels
         self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
         self.verdict: Verdict | None = None
-        self.weighing = Weighing()
+        self.weighing = ScoreCorrection()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
         self._state, self._look_seconds = RunState(), 0.0
@@ -269,7 +269,7 @@ class Trainer:
             return
         arguments = self.network, self._label_counts, self.config.threads
         self.weighing = correction = self._trial.weigh(*arguments, self._check_interrupt)
-        if correction != Weighing():
+        if correction != ScoreCorrection():
             shifts = correction.shifts(self._label_counts)
             self.network.output.rescale(deep=correction.deep, slope=correction.slope, shifts=shifts)
         if self._validation and correction.reorders:

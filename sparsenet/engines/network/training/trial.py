@@ -1,10 +1,9 @@
-"""Whether hidden units and further passes earn their keep, and how sure scores are: found out while one trains."""
+"""Measure on held-out points, during training, whether hidden units and further passes help; calibrate the scores."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,99 +17,96 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training.reports import RANKS, Validation
 from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.selection import frequency
-from sparsenet.selection.platt import most_probable
+from sparsenet.selection.choose import Decision, Option, Rule, choose
+from sparsenet.selection.platt import fit_platt
 
-#: What the deep path may count at the end of a training: all, or less by the roots of a half.
+#: Weights to choose from for the deep path at the end of training: powers of the root of a half.
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25)
-#: Measured on so many labels of each point, the best by the first and as many by the last of these weights: the best
-#: five by one between have been among them wherever it was looked.
-CANDIDATES = 32
-#: So many labels that are not among those, and as many that are true, say how sure the scores of all others may be.
-OTHERS = 64
-#: Seeds these draws: not the seed that somebody may have made data from.
-DRAWS = (0, 4)
-#: No more points are looked at in the end, evenly spaced: people may have kept hundreds of thousands.
-MOST_LOOKED_AT = 4096
+MEAN_PRECISION = "mean of P@1, P@3 and P@5"
+#: One standard error: at two, too many useless passes would be taken (bench/notes/networks.md).
+BEYOND_CHANCE = Rule(MEAN_PRECISION, standard_errors=1.0)
 
 
-class Weighing(NamedTuple):
-    """What scores are in the end: `slope` times what both paths say, the deep one counting `deep`, plus `shift`.
+@dataclass(frozen=True)
+class ScoreCorrection:
+    """Corrected scores: ``slope * (wide + deep * deep score + frequent * log count) + shift``.
 
-    To what they say comes `frequent` times the logarithm of how many points a label has.
+    `decision` is the choice of `deep`, if it was compared.
     """
 
     deep: float = 1.0
     slope: float = 1.0
     shift: float = 0.0
     frequent: float = 0.0
+    decision: Decision | None = field(default=None, compare=False)
 
     @property
     def reorders(self) -> bool:
-        """Tell whether labels may come in another order."""
+        """Tell whether the order of labels may change."""
         return self.deep != 1 or self.frequent != 0
 
     def shifts(self, label_counts: NDArray[np.int64]) -> F32:
-        """Return what each label's score gains in the end, of labels with so many points."""
-        gained = np.float32(self.slope * self.frequent) * frequency.logarithms(label_counts)
+        """Return the constant that each label's score gains."""
+        gained = np.float32(self.slope * self.frequent) * frequency.log_counts_of(label_counts)
         return np.asarray(gained + np.float32(self.shift))
 
 
 class Look(NamedTuple):
-    """P@1, P@3 and P@5 of each point, (n, 3), by a network as it was and by its wide path alone."""
+    """P@1, P@3 and P@5 of each point, (n, 3), of a network and of its wide path alone."""
 
     with_hidden: F64
     without: F64
 
     @property
     def worth(self) -> F64:
-        """Return the means of each point's three, (n,), by whichever was better."""
+        """Return the mean of the three for each point, (n,), of the better one."""
         better = self.without if self.without.sum() > self.with_hidden.sum() else self.with_hidden
         return np.asarray(better.mean(axis=1))
 
 
 class Verdict(NamedTuple):
-    """How good a network was with its hidden units and without them: means of P@1, P@3 and P@5, and P@1 without.
+    """Mean of P@1, P@3 and P@5 with hidden units and without them, and P@1 without.
 
-    It `rises` if it was better than after the first epoch, and that not by chance.
+    It `rises` if the network is better than after the first epoch, beyond chance. `hidden` and `passes` are both
+    comparisons as decisions.
     """
 
     with_hidden: float
     without: float
     right_without: float
     rises: bool = True
+    hidden: Decision | None = None
+    passes: Decision | None = None
 
     @property
     def drops(self) -> bool:
-        """Tell whether hidden units are to go: what is as good without them is faster."""
+        """Tell whether hidden units go: at equal precision the wide path alone is faster."""
         return self.without >= self.with_hidden
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Measures, on points that a network does not learn, what its hidden units are worth, and how sure it may be.
+    """Measure on held-out points whether hidden units and further epochs help, and calibrate the scores.
 
-    Hidden units find what labels have in common. Where there is little of that, and labels have few points, they learn
-    points by heart: after some epochs it shows whether the network is better off without them; and at the end, whether
-    the deep path is to count less than it has learnt to, and whether frequent labels say too little or too much. Then
-    all scores are stretched and shifted so that the labels of these points, those that are true and all others, are as
-    probable as can be. Where a network has learnt all that there is in its first epoch, further ones only take time.
+    Hidden units find what labels have in common. Where labels have little in common and few points each, hidden units
+    memorise points. After some epochs the trial shows whether the network is better without them. At the end it
+    chooses the weight of the deep path, fits the weight of label frequency, and calibrates all scores.
 
     Attributes
     ----------
     epochs : int
-        How many are trained before it is decided.
+        Epochs before the decision.
     held_out : Validation
-        What it is measured on.
+        The points to measure on.
     calibrates : bool
-        Whether scores are stretched and shifted in the end, beside what they gain or lose by how frequent labels are.
+        Whether to fit slope and shift of the scores; the weight of label frequency is fitted in any case.
     may_end : bool
-        Whether the epoch after that look is the last, in which rates fall to their end, where there was nothing to gain
-        since the first epoch.
+        Whether only one more epoch follows if nothing was gained since the first one. Learning rates fall to their end
+        in it.
 
     Examples
     --------
-    Labels with a feature each, which the wide path starts from, so that hidden units have nothing to add. For once it
-    is measured on the points of training:
+    Each label has a feature of its own, so hidden units add nothing. The example measures on training points:
 
     >>> from scipy.sparse import csr_array
     >>> from sparsenet import BinaryCrossEntropy, Network, RandomSampler, Rows, SampledOutput, SparseInput
@@ -141,75 +137,90 @@ class Trial:
             raise ValueError("held_out has no points: there is nothing to measure on")
 
     def look(self, network: Network, threads: int, on_block: Callable[[], None]) -> Look:
-        """Measure the network as it is, and its wide path alone; `on_block` is called now and then."""
+        """Measure the network, and its wide path alone; `on_block` is called after each block of points."""
         features, truth = self.held_out.features, Rows.of(self.held_out.truth)
         k, paths = min(RANKS[-1], network.output.n_labels), (network, network.wide_alone())
         best = (path.topk(features, k, threads, lambda _: on_block())[0] for path in paths)
         return Look(*(precisions(is_hit(labels, truth), RANKS) for labels in best))
 
     def judge(self, look: Look, first: F64 | None) -> Verdict:
-        """Say what is seen, and whether it is more than each point's worth after the `first` epoch, if that is known.
-
-        What is within a standard error of nothing is taken for chance.
-        """
-        rises = True
+        """Compare both paths with the wide one, and with each point's precision after the `first` epoch, if known."""
+        passes = None
         if first is not None:
-            gains = look.worth - first
-            rises = bool(gains.mean() > gains.std() / math.sqrt(len(gains)))
+            options = [Option("first pass", first), Option("all passes so far", look.worth)]
+            passes = choose(options, lambda worth: worth, BEYOND_CHANCE)
         both, alone = (path.mean(axis=0) for path in look)
-        return Verdict(float(both.mean()), float(alone.mean()), float(alone[0]), rises)
+        hidden = choose(
+            [Option("wide path alone", look.without), Option("both paths", look.with_hidden)],
+            lambda path: path.mean(axis=1),
+            Rule(MEAN_PRECISION, standard_errors=0.0),
+        )
+        rises = passes is None or passes.value is not first
+        return Verdict(float(both.mean()), float(alone.mean()), float(alone[0]), rises, hidden, passes)
 
     def weigh(
         self, network: Network, label_counts: NDArray[np.int64], threads: int, on_block: Callable[[], None]
-    ) -> Weighing:
-        """Say what a trained network's scores are to count, of labels with so many points: the deep path's, and all.
-
-        The deep path counts less than all if that is better by more than its standard error and P@1 is no lower.
-        """
-        # Where labels compete, none is judged by its own score.
-        each_by_itself = gives_log_odds(network.output.loss)
-        if not each_by_itself and not network.output.n_inputs:
-            return Weighing()
-        seen = self._scored(network, threads, on_block)
-        deep = _best_weight(seen) if network.output.n_inputs else 1.0
-        # Where so few come true, as if all that these points have were unknown, nothing is told of how sure to be.
-        if not each_by_itself or (seen.counts * seen.right).sum() < frequency.FEW_TRUE:
-            return Weighing(deep)
-        scores, log_counts = seen.scores(deep), frequency.logarithms(label_counts)[seen.labels]
-        frequent = frequency.worth(*seen.best(deep, scores, seen.right, log_counts))
+    ) -> ScoreCorrection:
+        """Choose the weight of the deep path, and fit label frequency, slope and shift of the scores."""
+        # Labels that compete in a softmax have no probability of their own.
+        is_binary = gives_log_odds(network.output.loss)
+        if not is_binary and not network.output.n_inputs:
+            return ScoreCorrection()
+        scored = self._scored(network, threads, on_block)
+        decision = _choose_deep_weight(scored) if network.output.n_inputs else None
+        deep = 1.0 if decision is None else decision.value
+        # Too few positives to calibrate, as if all labels of these points were unknown.
+        if not is_binary or (scored.counts * scored.right).sum() < frequency.FEW_TRUE:
+            return ScoreCorrection(deep, decision=decision)
+        scores, log_counts = scored.scores(deep), frequency.log_counts_of(label_counts)[scored.labels]
+        frequent = frequency.fit_log_count_weight(*scored.best(deep, scores, scored.right, log_counts))
         if not self.calibrates:
-            return Weighing(deep, frequent=frequent)
-        scores, asked = scores + np.float32(frequent) * log_counts, seen.counts > 0
-        scores, right, counts = scores[asked], seen.right[asked], seen.counts[asked]
-        firmness = 0.5 / counts.sum()  # what is believed before counts as one label of one point
-        sure = most_probable(scores, right, usual=0.0, firmness=firmness, counts=counts)
-        return Weighing(deep, *sure, frequent)
+            return ScoreCorrection(deep, frequent=frequent, decision=decision)
+        scores, some = scores + np.float32(frequent) * log_counts, scored.counts > 0
+        scores, right, counts = scores[some], scored.right[some], scored.counts[some]
+        precision = 0.5 / counts.sum()  # the prior counts as one label of one point
+        slope, shift = fit_platt(scores, right, log_slope=0.0, precision=precision, counts=counts)
+        return ScoreCorrection(deep, slope, shift, frequent, decision)
 
-    def _scored(self, network: Network, threads: int, on_block: Callable[[], None]) -> _Seen:
-        """Score the labels of some points that the largest or the smallest of the weights puts first, and others."""
-        output, alone, rng = network.output, network.wide_alone(), np.random.default_rng(DRAWS)
-        n, k = len(self.held_out.features), min(CANDIDATES, network.output.n_labels)
-        chosen = np.unique(np.linspace(0, n - 1, MOST_LOOKED_AT).astype(np.int64))
+    def _scored(
+        self,
+        network: Network,
+        threads: int,
+        on_block: Callable[[], None],
+        *,
+        candidates: int = 32,
+        others: int = 64,
+        most_points: int = 4096,
+    ) -> _HoldoutScores:
+        """Score the best `candidates` of evenly spaced points by the largest and the smallest weight, and a sample.
+
+        The best five by a weight in between were always among these candidates. The sample has `others` missed true
+        labels at most, and as many false ones, each with the number of labels that it represents.
+        """
+        output, alone = network.output, network.wide_alone()
+        rng = np.random.default_rng((0, 4))  # a stream of its own: data may have been drawn with the user's seed
+        n, k = len(self.held_out.features), min(candidates, network.output.n_labels)
+        chosen = np.unique(np.linspace(0, n - 1, most_points).astype(np.int64))
         features, truth = (rows.take(chosen) for rows in (self.held_out.features, Rows.of(self.held_out.truth)))
-        seen, done = [], 0
+        scored, done = [], 0
         for block in network.blocks(features):
             units = network.hidden_units(block, threads)
             ends = [WEIGHTS[0], WEIGHTS[-1]] if output.n_inputs else [WEIGHTS[0]]
             best = np.hstack([output.topk(block, np.float32(weight) * units, k, threads)[0] for weight in ends])
-            labels, right, counts = _and_others(best, k, truth.slice(done, done + len(block)), rng)
+            labels, right, counts = _with_sample(best, k, truth.slice(done, done + len(block)), rng, others)
             wide = alone.scores_of(block, labels, threads)
             deep = output.add_deep(np.zeros_like(wide), units, labels, threads)
-            seen.append((labels, wide, deep, right, counts))
+            scored.append((labels, wide, deep, right, counts))
             done += len(block)
             on_block()
-        return _Seen(k, best.shape[1], *(np.concatenate(parts) for parts in zip(*seen, strict=True)))
+        return _HoldoutScores(k, best.shape[1], *(np.concatenate(parts) for parts in zip(*scored, strict=True)))
 
 
-class _Seen(NamedTuple):
-    """Labels of each point, all (n, c): what both paths say of them, which are true, and for how many each stands.
+class _HoldoutScores(NamedTuple):
+    """Scored labels of held-out points, (n, c) each, which are true, and how many labels each represents.
 
-    Among the first `n_best` columns are the `k` best of the whole network and those of the smallest weight, once each:
-    what stands for none has been named before. Then come others, which stand for all that are not there.
+    The first `n_best` columns hold the `k` best of the whole network and of the smallest weight; repeated ones have a
+    count of 0. The other columns sample all other labels.
     """
 
     k: int
@@ -221,25 +232,27 @@ class _Seen(NamedTuple):
     counts: F64
 
     def scores(self, weight: float) -> F32:
-        """Return the scores if the deep path counts so much."""
+        """Return the scores with this weight of the deep path."""
         return np.asarray(self.wide + np.float32(weight) * self.deep)
 
     def worth(self, weight: float) -> tuple[F64, NDArray[np.bool_]]:
-        """Return the mean of P@1, P@3 and P@5 of each point by those scores, and whether its best label is right."""
+        """Return the mean of P@1, P@3 and P@5 of each point, and whether its best label is right."""
         (ranked,) = self.best(weight, self.right)
         return precisions(ranked, RANKS).mean(axis=1), ranked[:, 0]
 
     def best(self, weight: float, *values: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the values, (n, c), of the k best labels of each point by those scores, best first."""
-        named = self.counts[:, : self.n_best] > 0
-        scores = np.where(named, self.scores(weight)[:, : self.n_best], np.float32(-np.inf))
+        once = self.counts[:, : self.n_best] > 0
+        scores = np.where(once, self.scores(weight)[:, : self.n_best], np.float32(-np.inf))
         return best_first(scores, self.k, *(each[:, : self.n_best] for each in values))
 
 
-def _and_others(best: I32, k: int, truth: Rows, rng: np.random.Generator) -> tuple[I32, NDArray[np.bool_], F64]:
-    """Return the best labels of each point, by k at a time, some true ones beside these, and some that are neither.
+def _with_sample(
+    best: I32, k: int, truth: Rows, rng: np.random.Generator, others: int
+) -> tuple[I32, NDArray[np.bool_], F64]:
+    """Append a sample of the missed true labels and of the false ones to the best labels, in groups of k.
 
-    Also which are true, and how many labels of the point each stands for: most are to come out as next to impossible.
+    Also return which labels are true, and how many labels of the point each represents.
     """
     n, width, rows = len(best), truth.width, np.arange(len(best), dtype=np.int64)[:, None] * truth.width
     once = np.ones(best.shape, bool)
@@ -250,28 +263,23 @@ def _and_others(best: I32, k: int, truth: Rows, rng: np.random.Generator) -> tup
     n_missed = np.bincount(owners, minlength=n)
     order = np.lexsort((rng.random(len(owners)), owners))
     place = np.arange(len(owners)) - np.repeat(np.cumsum(n_missed) - n_missed, n_missed)
-    kept = place < OTHERS
-    true, of_true = np.zeros((n, OTHERS), np.int32), np.zeros((n, OTHERS))
+    kept = place < others
+    true, true_counts = np.zeros((n, others), np.int32), np.zeros((n, others))
     true[owners[kept], place[kept]] = missing[order][kept]
-    of_true[owners[kept], place[kept]] = (n_missed / np.clip(n_missed, 1, OTHERS))[owners[kept]]
-    drawn = rng.integers(0, width, (n, OTHERS), dtype=np.int32)
+    true_counts[owners[kept], place[kept]] = (n_missed / np.clip(n_missed, 1, others))[owners[kept]]
+    drawn = rng.integers(0, width, (n, others), dtype=np.int32)
     labels = np.hstack((best, true, drawn))
     right = is_hit(labels, truth)
-    neither = ~(right[:, -OTHERS:] | np.isin(rows + drawn, rows + best))
+    neither = ~(right[:, -others:] | np.isin(rows + drawn, rows + best))
     n_neither = width - once.sum(axis=1) - n_missed
-    of_drawn = neither * (n_neither / np.maximum(neither.sum(axis=1), 1))[:, None]
-    counts = np.hstack((once, of_true, of_drawn))
+    drawn_counts = neither * (n_neither / np.maximum(neither.sum(axis=1), 1))[:, None]
+    counts = np.hstack((once, true_counts, drawn_counts))
     return labels, right & (counts > 0), counts
 
 
-def _best_weight(seen: _Seen) -> float:
-    """Return by which of the weights the network is best for certain."""
-    whole, right = seen.worth(WEIGHTS[0])
-    best, gained = WEIGHTS[0], 0.0
-    for weight in WEIGHTS[1:]:
-        worth, still = seen.worth(weight)
-        gains = worth - whole
-        certain = float(gains.mean() - gains.std() / math.sqrt(len(gains)))
-        if certain > gained and still.mean() >= right.mean():
-            best, gained = weight, certain
-    return best
+def _choose_deep_weight(scored: _HoldoutScores) -> Decision:
+    """Choose the weight of the deep path by the mean precision, among weights that do not lower P@1."""
+    _, whole_right = scored.worth(WEIGHTS[0])
+    allowed = [weight for weight in WEIGHTS[1:] if scored.worth(weight)[1].mean() >= whole_right.mean()]
+    options = [Option(f"deep path at {weight:g}", weight) for weight in (WEIGHTS[0], *allowed)]
+    return choose(options, lambda weight: scored.worth(weight)[0], BEYOND_CHANCE)

@@ -25,7 +25,7 @@ _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class LabelStats:
     """What the points of training had.
 
     Attributes
@@ -48,19 +48,19 @@ class Seen:
     n_blank: int
 
     @classmethod
-    def nothing(cls, X: Any, scaling: Scaling, n_labels: int) -> Seen:
+    def nothing(cls, X: Any, scaling: Scaling, n_labels: int) -> LabelStats:
         """Return what there is before training on X, (n, d) sparse or dense."""
         is_table = scaling.is_of_table or (scaling.kind == "none" and not issparse(X))
         none = np.zeros(n_labels, np.int64)
         return cls(none, 0, None if is_table else np.zeros(-(-X.shape[1] // 8), np.uint8), none, 0)
 
     @classmethod
-    def of_rows(cls, n_features: int, n_labels: int) -> Seen:
+    def of_rows(cls, n_features: int, n_labels: int) -> LabelStats:
         """Return the empty statistics of sparse, unscaled rows."""
         none = np.zeros(n_labels, np.int64)
         return cls(none, 0, np.zeros(-(-n_features // 8), np.uint8), none, 0)
 
-    def counting(self, points: Rows, labels: Rows) -> Seen:
+    def counting(self, points: Rows, labels: Rows) -> LabelStats:
         """Count further points in."""
         counted = replace(self, label_counts=self.label_counts + _counts(labels), n_points=self.n_points + len(points))
         if self.features is None:
