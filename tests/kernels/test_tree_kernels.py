@@ -110,7 +110,6 @@ def test_splits_keep_members_and_depend_on_the_seed(backend):
     assert (split(backend, rows, starts, left, order, seed=4) != found).any()
 
 
-@pytest.mark.numba_smoke
 def test_splits_two_clusters_apart(backend):
     rows = np.arange(21), np.repeat([1, 4], 10).astype(np.int32), np.ones(20, np.float32)
     order = np.random.default_rng(0).permutation(20).astype(np.int32)

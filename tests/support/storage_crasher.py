@@ -88,12 +88,17 @@ def every_step(old: bool) -> None:
 
 def killed_at_any_time() -> None:
     random.seed(0)
-    for attempt in range(40):
+    seen: set[int] = set()
+    for attempt in itertools.count():
+        if attempt >= 400 or (attempt >= 40 and len(seen) > 3):  # a busy machine saves rarely
+            return
         child = in_child(partial(save_for_ever, 1000 * attempt))
         time.sleep(random.uniform(0.001, 0.04) * PATIENCE)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        print(check())
+        number = check()
+        seen.add(number)
+        print(number)
 
 
 if sys.argv[2] == "every_step":
