@@ -34,15 +34,15 @@ BIND_FLAGS = (*COMMON, "-O0", "-fsanitize=address", "-fno-sanitize-recover=all")
 INCLUDES = ("-isystem", pybind11.get_include(), "-isystem", sysconfig.get_path("include"))
 COPIED = ("sparsenet", "tests", "tools")
 # The quick kernel tests: the scalar and the best level of this machine. The driver covers the levels between them.
-# One process, so that a report ends the run: a worker's death would hide it.
-PYTEST = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not levels")
+# Two processes without pytest-xdist: if a report ends one of them, its output and exit status show it.
 LEFT_OUT = {
     "numba-": "is not C++",
     "numba]": "is not C++",
     "if_no_thread_starts": "limits the address space, and AddressSanitizer reserves terabytes",
     "daemon_threads": "Python ends threads inside frames, whose red zones then stay in the reused stack",
 }
-TESTS = ("-k", " and ".join(f"not {name}" for name in LEFT_OUT), "tests/kernels")
+SELECTED = ("-m", "not slow and not levels", "-k", " and ".join(f"not {name}" for name in LEFT_OUT))
+PYTEST = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *SELECTED)
 DEFECTS = {
     "heap-buffer-overflow": "int main(int n, char**) { int* p = new int[n]; int x = p[n]; delete[] p; return x; }",
     "signed integer overflow": "int main(int n, char**) { return 2147483647 + n; }",
@@ -113,17 +113,12 @@ def library(name: str) -> str:
     return str(Path(found.stdout.strip()).resolve(strict=True))
 
 
-def test_kernels(arguments: list[str]) -> bool:
-    """Run the kernel tests on the sanitized extension."""
-    build_extension()
-    command = [sys.executable, "-m", "pytest", *PYTEST, *(arguments or TESTS)]
-    print(f"== {' '.join(command[1:])}", flush=True)
+def run_pytest(arguments: list[str]) -> bool:
+    """Run pytest on the sanitized extension, print its output at the end, and return whether all tests passed."""
     # Python must start with AddressSanitizer, and with the library whose exceptions it intercepts. Python leaks at
     # exit, so leaks are not reported. PYTHONMALLOC makes each allocation of Python visible; short allocation stacks and
     # a small quarantine keep small allocations cheap.
     options = f"detect_leaks=0:malloc_context_size=4:quarantine_size_mb=64:log_path={REPORTS}/address"
-    shutil.rmtree(REPORTS, ignore_errors=True)
-    REPORTS.mkdir()
     environment = {
         "LD_PRELOAD": f"{library('libasan.so')} {library('libstdc++.so')}",
         "ASAN_OPTIONS": f"{options}:allocator_may_return_null=1",
@@ -132,10 +127,27 @@ def test_kernels(arguments: list[str]) -> bool:
         "PYTHONPATH": str(TREE),
         "SPARSENET_REQUIRE_EXT": "1",
     }
-    status = subprocess.run(command, cwd=TREE, env={**os.environ, **environment}).returncode
-    for report in sorted(REPORTS.iterdir()):  # pytest captures standard error
+    command = [sys.executable, "-m", "pytest", *PYTEST, *arguments]
+    environment = {**os.environ, **environment}
+    done = subprocess.run(
+        command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    print(f"== pytest {' '.join(arguments)}\n{done.stdout}exit status {done.returncode}", flush=True)
+    return done.returncode == 0
+
+
+def test_kernels(arguments: list[str]) -> bool:
+    """Run the kernel tests, or the tests that the arguments select, on the sanitized extension."""
+    build_extension()
+    shutil.rmtree(REPORTS, ignore_errors=True)
+    REPORTS.mkdir()
+    names = sorted(str(path.relative_to(TREE)) for path in TREE.glob("tests/kernels/test_*.py"))
+    halves = [name for name in names if "test_kernels" in name], [name for name in names if "test_kernels" not in name]
+    with ThreadPoolExecutor(len(halves)) as pool:
+        passed = all(pool.map(run_pytest, [arguments] if arguments else halves))
+    for report in sorted(REPORTS.iterdir()):  # also of processes that tests start
         print(report.read_text())
-    return status == 0 and not any(REPORTS.iterdir())
+    return passed and not any(REPORTS.iterdir())
 
 
 def main() -> int:
