@@ -1,11 +1,11 @@
-"""Tests aarch64 without an aarch64 machine: a cross build under QEMU, as the CPUs of Amazon's Graviton and others.
+"""Test aarch64 on other machines: a cross build under QEMU, emulating Graviton and other CPUs.
 
-    python tools/arm.py                                   the Python tests too, on every CPU: hours
+    python tools/arm.py                                   C++ driver and Python tests on every CPU: hours
     python tools/arm.py --cpu graviton3 -n 4              on one CPU, in four processes
-    python tools/arm.py --quick                           the C++ driver, and on Graviton 2 and 3 some Python tests
+    python tools/arm.py --quick                           the C++ driver, and some Python tests on Graviton 2 and 3
     python tools/arm.py --cpu graviton3 tests/index       chosen tests, and any other argument of pytest
 
-Emulation shows that results are right and that no CPU meets an instruction that it lacks. It says nothing on speed.
+Emulation shows that results are right and that no CPU gets an instruction that it lacks. It cannot measure speed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sysroot import COMPILER, FOLDER, PYTHON, QEMU, TREE
 
 @dataclass(frozen=True, kw_only=True)
 class Cpu:
-    """A CPU to play: what it stands for, QEMU's name for it, and the levels that must be usable on it."""
+    """An emulated CPU: its meaning, QEMU's name for it, and the levels that must be usable on it."""
 
     meaning: str
     model: str
@@ -34,8 +34,8 @@ class Cpu:
 
 
 BF16 = ("scalar", "neon", "sve", "neonbf16", "svebf16")
-# QEMU 7.2 has no model of Graviton 3 or 4: its "max" at their vector width also has what they lack (SVE2 on the
-# third), which no level uses.
+# QEMU 7.2 has no model of Graviton 3 or 4. Its "max" at their vector width has more features (SVE2 instead of SVE on
+# Graviton 3), but no level uses them.
 CPUS = {
     "graviton2": Cpu(meaning="Neoverse N1: NEON", model="neoverse-n1", levels=("scalar", "neon")),
     "graviton3": Cpu(meaning="SVE of 256 bits, BF16", model="max,sve256=on,sve512=off", levels=BF16),
@@ -44,13 +44,13 @@ CPUS = {
     "ampereone": Cpu(meaning="NEON and BF16, no SVE", model="max,sve=off", levels=("scalar", "neon", "neonbf16")),
     "sve512": Cpu(meaning="SVE2 of 512 bits, BF16", model="max,sve512=on,sve1024=off", levels=BF16),
 }
-# What has nothing to show here: the kernels in Numba are the same Python everywhere, and to compile them takes minutes
-# each time (once, golden files come out of them too); the scripts of bench/ time the machine that they run on. Levels
-# without SVE are tested where there is nothing else: what else a CPU has does not change what they do.
+# Left out: Numba kernels are the same Python everywhere and take minutes to compile, so they run the golden files only,
+# on CPUs without SVE. Levels without SVE behave alike on all CPUs and run on those only. The scripts of bench/ time the
+# machine that runs them.
 SUITE = ("tests", "--ignore=tests/bench")
 LEFT_OUT = {True: "not numba and not scalar and not neon", False: "not numba or test_golden"}
-# Some minutes under emulation: the vector kernels of C++ against the oracle, and the golden files. Of the four levels
-# of the third, the one that is chosen there and what the other one with bfloat16 has of its own.
+# A few minutes under emulation: the C++ vector kernels against the oracle, and the golden files. Graviton 3 runs its
+# default level, and the matrix products of its other bfloat16 level.
 QUICK = (
     "tests/golden",
     "tests/kernels/test_kernels.py::test_kernel_agrees_with_the_oracle_at_any_size_and_alignment",
@@ -64,17 +64,17 @@ REFUSED = 'int main() { __asm__ volatile(".arch armv8.2-a+sve\\n add z0.s, z0.s,
 
 def emulate(cpu: Cpu, *command: str | Path) -> int:
     """Run a program of the aarch64 system on that CPU and return its exit status."""
-    # A level that is forced outside would be the only one tested, or none of that CPU's.
+    # Clear a level that the caller's environment forces: it would be the only one tested.
     environment = {**os.environ, "QEMU_CPU": cpu.model, "QEMU_LD_PREFIX": str(sysroot.SYSTEM), "SPARSENET_ISA": ""}
-    environment |= {"SPARSENET_TEST_RUNNER": QEMU}  # of programs that tests compile
+    environment |= {"SPARSENET_TEST_RUNNER": QEMU}  # runs the programs that tests compile
     environment.setdefault("SPARSENET_TEST_PATIENCE", "10")
-    # Without bytecode each start of Python, and tests start many, takes 33 emulated seconds to import for 10.
+    # Without bytecode each start of Python takes 33 emulated seconds instead of 10, and tests start many.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run([str(word) for word in command], cwd=TREE, env=environment).returncode
 
 
 def emulator_refuses(folder: Path) -> bool:
-    """Tell whether an SVE instruction ends a program on a CPU without it: or nothing below could ever fail."""
+    """Return whether an SVE instruction ends a program on a CPU without SVE. If not, no test here could fail."""
     program = folder / "refused"
     subprocess.run([COMPILER, "-static", "-x", "c++", "-", "-o", str(program)], input=REFUSED, text=True, check=True)
     refused, accepted = (emulate(CPUS[name], QEMU, program) for name in ("graviton2", "graviton3"))
@@ -93,27 +93,27 @@ def test_cpu(name: str, program: Path, pytest: list[str]) -> bool:
 
 
 def chosen(cpu: Cpu, pytest: list[str]) -> list[str]:
-    """Return arguments for pytest: those given, and the suite unless they name tests or say which by -k."""
+    """Return the arguments for pytest, with the suite added unless they select tests."""
     named = any(word.startswith("tests") or word == "-k" for word in pytest)
     return pytest if named else [*SUITE, "-k", LEFT_OUT["sve" in cpu.levels], *pytest]
 
 
 def parse() -> tuple[argparse.Namespace, list[str]]:
-    """Read the command line; what is not known here is for pytest."""
+    """Read the command line; unknown arguments go to pytest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cpu", action="append", choices=CPUS, help="one of them (may be repeated; default: all)")
-    parser.add_argument("--quick", action="store_true", help="a subset of some minutes")
+    parser.add_argument("--quick", action="store_true", help="a subset that takes a few minutes")
     return parser.parse_known_args()
 
 
 def main() -> int:
-    """Build, test, and tell how many CPUs passed."""
+    """Build, test, and print the number of CPUs that passed."""
     options, pytest = parse()
     sysroot.prepare()
     folder = FOLDER / "levels"
     program = build(COMPILER, "aarch64", folder)
     if not emulator_refuses(folder):
-        sys.exit(f"{QEMU} runs instructions that the CPU it plays does not have: it proves nothing (7.2 or newer does)")
+        sys.exit(f"{QEMU} runs instructions that the emulated CPU lacks, so it proves nothing (use 7.2 or newer)")
     passed = []
     for name in options.cpu or CPUS:
         quick = [*QUICK, "-k", QUICK_CPUS[name]] if name in QUICK_CPUS else []

@@ -1,4 +1,4 @@
-"""Builds tests/native/levels.cpp, the test of instruction sets that needs no Python, for one architecture."""
+"""Build tests/native/levels.cpp, the test of instruction sets without Python, for one architecture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ASSEMBLERS_NAMES = {"avx512bf16": "avx512_bf16", "amx-tile": "amx_tile", "amx-bf
 
 
 def setup_for(target: str) -> ModuleType:
-    """Import setup.py with its table of compiler flags as it is for `target`."""
+    """Import setup.py with its table of compiler flags for `target`."""
     os.environ["SPARSENET_TARGET"] = target
     spec = importlib.util.spec_from_file_location("sparsenet_setup", ROOT / "setup.py")
     assert spec is not None
@@ -64,27 +64,27 @@ def build(compiler: str, target: str, folder: Path, *extra: str) -> Path:
             assembly = made[-1].with_suffix(".s")
             subprocess.run([*command, str(assembly), "-S"], cwd=ROOT, check=True)
             if refusal := assemble(compiler, assembly, flags):
-                sys.exit(f"{source} has instructions that no CPU with {allowed(flags)} need have:\n{refusal}")
+                sys.exit(f"{source} has instructions beyond {allowed(flags)}:\n{refusal}")
         else:
             subprocess.run([*command, str(made[-1]), "-c"], cwd=ROOT, check=True)
     program = objects / "levels"
-    # The whole thread library: a static program else lacks the functions that libstdc++ refers to weakly.
+    # Link the whole thread library: libstdc++ refers to its functions weakly, so a static program would lack them.
     threads = ["-Wl,--whole-archive", "-lpthread", "-Wl,--no-whole-archive"]
     subprocess.run([compiler, "-static", *map(str, made), *threads, "-o", str(program)], check=True)
     return program
 
 
 def allowed(flags: list[str]) -> str:
-    """Name, for GNU's x86 assembler, a CPU of the baseline with just the instructions that a compiler's flags allow."""
+    """Return the -march of GNU's x86 assembler that allows the same instructions as the compiler's flags."""
     names = [flag.removeprefix("-m") for flag in flags if flag.startswith("-m") and "=" not in flag]
     return "+".join(["generic64", *(ASSEMBLERS_NAMES.get(name, name) for name in names)])
 
 
 def assemble(compiler: str, assembly: Path, flags: list[str]) -> str:
-    """Assemble for a CPU that has what these flags allow and no more; return what the assembler refuses.
+    """Assemble for a CPU with the instructions of these flags only; return the assembler's errors.
 
-    The compiler leaves no such limit in an x86 file, and the assembler alone would take any instruction. (For Arm it
-    does: `.arch` in its output.)
+    The compiler writes no such limit into an x86 file, so the assembler would accept any instruction. For Arm the
+    compiler writes `.arch`.
     """
     command = [compiler, f"-Wa,-march={allowed(flags)}", "-c", str(assembly), "-o", str(assembly.with_suffix(".o"))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -1,8 +1,7 @@
-"""Links against the C library of 2018 on a newer system: stubs of glibc with no symbol version above 2.28.
+"""Link against the C library of 2018 on a newer system, with stubs that have no symbol version above 2.28.
 
-A library that is linked here would ask for the newest version of each symbol, and refuse to load on a system that is
-older than this one. glibc keeps the old versions; a stub that names only those makes the linker choose them. What
-remains is checked by auditwheel.
+A library that is linked here would ask for the newest version of each symbol, and fail to load on an older system.
+glibc keeps the old versions. A stub that names only those makes the linker choose them. auditwheel checks the result.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 
 NEWEST = (2, 28)
 LIBRARIES = {"c": "libc.so.6", "m": "libm.so.6", "pthread": "libpthread.so.0"}
-# Came with 2.32. The C++ library asks it whether atomic operations may be left out; zero is always right.
+# New in 2.32: the C++ library skips atomic operations if it is not zero. Zero is always right.
 SINGLE_THREADED = '__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;\n'
 
 
@@ -33,7 +32,7 @@ def compile_text(compiler: str, text: str, language: str, *arguments: str) -> No
 
 
 def make_stub(compiler: str, name: str, file: str, folder: Path) -> None:
-    """Make lib`name`.so, which names the functions of `file` in versions that old systems have, and holds nothing."""
+    """Make an empty lib`name`.so with the symbols of `file` in the versions of old systems."""
     chosen = old_versions(real_path(compiler, file))
     lines, versions = [], sorted({version for version, _ in chosen.values()}, key=as_number)
     for i, (symbol, (version, kind)) in enumerate(sorted(chosen.items())):
@@ -49,7 +48,7 @@ def make_stub(compiler: str, name: str, file: str, folder: Path) -> None:
 
 
 def real_path(compiler: str, file: str) -> Path:
-    """Ask the compiler where a library lies."""
+    """Return the path of one of the compiler's libraries."""
     out = subprocess.run([compiler, f"-print-file-name={file}"], capture_output=True, text=True, check=True).stdout
     return Path(out.strip()).resolve(strict=True)
 
@@ -60,7 +59,7 @@ def as_number(version: str) -> tuple[int, ...]:
 
 
 def old_versions(library: Path) -> dict[str, tuple[str, str]]:
-    """Return for each symbol its newest version that is old enough, and whether it is a function or an object."""
+    """Return for each symbol its newest version that is old enough, and its kind: function or object."""
     command = ["readelf", "--dyn-syms", "--wide", str(library)]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found: dict[str, tuple[str, str]] = {}

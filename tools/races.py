@@ -1,10 +1,10 @@
-"""Looks for data races: the driver of tests/native/levels.cpp at its plainest level, under ThreadSanitizer.
+"""Search for data races: run tests/native/levels.cpp at the scalar level under ThreadSanitizer.
 
     python tools/races.py
 
-Whether a result comes out right on x86 says little of a missing barrier, since the CPU keeps memory in order where Arm
-need not. ThreadSanitizer follows who waited for whom by the rules of C++, not of the CPU: two threads that touch the
-same bytes without either having waited for the other are reported, whether or not it went wrong this time.
+A right result on x86 does not prove that barriers are right, because x86 orders memory accesses more strictly than Arm.
+ThreadSanitizer follows the memory model of C++ instead. It reports every pair of unordered accesses to the same bytes,
+even if the result was right.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from driver import ROOT, defines, setup_for, sources
 from sysroot import require
 
-# All levels share threads, engine and blocking; what they do within a task touches nothing of another task.
+# All levels share threads, engine and blocking, and a task never touches the data of another task.
 LEVEL = "scalar"
-FLAGS = ("-std=c++17", "-g", "-fsanitize=thread", "-Wno-unused-function")  # of the tests for other levels
+FLAGS = ("-std=c++17", "-g", "-fsanitize=thread", "-Wno-unused-function")  # tests of other levels go unused
 TOGETHER = "tests/native/together.cpp"
 REPORTED = 66  # ThreadSanitizer's exit status
 POOL = "_ZN9sparsenet12parallel_forEliRKSt8functionIFvlEE"  # sparsenet::parallel_for, on Linux of 64 bits
@@ -53,7 +53,7 @@ def build(compiler: str, folder: Path) -> tuple[Path, Path]:
 
 
 def watch(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a program that was built so; where it cannot have its addresses, with those that are not random."""
+    """Run a sanitized program, without address randomisation if the sanitizer does not get its addresses."""
     done = subprocess.run(command, capture_output=True, text=True)
     if "unexpected memory mapping" in done.stderr and shutil.which("setarch"):
         done = subprocess.run(["setarch", platform.machine(), "-R", *command], capture_output=True, text=True)
@@ -61,12 +61,12 @@ def watch(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_races(folder: Path) -> bool:
-    """Build and run; tell whether the race that is meant was reported, and none in the driver."""
+    """Return whether the deliberate race was reported, and none in the driver."""
     print(f"== ThreadSanitizer: the driver at level {LEVEL}", flush=True)
     driver, racy = build("g++", folder)
-    meant = watch(racy)
-    if meant.returncode != REPORTED or "data race" not in meant.stderr:
-        print(f"it did not see a race that is there: exit status {meant.returncode}\n{meant.stderr}")
+    deliberate = watch(racy)
+    if deliberate.returncode != REPORTED or "data race" not in deliberate.stderr:
+        print(f"ThreadSanitizer missed a deliberate race: exit status {deliberate.returncode}\n{deliberate.stderr}")
         return False
     done = watch(driver, LEVEL)
     print(done.stdout, end="" if done.returncode == 0 else f"{done.stderr}FAILED: exit status {done.returncode}\n")

@@ -1,8 +1,8 @@
-"""An aarch64 Linux in a folder: Debian's Python, wheels for it, and this project compiled for it.
+"""Prepare an aarch64 Linux in a folder: Debian's Python, wheels for it, and this project compiled for it.
 
-Nothing is installed: packages are unpacked into `.arm/`, which needs no root, no chroot and no binfmt. Programs
-run there under qemu's user emulation. `.arm/env/bin/python` is a script that starts the emulated Python, so that
-`sys.executable` can be started again by tests; QEMU_CPU names the CPU that it sees.
+Nothing is installed: packages are unpacked into `.arm/`, without root, chroot or binfmt. Programs run there under
+qemu's user emulation. `.arm/env/bin/python` is a script that starts the emulated Python, so that tests can start
+`sys.executable`. QEMU_CPU selects the emulated CPU.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PROGRAMS = {
     "git": "git",
 }
 PACKAGES = ("python3", "libpython3-dev", "libstdc++6", "zlib1g")
-# pip takes these names as they stand: 2_28 does not include those before it.
+# pip takes these names literally: 2_28 does not include older ones.
 PLATFORMS = (*(f"manylinux_2_{minor}_aarch64" for minor in range(28, 16, -1)), "manylinux2014_aarch64")
 
 
 def require(programs: dict[str, str]) -> None:
-    """Say what is missing, and how to get it, before anything starts."""
+    """Exit with the names of missing programs and the command that installs them."""
     missing = {package for program, package in programs.items() if shutil.which(program) is None}
     if missing:
         sys.exit(
@@ -45,13 +45,13 @@ def require(programs: dict[str, str]) -> None:
 
 
 def run(*command: str | Path, **environment: str) -> None:
-    """Run a command in the copied tree or the project's root; its failure is ours."""
+    """Run a command in the copied tree or the project's root, and raise an error if it fails."""
     cwd = TREE if TREE.exists() else ROOT
     subprocess.run([str(word) for word in command], cwd=cwd, env={**os.environ, **environment}, check=True)
 
 
 def apt(*arguments: str) -> None:
-    """Run apt-get on an index of its own, for arm64, by the sources of this machine."""
+    """Run apt-get for arm64 with a separate index and the package sources of this machine."""
     state, status = FOLDER / "apt", FOLDER / "apt" / "status"
     for name in ("lists/partial", "archives/partial"):
         (state / name).mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def apt(*arguments: str) -> None:
 
 
 def make_system() -> None:
-    """Unpack Debian's arm64 Python with all that it depends on."""
+    """Unpack Debian's arm64 Python with its dependencies."""
     done = SYSTEM / ".complete"
     if done.exists():
         return
@@ -83,12 +83,12 @@ def make_system() -> None:
 
 
 def python_version() -> str:
-    """Name the Python of the emulated system, as in ``3.11``."""
+    """Return the version of the emulated system's Python, such as ``3.11``."""
     return (SYSTEM / "usr/bin/python3").readlink().name.removeprefix("python")
 
 
 def requirements(*extras: str) -> list[str]:
-    """List what the project needs, by pyproject.toml, with these extras and those that they name."""
+    """List the project's requirements from pyproject.toml, with these extras and the extras that they include."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     def needs(extra: str) -> list[str]:
@@ -109,12 +109,12 @@ def install(target: Path, *what: str) -> None:
 
 
 def packages(environment: Path) -> Path:
-    """Return where an environment of the emulated Python looks for packages."""
+    """Return the folder of packages in an environment of the emulated Python."""
     return environment / "lib" / f"python{python_version()}" / "site-packages"
 
 
 def make_environment() -> None:
-    """Make a virtual environment of the emulated Python with all that the tests need."""
+    """Make a virtual environment of the emulated Python with the requirements of the tests."""
     done, wanted = ENVIRONMENT / ".complete", requirements("test")
     if done.exists() and done.read_text().splitlines() == wanted:
         return
@@ -125,7 +125,7 @@ def make_environment() -> None:
 
 
 def write_python(environment: Path) -> None:
-    """Write the script that is the emulated Python of an environment."""
+    """Write the script that starts the emulated Python of an environment."""
     home, python = SYSTEM / "usr/bin", environment / "bin" / "python"
     python.parent.mkdir(parents=True, exist_ok=True)
     (environment / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\n")
@@ -135,11 +135,11 @@ def write_python(environment: Path) -> None:
 
 
 def copy_tree() -> None:
-    """Copy what git knows or could know of, so that the build leaves nothing in the working tree."""
+    """Copy all files that git does not ignore, so that the build leaves nothing in the working tree."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
     names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
-    for folder in {name.split("/")[0] for name in names}:  # not build/ and the like
+    for folder in {name.split("/")[0] for name in names}:  # skips build/ and other ignored folders
         for path in (TREE / folder).rglob("*"):
             if path.is_file() and path.suffix not in (".so", ".pyc") and str(path.relative_to(TREE)) not in names:
                 path.unlink()
@@ -151,15 +151,15 @@ def copy_tree() -> None:
 
 
 def cross_flags() -> dict[str, str]:
-    """Return the variables by which setuptools, run by the emulated Python, compiles for it on this machine."""
+    """Return the variables that make the emulated Python's setuptools call this machine's cross compiler."""
     include = SYSTEM / "usr" / "include"
-    # The cross compiler has its own C library: the unpacked one comes after it, for Python's own headers.
+    # The cross compiler has its own C library, so the unpacked headers come last: only Python's are needed.
     flags = f"-isystem {include}/python{python_version()} -idirafter {include}"
     return {"CC": COMPILER.replace("g++", "gcc"), "CXX": COMPILER, "CPPFLAGS": flags, "SPARSENET_REQUIRE_EXT": "1"}
 
 
 def build() -> None:
-    """Compile the extension of the copied tree for aarch64, and have it found from any directory."""
+    """Compile the extension of the copied tree for aarch64, and make it importable from any directory."""
     run(PYTHON, "setup.py", "-q", "egg_info", "build_ext", "--inplace", **cross_flags())
     (packages(ENVIRONMENT) / "sparsenet.pth").write_text(f"{TREE}\n")
 

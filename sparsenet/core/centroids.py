@@ -65,5 +65,5 @@ def lengths(rows: Rows) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(by_row(np.add, np.square(rows.data, dtype=np.float64), rows.indptr)))
 
 
-#: What a sum of sparse rows takes for each feature there is, present or not: see csrc/sparse_sum.h, and a bit.
+#: What a sum of sparse rows takes for each feature there is, present or not: see csrc/core/sparse_sum.h, and a bit.
 SUM_BYTES = 9.125

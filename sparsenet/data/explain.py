@@ -26,7 +26,7 @@ def checked_width(path: str, line: int | None, announces: str, kind: str, found:
 
 
 class RowError(IntEnum):
-    """Reason why a parser stopped, numbered as in ``csrc/reader.h``."""
+    """Reason why a parser stopped, numbered as in ``csrc/io/reader.h``."""
 
     NONE = 0
     LABEL = 1

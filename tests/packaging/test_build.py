@@ -1,4 +1,4 @@
-"""Compiled files: no symbols shared between instruction sets, and replacements for missing library functions."""
+"""Levels export only their kernel tables, and numbers are read correctly with other C++ libraries too."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ from tests.support.data_cases import HARD_NUMBERS, nearest_float32
 
 ROOT = Path(__file__).parents[2]
 COMPILER = sysconfig.get_config_var("CXX") or "g++"
-#: The emulator for compiled programs that this machine cannot run itself.
+#: The emulator that runs compiled programs, if this machine cannot.
 RUNNER = os.environ.get("SPARSENET_TEST_RUNNER", "").split()
 
 pytestmark = pytest.mark.skipif(
@@ -49,7 +49,7 @@ def test_levels_share_no_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def many_numbers() -> list[str]:
-    """Return numbers of any size with too many digits for the fast path, and numbers that are hard to round."""
+    """Return numbers of every size with more digits than the fast path takes, and numbers that are hard to round."""
     rng = random.Random(0)
 
     def digits(n: int) -> str:
@@ -73,7 +73,7 @@ def test_numbers_round_correctly_without_from_chars_too(tmp_path: Path, define: 
         if abs(float(text)) < 3.4e38:
             assert as_float == struct.pack(">f", nearest_float32(text)).hex(), text
     assert found[len(texts) :] == [["none", "none"]] * 6
-    # Functions that depend on the locale, where a comma may replace the point, must not be called.
+    # Functions that follow the program's locale must not be called: its decimal point may be a comma.
     listing = subprocess.run(["nm", "-u", str(program)], capture_output=True, text=True, check=True).stdout
     called = {line.split()[-1].partition("@")[0] for line in listing.splitlines()}
     assert called.isdisjoint({"strtod", "strtof", "sscanf"})

@@ -1,4 +1,4 @@
-"""Decimal text to float32 or float64, correctly rounded: what ``csrc/decimal.h`` does, bit for bit."""
+"""Decimal text to float32 or float64, correctly rounded: what ``csrc/io/decimal.h`` does, bit for bit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparsenet.kernels.types import U8
 _POWERS_OF_TEN = np.array([float(f"1e{i}") for i in range(23)])
 _DOT, _PLUS, _MINUS = ord("."), ord("+"), ord("-")
 _LOWER_E, _UPPER_E = ord("e"), ord("E")
-_SLACK = 2.0**-50  # see round_fast in csrc/decimal.h
+_SLACK = 2.0**-50  # see round_fast in csrc/io/decimal.h
 _MAX_EXPONENT = 99999
 # Digits beyond these cannot change a rounding except by being there: at most one is kept for them.
 _MAX_DIGITS = 800

@@ -1,4 +1,4 @@
-"""Training of one-vs-rest linear classifiers in Numba: what ``csrc/dual.cpp`` does."""
+"""Training of one-vs-rest linear classifiers in Numba: what ``csrc/engine/dual.cpp`` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hash codes, tables and counted retrieval, in Numba: the same integers as ``csrc/lsh.cpp``, bit for bit."""
+"""Hash codes, tables and counted retrieval, in Numba: the same integers as ``csrc/index/lsh.cpp``, bit for bit."""
 
 from __future__ import annotations
 

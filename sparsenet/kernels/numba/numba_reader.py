@@ -1,4 +1,4 @@
-"""The row parsers in Numba: what ``csrc/row_parser.h`` does, with the same results and the same errors."""
+"""The row parsers in Numba: what ``csrc/io/row_parser.h`` does, with the same results and the same errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparsenet.kernels.numba.numba_common import checked
 from sparsenet.kernels.numba.numba_decimal import exact_jit, is_digit, read_double, read_float
 from sparsenet.kernels.types import F32, I32, I64, U8
 
-# RowError of csrc/reader.h
+# RowError of csrc/io/reader.h
 _NONE, _LABEL, _FEATURE, _REPEATED_FEATURE, _REPEATED_LABEL, _LABEL_COUNT, _SURPLUS_ROW = range(7)
 _NEWLINE, _TAB, _RETURN, _SPACE = ord("\n"), ord("\t"), ord("\r"), ord(" ")
 _COLON, _COMMA, _HASH, _MINUS = ord(":"), ord(","), ord("#"), ord("-")

@@ -1,4 +1,4 @@
-"""Weighted features and scores of texts in Numba: what ``csrc/scorer.cpp`` does."""
+"""Weighted features and scores of texts in Numba: what ``csrc/text/scorer.cpp`` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SplitMix64, in Numba: the same random numbers as ``csrc/split_mix.h``."""
+"""SplitMix64, in Numba: the same random numbers as ``csrc/core/split_mix.h``."""
 
 from __future__ import annotations
 

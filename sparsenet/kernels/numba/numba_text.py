@@ -1,4 +1,4 @@
-"""Texts to features in Numba: what ``csrc/text.cpp`` does, with the same results."""
+"""Texts to features in Numba: what ``csrc/text/features.cpp`` does, with the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""2-means that grow trees of labels, in Numba: what ``csrc/tree_grow.cpp`` does."""
+"""2-means that grow trees of labels, in Numba: what ``csrc/tree/grow.cpp`` does."""
 
 from __future__ import annotations
 

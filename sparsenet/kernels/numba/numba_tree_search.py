@@ -1,4 +1,4 @@
-"""The way of points down a tree, in Numba: what ``csrc/tree_search.cpp`` does."""
+"""The way of points down a tree, in Numba: what ``csrc/tree/search.cpp`` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machines of the nodes of a tree, in Numba: what ``csrc/tree_train.cpp`` does."""
+"""The machines of the nodes of a tree, in Numba: what ``csrc/tree/train.cpp`` does."""
 
 from __future__ import annotations
 
