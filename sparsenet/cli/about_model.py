@@ -120,7 +120,8 @@ def _of_blends(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, An
     if whole.network_ is None and whole.network is None:
         chosen["network"] = "none"  # for want of time
     about = {"label_kind": metadata["target"]["kind"], "points": whole.n_points_}
-    return found | about | {"validation": whole._fitted.validation, "chosen": chosen}
+    choices = {name: choice._asdict() for name, choice in whole.choices_.items()}
+    return found | about | {"validation": whole._fitted.validation, "chosen": chosen, "choices": choices}
 
 
 def _of_texts(arrays: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
@@ -178,6 +179,7 @@ def describe(found: Mapping[str, Any]) -> str:
         "columns": _columns(found.get("columns")),
         "held out": "  ".join(f"{name} {100 * value:.2f}" for name, value in (found["validation"] or {}).items()),
         "chosen": _listed(chosen),
+        "choices": f"\n{'':<12}".join(f"{name}: {own['why']}" for name, own in found.get("choices", {}).items()),
         "settings": _listed(_unusual(found)),
         "unfinished": found["unfinished"] and f"train --resume goes on with the run in {found['unfinished']}",
     }

@@ -23,6 +23,9 @@ PRECISION = 100.0
 CHANCES, CHANCES_PRECISION = (1.0, 0.0, 0.3), 1.0
 #: Probabilities are fitted to this many best labels of each point.
 RANKS = 5
+#: Slope and temperature are at least this: negative ones would turn the order round, and columns without a candidate
+#: would have a probability.
+FLATTEST = 1e-3
 #: The score of a column without a candidate.
 LOWEST = np.float32(-1e6)
 
@@ -52,8 +55,8 @@ class Combination:
         return labels, scores
 
     def without_neighbors(self) -> Combination:
-        """Return the fixed weights of tree and network."""
-        return Combination((WEIGHTS[0], WEIGHTS[1], 0.0))
+        """Return the fixed weights: nothing was fitted to candidates without neighbors."""
+        return Combination()
 
     def scores(self, candidates: Candidates) -> F32:
         """Return the score of each candidate, (n, c)."""
@@ -82,8 +85,7 @@ class Combination:
         one = hits.sum(axis=1) == 1
         exact = every[one].astype(np.float64)[..., None]
         temperature = float(newton(_softmax(exact, hits[one]), np.ones(1), CHANCES_PRECISION)[0]) if one.any() else 1.0
-        floor = float(np.finfo(np.float32).eps)  # a negative slope would turn the order round
-        slope, temperature = max(float(slope), floor), max(temperature, floor)
+        slope, temperature = max(float(slope), FLATTEST), max(temperature, FLATTEST)
         return replace(self, slope=slope, shift=float(shift), fall=float(fall), temperature=temperature)
 
 

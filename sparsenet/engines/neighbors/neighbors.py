@@ -127,12 +127,6 @@ class Neighbors:
         """Return what `voters` does of a sample of the training points, whose own labels have no vote."""
         return self._voters(*self._others(points, sample, k, threads), self.power)
 
-    def best_by_others(self, points: Rows, sample: I64, k: int, threads: int) -> I32:
-        """Return the label that the k nearest others give each point of a sample of the training points, (n,)."""
-        voters = self.voters_of_others(points, sample, k, threads)
-        labels, shares = self.name(voters, min(2, self.labels.width), threads)
-        return np.take_along_axis(labels, shares.argmax(axis=1, keepdims=True), axis=1)[:, 0]
-
     def __getstate__(self) -> dict[str, Any]:
         """Pickle no more than what was given."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
