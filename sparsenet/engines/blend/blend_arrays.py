@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import real
+from sparsenet.core.validation import integer, optional, real
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import Neighbors
@@ -57,8 +58,18 @@ def pack_choices(choices: Mapping[str, Decision]) -> dict[str, Any]:
 
 
 def unpack_choices(saved: Mapping[str, Any]) -> dict[str, Decision]:
-    """Return packed decisions."""
-    return {str(name): Decision(**{key: from_json(value) for key, value in own.items()}) for name, own in saved.items()}
+    """Return the decisions that `pack_choices` packed."""
+    return {str(name): _unpack_decision(own) for name, own in saved.items()}
+
+
+def _unpack_decision(saved: Mapping[str, Any]) -> Decision:
+    found = Decision(**{key: from_json(value) for key, value in saved.items()})
+    if not all(isinstance(text, str) for text in (found.why, *found.options)):
+        raise ModelError("a choice has its reason and its options in words")
+    for name in ("gain", "standard_error"):
+        optional(real, name, getattr(found, name), -math.inf, math.inf)
+    integer("n", found.n, 0)
+    return found
 
 
 def pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:

@@ -110,11 +110,12 @@ def propose(
         by_network = log_probabilities(parts.network, points, labels, threads)
         opinion = np.exp(by_network)
     found = np.zeros_like(penalties)
+    some: Bools = np.zeros((len(points), 1), np.bool_)
     if neighbors is not None and weights is not None:
         found = neighbors.shares(weights, labels, threads)
-        # Without neighbors the network's probability takes the whole weight.
-        some = weights.data.reshape(len(points), -1).any(axis=1, keepdims=True)
-        found += np.where(some, PSEUDO_NEIGHBOR, 1 + PSEUDO_NEIGHBOR) * opinion
+        some = np.asarray(weights.data.reshape(len(points), -1).any(axis=1, keepdims=True))
+    # Without any neighbor the opinion takes their whole weight.
+    found += np.where(some, PSEUDO_NEIGHBOR, 1 + PSEUDO_NEIGHBOR) * opinion
     return Candidates(labels, penalties, by_network, np.sqrt(found))
 
 

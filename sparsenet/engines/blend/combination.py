@@ -19,6 +19,9 @@ WEIGHTS = (0.5, 0.5, 2.2)
 WITHOUT_NETWORK = (1.0, 0.0, 2.0)
 #: Slope, shift and fall of probabilities without a hold-out, and the prior mean with one.
 USUAL_CURVE = (1.0, 0.0, 0.3)
+#: Slope and temperature are at least this: negative ones would reverse the order, and columns without a candidate would
+#: have a probability.
+FLATTEST = 1e-3
 #: The score of a column without a candidate.
 LOWEST = np.float32(-1e6)
 
@@ -48,8 +51,8 @@ class Combination:
         return labels, scores
 
     def without_neighbors(self) -> Combination:
-        """Return the fixed weights of tree and network."""
-        return Combination((WEIGHTS[0], WEIGHTS[1], 0.0))
+        """Return the fixed weights: nothing was fitted to candidates without neighbors."""
+        return Combination()
 
     def scores(self, candidates: Candidates) -> F32:
         """Return the score of each candidate, (n, c)."""
@@ -83,8 +86,7 @@ class Combination:
         one = hits.sum(axis=1) == 1
         exact = every[one].astype(np.float64)[..., None]
         temperature = float(newton(_softmax(exact, hits[one]), np.ones(1), precision)[0]) if one.any() else 1.0
-        floor = float(np.finfo(np.float32).eps)  # a negative slope would reverse the order
-        slope, temperature = max(float(slope), floor), max(temperature, floor)
+        slope, temperature = max(float(slope), FLATTEST), max(temperature, FLATTEST)
         return replace(self, slope=slope, shift=float(shift), fall=float(fall), temperature=temperature)
 
 

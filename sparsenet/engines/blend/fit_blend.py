@@ -116,6 +116,10 @@ class FittedBlend:
         """Take the state of a pickle, also of version 0.1."""
         self.__dict__.update(upgraded(state) if "tree_weight" in state else state)
 
+    def with_network(self, network: FittedNetwork) -> FittedBlend:
+        """Return a blend with a network, and the fixed weights that go with one."""
+        return replace(self, network=network, combination=Combination())
+
     def parts(self, *, with_neighbors: bool = True) -> Parts:
         """Return the parts that score labels."""
         network = None if self.network is None else self.network.network
@@ -195,9 +199,8 @@ def fit(
     if network_options is not None and options.time_budget is not None:
         left = options.time_budget - pass_seconds
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
-    combination = Combination() if network_options is not None else Combination(WITHOUT_NETWORK)
     about = target, scaling, seen.counting(*points)
-    fitted = FittedBlend(None, tree, neighbors, *about, options.candidates or FEW, combination)
+    fitted = FittedBlend(None, tree, neighbors, *about, options.candidates or FEW, Combination(WITHOUT_NETWORK))
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -212,25 +215,21 @@ def fit(
                 **how,
             )
             if not limited or resumes or network_part.is_kept(network, enough):
-                fitted = replace(fitted, network=network)
-            else:
-                fitted = replace(fitted, combination=Combination(WITHOUT_NETWORK))
-        judges_trained = for_tree is not None or k == 0
-        if holdout is not None and k > 0 and (judges_trained or not limited):
-            judges = _judges(fitted, points, holdout, for_tree, for_network, options, **how)
-            fitted = _combined(fitted, judges, points, holdout, options, k, threads)
+                fitted = fitted.with_network(network)
     except InterruptedFit as interrupt:
-        if network_part.is_trained_enough(interrupt.fitted, enough):
-            fitted = replace(fitted, network=interrupt.fitted, combination=Combination())
-        elif fitted.neighbors is None:
-            fitted = replace(fitted, network=interrupt.fitted)
-        else:
-            fitted = replace(fitted, combination=Combination(WITHOUT_NETWORK))
+        if fitted.neighbors is None or network_part.is_trained_enough(interrupt.fitted, enough):
+            fitted = fitted.with_network(interrupt.fitted)
         raise InterruptedBlend(fitted) from interrupt
     except KeyboardInterrupt as interrupt:
-        if fitted.network is None and fitted.neighbors is None:
+        if fitted.neighbors is None:
             raise
         raise InterruptedBlend(fitted) from interrupt
+    if holdout is not None and k > 0 and (for_tree is not None or not limited):
+        try:
+            judges = _judges(fitted, points, holdout, for_tree, for_network, options, **how)
+            fitted = _combined(fitted, judges, points, holdout, options, k, threads)
+        except KeyboardInterrupt as interrupt:
+            raise InterruptedBlend(fitted) from interrupt
     return fitted
 
 

@@ -131,12 +131,6 @@ class Neighbors:
         """Compute `voters` for a sample of the training points, leave-one-out."""
         return self._neighbor_weights(*self._nearest_others(points, sample, k, threads), self.power)
 
-    def best_by_others(self, points: Rows, sample: I64, k: int, threads: int) -> I32:
-        """Return the leave-one-out best label for each training point in `sample`, (n,)."""
-        voters = self.voters_of_others(points, sample, k, threads)
-        labels, shares = self.name(voters, min(2, self.labels.width), threads)
-        return np.take_along_axis(labels, shares.argmax(axis=1, keepdims=True), axis=1)[:, 0]
-
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields without the cached properties."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -1,4 +1,4 @@
-"""BlendClassifier: the vote of network, tree and neighbors, and the estimator."""
+"""BlendClassifier: the estimator of network, tree and neighbors together."""
 
 import pickle
 import time
@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from scipy.special import logit
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV
@@ -29,28 +28,24 @@ from sparsenet import (
     kernels,
 )
 from sparsenet.core.rows import as_matrix
-from sparsenet.engines.blend import parts, voting
+from sparsenet.engines.blend import fit_blend, network_part
 from sparsenet.engines.neighbors import neighbors
-from sparsenet.engines.network import scouting
+from sparsenet.engines.network import fit_network, scouting
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import checkpoints
-from sparsenet.estimators.tree import SHIFT, SLOPE
+from sparsenet.engines.tree import fit_tree
+from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.storage import load, save
+from tests.support.blends import NOISY, NOISY_Y, SMALL, blend, light, noisy_blend, parts_of, shares_of
 from tests.support.interrupting import interrupted_at, interrupted_in
-from tests.support.planted import FAST, NAMES, X, Y, fast, lists, planted
+from tests.support.planted import NAMES, X, Y, fast, lists, planted
 
 ONE_EACH = NAMES[Y.argmax(axis=1)]
-SMALL = {name: value for name, value in FAST.items() if name not in ("n_jobs", "random_state")}
-NOISY, NOISY_Y = planted(n=3000, n_features=601, n_labels=600, seed=1)
-
-
-def blend(**parameters):
-    """Make a classifier of one thread and one seed, with a small network; `parameters` override."""
-    return BlendClassifier(**{"network": ExtremeClassifier(**SMALL), "random_state": 0, "n_jobs": 1, **parameters})
 
 
 @pytest.fixture(scope="module")
 def model():
-    return blend(network=ExtremeClassifier(hidden=16, epochs=20, batch_size=64)).fit(NOISY, sparse.csr_array(NOISY_Y))
+    return noisy_blend()
 
 
 # --- scikit-learn ---
@@ -71,7 +66,7 @@ def test_parameters_of_parts_can_be_searched():
 def test_default_parts_have_parameters():
     model = BlendClassifier(n_jobs=1, random_state=0).set_params(tree__cost=2, network__epochs=3)
     assert (model.tree.cost, model.network.epochs) == (2, 3)
-    search = GridSearchCV(BlendClassifier(n_jobs=1), {"tree__cost": [1, 2]}, cv=2, error_score="raise").fit(X, Y)
+    search = GridSearchCV(light(), {"tree__cost": [1, 2]}, cv=2, error_score="raise").fit(X, Y)
     assert search.best_estimator_.tree_.cost in (1, 2)
     with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
         BlendClassifier().set_params(nothing__cost=2)
@@ -133,28 +128,27 @@ def test_wide_path_is_smaller_beside_a_tree(given, held):
     assert model.network_.wide_budget == given.get("wide_budget", "auto")
 
 
-@pytest.mark.parametrize("weight", [0, 1, 2.5])
-def test_a_vote_combines_tree_and_network(model, weight):
-    points = model._features(NOISY[:50])
-    labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, weight=weight)
-    z = model.network_.decision_function(as_matrix(points)).astype(np.float64)
-    named, p = clone(model.tree_).set_params(beam=20)._adopt(model.tree_._fitted)._best(points, 20)
-    assert np.array_equal(np.sort(labels, axis=1), np.sort(named, axis=1))
-    for i in range(50):
-        root = (logit(p[i].astype(np.float64)) - SHIFT) / SLOPE  # the root of the penalty
-        against = dict(zip(named[i].tolist(), root, strict=True))
-        sure = [np.log1p(np.exp(-z[i, label])) + weight * against[label] for label in labels[i].tolist()]
-        np.testing.assert_allclose(votes[i], -np.array(sure), rtol=1e-3, atol=3e-3)
-    assert np.all(np.diff(votes, axis=1) <= 0)
+@pytest.mark.parametrize("k", [0, 1, 20])
+def test_answers_weigh_tree_network_and_neighbors(model, k):
+    """The weighted sums give the order; each label's probability follows from its own and its rank."""
+    fitted = model._fitted.combination if k else model._fitted.combination.without_neighbors()
+    tree, network, neighbors = fitted.weights
+    expected = parts_of(model, NOISY[:30], model.candidates_, k)
+    try:
+        labels, p = model.set_params(n_neighbors=k).topk_numbers(NOISY[:30], 10)
+    finally:
+        model.set_params(n_neighbors=50)
+    for i, own in enumerate(expected):
+        scores = {label: neighbors * s + network * log - tree * root for label, (root, log, s) in own.items()}
+        best = sorted(scores.values(), reverse=True)
+        most = np.inf
+        for rank, (label, said) in enumerate(zip(labels[i].tolist(), p[i].tolist(), strict=True)):
+            assert scores[label] == pytest.approx(best[rank], abs=1e-2)
+            most = min(most, fitted.slope * scores[label] + fitted.shift - fitted.fall * np.log(rank + 1))
+            assert said == pytest.approx(1 / (1 + np.exp(-most)), rel=5e-2, abs=1e-3)
 
 
-def test_weight_zero_gives_the_network_alone(model):
-    points = model._features(NOISY)
-    labels, _ = voting.vote(model.network_, model.tree_, points, 600, 1, weight=0)
-    best, _ = model.network_.topk_numbers(as_matrix(points), 5)
-    np.testing.assert_array_equal(labels[:, :5], best)
-
-
+@pytest.mark.slow
 def test_the_blend_is_better_than_its_parts():
     """Draw points that lack some features, with half of the labels wrong, so that each part errs elsewhere."""
     found, better = [], []
@@ -183,24 +177,16 @@ class Bent(BinaryCrossEntropy):
 def test_network_probabilities_follow_its_loss(loss):
     model = blend(network=ExtremeClassifier(**SMALL, loss=loss)).fit(X, ONE_EACH)
     assert model.score(X, ONE_EACH) > 0.9
-    labels, votes = voting.vote(model.network_, model.tree_, model._features(X[:9]), 20, 1, weight=0)
-    names, p = model.network_.topk_numbers(as_matrix(model._features(X[:9])), 38)
+    points = model._features(X[:9])
+    found = fit_blend.propose(model._fitted.parts(), points, 20, k=50, beam=10, threads=1)
+    names, p = model.network_.topk_numbers(as_matrix(points), 38)
     expected = np.empty_like(p)
     np.put_along_axis(expected, names.astype(int), p, axis=1)
-    found = np.take_along_axis(expected, labels.astype(int), axis=1)
-    np.testing.assert_allclose(np.exp(votes), found, rtol=2e-3, atol=1e-6)
+    expected = np.take_along_axis(expected, found.labels.astype(int), axis=1)
+    np.testing.assert_allclose(np.exp(found.log_probabilities), expected, rtol=2e-3, atol=1e-6)
 
 
-# --- neighbours ---
-
-
-def cosines(features, rows, rarity):
-    """Weigh features by a power of their inverse frequency, and compare rows with all points."""
-    features, rows = features.toarray().astype(float), rows.toarray().astype(float)
-    weights = np.log1p(len(features) / np.maximum((features != 0).sum(axis=0), 1)) ** rarity
-    features, rows = features * weights, rows * weights
-    lengths = np.linalg.norm(features, axis=1)
-    return rows @ features.T / np.maximum(lengths, 1e-30) / np.linalg.norm(rows, axis=1, keepdims=True)
+# --- neighbors ---
 
 
 def test_nearer_neighbors_have_larger_votes(model):
@@ -208,12 +194,8 @@ def test_nearer_neighbors_have_larger_votes(model):
     labels = np.random.default_rng(0).integers(0, 600, (40, 25)).astype(np.int32)
     voters = neighbors.voters(model._features(asked), 10, 1)
     found = neighbors.shares(voters, labels, 1)
-    near = cosines(NOISY, asked, neighbors.rarity)
-    for i, own in enumerate(near):
-        best = np.argsort(-own, kind="stable")[:10]
-        shares = np.maximum(own[best], 0) ** neighbors.power
-        of = shares @ NOISY_Y[best] / shares.sum()
-        np.testing.assert_allclose(found[i], of[labels[i]], atol=1e-5)
+    expected = np.take_along_axis(shares_of(model, asked, 10), labels.astype(int), axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
     whole = neighbors.shares(voters, np.tile(np.arange(600, dtype=np.int32), (40, 1)), 1)
     np.testing.assert_allclose(whole.sum(axis=1), 2, rtol=1e-5, err_msg="all points have two labels")
     named, own = neighbors.name(voters, 4, 1)
@@ -221,40 +203,17 @@ def test_nearer_neighbors_have_larger_votes(model):
     np.testing.assert_allclose(np.sort(own, axis=1), np.sort(whole, axis=1)[:, -4:], atol=1e-6)
 
 
-@pytest.mark.parametrize("k", [1, 20])
-def test_a_vote_combines_tree_network_and_neighbors(model, k):
-    points = model._features(NOISY[:50])
-    labels, votes = voting.vote(model.network_, model.tree_, points, 20, 1, neighbors=model.neighbors_, k=k)
-    of_two, own = voting.vote(model.network_, model.tree_, points, 20, 1)
-    of_network, logs = voting.vote(model.network_, model.tree_, points, 600, 1, weight=0)
-    _, from_tree = model.tree_._ranked(points, 20, 1, times_beam=2)
-    shares = model.neighbors_.shares(model.neighbors_.voters(points, k, 1), labels, 1)
-    n_new = 0
-    for i in range(50):
-        two = dict(zip(of_two[i].tolist(), own[i].tolist(), strict=True))
-        log = dict(zip(of_network[i].tolist(), logs[i].tolist(), strict=True))
-        for label, share, found in zip(labels[i].tolist(), shares[i], votes[i], strict=True):
-            n_new += label not in two
-            assert label in two or share > 0
-            others = two.get(label, log[label] - np.sqrt(-from_tree[i, -1]))
-            expected = others + 4 * (np.sqrt(share + 0.2 * np.exp(log[label])) - np.sqrt(1.2))
-            assert found == pytest.approx(expected, rel=1e-3, abs=3e-3)
-    assert k == 1 or n_new > 0
-    assert all(len(set(own)) == 20 for own in labels.tolist())
-    assert np.all(np.diff(votes, axis=1) <= 0)
-
-
 def test_neighbors_add_candidates_that_the_tree_misses(monkeypatch):
     """The tree misleads all points."""
     model = blend().fit(X, ONE_EACH)
-    ranked = model.tree_._ranked
+    rank = FittedTree.rank
 
-    def astray(points, n, threads, **how):
-        labels, scores = ranked(points, len(model.classes_), threads, **how)
+    def astray(tree, points, n, **how):
+        labels, scores = rank(tree, points, len(model.classes_), **how)
         order = np.argsort(scores, axis=1, kind="stable")[:, :n]
         return np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)[:, ::-1]
 
-    monkeypatch.setattr(model.tree_, "_ranked", astray)
+    monkeypatch.setattr(FittedTree, "rank", astray)
     assert model.set_params(candidates=10).score(X, ONE_EACH) > 0.9
     assert model.set_params(n_neighbors=0).score(X, ONE_EACH) < 0.1
 
@@ -346,34 +305,6 @@ def test_the_exponent_of_nearness_is_learnt(monkeypatch):
     far = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(X, group % 12).neighbors_
     assert near.power > 2
     assert far.power == 1
-
-
-def test_probabilities_follow_from_votes_by_the_fitted_curve(model):
-    for k, curve in ((50, voting.OF_THREE), (0, voting.OF_TWO)):
-        points = model._features(NOISY[:30])
-        parts = {"neighbors": model.neighbors_, "k": k}
-        labels, votes = voting.vote(model.network_, model.tree_, points, 32, 1, **parts)
-        try:
-            best, p = model.set_params(n_neighbors=k).topk_numbers(NOISY[:30], 32)
-        finally:
-            model.set_params(n_neighbors=50)
-        np.testing.assert_array_equal(best, labels)
-        np.testing.assert_allclose(
-            p, 1 / (1 + np.exp(-voting.logits(votes, curve).astype(float))), rtol=1e-4, atol=1e-7
-        )
-
-
-def test_the_network_takes_the_vote_of_missing_neighbors(model):
-    nothing = model._features(sparse.csr_array((1, 601), dtype=np.float32))
-    labels, votes = voting.vote(model.network_, model.tree_, nothing, 32, 1, neighbors=model.neighbors_, k=50)
-    of_two, own = voting.vote(model.network_, model.tree_, nothing, 32, 1)
-    named, logs = voting.vote(model.network_, model.tree_, nothing, 600, 1, weight=0)
-    log = dict(zip(named[0].tolist(), logs[0].tolist(), strict=True))
-    two = dict(zip(of_two[0].tolist(), own[0].tolist(), strict=True))
-    assert set(labels[0].tolist()) == set(two)
-    for label, found in zip(labels[0].tolist(), votes[0], strict=True):
-        expected = two[label] + 4 * np.sqrt(1.2) * (np.exp(log[label] / 2) - 1)
-        assert found == pytest.approx(expected, rel=1e-3, abs=3e-3)
 
 
 def test_a_large_k_takes_no_more_memory_than_needed(model):
@@ -468,13 +399,16 @@ def test_a_model_without_neighbors_holds_no_training_points(tmp_path):
         model.set_params(n_neighbors=5).topk(X, 3)
 
 
-def test_neighbours_can_be_set_on_a_fitted_model(model):
-    expected = voting.vote(model.network_, model.tree_, model._features(NOISY[:30]), 32, 1)[0]
+def test_neighbors_can_be_set_on_a_fitted_model(model):
+    before = model.topk_numbers(NOISY[:30], 32)[0]
     try:
-        np.testing.assert_array_equal(model.set_params(n_neighbors=0).topk_numbers(NOISY[:30], 32)[0], expected)
-        assert not np.array_equal(model.set_params(n_neighbors=7).topk_numbers(NOISY[:30], 32)[0], expected)
+        without = model.set_params(n_neighbors=0).topk_numbers(NOISY[:30], 32)[0]
+        few = model.set_params(n_neighbors=7).topk_numbers(NOISY[:30], 32)[0]
     finally:
         model.set_params(n_neighbors=50)
+    for first, second in ((before, without), (before, few), (without, few)):
+        assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(model.topk_numbers(NOISY[:30], 32)[0], before)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e30, 3e38])
@@ -520,7 +454,7 @@ def test_answers_do_not_depend_on_other_points(model):
 
 def test_answers_do_not_depend_on_blocks(model, monkeypatch):
     expected = model.topk_numbers(NOISY, 3)
-    monkeypatch.setattr("sparsenet.estimators.blend.VOTES_AT_A_TIME", 700)
+    monkeypatch.setattr(fit_blend, "CELLS_AT_A_TIME", 700)
     for found, before in zip(model.topk_numbers(NOISY, 3), expected, strict=True):
         np.testing.assert_allclose(found, before, rtol=1e-5)
 
@@ -537,8 +471,6 @@ def test_labels_without_points_rank_last():
     labels, p = model.topk_numbers(X, 45)
     np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
     assert p[:, 40:].max() == 0
-    labels, _ = voting.vote(model.network_, model.tree_, model._features(X), 45, 1, weight=0)
-    np.testing.assert_array_equal(np.sort(labels[:, 40:], axis=1), np.tile([0, 1, 2, 43, 44], (len(Y), 1)))
     assert (model.predict(X)[:, [0, 1, 2, 43, 44]] == 0).all()
 
 
@@ -563,7 +495,7 @@ def test_predict_has_the_form_of_y():
 
 
 def test_predict_agrees_with_predict_proba():
-    """This holds for points with many labels, of which few are candidates."""
+    """This holds for points with many labels and few candidates."""
     rng = np.random.default_rng(0)
     y = (rng.random((300, 80)) < 0.02).astype(int)
     y[:150, :70] = 1
@@ -593,6 +525,7 @@ def test_probabilities_of_one_label_a_row_sum_to_one(model):
     assert (np.count_nonzero(p, axis=1) == model.candidates_).all()
 
 
+@pytest.mark.slow
 def test_probabilities_are_calibrated():
     """Labels are random, so the mean probability must match the precision."""
     rng = np.random.default_rng(0)
@@ -620,6 +553,32 @@ def test_accepts_one_label_and_two():
     assert blend().fit(X, ["only"] * 400).predict(X[:3]).tolist() == ["only"] * 3
     y = np.where(X[:, [0]].toarray()[:, 0] > 0, "yes", "no")
     assert (blend().fit(X, y).predict(X) == y).mean() > 0.95
+
+
+def test_one_label_leaves_no_second_to_compare():
+    """Fit weights and chances on a hold-out of points that have the only label, or none."""
+    rng = np.random.default_rng(0)
+    points = sparse.random_array((5200, 40), density=0.1, rng=rng, format="csr", dtype=np.float32)
+    labels = sparse.csr_array((rng.random((5200, 1)) < 0.5).astype(np.float32))
+    model = light().fit(points, labels)
+    found, p = model.topk_numbers(points[:500], 5)
+    assert found.shape == (500, 1)
+    assert (found == 0).all()
+    assert p.mean() == pytest.approx(labels.toarray().mean(), abs=0.1)
+    np.testing.assert_array_equal(model.predict_proba(points[:500]), p)
+
+
+def test_a_given_cost_is_that_of_the_tree():
+    model = light(tree=TreeClassifier(cost=2.0)).fit(NOISY, NOISY_Y)
+    seed = model.tree_.random_state
+    alone = TreeClassifier(cost=2.0, normalize="none", random_state=seed, n_jobs=1).fit(
+        as_matrix(model._features(NOISY)), sparse.csr_array(NOISY_Y)
+    )
+    assert model.tree_.cost_ == alone.cost_ == 2.0
+    scaled = as_matrix(model._features(NOISY[:50]))
+    for found, expected in zip(model.tree_.topk_numbers(scaled), alone.topk_numbers(scaled), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert light().fit(X, Y).tree_.cost_ == TreeClassifier().fit(X, Y).cost_ == 0.5
 
 
 def test_standardizes_columns_of_a_table():
@@ -657,7 +616,7 @@ def test_names_wrong_parameters(parameters, message):
 
 @pytest.mark.parametrize("wrong", [{"epochs": -1}, {"loss": "nope"}, {"sampler": "best"}])
 def test_names_a_wrong_network_before_training_the_tree(monkeypatch, wrong):
-    monkeypatch.setattr(TreeClassifier, "fit", None)
+    monkeypatch.setattr(fit_tree, "fit", None)
     with pytest.raises(ValueError, match=next(iter(wrong))):
         blend(network=ExtremeClassifier(**wrong)).fit(X, Y)
 
@@ -792,7 +751,7 @@ def test_rejects_parts_that_do_not_belong_together(model, tmp_path):
             {},
             "labels of the neighbours do not fit",
         ),
-        ({"neighbors.weights": weights[1:]}, {}, "none of points of 601 features"),
+        ({"neighbors.weights": weights[1:]}, {}, "not of points with 601 features"),
         ({"neighbors.weights": np.where(weights > 0, np.nan, weights)}, {}, "must be finite and not negative"),
         ({"neighbors.weights": weights * np.inf}, {}, "must be finite and not negative"),
         ({"neighbors.weights": -weights}, {}, "must be finite and not negative"),
@@ -817,21 +776,20 @@ def test_rejects_parts_that_do_not_belong_together(model, tmp_path):
 
 class TestTimeBudget:
     def test_the_network_gets_the_remaining_time(self, monkeypatch):
-        budgets = []
-        fit = ExtremeClassifier.fit
+        budgets, fit = [], fit_network.fit
 
-        def spied(self, *args, **kwargs):
-            budgets.append(self.time_budget)
-            return fit(self, *args, **kwargs)
+        def spied(points, options, **how):
+            budgets.append(options.time_budget)
+            return fit(points, options, **how)
 
-        monkeypatch.setattr(ExtremeClassifier, "fit", spied)
+        monkeypatch.setattr(fit_network, "fit", spied)
         started = time.perf_counter()
         model = blend(time_budget=3600).fit(X, Y)
         assert 3600 - (time.perf_counter() - started) < budgets[0] < 3600
         assert model.network_.n_iter_ == SMALL["epochs"]
 
     def test_drops_the_network_if_too_little_time_remains(self, tmp_path):
-        with pytest.warns(UserWarning, match=r"too little for a network, and there is none: 0\.0 s are left"):
+        with pytest.warns(UserWarning, match=r"too little for a network, so there is none: 0\.0 s are left"):
             model = BlendClassifier(time_budget=1e-6, random_state=0).fit(X, Y)
         assert model.network_ is None
         alone = BlendClassifier(network="drop", random_state=0).fit(X, Y)
@@ -857,28 +815,26 @@ class TestTimeBudget:
         assert BlendClassifier.load(tmp_path / "own").network.time_budget == 3600
 
     def test_keeps_a_network_after_a_third_of_its_passes(self):
-        in_time, network = parts.in_time, ExtremeClassifier
+        within, options = network_part.within, NetworkOptions.of({})
         with pytest.warns(UserWarning, match=r"none: 1\.9 s are left"):
-            assert in_time(network(), 1.9, 10, passes=2) is None
-        assert in_time(network(), 2.1, 10, passes=2).time_budget == 2.1
-        assert in_time(network(), 1, 25, passes=0).time_budget == 2.5
+            assert within(options, 1.9, 10, passes=2) is None
+        assert within(options, 2.1, 10, passes=2).time_budget == 2.1
+        assert within(options, 1, 25, passes=0).time_budget == 2.5
 
     @pytest.mark.parametrize(("passes", "kept"), [(19, False), (20, True)])
     def test_drops_a_network_before_a_third_of_its_passes(self, monkeypatch, passes, kept):
-        fit = ExtremeClassifier.fit
+        fit = fit_network.fit
 
-        def slow(self, *args, **kwargs):
-            fit(self, *args, **kwargs)
-            del self.history_[passes:]
-            self.n_iter_ = passes
-            return self
+        def slow(*args, **how):
+            fitted = fit(*args, **how)
+            return replace(fitted, history=fitted.history[:passes])
 
-        monkeypatch.setattr(ExtremeClassifier, "fit", slow)
+        monkeypatch.setattr(fit_network, "fit", slow)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model = blend(time_budget=3600).fit(X, Y)
         assert (model.network_ is not None) == kept
-        words = "in what was left it made 19 of its passes, and is worth nothing before 20"
+        words = "it took 19 of the 20 passes or more that make it useful"
         assert [str(one.message).rpartition("none: ")[2] for one in said] == [words] * (not kept)
         assert blend().fit(X, Y).network_ is not None, "without a budget it is what was asked for"
 
@@ -907,7 +863,7 @@ class TestTimeBudget:
 
 
 def test_rejects_patience_without_validation_before_training(monkeypatch):
-    monkeypatch.delattr(TreeClassifier, "fit")
+    monkeypatch.setattr(fit_tree, "fit", None)
     with pytest.raises(ValueError, match=r"network has patience=2, .* set its validation_fraction, or"):
         blend().set_params(network__patience=2).fit(X, Y)
 
@@ -930,7 +886,7 @@ class TestCheckpoint:
     def test_rejects_the_checkpoint_of_a_network(self, tmp_path, monkeypatch):
         network = ExtremeClassifier(**SMALL, random_state=0)
         network.fit(X, Y, checkpoint=tmp_path / "state")
-        monkeypatch.delattr(TreeClassifier, "fit")
+        monkeypatch.setattr(fit_tree, "fit", None)
         with pytest.raises(CheckpointError, match=r"left by ExtremeClassifier\.fit, and this is BlendClassifier\.fit"):
             blend().fit(X, Y, checkpoint=tmp_path / "state", resume=True)
 
@@ -946,7 +902,7 @@ class TestCheckpoint:
     )
     def test_rejects_the_checkpoint_of_another_run(self, tmp_path, monkeypatch, changed, rows, words):
         blend().fit(X[:300], Y[:300], checkpoint=tmp_path / "state")
-        monkeypatch.delattr(TreeClassifier, "fit")
+        monkeypatch.setattr(fit_tree, "fit", None)
         other = blend().set_params(**changed)
         with pytest.raises(CheckpointError, match=f"the checkpoint of a run with other data or settings: .*{words}"):
             other.fit(X[:rows], Y[:rows], checkpoint=tmp_path / "state", resume=True)
@@ -988,7 +944,7 @@ class TestCheckpoint:
         assert cut.network_.n_iter_ > 1
 
     def test_rejects_an_unwritable_checkpoint_before_training(self, tmp_path, monkeypatch):
-        monkeypatch.delattr(TreeClassifier, "fit")
+        monkeypatch.setattr(fit_tree, "fit", None)
         (tmp_path / "file").touch()
         with pytest.raises(OSError, match="file"):
             blend().fit(X, Y, checkpoint=tmp_path / "file" / "state")

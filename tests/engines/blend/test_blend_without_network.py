@@ -10,17 +10,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TreeClassifier
 from sparsenet.cli.about_model import collect
-from sparsenet.engines.blend import voting
+from sparsenet.engines.network import fit_network
 from sparsenet.storage import load, save
-from tests.support.planted import NAMES, X, Y, planted
+from tests.support.blends import NOISY, NOISY_Y, light, parts_of
+from tests.support.planted import NAMES, X, Y
 
-NOISY, NOISY_Y = planted(n=3000, n_features=601, n_labels=600, seed=1)
 ONE_EACH = NAMES[Y.argmax(axis=1)]
-
-
-def light(**parameters):
-    """Make a classifier without a network, of one thread and one seed; `parameters` override."""
-    return BlendClassifier(**{"network": "drop", "random_state": 0, "n_jobs": 1, **parameters})
 
 
 @pytest.fixture(scope="module")
@@ -35,37 +30,39 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_trains_no_network(model, monkeypatch):
     assert model.network_ is None
-    monkeypatch.setattr(ExtremeClassifier, "fit", None)
+    monkeypatch.setattr(fit_network, "fit", None)
     again = light().fit(NOISY, NOISY_Y)
     np.testing.assert_array_equal(again.topk_numbers(NOISY)[0], model.topk_numbers(NOISY)[0])
 
 
 @pytest.mark.parametrize("k", [1, 20])
-def test_a_vote_combines_tree_and_neighbors(model, k):
-    points = model._features(NOISY[:50])
-    labels, votes = voting.vote(None, model.tree_, points, 20, 1, neighbors=model.neighbors_, k=k)
-    named, from_tree = model.tree_._ranked(points, 20, 1, times_beam=2)
-    shares = model.neighbors_.shares(model.neighbors_.voters(points, k, 1), labels, 1)
-    n_new = 0
-    for i in range(50):
-        logs = dict(zip(named[i].tolist(), from_tree[i].tolist(), strict=True))
-        for label, share, found in zip(labels[i].tolist(), shares[i], votes[i], strict=True):
-            n_new += label not in logs
-            assert label in logs or share > 0
-            log = logs.get(label, from_tree[i, -1])
-            expected = 2 * (np.sqrt(share + 0.2 * np.exp(log)) - np.sqrt(1.2)) - np.sqrt(-log)
-            assert found == pytest.approx(expected, rel=1e-3, abs=3e-3)
-    assert k == 1 or n_new > 0
-    assert np.all(np.diff(votes, axis=1) <= 0)
+def test_answers_weigh_tree_and_neighbors(model, k):
+    """The weighted sums give the order, and each label's probability follows from its own and its rank."""
+    fitted = model._fitted.combination
+    tree, _, neighbors = fitted.weights
+    expected = parts_of(model, NOISY[:30], model.candidates_, k)
+    try:
+        labels, p = model.set_params(n_neighbors=k).topk_numbers(NOISY[:30], 10)
+    finally:
+        model.set_params(n_neighbors=50)
+    for i, own in enumerate(expected):
+        scores = {label: neighbors * s - tree * root for label, (root, _, s) in own.items()}
+        best = sorted(scores.values(), reverse=True)
+        most = np.inf
+        for rank, (label, said) in enumerate(zip(labels[i].tolist(), p[i].tolist(), strict=True)):
+            assert scores[label] == pytest.approx(best[rank], abs=1e-2)
+            most = min(most, fitted.slope * scores[label] + fitted.shift - fitted.fall * np.log(rank + 1))
+            assert said == pytest.approx(1 / (1 + np.exp(-most)), rel=5e-2, abs=1e-3)
 
 
-def test_the_tree_takes_the_vote_of_missing_neighbors(model):
-    nothing = model._features(sparse.csr_array((1, 601), dtype=np.float32))
-    labels, votes = voting.vote(None, model.tree_, nothing, 32, 1, neighbors=model.neighbors_, k=50)
-    named, from_tree = model.tree_._ranked(nothing, 32, 1, times_beam=2)
+def test_the_tree_decides_without_any_neighbor(model):
+    """A point of no features is like no other."""
+    nothing = sparse.csr_array((1, 601), dtype=np.float32)
+    points = model._features(nothing)
+    _, labels, scores = next(model._fitted.rank(points, 32, k=50, beam=10, threads=1))
+    named, _ = model._fitted.tree.rank(points, 32, beam=20, threads=1)
     np.testing.assert_array_equal(labels, named)
-    expected = 2 * (np.sqrt(1.2 * np.exp(from_tree)) - np.sqrt(1.2)) - np.sqrt(-from_tree)
-    np.testing.assert_allclose(votes, expected, rtol=1e-4, atol=1e-4)
+    assert (np.diff(scores, axis=1) <= 0).all()
 
 
 def test_the_blend_is_better_than_its_parts():
@@ -78,15 +75,6 @@ def test_the_blend_is_better_than_its_parts():
     alone = TreeClassifier(random_state=0, n_jobs=1).fit(points[:4000], of_kind[kind[:4000]])
     truth = of_kind[kind[4000:]]
     assert found.score(points[4000:], truth) > alone.score(points[4000:], truth) + 0.1
-
-
-def test_probabilities_follow_from_votes_by_the_light_curve(model):
-    points = model._features(NOISY[:30])
-    labels, votes = voting.vote(None, model.tree_, points, 32, 1, neighbors=model.neighbors_, k=50)
-    best, p = model.topk_numbers(NOISY[:30], 32)
-    np.testing.assert_array_equal(best, labels)
-    expected = 1 / (1 + np.exp(-voting.logits(votes, voting.WITHOUT_NETWORK).astype(float)))
-    np.testing.assert_allclose(p, expected, rtol=1e-4, atol=1e-7)
 
 
 def test_probabilities_are_calibrated():

@@ -531,11 +531,25 @@ def test_rejects_a_model_of_another_kind(tmp_path, deep):
 
 def test_a_probability_is_a_curve_of_the_penalty(deep):
     labels, p = deep.topk_numbers(MANY[:50], 5)
-    ranked, scores = deep._ranked(deep._features(MANY[:50]), 5, 1)
+    ranked, scores = deep._fitted.rank(deep._features(MANY[:50]), 5, beam=deep.beam, threads=1)
     np.testing.assert_array_equal(labels, ranked)
     np.testing.assert_allclose(p, 1 / (1 + np.exp(2.5 * np.sqrt(-scores) - 2.8)), rtol=1e-5)
     assert p.max() < 1
     assert (np.diff(p, axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("cost", ["cheap", None, 0, -1, float("nan")])
+def test_rejects_other_costs(cost):
+    with pytest.raises((TypeError, ValueError), match="cost must be"):
+        tree(cost=cost).fit(X, Y)
+
+
+def test_old_trees_that_do_not_hold_their_cost_load(tmp_path):
+    tree(cost=0.7).fit(X, Y).save(tmp_path / "model")
+    arrays, metadata = load(tmp_path / "model")
+    del metadata["cost"]
+    save(tmp_path / "old", arrays, metadata)
+    assert TreeClassifier.load(tmp_path / "old").cost_ == 0.7
 
 
 def test_as_many_labels_are_probable_as_points_have():
