@@ -1,4 +1,4 @@
-"""How much memory a step needs, in words, and errors before it is taken."""
+"""Estimate memory, and raise a readable error before allocating too much."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparsenet.core.rows import Rows
 
 
 def check_width(n_features: int, bytes_each: float) -> None:
-    """Raise MemoryError where what training takes for each feature there is, present or not, does not fit."""
+    """Raise MemoryError if the arrays with an entry for each feature do not fit into memory."""
     needed, available = int(n_features * bytes_each), available_memory()
     if needed > available:
         raise MemoryError(
@@ -23,16 +23,16 @@ def check_width(n_features: int, bytes_each: float) -> None:
         )
 
 
-def own_bytes(rows: Iterable[Rows], *theirs: Any) -> int:
-    """Return what the arrays of `rows` take, but for such as are those of X and y as they were passed."""
-    sparse = [matrix for matrix in theirs if isinstance(matrix, csr_array | csr_matrix)]
+def own_bytes(rows: Iterable[Rows], *inputs: Any) -> int:
+    """Return the bytes of the arrays of `rows` that are not shared with the user's `inputs`, X and y."""
+    sparse = [matrix for matrix in inputs if isinstance(matrix, csr_array | csr_matrix)]
     known = [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
     held = {id(array): array for part in rows for array in (part.indptr, part.indices, part.data)}
     return sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in known))
 
 
 def in_words(size: float) -> str:
-    """Write a number of bytes for people.
+    """Format a number of bytes for people.
 
     >>> in_words(1_234_567)
     '1.2 MB'
@@ -48,7 +48,7 @@ MAX_CELLS = 10**9
 
 
 def check_cells(n_points: int, n_labels: int) -> None:
-    """Refuse in words a matrix of all scores that is of no sensible size."""
+    """Reject a dense score matrix that is too large, and name the alternative."""
     cells = n_points * n_labels
     if cells > MAX_CELLS or 16 * cells > available_memory():
         raise ValueError(
