@@ -13,7 +13,7 @@ import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
-from sparsenet.features.units import _right, scaled
+from sparsenet.features.units import _neighbor_precision, scaled
 
 
 def chosen(table):
@@ -322,7 +322,7 @@ def test_labels_weigh_the_same_whatever_an_indicator_holds():
     many.data = 1 + 9.0 * (np.arange(many.nnz) % 2)
     (_, one), (_, other) = (Target.learn(indicator) for indicator in (ones, many))
     points = Scaling.learn(X, "together").apply(X)
-    np.testing.assert_array_equal(_right(points, one, 1), _right(points, other, 1))
+    np.testing.assert_array_equal(_neighbor_precision(points, one, 1), _neighbor_precision(points, other, 1))
 
 
 @pytest.mark.parametrize("way", ["columns", "together"])
@@ -389,7 +389,7 @@ def test_the_first_batch_chooses_for_the_others():
 def right(points, labels):
     """Return whether each point's label is that which those nearest to it vote for."""
     points = np.asarray(points, float).reshape(len(labels), -1)
-    return _right(Scaling.learn(points, "together").apply(points), Target.learn(labels)[1], 1).tolist()
+    return _neighbor_precision(Scaling.learn(points, "together").apply(points), Target.learn(labels)[1], 1).tolist()
 
 
 def test_who_is_nearest_is_asked_not_who_lies_in_that_direction():
