@@ -1,4 +1,4 @@
-"""Weighted features and scores of texts in Numba: what ``csrc/scorer.cpp`` does."""
+"""Weight and score the features of texts in Numba: see ``csrc/scorer.cpp``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _check_vocabulary(bits: int, used: U64, ranks: I32, weights: F32, log_counts
 
 
 def _check_numbering(used: U64, ranks: I32) -> int:
-    """Return how many features there are."""
+    """Check that `ranks` counts the bits of `used`; return the number of features."""
     found = np.cumsum(np.bitwise_count(used)) if hasattr(np, "bitwise_count") else _count_bits(used)
     if np.any(ranks != np.concatenate(([0], found))[:-1]):
         raise ValueError("ranks must count the bits of used")
@@ -86,7 +86,7 @@ def _check_numbering(used: U64, ranks: I32) -> int:
 
 
 def _rising(ends: I64, room: int) -> I64:
-    """Return where rows begin and the last one ends."""
+    """Check the ends of rows and return their row pointers."""
     starts = np.concatenate((np.zeros(1, np.int64), ends))
     if np.any(starts[1:] < starts[:-1]) or starts[-1] > room:
         raise ValueError("ends must rise to at most the size of slots")

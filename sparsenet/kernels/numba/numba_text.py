@@ -1,4 +1,4 @@
-"""Texts to features in Numba: what ``csrc/text.cpp`` does, with the same results."""
+"""Turn texts into hashed features in Numba, with the same results as ``csrc/text.cpp``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
 _WORD_START, _WORD_END = 0x110000, 0x110001
 _HALF = np.uint64(32)
-# Places of the state of a text that is being read.
+# Indices into the reader state of a text.
 _FOUND, _LENGTH, _PENDING, _SINGLE_WORD, _N_HISTORY = range(5)
 
 
@@ -105,7 +105,7 @@ def _extract_all(
 ) -> None:
     places = np.zeros(1024, np.int32)
     codes = np.zeros(LONGEST_WORD + 2, np.int64)
-    hashes = np.zeros(MOST_WORDS + 1, np.uint64)  # of the last n-grams, and of the word that is being read
+    hashes = np.zeros(MOST_WORDS + 1, np.uint64)  # of the last n-grams, then of the current word
     for i in range(first, last):
         row_slots, row_counts = slots[starts[i] : starts[i + 1]], counts[starts[i] : starts[i + 1]]
         state = np.zeros(5, np.int64)

@@ -1,4 +1,4 @@
-"""The way of points down a tree, in Numba: what ``csrc/tree_search.cpp`` does."""
+"""Beam search in a label tree in Numba: see ``csrc/tree_search.cpp``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Level = tuple[I64, I32, F32, I8, F32, I64]
 
 _FADING = np.float32(0.8)
 _POINTS_AT_A_TIME = 1024
-_NOBODY = np.iinfo(np.int32).max  # worse than any child of the same score
+_NO_CHILD = np.iinfo(np.int32).max  # loses every tie
 
 
 @checked(
@@ -96,10 +96,10 @@ def _search_blocks(
 
 @jit
 def _go_down(level, points, first, nodes, so_far, names, best, best_scores):  # type: ignore[no-untyped-def]
-    """Find of all children of each point's nodes the best, by their names; where there are fewer, -1."""
+    """Find the names of the best children of each point's nodes, padded with -1."""
     children = level[5]
     sums = np.empty(CHILDREN, np.float32)
-    best[:] = _NOBODY
+    best[:] = _NO_CHILD
     best_scores[:] = -np.inf
     for i in range(len(nodes)):
         ids, scores = best[i], best_scores[i]
@@ -115,7 +115,7 @@ def _go_down(level, points, first, nodes, so_far, names, best, best_scores):  # 
                     replace_worst(ids, scores, names[child], score)
         sort_heap(ids, scores)
         for at in range(len(ids)):
-            if ids[at] == _NOBODY:
+            if ids[at] == _NO_CHILD:
                 ids[at] = -1
 
 
@@ -135,8 +135,8 @@ def _score(level, points, i, node, sums):  # type: ignore[no-untyped-def]
 
 @jit
 def _penalty(score):  # type: ignore[no-untyped-def]
-    """Return the logarithm of what a machine's score does to that of its node: nothing from 1 on."""
+    """Return the log-probability penalty of a machine's score: zero from 1 on."""
     if score >= np.float32(1):
         return np.float32(0)
     miss = np.float32(1) - score
-    return -miss * miss * miss if miss > 0 else np.float32(-np.inf)  # what is no number is worst
+    return -miss * miss * miss if miss > 0 else np.float32(-np.inf)  # NaN is the worst score

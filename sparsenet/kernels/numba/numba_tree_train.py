@@ -1,4 +1,4 @@
-"""The machines of the nodes of a tree, in Numba: what ``csrc/tree_train.cpp`` does."""
+"""Train the classifiers at the nodes of a label tree in Numba: see ``csrc/tree_train.cpp``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparsenet.kernels.types import F32, I8, I32, I64, U16
 Node = tuple[I32, F32, I8, F32]
 
 CHILDREN = 16
-_NO_COST = np.float32(1e30)  # of a child that is not there: no point moves its machine
+_NO_COST = np.float32(1e30)  # slack of a missing child, so that no point moves its machine
 _64_BITS = (1 << 64) - 1
 
 
@@ -67,7 +67,7 @@ def _nothing() -> Node:
 
 
 def _gathered(indptr: I64, indices: I32, data: F32, squares: F32, reached: I32) -> tuple[I32, I64, I32, F32, F32]:
-    """Return the features of these points, and their rows with features numbered in that order."""
+    """Return the distinct features of the given points, and their rows with renumbered features."""
     begins = indptr[reached]
     pointers = np.append(0, np.cumsum(indptr[1:][reached] - begins))
     entries = np.repeat(begins - pointers[:-1], np.diff(pointers)) + np.arange(pointers[-1])
@@ -76,7 +76,7 @@ def _gathered(indptr: I64, indices: I32, data: F32, squares: F32, reached: I32) 
 
 
 def _slacks(belongs: U16, n_children: int, costs: tuple[float, float, float]) -> tuple[F32, F32]:
-    """Return the slacks of points of each child, and of others: the fewer of its own there are, the more each costs."""
+    """Return the slacks of positives and negatives of each child; positives of rare children cost more."""
     cost, cost_of_others, rarity = (np.float32(value) for value in costs)
     own = ((belongs[:, None] >> np.arange(n_children, dtype=np.uint16)) & 1).sum(axis=0)
     rare = np.float32(max(len(belongs), 1)) / np.maximum(own, 1).astype(np.float32)
@@ -107,7 +107,7 @@ def _trained(
 
 
 def _rounded(features: I32, weight: F32, smallest: np.float32) -> Node:
-    """Round the weights of a node to 8 bits, without the rows in which none matters."""
+    """Round the weights of a node to 8 bits, dropping rows with only negligible weights."""
     largest = np.abs(weight[:-1]).max(axis=1)
     kept = (largest >= smallest) & (largest > 0)
     factors = largest[kept] / np.float32(127)
