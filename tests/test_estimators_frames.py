@@ -68,7 +68,7 @@ def test_a_name_that_no_file_can_hold_is_refused():
 def test_columns_of_another_order_are_refused():
     model = fast(epochs=1).fit(X, pd.DataFrame(Y, columns=COLUMNS))
     other = pd.DataFrame(Y, columns=COLUMNS)[COLUMNS[::-1]]
-    said = "y has the column 'label 00' in place 0, where the classifier knows 'label 39': give the columns"
+    said = "y has the column 'label 00' at position 0, where the classifier expects 'label 39': pass the columns"
     for use in (model.score, model.partial_fit):
         with pytest.raises(ValueError, match=said):
             use(X, other)
@@ -128,7 +128,7 @@ def test_names_of_an_indicator_of_another_kind_are_refused(tmp_path):
 def test_a_missing_value_of_an_indicator_is_named_by_its_place(missing):
     y = pd.DataFrame(Y, columns=COLUMNS, dtype=object)
     y.iloc[7, 3] = missing
-    with pytest.raises(ValueError, match=r"y holds .* in row 7, column 3: say 0 or 1, or drop the row"):
+    with pytest.raises(ValueError, match=r"y holds .* in row 7, column 3: use 0 or 1, or drop the row"):
         TreeClassifier().fit(X, y)
     y.iloc[7, 3] = "1"
     with pytest.raises(ValueError, match="an indicator of 0 and 1 for each label, got '1' in row 7, column 3"):

@@ -17,9 +17,9 @@ def check_width(n_features: int, bytes_each: float) -> None:
     needed, available = int(n_features * bytes_each), available_memory()
     if needed > available:
         raise MemoryError(
-            f"training on points of {n_features:,} features needs {in_words(needed)} for these alone, there are "
-            f"{in_words(available)}: number the features without gaps, or train on one thread, since most of it is for "
-            "each"
+            f"training with {n_features:,} features needs {in_words(needed)} for arrays with an entry for each, but "
+            f"only {in_words(available)} are available: number the features without gaps, or train on one thread, "
+            "since each thread has its own arrays"
         )
 
 

@@ -233,7 +233,7 @@ def check_names(known: NDArray[Any], labels: NDArray[Any], indptr: NDArray[np.in
         if isinstance(name, str) and not is_unicode(name):
             found = np.flatnonzero(labels == name)
             row = f" in row {np.searchsorted(indptr, found[0], side='right') - 1}" if len(found) else ""
-            raise ValueError(f"label {name!a}{row} has half of a surrogate pair, which no file can hold: replace it")
+            raise ValueError(f"label {name!a}{row} has half of a surrogate pair, which UTF-8 cannot encode: replace it")
 
 
 def is_unicode(text: str) -> bool:
@@ -268,7 +268,7 @@ def check_indicator(name: str, matrix: Any) -> Any:
     _check_finite(name, matrix)
     if matrix.dtype.kind in "if" and matrix.data.min(initial=0) < 0:
         lowest = matrix.data.min()
-        raise ValueError(f"{name} must be non-zero where a row has a label and zero elsewhere, not {lowest:g} for a no")
+        raise ValueError(f"{name} must be positive where a row has a label and zero elsewhere, got {lowest:g}")
     return without_zeros(matrix)
 
 

@@ -95,7 +95,7 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
     if about["kind"] not in KINDS:
         raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
     if not isinstance(about["dtype"], str) or not _DTYPE.fullmatch(about["dtype"]):
-        raise ModelError(f"the type of labels must be the name of one, got {about['dtype']!r}")
+        raise ModelError(f"the type of labels must be a NumPy type of numbers or strings, got {about['dtype']!r}")
     dtype = np.dtype(about["dtype"])
     if not about["strings"]:
         classes = arrays["classes"]

@@ -39,7 +39,7 @@ def _of_objects(dense: NDArray[Any]) -> NDArray[Any]:
     for at, value in enumerate(dense.ravel().tolist()):
         row, column = divmod(at, dense.shape[1])
         if is_missing(value):
-            raise ValueError(f"y holds {value!r} in row {row}, column {column}: say 0 or 1, or drop the row")
+            raise ValueError(f"y holds {value!r} in row {row}, column {column}: use 0 or 1, or drop the row")
         if not is_bit(value):
             _refuse(dense, row, column)
     are_bool = all(isinstance(value, bool | np.bool_) for value in dense.ravel().tolist())

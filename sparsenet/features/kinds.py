@@ -138,7 +138,7 @@ def warn_of_dominant_column(X: Any, names: Any, *, share: float = 0.99) -> None:
         warnings.warn(
             f"column {column} of X holds {share:.0%} or more of the squared length of most rows, so that "
             "little is left of their other features when rows are divided by their length: scale it, for example by "
-            "sklearn.preprocessing.MaxAbsScaler, or set normalize='mixed'; 'rows' says that it is meant so",
+            "sklearn.preprocessing.MaxAbsScaler, or set normalize='mixed'; normalize='rows' silences this warning",
             UserWarning,
             stacklevel=4,
         )

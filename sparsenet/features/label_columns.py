@@ -37,6 +37,6 @@ def check_columns(y: Any, known: NDArray[Any]) -> None:
     if len(other):
         column, wanted = int(other[0]), known[other[0]]
         raise ValueError(
-            f"y has the column {names[column]!r} in place {column}, where the classifier knows {wanted!r}: give the "
-            "columns that it was fitted with, in their order"
+            f"y has the column {names[column]!r} at position {column}, where the classifier expects {wanted!r}: pass "
+            "the columns that it was fitted with, in their order"
         )

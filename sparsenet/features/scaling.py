@@ -57,6 +57,7 @@ class Scaling:
             return cls(kind)
         if kind == "mixed":
             return cls.of_mixed(X)
+        # Dense rows may have up to 20 entries for each non-zero of a sparse X.
         if sparse.issparse(X) and not fits_dense(X, 20 * count_nonzero(X)):
             raise ValueError(
                 f"normalize={kind!r} needs a dense X, got a sparse one, which is mostly zeros or would not fit into "

@@ -54,8 +54,8 @@ def kind_of(y: Any) -> str:
     widths = {len(row) if isinstance(row, _LISTS) else -1 for row in y}
     if -1 in widths:
         row = next(row for row, own in enumerate(y) if not isinstance(own, _LISTS))
-        problem = f"row {row} of y is no list of labels, as row 0 is"
-        raise ValueError(f"{problem}: give every row a list, an empty one where there is no label")
+        problem = f"row {row} of y is not a list of labels, but row 0 is"
+        raise ValueError(f"{problem}: give every row a list, an empty one if it has no label")
     if len(widths) == 1 and widths.pop() > 1 and all(is_bit(value) for value in chain.from_iterable(y)):
         return "dense"
     return "lists"
@@ -122,7 +122,7 @@ class Target:
             target._check_same(classes)
             return target, Rows.of(indicator.astype(np.float32))
         if classes is None and incremental:
-            raise ValueError("classes must be passed on the first call to partial_fit: all labels that there will be")
+            raise ValueError("classes must be passed on the first call to partial_fit: all labels that will occur")
         labels, indptr = _flatten(y, kind)
         known = _distinct(labels if classes is None else _labels(classes, "classes"))
         check_names(known, labels, indptr)
@@ -183,8 +183,8 @@ class Target:
                 )
             if unknown.all():
                 found, known = labels[:1].tolist(), self.classes[:1].tolist()
-                message = f"y holds no label that the classifier knows: it has such as {found}, not as {known}"
-                warnings.warn(f"{message}; each is a miss", UserWarning, stacklevel=4)
+                message = f"y holds no label that the classifier knows: it has labels like {found}, not like {known}"
+                warnings.warn(f"{message}; each counts as a miss", UserWarning, stacklevel=4)
             indptr = np.concatenate(([0], np.cumsum(~unknown)))[indptr]
             numbers = numbers[~unknown]
         return self.rows(numbers, indptr)
@@ -207,8 +207,8 @@ def _check_memory(n_labels: int, *, bytes_per_label: int = 64) -> None:
     needed, available = bytes_per_label * n_labels, available_memory()
     if needed > available:
         raise MemoryError(
-            f"y has {n_labels} columns, a label each: keeping count of them takes {in_words(needed)}, there are "
-            f"{in_words(available)}; number the labels without gaps, or pass lists of labels"
+            f"y has {n_labels} columns, one for each label, which need {in_words(needed)}, but only "
+            f"{in_words(available)} are available: number the labels without gaps, or pass lists of labels"
         )
 
 

@@ -172,7 +172,7 @@ class LSHIndex:
         n_rebuilds = int(np.asarray(state["n_rebuilds"], np.int64)[0])
         least, most = float(TINY) / LENGTH, float(np.finfo(np.float32).max) * self.config.headroom
         if not least <= radius <= most or n_rebuilds < 0:
-            raise ValueError(f"radius and n_rebuilds of the index are {radius} and {n_rebuilds}: no index has them")
+            raise ValueError(f"radius or n_rebuilds of the index is out of range: {radius} and {n_rebuilds}")
         for name in ("center", "lengths"):
             if not np.isfinite(state[name]).all():
                 raise ValueError(f"{name} of the index holds NaN or infinity")
