@@ -204,9 +204,8 @@ def softmax_gradient(
     """Replace `logits` (a, n) by the gradient of sampled softmax and set `losses` (n,), both times `scale`.
 
     ``log_expected[l]``, the log of the expected number of draws of label l, is subtracted from its logits (the logQ
-    correction). The target distribution of a point puts ``1 - smoothing`` on its labels, split by `positive_weights`,
-    which sum to 1, and spreads `smoothing` evenly over all a labels. A point without positives has no loss and no
-    gradient.
+    correction). The target of a point puts ``1 - smoothing`` on its labels, split by `positive_weights`, which sum to
+    1. It spreads `smoothing` evenly over all a labels. A point without positives has no loss and no gradient.
     """
 
 # --- optimizers: update rows of a parameter in place; `rows` are distinct ------------------------------------------
@@ -336,8 +335,8 @@ def nearest_points(
     """Find for each point the k nearest of `n_others` points by inner product, if that is above zero.
 
     The index (d + 1,) lists the other points by feature. `out_points` and `out_products` (n, k) are best first, ties to
-    the smaller number, padded with point 0 and a product of 0. If the features of a point have more than `most` entries
-    in the index, the features with the smallest value per entry are skipped, on ties the later ones.
+    the smaller number, padded with point 0 and a product of 0. At most `most` entries of the index are read for a
+    point: its features with the smallest value per entry are skipped, on ties the later ones.
     """
 
 def neighbor_votes(
@@ -472,10 +471,12 @@ def text_features(
     """Turn texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``, into hashed features and their counts.
 
     Words are case-folded runs of letters, marks, digits and connectors, with apostrophes between them. A punctuation
-    mark, a symbol, and a letter of a script without spaces are each a word. Features are n-grams of 1 to `word_ngrams`
-    words, counting the start and the end of the text as words, and n-grams of `char_low` to `char_high` characters
-    inside a word with its boundaries (none if `char_high` is 0). Only the first 64 characters of a word count. Features
-    are hashed into ``2**bits`` slots, character n-grams into the upper half. Invalid UTF-8 is read as U+FFFD.
+    mark, a symbol, and a letter of a script without spaces are each a word. Invalid UTF-8 is read as U+FFFD.
+
+    Word features are n-grams of 1 to `word_ngrams` words, counting the start and the end of the text as words.
+    Character features, unless `char_high` is 0, are n-grams of `char_low` to `char_high` characters inside a word with
+    its boundaries. Only the first 64 characters of a word count. Features are hashed into ``2**bits`` slots, those with
+    characters into the upper half.
 
     The features of text i, in order of first appearance, end before ``slots[ends[i]]``. Counts are capped at 255.
     `slots` and `counts` have the size that `text_room` returns.
@@ -626,9 +627,9 @@ def text_points(
 ) -> None:
     """Turn the output of `text_features` into points with the values ``log_counts[count] * weights[feature]``.
 
-    Slots outside the vocabulary are dropped. Word features, and character features if the rules have any (`char_high` >
-    0), are each scaled to the same length, so that the point has length 1. `rows` and `values` have the size of
-    `slots`; row i ends before ``out_ends[i]``. Bit-identical everywhere.
+    Slots outside the vocabulary are dropped. Each point has length 1; word and character features (if `char_high` > 0)
+    have equal shares of it. `rows` and `values` have the size of `slots`; row i ends before ``out_ends[i]``.
+    Bit-identical everywhere.
     """
 
 class TextScorer:

@@ -70,9 +70,9 @@ def _has_categories(
 ) -> bool:
     """Return whether rows look like one-hot categories with amounts.
 
-    That needs `same_flags` of the rows to have the same number of flags, as with one value of each category, and
-    `with_amounts` of the rows to have an amount. To exclude tf-idf of words, `in_columns` of the amounts must lie in
-    columns that at least `of_rows` of the rows have.
+    A share `same_flags` of the rows must have the same number of flags, as with one value of each category. A share
+    `with_amounts` must have an amount. To exclude tf-idf of words, a share `in_columns` of the amounts must be in
+    columns that at least a share `of_rows` of the rows has.
     """
     are_amounts = columns.are_amounts
     are_flags = ~are_amounts & ~columns.present_in(NEARLY_ALL)  # a column in nearly all rows is a constant, no category
@@ -112,8 +112,8 @@ def _share_of_squares(X: Any, columns: NDArray[np.bool_]) -> float:
 def are_dense(points: Rows) -> bool:
     """Return whether scaled points came from a table or from amounts that nearly all points have.
 
-    Either half of all values are non-zero, or half of the non-zero ones lie in columns of nearly all points that have
-    negative values, as centred amounts do. Too few points only pass the first test.
+    Either half of all values are non-zero. Or half of the non-zero ones are centred amounts: their columns are present
+    in nearly all points and have negative values. With too few points only the first test applies.
     """
     sample = points.take(np.arange(0, len(points), _step(len(points), len(points.indices))))
     present = sample.indices[sample.data != 0]

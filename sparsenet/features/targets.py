@@ -32,8 +32,8 @@ _LISTS = (list, tuple, set, frozenset, np.ndarray)
 def kind_of(y: Any) -> str:
     """Return which of the four kinds y is.
 
-    A list of rows is an indicator, as in scikit-learn, if all rows have the same length of at least 2 and contain only
-    0 and 1. Otherwise it is a list of labels for each point.
+    As in scikit-learn, a list of rows is an indicator if all rows have the same length, at least 2, and only contain 0
+    and 1. Otherwise it is a list of labels for each point.
     """
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None")

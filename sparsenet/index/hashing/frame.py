@@ -1,7 +1,7 @@
 """The shift and scale that reduce maximum inner product search to nearest directions.
 
 ``hidden @ weight[l] + bias[l]`` is the inner product of ``[hidden, 1]`` with ``[weight[l], bias[l]]``. Subtracting one
-`center` from all label vectors shifts all scores of a point equally, so rankings stay the same, but the vectors become
+`center` from all label vectors shifts all scores of a point equally, so rankings stay the same. But the vectors become
 shorter and less alike.
 
 A family completes each vector to the length `radius` (Neyshabur and Srebro 2015), so that the nearest direction has the

@@ -1,8 +1,8 @@
 """Dense matrix product in Numba: pack both operands into panels, then multiply the panels.
 
-BLAS is not an option: the last bits of its result depend on how threads split the product, and its number of threads
-can be limited reliably only from one thread of a process. It is not faster either: 110 GFLOP/s for NumPy's OpenBLAS on
-an AVX-512 Zen 5 core, against 130 to 200 here.
+BLAS is not an option. The last bits of its result depend on how threads split the product, and only one thread of a
+process can reliably limit its number of threads. It is not faster either: 110 GFLOP/s for NumPy's OpenBLAS on an
+AVX-512 Zen 5 core, against 130 to 200 here.
 """
 
 from __future__ import annotations
