@@ -174,7 +174,7 @@ def test_names_keep_the_type_that_they_had(tmp_path, saved):
 def test_types_of_labels_are_plain(tmp_path, saved, dtype):
     arrays, metadata = saved("named")
     forging.save(tmp_path / "model", arrays, forging.with_value(metadata, ("target", "dtype"), dtype))
-    with pytest.raises(ModelError, match="the type of labels must be the name of one"):
+    with pytest.raises(ModelError, match="the type of labels must be a NumPy type"):
         sparsenet.load(tmp_path / "model")
 
 
