@@ -194,7 +194,7 @@ def test_forged_checkpoints_of_a_blend_are_refused_before_the_tree_is_trained(tm
 
     blend().fit(X, Y, checkpoint=run)
     arrays, metadata = storage.load(run)
-    monkeypatch.setattr("sparsenet.engines.blend.judging.tree_and_neighbors", train_tree)
+    monkeypatch.setattr("sparsenet.engines.tree.fit_tree.fit", train_tree)
     for value in forging.VALUES:
         for place in (("run",), ("run", "parameters"), ("run", "classifier"), ("run", "seed")):
             if forging.with_value(metadata, place, value) == metadata:
