@@ -80,7 +80,7 @@ def test_blend_without_a_network(folder: Path, tmp_path: Path) -> None:
     assert (found.network, found.network_, found.tree.epochs, found.tree.cost) == ("drop", None, 3, 2.0)
     assert summary["validation"]["P@1"] == pytest.approx(found.score(held.X, held.Y))
     about = json.loads(run("info", tmp_path / "m", "--json").stdout)
-    assert about["chosen"]["neighbors"].keys() == {"rarity", "power", "trust"}
+    assert about["chosen"]["neighbors"].keys() == {"rarity", "power"}
     assert (about["precision"], about["settings"]["network"]) == ("8 bits", "drop")
     assert "network=drop" in run("info", tmp_path / "m").stdout.splitlines()[-1]
     measured = json.loads(run("evaluate", tmp_path / "m", folder / "test.txt", "--json").stdout)
@@ -175,7 +175,7 @@ def test_info(model: Path) -> None:
     in_tree = sum(level.weights.size + level.bias.size for level in fitted.tree_._fitted.levels)
     assert found["weights"] == in_tree + sum(p.value.size for p in fitted.network_.network_.parameters())
     assert found["chosen"]["epochs"] == 8
-    assert found["chosen"]["neighbors"].keys() == {"rarity", "power", "trust"}
+    assert found["chosen"]["neighbors"].keys() == {"rarity", "power"}
     assert found["settings"]["network__hidden"] == 16
     lines = run("info", model).stdout.splitlines()
     assert lines[-1].split(maxsplit=1)[1] == (
@@ -291,7 +291,7 @@ def test_time_budget_covers_the_whole_blend(folder: Path, tmp_path: Path) -> Non
     assert not summary["network"]
     assert "epochs" not in summary
     done = run("train", folder / "train.txt", "--model", tmp_path / "short", "--time-budget", 0.001)
-    assert done.stderr.startswith("sparsenet: warning: --time-budget leaves too little for a network, and there is")
+    assert done.stderr.startswith("sparsenet: warning: --time-budget leaves too little for a network, so there is")
     assert done.stderr.count("\n") == 1
     assert BlendClassifier.load(tmp_path / "short").network_ is None
     assert json.loads(run("info", tmp_path / "short", "--json").stdout)["chosen"]["network"] == "none"

@@ -4,7 +4,8 @@ import itertools
 import os
 import signal
 
-from sparsenet import ExtremeClassifier, Network
+from sparsenet import Network
+from sparsenet.engines.network import fit_network
 
 
 class StopAt:
@@ -31,15 +32,15 @@ def interrupted_before(monkeypatch, owner, name):
 
 
 def interrupted_in(monkeypatch, epoch):
-    """Press Ctrl-C in the first step of an epoch of any network."""
+    """Press Ctrl-C in the first step of an epoch of the network of any blend."""
 
     class Stop:
         def on_batch(self, progress):
             if progress.epoch == epoch:
                 raise KeyboardInterrupt
 
-    fit = ExtremeClassifier.fit
-    monkeypatch.setattr(ExtremeClassifier, "fit", lambda self, X, y, **how: fit(self, X, y, **how, callbacks=[Stop()]))
+    fit = fit_network.fit
+    monkeypatch.setattr(fit_network, "fit", lambda *args, **how: fit(*args, **how, callbacks=[Stop()]))
 
 
 def interrupted_at(monkeypatch, at):
