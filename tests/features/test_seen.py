@@ -178,9 +178,9 @@ def test_rejects_forged_label_counts(changed: dict[str, Any], message: str) -> N
 def test_texts_learnt_later_update_label_counts() -> None:
     texts = [f"word{i % 20} word{(i * 7) % 20}" for i in range(200)]
     model = TextClassifier(method="network", random_state=0).fit(texts, [f"b{i % 20}" for i in range(200)])
-    before = model._fitted.model.network._fitted.seen
+    before = model._fitted.model.fitted.seen
     model.partial_fit(["another one", "word1 another"], ["a", "c"])
-    seen = model._fitted.model.network._fitted.seen
+    seen = model._fitted.model.fitted.seen
     assert seen.n_points == before.n_points + 2
     assert np.unpackbits(seen.features).sum() > np.unpackbits(before.features).sum()
     assert len(seen.blank_counts) == 22

@@ -35,7 +35,7 @@ def test_pins_each_dependency_to_the_oldest_version_claimed(pins, project):
 
 def test_every_extra_can_be_pinned(pins, project):
     for extra in project["optional-dependencies"]:
-        assert all(re.fullmatch(r"[\w.-]+==[\w.]+(;.*)?", pin) for pin in pins(project, extra)), extra
+        assert all(re.fullmatch(r"[\w.-]+(\[[\w,-]+\])?==[\w.]+(;.*)?", pin) for pin in pins(project, extra)), extra
 
 
 def test_own_extras_are_pinned_where_they_are_named(pins):
