@@ -1,10 +1,10 @@
-"""Signatures of the kernels: the seam between Python and C++, and what `kernels/_numba*.py` implements as well.
+"""Signatures and contracts of the kernels, implemented in C++ (``csrc/``) and in Numba (``kernels/numba/``).
 
 Conventions. Arrays are C-contiguous and exactly of the type given; nothing is converted. The caller allocates every
 output and owns all state. Row pointers (``indptr``) are int64, ids (features, labels, rows) int32, values float32.
-Ids are valid and row pointers well formed, from 0 on: the public edge has checked them. Wrong types and shapes are
-a ValueError that names the argument, and nothing is written. `threads` is explicit, and a result never depends on
-it, bit for bit. Any extent may be 0.
+Ids must be valid and row pointers well formed, starting at 0: the public API checks them. A wrong type or shape raises
+a ValueError that names the argument, before anything is written. Results are bit-identical for any number of
+`threads`. Any extent may be 0.
 
 Symbols in shapes: n points of a batch, d features, h units, L labels, a active labels, p features present.
 """
@@ -20,16 +20,16 @@ U16 = NDArray[np.uint16]
 U64 = NDArray[np.uint64]
 
 def isa_available() -> list[str]:
-    """Levels compiled in that this CPU can run, from plain to best."""
+    """Return the compiled instruction set levels that this CPU supports, from plain to best."""
 
 def isa_used() -> str:
-    """Return the level in use: the best available, or what SPARSENET_ISA names."""
+    """Return the level in use: the best available, or the one set in SPARSENET_ISA."""
 
 def set_isa(name: str) -> None:
-    """Use another of the levels available, in the whole process: for tests and measurements."""
+    """Switch the whole process to another available level, for tests and benchmarks."""
 
 def has_bf16() -> bool:
-    """Say whether the level in use has instructions for products of bfloat16: elsewhere they bring no speed."""
+    """Return whether the level in use has bfloat16 instructions: without them bfloat16 is no faster."""
 
 # --- sparse batches --------------------------------------------------------------------------------------------
 
@@ -47,12 +47,12 @@ def transpose_batch(
     rows: I32,
     values: F32,
 ) -> int:
-    """Turn a CSR batch into postings: for each feature present, the rows that hold it and their values.
+    """Turn a CSR batch into posting lists: the rows that have each feature, and their values. Returns p.
 
-    `slots` (d,) holds -1 on entry, but for those of `before`, the features of the batch before, which may lie where
-    `features` does; on return ``slots[f]`` is the position of feature f in `features`. `features` and `starts` have
-    room for nnz and nnz + 1, `rows` and `values` for nnz. Features come in order of first appearance, rows ascending.
-    Returns p.
+    On return, ``slots[f]`` is the position of feature f in `features`, or -1. On entry, `slots` (d,) must be -1 except
+    at the features of the previous batch, which are passed as `before`; `before` may share memory with `features`.
+    `features`, `rows` and `values` have room for nnz entries, `starts` for nnz + 1. Features come in order of first
+    appearance, rows ascending.
     """
 
 def take_rows(
@@ -60,14 +60,15 @@ def take_rows(
 ) -> None:
     """Gather rows of a CSR matrix: row i of `out` is row ``rows[i]``.
 
-    rows (m,); `out_indptr` (m + 1,), which the caller fills, sums up the lengths of these rows, and `out_indices` and
-    `out_data` have room for as many entries.
+    rows (m,). The caller fills `out_indptr` (m + 1,) with the row pointers of the result; `out_indices` and `out_data`
+    have room for its entries.
     """
 
 def spread_postings(starts: I64, rows: I32, values: F32, dense_of: I32, dense: F32) -> None:
-    """Write the postings of a batch, `starts` (p + 1,), that have a dense row: those of s to ``dense[dense_of[s]]``.
+    """Copy posting lists of a batch to dense rows: the list of slot s goes to ``dense[dense_of[s]]``.
 
-    dense_of (p,), below k, or -1 for features without one; dense (k, n) is replaced, zeros included.
+    starts (p + 1,). dense_of (p,) is below k, or -1 for features without a dense row. dense (k, n) is overwritten,
+    zeros included.
     """
 
 # --- dense tiles -----------------------------------------------------------------------------------------------
@@ -84,17 +85,17 @@ def matmul(
     bf16: bool,
     threads: int,
 ) -> None:
-    """Compute ``out = start + op(A) @ op(B)``, where A is ``a`` or ``a[a_rows]`` and op transposes if asked.
+    """Compute ``out = start + op(A) @ op(B)``, where A is ``a`` or ``a[a_rows]``, and op is an optional transpose.
 
     start (m,) is added to each column of the product (m, n); None adds nothing.
 
-    `bf16` rounds the elements of both to the nearest bfloat16, ties to even; products are summed in float32.
+    `bf16` rounds the elements of A and B to the nearest bfloat16, ties to even; products are summed in float32.
     """
 
 def pair_dot(indptr: I64, ids: I32, hidden: F32, weight: F32, out: F32, threads: int) -> None:
     """Compute ``out[j] = hidden[i] @ weight[ids[j]]`` for each j of row i: hidden (n, h), weight (L, h)."""
 
-# --- the wide path: sparse weights of each label, straight from the features -------------------------------------
+# --- the wide path: sparse weights from features directly to labels -----------------------------------------------
 
 def label_centroids(
     label_indptr: I64,
@@ -110,12 +111,12 @@ def label_centroids(
     out_ends: I64,
     threads: int,
 ) -> None:
-    """For each label, sum the rows of its points and keep the ``budget[l]`` largest entries by magnitude.
+    """Sum the rows of each label's points and keep the ``budget[l]`` largest entries by magnitude.
 
-    `label_indptr`, `label_points`: the points of each label (labels x points CSR). Those of label l, in ascending
-    feature order, end before ``out_indices[out_ends[l]]``, and there is room for ``starts[l + 1] - starts[l]`` >=
-    min(budget[l], distinct features of l). Ties keep the smaller feature. Sums are float32, in the order of the points,
-    so that all backends keep the same features.
+    `label_indptr` and `label_points` are the points of each label (labels x points CSR). The entries of label l, by
+    ascending feature, end before ``out_indices[out_ends[l]]``. The space for them, ``starts[l + 1] - starts[l]``, must
+    be at least min(budget[l], distinct features of l). Ties keep the smaller feature. Sums are float32, in the order of
+    the points, so that all backends keep the same features.
     """
 
 def wide_touch(
@@ -128,11 +129,11 @@ def wide_touch(
     touched_slots: I32,
     threads: int,
 ) -> int:
-    """Find the wide weights that a batch uses: those of active labels whose feature is present in the batch.
+    """Find the wide weights that a batch uses: of active labels and features present. Returns their number.
 
-    indptr (L + 1,), indices: the support of each label. `touched_indptr` (a + 1,) and `touched` (room for the
-    active labels' whole support) receive positions into `indices`, ascending within a label, and `touched_slots`,
-    of the same length, the slots of their features in the batch. Returns their number.
+    indptr (L + 1,) and `indices` are the support of each label. `touched_indptr` (a + 1,) and `touched` (room for the
+    whole support of the active labels) receive positions into `indices`, ascending within a label. `touched_slots`, of
+    the same length, receives the slots of their features in the batch.
     """
 
 def wide_forward(
@@ -148,10 +149,10 @@ def wide_forward(
     out: F32,
     threads: int,
 ) -> None:
-    """Add the wide scores of a batch to `out` (a, n): the sparse-sparse product over the batch's postings.
+    """Add the wide scores of a batch to `out` (a, n): a sparse-sparse product over the batch's posting lists.
 
-    Slot s has the postings ``rows[starts[s] : starts[s + 1]]``, distinct, and their `values`. A slot with many of them
-    may have them in row ``dense_of[s]`` of `dense` (k, n) as well, zeros included, else ``dense_of[s]`` (p,) is -1.
+    Slot s has the distinct postings ``rows[starts[s] : starts[s + 1]]`` and their `values`. A long list may also be
+    given as row ``dense_of[s]`` of `dense` (k, n), zeros included; otherwise ``dense_of[s]`` (p,) is -1.
     """
 
 def wide_gradient(
@@ -169,7 +170,7 @@ def wide_gradient(
 ) -> None:
     """Compute the gradient of each touched weight from `grad` (a, n); `out` is parallel to `touched`."""
 
-# --- losses over a tile of logits, one row per active label, one column per point ----------------------------------
+# --- losses over a tile of logits: one row per active label, one column per point ----------------------------------
 
 def bce_gradient(
     logits: F32,
@@ -184,9 +185,9 @@ def bce_gradient(
 ) -> None:
     """Replace `logits` (a, n) by the gradient of binary cross-entropy and set `losses` (a,), both times `scale`.
 
-    A negative entry of row l counts ``negative_weights[l]``; the positive ones are the points in
-    ``positive_points[positive_indptr[l] : positive_indptr[l + 1]]``, each with its entry of `positive_weights`.
-    Targets are ``1 - smoothing`` and ``smoothing``. A point stands at most once among the positives of a row.
+    A negative entry of row l has the weight ``negative_weights[l]``. The positives of row l are the distinct points
+    ``positive_points[positive_indptr[l] : positive_indptr[l + 1]]``, weighted by `positive_weights`. Targets are
+    ``1 - smoothing`` and ``smoothing``.
     """
 
 def softmax_gradient(
@@ -202,21 +203,23 @@ def softmax_gradient(
 ) -> None:
     """Replace `logits` (a, n) by the gradient of sampled softmax and set `losses` (n,), both times `scale`.
 
-    ``log_expected[l]``, the log of how often the sampler is expected to include label l, is subtracted from its
-    logits (the logQ correction). The target of a point puts `positive_weights` (summing to 1 over its labels, times
-    ``1 - smoothing``) on its labels and spreads `smoothing` evenly over all a. A point with no positive label has
-    no loss and no gradient.
+    ``log_expected[l]``, the log of the expected number of draws of label l, is subtracted from its logits (the logQ
+    correction). The target of a point puts ``1 - smoothing`` on its labels, split by `positive_weights`, which sum to
+    1. It spreads `smoothing` evenly over all a labels. A point without positives has no loss and no gradient.
     """
 
-# --- optimizers: rows of a parameter, in place; `rows` are distinct ------------------------------------------------
+# --- optimizers: update rows of a parameter in place; `rows` are distinct ------------------------------------------
 
 def sgd_rows(value: F32, rows: I64, grads: F32, rate: float, decay: float, threads: int) -> None:
-    """``value[r] -= rate * (g + decay * value[r])``; value (R, h), grads (len(rows), h)."""
+    """Update by SGD: ``value[r] -= rate * (g + decay * value[r])``; value (R, h), grads (len(rows), h)."""
 
 def adagrad_rows(
     value: F32, squares: F32, rows: I64, grads: F32, rate: float, epsilon: float, decay: float, threads: int
 ) -> None:
-    """With ``g += decay * value[r]``: ``squares[r] += g * g; value[r] -= rate * g / (sqrt(squares[r]) + epsilon)``."""
+    """Update by Adagrad: ``squares[r] += g * g; value[r] -= rate * g / (sqrt(squares[r]) + epsilon)``.
+
+    `decay` is L2 regularisation: ``decay * value[r]`` is added to ``g`` first.
+    """
 
 def adam_rows(
     value: F32,
@@ -233,10 +236,10 @@ def adam_rows(
     decay: float,
     threads: int,
 ) -> None:
-    """Lazy Adam. A row that skipped steps first lets its moments decay for them (gradient zero, no movement).
+    """Update by lazy Adam: the moments of a row first decay for the steps that it skipped, without moving it.
 
-    Then the row decays, decoupled: ``value[r] -= rate * decay * value[r]``, and ``g``'s moments, bias-corrected by
-    `step` (from 1), move it. ``last_step[r]``, below `step` on entry, becomes `step`.
+    Weight decay is decoupled: ``value[r] -= rate * decay * value[r]``. Moments are bias-corrected by `step`, counted
+    from 1. ``last_step[r]``, below `step` on entry, becomes `step`.
     """
 
 def adam_product(
@@ -257,7 +260,7 @@ def adam_product(
     decay: float,
     threads: int,
 ) -> None:
-    """`adam_rows` with ``grads = csr @ dense``, never in memory as a whole: csr (len(rows), n), dense (n, h)."""
+    """Update by `adam_rows` with ``grads = csr @ dense``, computed in blocks: csr (len(rows), n), dense (n, h)."""
 
 # --- inference -------------------------------------------------------------------------------------------------
 
@@ -275,11 +278,11 @@ def predict_topk(
     out_scores: F32,
     threads: int,
 ) -> None:
-    """Exact top-k over all labels: ``hidden @ weight.T + bias`` plus the wide scores, never an n x L matrix.
+    """Find the exact top k of all labels by ``hidden @ weight.T + bias`` plus the wide scores, without an n x L matrix.
 
-    hidden (n, h) with weight (L, h), h may be 0; bias (L,). The wide weights come inverted, by feature: wide_indptr
-    (d + 1,), wide_labels ascending within a feature. `out_labels` and `out_scores` are (n, k) with k <= L, best
-    first, ties to the smaller label. A score that is NaN counts, and comes out, as minus infinity.
+    hidden (n, h), weight (L, h), bias (L,); h may be 0. The wide weights are sorted by feature: wide_indptr (d + 1,),
+    wide_labels ascending within a feature. `out_labels` and `out_scores` are (n, k) with k <= L, best first, ties to
+    the smaller label. NaN scores are replaced by minus infinity.
     """
 
 def shortlist(
@@ -295,11 +298,11 @@ def shortlist(
     out_scores: F32,
     threads: int,
 ) -> None:
-    """Find for each point the c labels of the highest wide score plus bias, among those its features name.
+    """Find for each point the c labels of the highest wide score plus bias among the candidates of its features.
 
-    The index (d + 1,), by feature, may leave weights out. `fallback` holds c or more distinct labels, of which the
-    first c are looked at whether a feature names them or not. `out_labels` (n, c) ascend within a row; `out_scores`
-    (n, c) are their scores as far as the index knows them.
+    The index (d + 1,) lists labels by feature and may omit weights. `fallback` has c or more distinct labels; its first
+    c are candidates of every point. `out_labels` (n, c) ascend within a row; `out_scores` (n, c) are their scores,
+    without the omitted weights.
     """
 
 def wide_scores(
@@ -314,7 +317,7 @@ def wide_scores(
     out: F32,
     threads: int,
 ) -> None:
-    """Compute the wide scores (n, c) of chosen `labels` (n, c) for each point; the weights come by label, (L + 1,)."""
+    """Compute the wide scores (n, c) of given `labels` (n, c) of each point, from weights by label, (L + 1,)."""
 
 def nearest_points(
     indptr: I64,
@@ -329,12 +332,11 @@ def nearest_points(
     out_products: F32,
     threads: int,
 ) -> None:
-    """Find for each point the k of `n_others` points whose product with it is largest, of those above zero.
+    """Find for each point the k nearest of `n_others` points by inner product, if that is above zero.
 
-    The index (d + 1,), by feature, names the others that hold it, below `n_others`. `out_points` and `out_products`
-    (n, k) are best first, ties to the smaller number; where there are fewer, the rest is point 0 with a product of 0.
-    Where the features of a point have more than `most` entries in the index, those are left out that are weakest for
-    the number of their entries; of equal ones the later.
+    The index (d + 1,) lists the other points by feature. `out_points` and `out_products` (n, k) are best first, ties to
+    the smaller number, padded with point 0 and a product of 0. At most `most` entries of the index are read for a
+    point: its features with the smallest value per entry are skipped, on ties the later ones.
     """
 
 def neighbor_votes(
@@ -349,31 +351,32 @@ def neighbor_votes(
     out: F32,
     threads: int,
 ) -> None:
-    """Compute the `wanted` entries (n, c) of neighbours (n, m) times labels (m, n_labels), both sparse: `out`."""
+    """Compute the `wanted` entries (n, c) of the sparse product of neighbours (n, m) and labels (m, n_labels)."""
 
-# --- hashing: see lsh/ -------------------------------------------------------------------------------------------
-# Symbols: t tables, with a power of two of buckets each; s slots. Codes are integers below the number of buckets.
+# --- hashing: see index/hashing/ ---------------------------------------------------------------------------------
+# Symbols: t tables with a power of two of buckets each; s slots. Codes are integers below the number of buckets.
 
 def lsh_pack_signs(scores: F32, codes: U16, threads: int) -> None:
-    """Pack the bits ``score >= 0`` of each table, the first highest: scores (n, t * bits), codes (t, n)."""
+    """Pack the bits ``score >= 0`` of each table, most significant first: scores (n, t * bits), codes (t, n)."""
 
 def lsh_bin_codes(values: F32, bins: I32, codes: U16, threads: int) -> None:
     """Hash rows of `values` (n, w) by bins (t, per table, window) of coordinates; codes (t, n).
 
-    A bin's symbol is the position of its largest non-zero value, ties going to the earlier. A bin of zeros borrows
-    the symbol of another. Window is a power of two; a table's symbols make its code, the first highest.
+    The symbol of a bin is the position of its largest non-zero value; ties go to the earlier one. A bin of zeros
+    borrows the symbol of another. Window is a power of two. The symbols of a table make its code, most significant
+    first.
     """
 
 def lsh_build_tables(codes: U16, offsets: I32, labels: I32, threads: int) -> None:
-    """Sort each table by counting: codes (t, L), offsets (t, buckets + 1), labels (t, L) ascending in a bucket."""
+    """Build tables by counting sort: codes (t, L), offsets (t, buckets + 1), labels (t, L) ascending in a bucket."""
 
 def lsh_query_shared(
     offsets: I32, labels: I32, codes: U16, probe_limit: int, counts: I32, ids: I32, hits: I32, threads: int
 ) -> int:
-    """Count how often labels share a bucket with n points, codes (t, n), and return how many were found.
+    """Count how often labels share a bucket with n points, codes (t, n), and return the number of labels found.
 
-    At most `probe_limit` labels of a bucket are looked at. `ids` and `hits` (limit,) receive the most frequent
-    labels, ties to the smaller. `counts` (s, L) is all zero before and after; the work is split over its rows.
+    At most `probe_limit` labels of a bucket are counted. `ids` and `hits` (limit,) receive the most frequent labels,
+    ties to the smaller. `counts` (s, L) is all zero before and after; the work is split over its rows.
     """
 
 def lsh_query_each(
@@ -387,12 +390,12 @@ def lsh_query_each(
     found: I64,
     threads: int,
 ) -> None:
-    """As `lsh_query_shared` for each point by itself: ids and hits (n, limit), found (n,)."""
+    """Query like `lsh_query_shared`, for each point separately: ids and hits (n, limit), found (n,)."""
 
 # --- reading: see data/ ------------------------------------------------------------------------------------------
 
 def count_marks(text: U8) -> tuple[int, int, int]:
-    """Count the newlines, colons and commas of a text: a bound on the rows, features and labels it can hold."""
+    """Count the newlines, colons and commas of a text: they bound its number of rows, features and labels."""
 
 def parse_xmc(
     text: U8,
@@ -409,12 +412,12 @@ def parse_xmc(
 ) -> tuple[int, int, int, int, int, int, int, float]:
     """Parse whole lines of a file in the XMC-repository format; `text` ends with a newline.
 
-    `first_line` is the number of the text's first line in the file, `last_line` that of the last point announced.
-    Row r ends before ``indices[row_ends[r]]`` and ``labels[label_ends[r]]``; ids ascend within a row. There must
-    be room for a row a line, a feature a colon, a label a line and another a comma.
+    `first_line` is the line number of the start of the text, `last_line` the line of the last point in the header's
+    count. Row r ends before ``indices[row_ends[r]]`` and ``labels[label_ends[r]]``; ids ascend within a row. Outputs
+    need room for one row per line, one feature per colon, and one label per line and per comma.
 
-    Returns the rows, features and labels parsed; an error (0: none; see `sparsenet.data.explain.RowError`) and its
-    line; where the offending token begins and ends in `text`; the id that came twice, if that is the error.
+    Returns the numbers of rows, features and labels; the error (0 for none, see `sparsenet.data.explain.RowError`) and
+    its line; the start and end of the offending token in `text`; and the repeated id, if that is the error.
     """
 
 def parse_svmlight(
@@ -431,25 +434,25 @@ def parse_svmlight(
     labels: NDArray[np.float64],
     threads: int,
 ) -> tuple[int, int, int, int, int, int, int, float]:
-    """Parse whole lines of an svmlight file, as `parse_xmc` does; blank and comment lines are no rows.
+    """Parse whole lines of an svmlight file like `parse_xmc`; blank lines and comments are skipped.
 
-    Feature ids lie in ``[first_feature, end_feature)`` and are stored as they are. Labels may be any finite numbers
-    if `n_labels` is -1, but for digits alone of 2**53 or more, else ids below it; `one_label` asks each row for
-    exactly one.
+    Feature ids in ``[first_feature, end_feature)`` are stored unchanged. Labels are ids below `n_labels`. If that is
+    -1, they are any finite numbers, except integers of 2**53 or more written in digits only. `one_label` requires
+    exactly one label in each row.
     """
 
-# --- texts: see text/ --------------------------------------------------------------------------------------------
-# Integers only: features are the same on every CPU and backend. `pages` and `entries` are the table of Unicode,
-# `word_ngrams`, `char_low`, `char_high` and `bits` the rules by which texts become features.
+# --- texts: see features/text/ -----------------------------------------------------------------------------------
+# Only integers are used, so features are the same on every CPU and backend. `pages` and `entries` are the Unicode
+# table; `word_ngrams`, `char_low`, `char_high` and `bits` are the rules that turn texts into features.
 
 def join_texts(texts: list[str]) -> tuple[U8, I64]:
-    """Return the UTF-8 of all texts, one after another, and where each begins and the last one ends.
+    """Concatenate the UTF-8 of all texts; return it with the offset of each text and of the end.
 
-    Halves of surrogate pairs, which have no UTF-8, become question marks.
+    Halves of surrogate pairs, which UTF-8 cannot encode, become question marks.
     """
 
 def text_room(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: int) -> int:
-    """Return how many features texts of these sizes may have at most."""
+    """Return an upper bound on the number of features of texts of these sizes."""
 
 def text_features(
     text: U8,
@@ -465,16 +468,18 @@ def text_features(
     counts: U8,
     threads: int,
 ) -> None:
-    """Turn texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``, into the slots of their features and their counts.
+    """Turn texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``, into hashed features and their counts.
 
-    Words are runs of letters, marks, digits and connectors, case folded, and apostrophes between them; a punctuation
-    mark or symbol is a word of its own, and so is a letter of a script without spaces. Features are n-grams of 1 to
-    `word_ngrams` words, the start and the end of the text counted as words, and n-grams of `char_low` to `char_high`
-    characters inside a word with its boundaries (none if `char_high` is 0); of a word's characters the first 64 count.
-    They are hashed into ``2**bits`` slots, those of characters into the upper half. What is no UTF-8 reads as U+FFFD.
+    Words are case-folded runs of letters, marks, digits and connectors, with apostrophes between them. A punctuation
+    mark, a symbol, and a letter of a script without spaces are each a word. Invalid UTF-8 is read as U+FFFD.
 
-    The features of text i, in order of first appearance, end before ``slots[ends[i]]``; more than 255 occurrences count
-    as 255. `slots` and `counts` have the room that `text_room` says.
+    Word features are n-grams of 1 to `word_ngrams` words, counting the start and the end of the text as words.
+    Character features, unless `char_high` is 0, are n-grams of `char_low` to `char_high` characters inside a word with
+    its boundaries. Only the first 64 characters of a word count. Features are hashed into ``2**bits`` slots, those with
+    characters into the upper half.
+
+    The features of text i, in order of first appearance, end before ``slots[ends[i]]``. Counts are capped at 255.
+    `slots` and `counts` have the size that `text_room` returns.
     """
 
 # --- linear classifiers ------------------------------------------------------------------------------------------
@@ -499,21 +504,21 @@ def dual_train(
     """Train one-vs-rest support vector machines with squared hinge loss, a block of labels at a time.
 
     For each label l of `weight`, counted from `first_label`, minimise ``|w|^2 / 2 + sum_i (1 - y_i w.x_i)_+^2 /
-    (2 slack_i)`` by dual coordinate descent, w with the bias, x with a constant 1; y_i is 1 for points that have l
-    among ``labels[label_indptr[i] : label_indptr[i + 1]]``, and `slack_i` is then ``positive_slack[l]``, else -1 and
-    ``negative_slack[l]``. `squares` (n,) holds ``1 + |x_i|^2``. A label whose slacks are huge learns nothing.
+    (2 slack_i)`` by dual coordinate descent, where w includes the bias and x a constant 1. y_i is 1 and `slack_i` is
+    ``positive_slack[l]`` if l is among ``labels[label_indptr[i] : label_indptr[i + 1]]``; otherwise they are -1 and
+    ``negative_slack[l]``. `squares` (n,) is ``1 + |x_i|^2``. A label with huge slacks learns nothing.
 
-    weight (n_blocks, d + 1, width), zero on entry, the last row the biases; a width of 1, 4, 8 or 16. A point that
-    violates optimality by no more than half of `tolerance` rests, until those that do not are within `tolerance`, or
-    have had four passes; then all are visited again. A block stops after `most_epochs` passes, long or short, or when
-    in a pass over all points none violates optimality by more than `tolerance`. `epochs` (n_blocks,) receives the
-    passes taken.
+    weight (n_blocks, d + 1, width) is zero on entry; its last row are the biases. The width is 1, 4, 8 or 16. After a
+    full pass, points that violate optimality by at most half of `tolerance` are skipped. Short passes follow until the
+    other points are within `tolerance`, four at most, then a full pass again. A block stops after `most_epochs` passes,
+    full or short, or when no point violates optimality by more than `tolerance` in a full pass. `epochs` (n_blocks,)
+    receives the number of passes.
     """
 
-# --- classifiers in a tree of labels: see tree/ --------------------------------------------------------------------
-# A node has up to 16 children, which are nodes of the next level or, of the last level, leaves: those of node b are
-# ``children[b] ... children[b + 1] - 1``, and children (b + 1,) is row pointers. Features of a point may stand in any
-# order. Of equals the smaller number comes first.
+# --- classifiers in a tree of labels: see engines/tree/ ------------------------------------------------------------
+# A node has up to 16 children: nodes of the next level, or leaves in the last level. Node b has the children
+# ``children[b] ... children[b + 1] - 1``; children (b + 1,) is row pointers. Features of a point may be in any order.
+# Ties go to the smaller number.
 
 def split_sets(
     indptr: I64,
@@ -527,12 +532,13 @@ def split_sets(
     order: I32,
     threads: int,
 ) -> None:
-    """Bisect sets of rows, each into parts of given sizes, by spherical 2-means.
+    """Bisect sets of rows into parts of given sizes by balanced spherical 2-means.
 
-    Set b is ``order[starts[b] : starts[b + 1]]``, distinct rows of the csr (r, d), and its first ``left[b]`` are then
-    one part. From two of its rows, drawn by `seed` and b, in each round those go left whose cosine with the sum of the
-    left part, less that with the right part's, is highest, until none moves or `most_rounds` are over. The rows of a
-    part ascend, unless none has moved at all. A set with nothing to part, ``left[b]`` being 0 or all of it, stays.
+    Set b is ``order[starts[b] : starts[b + 1]]``, distinct rows of the csr (r, d); on return its first ``left[b]`` rows
+    are the left part. The first centroids are two of its rows, drawn by `seed` and b. Each round moves the rows with
+    the largest cosine to the left centroid, minus the cosine to the right one, to the left part. It stops when no row
+    moves or after `most_rounds`. The rows of a part ascend, unless no row moved at all. A set with ``left[b]`` equal to
+    0 or its size stays unchanged.
     """
 
 def train_nodes(
@@ -554,18 +560,17 @@ def train_nodes(
     smallest: float,
     threads: int,
 ) -> tuple[I64, I32, F32, NDArray[np.int8], F32]:
-    """Train a machine for each child of each node, as `dual_train` does, on the points that reach the node.
+    """Train a machine for each child of each node, like `dual_train`, on the points that reach the node.
 
-    Those of node b are ``reached[starts[b] : starts[b + 1]]``, starts (b + 1,); bit c of `belongs`, parallel to
-    `reached`, says that the point belongs to child c. The slack of a point that does is ``0.5 / cost``, divided by how
-    many points of the node there are for each of the child's to the power of `rarity`; that of any other is
-    ``0.5 / cost_of_others``. `squares` (n,) holds ``1 + |x_i|^2``. A node's machines depend on ``seed + b`` and its own
-    points alone.
+    The points ``reached[starts[b] : starts[b + 1]]`` reach node b, starts (b + 1,). Bit c of `belongs`, parallel to
+    `reached`, marks points that belong to child c. Their slack is ``0.5 / (cost * ratio**rarity)``, where ratio is the
+    number of the node's points divided by the child's. The slack of the other points is ``0.5 / cost_of_others``.
+    `squares` (n,) is ``1 + |x_i|^2``. The machines of a node depend only on ``seed + b`` and its points.
 
     Returns the machines as `search_tree` takes them: starts (b + 1,) of the rows of each node, features and factors
-    (rows,), weights (rows, 16), of which row r is to be multiplied by ``factors[r]``, and bias (b, 16). Features
-    ascend within a node. Those whose weights are all smaller than `smallest`, or zero, have no row. Weights of children
-    that are not there are nearly zero.
+    (rows,), weights (rows, 16), to be multiplied by ``factors`` row by row, and bias (b, 16). Features ascend within a
+    node. Features whose weights are all zero or smaller than `smallest` have no row. Weights of missing children are
+    nearly zero.
     """
 
 def search_tree(
@@ -580,29 +585,29 @@ def search_tree(
     scores: F32,
     threads: int,
 ) -> None:
-    """Find the k best leaves of each point, from the root down with a beam of nodes.
+    """Find the k best leaves of each point by beam search from the root.
 
-    A level has the arrays that `train_nodes` returns, and `children`; each has as many nodes as the one above has
-    children. All nodes of the first are visited, with a score of 0. A child's score is 0.8 times that of
-    its node less ``max(1 - s, 0)**3``, s being what its machine says: ``x . w`` plus the bias; minus infinity where
-    that is no number. The `beam` best children of a level are visited next, of the last level the k best are found.
+    A level consists of the arrays that `train_nodes` returns, and `children`. It has as many nodes as the level above
+    has children. The search starts at all nodes of the first level, with a score of 0. A child's score is 0.8 times its
+    node's score minus ``max(1 - s, 0)**3``, where s is its machine's output ``x . w`` plus bias; NaN gives minus
+    infinity. The `beam` best children of a level are expanded next. In the last level the k best are returned.
 
-    `leaves` and `scores` (n, k), k at least 1, come best first; where fewer were met, -1 and minus infinity. Leaves are
-    called by their `names` (n_leaves,), and of equal scores the smaller name comes first.
+    `leaves` and `scores` (n, k), k at least 1, are best first, padded with -1 and minus infinity. Leaves are reported
+    by their `names` (n_leaves,); ties go to the smaller name.
     """
 
 # --- scores of texts: a model is a vocabulary and a matrix of 8-bit weights -------------------------------------------
-# The vocabulary: bit ``s & 63`` of ``used[s >> 6]`` says that slot s is a feature, with the number ``ranks[s >> 6]``
-# plus the bits below in that word; `weights` (d,) is what a feature counts, `log_counts` (256,) what its number of
-# occurrences does, where more than 255 are 255.
+# The vocabulary: if bit ``s & 63`` of ``used[s >> 6]`` is set, slot s is a feature. Its number is ``ranks[s >> 6]``
+# plus the number of lower bits set in that word. A feature is weighted by `weights` (d,), and its number of
+# occurrences, 255 at most, by `log_counts` (256,).
 
 def count_slots(slots: I32, texts: I32) -> None:
-    """Add to ``texts[s]``, for each slot, how many texts have it: `slots` has those of texts, each once a text."""
+    """Add the number of texts with each slot to `texts`; `slots` lists the distinct slots of each text."""
 
 def count_labels(ends: I64, slots: I32, counts: U8, labels: I32, used: U64, ranks: I32, first: int, out: I32) -> None:
-    """Add to ``out[f - first, l]``, for features from `first` on, how many texts of label l have feature f.
+    """Add the number of texts with label l and feature f to ``out[f - first, l]``, for features from `first` on.
 
-    Rows are those of `text_features`, of texts with one label each; `out` is of shape (n_features, n_labels).
+    `ends`, `slots` and `counts` come from `text_features`; each text has one label. `out` is (n_features, n_labels).
     """
 
 def text_points(
@@ -620,15 +625,15 @@ def text_points(
     values: F32,
     threads: int,
 ) -> None:
-    """Turn the rows of `text_features` into points: numbers of features and ``log_counts[count] * weights[feature]``.
+    """Turn the output of `text_features` into points with the values ``log_counts[count] * weights[feature]``.
 
-    Slots outside of the vocabulary are dropped. The features of words, and if there are any by the rules
-    (`char_high` > 0) those of characters, are each scaled to the same length, so that the point has length 1.
-    `rows` and `values` have the size of `slots`; row i ends before ``out_ends[i]``. Bit-identical everywhere.
+    Slots outside the vocabulary are dropped. Each point has length 1; word and character features (if `char_high` > 0)
+    have equal shares of it. `rows` and `values` have the size of `slots`; row i ends before ``out_ends[i]``.
+    Bit-identical everywhere.
     """
 
 class TextScorer:
-    """A model of texts; it refers to the arrays given, which must not change."""
+    """A linear text classifier. It keeps references to the arrays given, which must not change."""
 
     def __init__(
         self,
@@ -648,15 +653,15 @@ class TextScorer:
         indptr: I64 | None = None,
         columns: I32 | None = None,
     ) -> None:
-        """Take a model: matrix (d, c), of which row f is to be multiplied by ``factors[f]``; bias (c,).
+        """Take a model: matrix (d, c), whose row f is multiplied by ``factors[f]``, and bias (c,).
 
-        With `indptr` (d + 1,), matrix (w,) holds of row f only ``matrix[indptr[f] : indptr[f + 1]]``, and `columns`
-        (w,) says of which columns.
+        With `indptr` (d + 1,), the matrix is sparse: row f is ``matrix[indptr[f] : indptr[f + 1]]``, in the columns
+        given by `columns` (w,).
         """
     def scores(self, text: U8, offsets: I64, out: F32, threads: int) -> None:
         """Score texts, UTF-8 in ``text[offsets[i] : offsets[i + 1]]``: out (n, c)."""
     def best(self, text: str) -> tuple[int, float]:
-        """Return the best column for one text and its score; of a single column, 1 where it is above 0, else 0.
+        """Return the best column for one text and its score; with one column, 1 if its score is above 0, else 0.
 
-        A text that UTF-8 cannot express is a UnicodeEncodeError.
+        A text that UTF-8 cannot encode raises a UnicodeEncodeError.
         """

@@ -1,1 +1,1 @@
-"""What every other package stands on: rows of points, checks of arguments, memory, the machine, progress."""
+"""Foundations of all other packages: rows of points, argument checks, memory, the machine, progress."""

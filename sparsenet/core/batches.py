@@ -1,4 +1,4 @@
-"""Batches of sparse points as the kernels want them, and the memory they are worked on with."""
+"""Mini-batches of sparse points in the layout of the kernels, and reusable buffers for them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,15 @@ from sparsenet.core import aligned
 from sparsenet.core.rows import Rows
 from sparsenet.kernels.types import F32, I32, I64
 
-#: An id that one in so many points of a batch holds, and at least so many of them, gets a dense row: a vector loop over
-#: all points then takes less time than one over those.
-DENSE_SHARE, FEWEST_DENSE = 16, 8
-
 
 class Workspace:
-    """Arrays that are made once and used again by every batch: page faults cost more than the arithmetic."""
+    """Buffers allocated once and reused by every batch: page faults cost more than the arithmetic."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, NDArray[np.generic]] = {}
 
     def take(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.generic]:
-        """Return an array with undefined content; an earlier one of the same name is overwritten."""
+        """Return an array with undefined content; it reuses the memory of an earlier array of this name."""
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < size:
@@ -37,30 +33,30 @@ class Workspace:
 
 
 class Slots:
-    """The scratch of `transpose`: for each id its position among those present, -1 outside of a batch's life."""
+    """Scratch memory of `transpose`: the position of each id among the ids of the current batch, or -1."""
 
     def __init__(self, width: int) -> None:
         self.array: I32 = np.full(width, -1, np.int32)
         self._used: I32 = np.empty(0, np.int32)
-        self._room = Workspace()
+        self._workspace = Workspace()
 
     def transpose(self, rows: Rows) -> Postings:
-        """Turn rows into postings; those of an earlier call become invalid."""
+        """Turn rows into posting lists; the next call overwrites them."""
         nnz = int(rows.indptr[-1])
-        ids, points = (np.asarray(self._room.take(name, (nnz,), np.int32)) for name in ("ids", "points"))
-        starts = np.asarray(self._room.take("starts", (nnz + 1,), np.int64))
-        values = np.asarray(self._room.take("values", (nnz,), np.float32))
+        ids, points = (np.asarray(self._workspace.take(name, (nnz,), np.int32)) for name in ("ids", "points"))
+        starts = np.asarray(self._workspace.take("starts", (nnz + 1,), np.int64))
+        values = np.asarray(self._workspace.take("values", (nnz,), np.float32))
         source = rows.indptr, rows.indices, rows.data
-        p = kernels.transpose_batch(*source, self._used, self.array, ids, starts, points, values)
-        self._used = ids[:p]
-        return Postings(len(rows), self.array, ids[:p], starts[: p + 1], points, values)
+        n_ids = kernels.transpose_batch(*source, self._used, self.array, ids, starts, points, values)
+        self._used = ids[:n_ids]
+        return Postings(len(rows), self.array, ids[:n_ids], starts[: n_ids + 1], points, values)
 
 
 @dataclass(frozen=True)
 class Postings:
-    """A batch of `n` points by id: the s-th id present, ``ids[s]``, is held by ``points[starts[s] : starts[s + 1]]``.
+    """Posting lists of a batch of `n` points: ``points[starts[s] : starts[s + 1]]`` contain the id ``ids[s]``.
 
-    ``slots[id]`` is s, or -1 for an id that is absent.
+    ``slots[id]`` is s, or -1 for an absent id.
     """
 
     n: int
@@ -72,9 +68,10 @@ class Postings:
 
     @cached_property
     def dense(self) -> DensePostings:
-        """The ids that many of the points hold, spread out: once a batch, for whoever asks."""
+        """Dense rows of the frequent ids, computed once per batch."""
         lengths = np.diff(self.starts)
-        frequent = np.flatnonzero(lengths >= max(FEWEST_DENSE, self.n // DENSE_SHARE))
+        # From a sixteenth of the points on, and at least 8, a vector loop over all points beats the posting list.
+        frequent = np.flatnonzero(lengths >= max(8, self.n // 16))
         row_of = np.full(len(lengths), -1, np.int32)
         row_of[frequent] = np.arange(len(frequent))
         rows = np.empty((len(frequent), self.n), np.float32)
@@ -83,7 +80,7 @@ class Postings:
 
 
 class DensePostings(NamedTuple):
-    """Postings of frequent ids as dense rows: row ``row_of[s]`` (or -1) of `rows` (k, n) has those of the s-th id."""
+    """Posting lists of frequent ids as dense `rows` (k, n); the s-th id has row ``row_of[s]``, or -1 for none."""
 
     row_of: I32
     rows: F32
@@ -91,7 +88,7 @@ class DensePostings(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Some points with their labels, each both by point and by id."""
+    """Points of a mini-batch with posting lists of their features and labels."""
 
     features: Rows
     feature_postings: Postings
@@ -102,7 +99,7 @@ class Batch:
 
 
 class Batcher:
-    """Cuts training data into shuffled batches; the order depends on the seed and the epoch alone."""
+    """Cut training data into shuffled mini-batches; the order depends on seed and epoch only."""
 
     def __init__(self, features: Rows, labels: Rows, *, batch_size: int, seed: int) -> None:
         self._features, self._labels = features, labels
@@ -113,7 +110,7 @@ class Batcher:
         return -(-len(self._features) // self._size)
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch from number `first`; a batch is valid until the next is asked for."""
+        """Yield the batches of an epoch, starting with number `first`; each is valid until the next is drawn."""
         order = np.random.default_rng((self._seed, epoch)).permutation(len(self._features))
         for b in range(first, len(self)):
             points = order[b * self._size : (b + 1) * self._size]

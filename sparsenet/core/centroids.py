@@ -1,4 +1,4 @@
-"""Centroids of labels: the sum of the points that have each."""
+"""Label centroids: the sum of each label's points."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from sparsenet import kernels
 from sparsenet.core.rows import Rows, by_row
 from sparsenet.kernels.types import I64
 
-#: Entries of points that are added up into centroids at a time: a fraction of a second, after which Ctrl-C is heard.
+#: Entries added up per block: a block takes a fraction of a second, and Ctrl-C works between blocks.
 BLOCK_ENTRIES = 1 << 22
 
 
 def support_bound(features: Rows, label_points: Rows, budget: int) -> I64:
-    """Bound the size of each label's support from above without computing it."""
+    """Return an upper bound on the number of features in each label's centroid."""
     entries = np.diff(_entries_before(features, label_points))
     return np.minimum(entries, min(budget, features.width))
 
 
 def _entries_before(features: Rows, label_points: Rows) -> I64:
-    """Count the entries of the points of all labels before each label, and at the end of all, (n_labels + 1,)."""
+    """Return the running sum, over labels, of the entries of their points, (n_labels + 1,)."""
     lengths = np.diff(features.indptr)[label_points.indices]
     totals: I64 = np.concatenate(([0], np.cumsum(lengths)))[label_points.indptr]
     return totals
@@ -32,7 +32,7 @@ def _owners(indptr: I64) -> I64:
 
 
 def _label_blocks(features: Rows, label_points: Rows) -> list[int]:
-    """Return where blocks of labels begin and the last one ends, each with so many entries of points to add up."""
+    """Return the bounds of blocks of labels with about `BLOCK_ENTRIES` entries to add up each."""
     before = _entries_before(features, label_points)[:-1]
     return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(label_points)]
 
@@ -61,9 +61,9 @@ def centroids(features: Rows, label_points: Rows, budget: int, threads: int) -> 
 
 
 def lengths(rows: Rows) -> NDArray[np.float64]:
-    """Return the Euclidean length of each row, 0 of an empty one."""
+    """Return the Euclidean length of each row, 0 for empty rows."""
     return np.asarray(np.sqrt(by_row(np.add, np.square(rows.data, dtype=np.float64), rows.indptr)))
 
 
-#: What a sum of sparse rows takes for each feature there is, present or not: see csrc/core/sparse_sum.h, and a bit.
+#: Bytes that the accumulator of sparse rows takes for each feature, present or not: see csrc/core/sparse_sum.h.
 SUM_BYTES = 9.125

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: CPUs and memory, within affinity and control groups."""
+"""CPUs and memory available to this process, within CPU affinity and control groups."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ PROC = Path("/proc")
 
 
 def usable_cpus() -> int:
-    """Return how many threads can run at once: by CPU affinity and the control group's quota, at least 1."""
+    """Return the number of threads that can run at once, given CPU affinity and the control group's quota."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min(cpus, cpu_quota())))
 
 
 def default_threads() -> int:
-    """Return how many threads to use if nobody says: all usable ones, or OMP_NUM_THREADS if that is fewer.
+    """Return the default number of threads: all usable CPUs, or OMP_NUM_THREADS if that is smaller.
 
-    By that variable joblib tells its worker processes how many threads each may have. Of a list, which has a number for
-    each level of nested loops, the first counts.
+    joblib sets OMP_NUM_THREADS in its worker processes. If the variable lists a number for each nesting level, the
+    first one counts.
     """
-    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return min(usable_cpus(), int(wanted)) if wanted.isdigit() and int(wanted) else usable_cpus()
+    limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(usable_cpus(), int(limit)) if limit.isdigit() and int(limit) else usable_cpus()
 
 
 def cpu_quota() -> float:
-    """Return how many CPUs' worth of time the control group grants; infinity if it sets no limit."""
+    """Return the control group's CPU quota as a number of CPUs; infinity without a limit."""
     quotas = [math.inf]
     for group in _groups("cpu"):
         words = [*_words(group / "cpu.max"), *_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")]
@@ -38,14 +38,14 @@ def cpu_quota() -> float:
 
 
 def available_memory() -> int:
-    """Return the bytes that can be allocated without swapping, by the account of system, groups and process."""
-    rooms = [_system_memory(), *_address_space()]
+    """Return the bytes that can be allocated without swapping: the least of system, group and process limits."""
+    limits = [_system_memory(), *_address_space()]
     for group in _groups("memory"):
         limit = [*_words(group / "memory.max"), *_words(group / "memory.limit_in_bytes")]
         used = [*_words(group / "memory.current"), *_words(group / "memory.usage_in_bytes")]
         if limit and used and limit[0].isdigit():
-            rooms.append(int(limit[0]) - int(used[0]) + _reclaimable(group))
-    return max(0, min(rooms))
+            limits.append(int(limit[0]) - int(used[0]) + _reclaimable(group))
+    return max(0, min(limits))
 
 
 def _system_memory() -> int:
@@ -56,7 +56,7 @@ def _system_memory() -> int:
 
 
 def _address_space() -> Iterator[int]:
-    """Yield the bytes of addresses that the process may still take, if `ulimit -v` bounds them."""
+    """Yield the address space left under `ulimit -v`, in bytes; nothing without such a limit."""
     limits = [line.split() for line in _lines(PROC / "self" / "limits") if line.startswith("Max address space")]
     sizes = [line.split() for line in _lines(PROC / "self" / "status") if line.startswith("VmSize:")]
     if limits and sizes and limits[0][3].isdigit():
@@ -64,20 +64,20 @@ def _address_space() -> Iterator[int]:
 
 
 def _reclaimable(group: Path) -> int:
-    """Return the bytes of the page cache that the group would give back at need."""
+    """Return the bytes of page cache that the kernel can reclaim from the group."""
     names = ("inactive_file", "total_inactive_file")
     fields = (line.split() for line in _lines(group / "memory.stat"))
     return max((int(field[1]) for field in fields if len(field) == 2 and field[0] in names), default=0)
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Yield the directories of this process's control group and of those above it, in either version."""
+    """Yield the directories of this process's control group and its ancestors, for cgroup v1 and v2."""
     for line in _lines(PROC / "self" / "cgroup"):
         _, controllers, name = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
         root = CGROUP_ROOT / controller if controllers else CGROUP_ROOT
-        # Inside a container the path may be the host's: then only the root exists.
+        # Inside a container the path may belong to the host: then only the root exists.
         relative = Path(name.lstrip("/"))
         yield from {root, root / relative, *(root / parent for parent in relative.parents)}
 

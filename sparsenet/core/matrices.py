@@ -1,4 +1,4 @@
-"""Sparse matrices as SciPy and the kernels may read them: ids and row pointers that fit, in an order that is known."""
+"""Check and normalise sparse matrices before SciPy or a kernel reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import sparse
 
 
 def check_structure(name: str, matrix: Any) -> None:
-    """Refuse a sparse matrix whose ids or row pointers would send SciPy or a kernel out of its arrays."""
+    """Reject a sparse matrix whose ids or row pointers point outside its arrays."""
     if matrix.ndim != 2:
         raise ValueError(f"{name} must be two-dimensional, got {matrix.ndim} dimensions")
     if matrix.format == "coo":
@@ -25,10 +25,10 @@ def check_structure(name: str, matrix: Any) -> None:
 
 
 def _check_pointers(name: str, matrix: Any, n_major: int) -> None:
-    pointers, room = matrix.indptr, min(len(matrix.indices), len(matrix.data))
-    if len(pointers) != n_major + 1 or pointers[0] != 0 or pointers[-1] > room or np.any(pointers[1:] < pointers[:-1]):
+    pointers, nnz = matrix.indptr, min(len(matrix.indices), len(matrix.data))
+    if len(pointers) != n_major + 1 or pointers[0] != 0 or pointers[-1] > nnz or np.any(pointers[1:] < pointers[:-1]):
         raise ValueError(
-            f"{name}.indptr must hold {n_major + 1} numbers that rise from 0 to at most {room}, the number of entries "
+            f"{name}.indptr must hold {n_major + 1} numbers that rise from 0 to at most {nnz}, the number of entries "
             f"stored; got {len(pointers)} from {pointers[0] if len(pointers) else None} to "
             f"{pointers[-1] if len(pointers) else None}: build the matrix anew"
         )
@@ -44,15 +44,15 @@ def _check_ids(name: str, axis: str, ids: NDArray[Any], width: int) -> None:
 
 
 def canonical(matrix: Any) -> Any:
-    """Return a CSR array with ids that ascend within each row, duplicates summed; a copy where they did not.
+    """Sort the ids of each row and sum duplicates; copy the matrix only if that changes it.
 
-    SciPy's own flag is not trusted: it is cached, and whoever changes the arrays by hand does not reset it.
+    SciPy's own flag is not trusted: it is cached and stays set when the arrays are changed by hand.
     """
-    used = slice(matrix.indptr[-1])  # SciPy allows for room at the end
+    used = slice(matrix.indptr[-1])  # SciPy allows spare capacity at the end
     csr = sparse.csr_array((matrix.data[used], matrix.indices[used], matrix.indptr), shape=matrix.shape)
     ascends = csr.indices[1:] > csr.indices[:-1]
     ends = csr.indptr[1:-1]
-    ascends[ends[(ends > 0) & (ends < len(csr.indices))] - 1] = True  # from one row to the next, they need not
+    ascends[ends[(ends > 0) & (ends < len(csr.indices))] - 1] = True  # ids may fall from one row to the next
     if not ascends.all():
         csr = csr.copy()
         csr.has_canonical_format = False
@@ -62,7 +62,7 @@ def canonical(matrix: Any) -> Any:
 
 
 def without_zeros(csr: Any) -> Any:
-    """Return a CSR array without zeros that are stored; a copy where there were some."""
+    """Return a CSR array without explicit zeros, copied only if it has some."""
     if not np.all(csr.data):
         csr = csr.copy()
         csr.eliminate_zeros()

@@ -1,4 +1,4 @@
-"""How much memory a step needs, in words, and errors before it is taken."""
+"""Estimate memory, and raise a readable error before allocating too much."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from sparsenet.core.rows import Rows
 
 
 def check_width(n_features: int, bytes_each: float, *, limit: int | None = None, of_threads: bool = True) -> None:
-    """Raise MemoryError where what training takes for each feature there is, present or not, does not fit.
+    """Raise MemoryError if the arrays with an entry for each feature do not fit into memory.
 
-    `limit` is what it may take; None: what the machine has to offer. `of_threads` says whether most of it is taken by
-    each thread.
+    `limit` is the memory that they may take; None: all that is available. With `of_threads`, most of the arrays are
+    one per thread, and the error advises fewer threads.
     """
     needed, available = int(n_features * bytes_each), available_memory() if limit is None else limit
     if needed > available:
-        fewer_threads = ", or train on one thread, since most of it is for each" if of_threads else ""
+        bound = f"only {in_words(available)} are available" if limit is None else f"the limit is {in_words(limit)}"
+        advice = ", or train on one thread, since each thread has its own arrays" if of_threads else ""
         raise MemoryError(
-            f"training on points of {n_features:,} features needs {in_words(needed)} for these alone, "
-            f"{'there are' if limit is None else 'the limit is'} {in_words(available)}: number the features without "
-            f"gaps{fewer_threads}"
+            f"training with {n_features:,} features needs {in_words(needed)} for arrays with an entry for each, but "
+            f"{bound}: number the features without gaps{advice}"
         )
 
 
 def arrays_of(*matrices: Any) -> list[NDArray[Any]]:
-    """Return the arrays of arguments that are rows or CSR matrices; others are copied when they are converted."""
+    """Collect the arrays of all `Rows` and CSR matrices; other arguments are copied when they are converted."""
     sparse = [matrix for matrix in matrices if isinstance(matrix, Rows | csr_array | csr_matrix)]
     return [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
 
 
 def own_bytes(rows: Iterable[Rows], shared: Sequence[NDArray[Any]] = ()) -> int:
-    """Return the bytes that the arrays of `rows` take, without those that share memory with `shared`."""
+    """Return the bytes of the arrays of `rows` that share no memory with the arrays in `shared`."""
     held = {id(array): array for part in rows for array in (part.indptr, part.indices, part.data)}
     return sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in shared))
 
 
 def in_words(size: float) -> str:
-    """Write a number of bytes for people.
+    """Format a number of bytes for people.
 
     >>> in_words(1_234_567)
     '1.2 MB'
@@ -58,7 +58,7 @@ MAX_CELLS = 10**9
 
 
 def check_cells(n_points: int, n_labels: int) -> None:
-    """Refuse in words a matrix of all scores that is of no sensible size."""
+    """Reject a dense score matrix that is too large, and name the alternative."""
     cells = n_points * n_labels
     if cells > MAX_CELLS or 16 * cells > available_memory():
         raise ValueError(

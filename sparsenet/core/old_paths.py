@@ -1,4 +1,4 @@
-"""Find modules by their paths of version 0.1, so that its pickles load; they go in version 0.3."""
+"""Aliases for the module paths of version 0.1, so that its pickles load; removed in version 0.3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: Old path: the modules that now hold its classes and functions.
+#: For each old path, the modules that now contain its classes and functions.
 NEW_PATHS = {
     "sparsenet._machine": ("sparsenet.core.machine",),
     "sparsenet._matrices": ("sparsenet.core.matrices",),
@@ -149,7 +149,7 @@ NEW_PATHS = {
         "sparsenet.core.centroids",
     ),
 }
-#: Renamed classes, by old path and name.
+#: Renamed classes: (old path, old name) to (new path, new name).
 RENAMED = {
     ("sparsenet.blend.fitted", "Fitted"): ("sparsenet.engines.blend.fit_blend", "FittedBlend"),
     ("sparsenet.estimators.fitting", "Fitted"): ("sparsenet.engines.network.fit_network", "FittedNetwork"),
@@ -162,9 +162,9 @@ RENAMED = {
 
 
 class _OldModule(ModuleType):
-    """An alias that looks each name up in the modules that replaced the old one."""
+    """An alias that looks up each name in the modules that replaced it."""
 
-    __path__ = ()  # type: ignore[assignment]  # a package, for aliases below it
+    __path__ = ()  # type: ignore[assignment]  # marks a package, so that aliases below it import
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
@@ -178,21 +178,21 @@ class _OldModule(ModuleType):
 
 
 class OldPaths(MetaPathFinder, Loader):
-    """Finds modules by their old paths."""
+    """Import hook for the old module paths."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return the spec of an alias, if `name` is an old path."""
+        """Return the spec of an alias if `name` is an old path, else None."""
         return ModuleSpec(name, self, is_package=True) if name in NEW_PATHS else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Make an alias."""
+        """Create an alias."""
         return _OldModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: an alias looks names up at first use."""
+        """Do nothing: an alias looks names up on demand."""
 
 
 def install() -> None:
-    """Add the finder once, before the others: old folders left in a checkout must not be found as modules."""
+    """Add the import hook once, ahead of the others, so that stale folders in a checkout are not imported."""
     if not any(isinstance(finder, OldPaths) for finder in sys.meta_path):
         sys.meta_path.insert(0, OldPaths())

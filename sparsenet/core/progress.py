@@ -1,4 +1,4 @@
-"""A progress bar on stderr."""
+"""Progress bars on stderr."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-if TYPE_CHECKING:  # else imported where a bar is drawn: every classifier imports this module, and few draw
+if TYPE_CHECKING:  # at run time imported on demand: every classifier imports this module, few draw a bar
     from tqdm import tqdm
 
-#: Seconds after which a count of parts is shown: what is done by then needs no bar.
+#: Seconds before a bar appears: shorter steps need none.
 A_MOMENT = 1.0
-#: Seconds between two lines of what is no terminal.
+#: Seconds between two lines of progress when stderr is not a terminal.
 BETWEEN_LINES = 10.0
 _by_default: bool | None = None
 
 
 @contextmanager
 def shown_by_default(shown: bool | None) -> Iterator[None]:
-    """Say whether ``verbose=None`` is to show progress, in lines if not on a terminal; None: if stderr is one."""
+    """Set whether ``verbose=None`` shows progress; None means only on a terminal."""
     global _by_default
     _by_default, before = shown, _by_default
     try:
@@ -29,32 +29,32 @@ def shown_by_default(shown: bool | None) -> Iterator[None]:
 
 
 def is_wanted(verbose: bool | None) -> bool:
-    """Tell whether progress is to be shown: as the parameter `verbose` says, or else as is usual."""
-    usual = sys.stderr.isatty() if _by_default is None else _by_default
-    return usual if verbose is None else verbose
+    """Return whether to show progress: `verbose`, or the default if it is None."""
+    default = sys.stderr.isatty() if _by_default is None else _by_default
+    return default if verbose is None else verbose
 
 
 class _Lines:
-    """Has a bar drawn line by line, where there is no terminal that could draw it anew."""
+    """A file that prints each state of a bar on a new line, for output that cannot redraw it."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self._last = file, ""
 
     def write(self, text: str) -> None:
-        """Write what is drawn, once, and nothing of what only moves the cursor."""
+        """Write each new line once, and skip text that only moves the cursor."""
         if (line := text.strip()) and line != self._last:
             self._file.write(f"{line}\n")
             self._last = line
 
     def flush(self) -> None:
-        """Have it seen."""
+        """Flush the underlying file."""
         self._file.flush()
 
 
 def bar(file: TextIO | None = None, **shape: Any) -> tqdm:
-    """Make a bar of this shape on a file, stderr by default.
+    """Create a tqdm bar with the options `shape` on a file, stderr by default.
 
-    Notebooks are no terminal either, and draw a bar anew all the same: lines are for whoever asked for them.
+    Without a terminal, lines need an explicit request: a notebook is not a terminal either, but can redraw a bar.
     """
     from tqdm import tqdm
 
@@ -66,7 +66,7 @@ def bar(file: TextIO | None = None, **shape: Any) -> tqdm:
 
 @contextmanager
 def parts_done(total: float, what: str, verbose: bool | None) -> Iterator[Callable[[float], object]]:
-    """Yield what is to be told how much more of `total` is done, and show it, if that is wanted."""
+    """Yield a function that adds to the amount of `total` done; show a bar if `verbose` allows."""
     if not is_wanted(verbose):
         yield lambda n: None
         return

@@ -1,4 +1,4 @@
-"""Rows of sparse points or labels in the types of the kernels."""
+"""Rows: a CSR matrix of points or labels in the types of the kernels."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sparsenet import kernels
 from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.kernels.types import F32, I32, I64
 
-#: Points that are squared or answered at a time: they may lie in a file, and be more than memory holds.
+#: Points processed at a time: memory-mapped points may exceed memory.
 POINTS_AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a sparse matrix: point i holds ``indices[indptr[i] : indptr[i + 1]]``.
+    """Rows of a sparse matrix: point i has the ids ``indices[indptr[i] : indptr[i + 1]]``.
 
     Attributes
     ----------
     indptr : ndarray of shape (n + 1,), int64
-        Row pointers, from 0 on.
+        Row pointers, starting at 0.
     indices : ndarray of shape (nnz,), int32
-        Ids, below `width`; those of a row are distinct, as `sum_duplicates` of SciPy makes them.
+        Ids below `width`, distinct within a row (see `sum_duplicates` of SciPy).
     data : ndarray of shape (nnz,), float32
         Values.
     width : int
@@ -47,10 +47,10 @@ class Rows:
 
     @classmethod
     def of(cls, matrix: csr_array, values: NDArray[Any] | None = None, *, keep_zeros: bool = False) -> Rows:
-        """View a CSR matrix, or one with other `values`, in the types of the kernels; copies what has another type.
+        """View a CSR matrix in the types of the kernels, copying only arrays of another type.
 
-        Zeros that are stored are left out, in a copy, unless `keep_zeros`: who has one does not have the feature. What
-        would send a kernel out of its arrays, or spoil all it touches, is a ValueError.
+        `values` replaces the data of the matrix. Explicit zeros are dropped, in a copy, unless `keep_zeros`. Ids out of
+        range and values that are not finite in float32 raise a ValueError.
         """
         if getattr(matrix, "format", None) != "csr":
             raise TypeError(
@@ -59,7 +59,7 @@ class Rows:
         indptr, indices = np.ascontiguousarray(matrix.indptr, np.int64), matrix.indices
         values = matrix.data if values is None else values
         _check_ids(indptr, indices, len(values), matrix.shape[1])
-        with np.errstate(over="ignore"):  # infinity is what the check finds
+        with np.errstate(over="ignore"):  # overflow gives infinity, which the next check finds
             data = np.ascontiguousarray(values, np.float32)
         if len(data) and not np.isfinite([data.min(), data.max()]).all():
             raise ValueError("the matrix holds NaN, infinity or numbers beyond float32: replace or rescale them")
@@ -72,7 +72,7 @@ class Rows:
         return Rows(indptr, self.indices[: len(keep)][keep], self.data[: len(keep)][keep], self.width)
 
     def check(self, name: str) -> None:
-        """Refuse rows, made by hand and not by `of`, that would send a kernel out of its arrays."""
+        """Reject rows, built without `of`, whose types or ids a kernel cannot read safely."""
         for part, dtype in (("indptr", np.int64), ("indices", np.int32), ("data", np.float32)):
             array = getattr(self, part)
             if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
@@ -89,7 +89,7 @@ class Rows:
         return len(self.indptr) - 1
 
     def take(self, points: I64) -> Rows:
-        """Gather the given points, numbers from 0 to n - 1, into new rows."""
+        """Gather the rows numbered `points`, from 0 to n - 1, into new rows."""
         if points.dtype.kind not in "iu":
             raise TypeError(f"points must be whole numbers, got an array of {points.dtype}: pass np.flatnonzero(mask)")
         points = np.ascontiguousarray(points, np.int64)
@@ -103,13 +103,13 @@ class Rows:
         return taken
 
     def slice(self, begin: int, end: int) -> Rows:
-        """View consecutive points without a copy of their entries."""
+        """Return a view of consecutive rows."""
         first, last = self.indptr[begin], self.indptr[end]
         indptr = self.indptr[begin : end + 1] - first
         return Rows(indptr, self.indices[first:last], self.data[first:last], self.width)
 
     def strongest(self, most: int, strength: F32) -> Rows:
-        """Cut the rows to their `most` entries of the largest `strength` (nnz,); of equal ones the first stay."""
+        """Cut each row to its `most` entries of the largest `strength` (nnz,); ties keep the first."""
         lengths = np.diff(self.indptr)
         long = np.flatnonzero(lengths > most)
         if not len(long):
@@ -119,13 +119,13 @@ class Rows:
             row = slice(self.indptr[i], self.indptr[i + 1])
             least = np.partition(strength[row], lengths[i] - most)[lengths[i] - most]
             keep[row] = strength[row] > least
-            places = most - np.count_nonzero(keep[row])
-            keep[row][np.flatnonzero(strength[row] == least)[:places]] = True  # of equal ones the first
+            n_tied = most - np.count_nonzero(keep[row])
+            keep[row][np.flatnonzero(strength[row] == least)[:n_tied]] = True
         indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, most))))
         return Rows(indptr, self.indices[keep], self.data[keep], self.width)
 
     def blocks(self, n: int) -> Iterator[Rows]:
-        """Yield consecutive blocks of up to `n` points."""
+        """Yield views of consecutive blocks of up to `n` rows."""
         for begin in range(0, len(self), n):
             yield self.slice(begin, min(begin + n, len(self)))
 
@@ -139,7 +139,7 @@ def _check_ids(indptr: NDArray[Any], indices: NDArray[Any], n_values: int, width
 
 
 def squares(points: Rows) -> F32:
-    """Return the squared length of each point with a constant 1; of very large numbers that is infinite."""
+    """Return 1 plus the squared length of each point, for the bias feature; infinite on overflow."""
     found, done = np.ones(len(points), np.float32), 0
     for part in points.blocks(POINTS_AT_A_TIME):
         with np.errstate(over="ignore"):
@@ -149,21 +149,21 @@ def squares(points: Rows) -> F32:
 
 
 def by_row(reduce: np.ufunc, values: NDArray[Any], indptr: NDArray[Any]) -> NDArray[Any]:
-    """Reduce the values of each row by itself, so that nothing depends on other rows; an empty one gives 0."""
+    """Reduce the values of each row independently of the other rows; empty rows give 0."""
     found = np.zeros(len(indptr) - 1, values.dtype)
-    some = np.flatnonzero(np.diff(indptr))  # between two of these there is no entry of another
-    if len(some):
-        found[some] = reduce.reduceat(values[: indptr[-1]], indptr[some])
+    filled = np.flatnonzero(np.diff(indptr))  # empty rows in between have no entries, so `reduceat` can skip them
+    if len(filled):
+        found[filled] = reduce.reduceat(values[: indptr[-1]], indptr[filled])
     return found
 
 
 def transpose(rows: Rows) -> Rows:
-    """Swap the two sides of a sparse matrix: points by label from labels by point, ascending."""
+    """Transpose rows, for example labels by point into points by label, with ids ascending."""
     shape = (len(rows), rows.width)
     flipped = csr_array((rows.data, rows.indices, rows.indptr), shape=shape).T.tocsr()
     return Rows.of(flipped, keep_zeros=True)
 
 
 def as_matrix(rows: Rows) -> csr_array:
-    """Return rows as SciPy has them."""
+    """Return rows as a SciPy CSR array."""
     return csr_array((rows.data, rows.indices, rows.indptr), shape=(len(rows), rows.width))

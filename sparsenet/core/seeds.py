@@ -1,4 +1,4 @@
-"""The seed of a run from `random_state`."""
+"""Derive the seed of a training run from `random_state`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 def run_seed(
     random_state: Any, checkpoint: str | os.PathLike[str] | None = None, call: int = 0, *, resume: bool = False
 ) -> int:
-    """Return the seed of a run, which with a checkpoint must be fixed; a later `call` of partial_fit has another."""
+    """Return the seed of a run; each `call` of partial_fit has its own, and a checkpoint needs a fixed one."""
     if resume and checkpoint is None:
         raise ValueError("resume=True needs checkpoint: name the directory that the interrupted run kept its state in")
     if checkpoint is not None and not isinstance(random_state, int | np.integer):
@@ -36,5 +36,5 @@ def _generator(random_state: Any) -> np.random.RandomState:
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse what `run_seed` would refuse, without drawing from a shared generator."""
+    """Raise the error that `run_seed` would raise, without drawing from a shared generator."""
     _generator(random_state)

@@ -1,7 +1,7 @@
-"""The one place where what users pass is checked and cast: hyper-parameters, and the arrays X and sparse y.
+"""Validate and cast everything users pass: hyper-parameters, X and sparse y.
 
-Every error says which argument, what came, and what to do. Past this point ids are valid and values finite, as the
-kernels require.
+Every error names the argument, the value received and a remedy. Past this point ids are valid and values finite, as
+the kernels require.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ Name = TypeVar("Name", bound=Hashable)
 MAX_WIDTH = 2**31 - 1
 MAX_BYTES = 2**63 - 1
 MAX_THREADS = 1024
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 _BRIEF = Repr()
 _BRIEF.maxstring = _BRIEF.maxother = 60
 
 
 def first_repeated(values: Iterable[Name]) -> Name | None:
-    """Return the first value that has occurred before, in linear time; None if all are distinct.
+    """Return the first duplicate, in linear time; None if all values are distinct.
 
     >>> first_repeated(["a", "b", "c", "b", "a"])
     'b'
@@ -61,7 +60,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def n_jobs(value: Any) -> int | None:
-    """Return a number of threads that is one, or None for all CPUs; below -1 it says how many less, as in joblib."""
+    """Return the number of threads, or None for all CPUs; as in joblib, -2 means all but one, and so on."""
     if value is None:
         return None
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -74,7 +73,7 @@ def n_jobs(value: Any) -> int | None:
 
 
 def real(name: str, value: Any, low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> float:
-    """Return `value` as a float between `low` and `high`; an end is excluded where it is open."""
+    """Return `value` as a float between `low` and `high`; an open end is excluded."""
     wanted = f"a number in {'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise ValueError(f"{name} must be {wanted}, got {value!r}")
@@ -96,14 +95,14 @@ def boolean(name: str, value: Any) -> bool:
 
 
 def switch(name: str, value: Any) -> bool:
-    """Return whether something is on: True or False, or how loud in scikit-learn's numbers, of which 0 is off."""
+    """Return `value` as a bool; integers from 0 count too, as verbosity levels do in scikit-learn."""
     if not isinstance(value, bool | np.bool_ | int | np.integer) or value < 0:
         raise ValueError(f"{name} must be True, False or an integer of at least 0, got {value!r}")
     return bool(value)
 
 
 def choice(name: str, value: Any, choices: Sequence[str], alternative: str = "") -> str:
-    """Return `value` if it is among `choices`; the error lists them, and `alternative` beside them."""
+    """Return `value` if it is among `choices`; the error lists them, followed by `alternative`."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(c) for c in choices)
         raise ValueError(f"{name} must be one of {listed}{alternative}, got {value!r}")
@@ -116,24 +115,25 @@ def optional(check: Callable[..., Any], name: str, value: Any, *arguments: Any, 
 
 
 def instance(name: str, value: T) -> T:
-    """Return `value` unless it is a class, of which an object is wanted."""
+    """Return `value`; reject a class passed in place of an object."""
     if isinstance(value, type):
         raise ValueError(f"{name} must be an object, got the class {value.__name__}: pass {value.__name__}(...)")
     return value
 
 
 def number_of_bytes(name: str, value: Any) -> int:
-    """Return a number of bytes from an integer or from text.
+    """Return a number of bytes, given as an integer or as text.
 
     >>> number_of_bytes("memory_limit", "1.5GB")
     1500000000
     """
     if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", value.upper())
-        if not match or match[2] not in _UNITS:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(I?))?B?\s*", value.upper())
+        if not match:
             raise ValueError(f"{name} must be a number of bytes such as 8000000000, '8GB' or '8GiB', got {value!r}")
-        size = float(match[1]) * _UNITS[match[2]]
-        if size > MAX_BYTES:  # which may be infinite, and no integer
+        base = 1024 if match[3] else 1000
+        size = float(match[1]) * base ** " KMGT".index(match[2] or " ")
+        if size > MAX_BYTES:  # may be infinite, which int() refuses
             raise ValueError(f"{name} must be an integer from 1 to {MAX_BYTES}, got {value!r}")
         value = int(size)
     return integer(name, value, 1, MAX_BYTES)
@@ -143,9 +143,10 @@ def number_of_bytes(name: str, value: Any) -> int:
 
 
 def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
-    """Return X as a canonical CSR array or a dense array (n, d), finite in float32; n_features_in_ is set or held to.
+    """Return X as a canonical CSR array or a dense array (n, d), finite in float32.
 
-    Duplicate entries of a sparse X are summed, as SciPy does. X itself is never changed.
+    `fitting` sets `n_features_in_`, otherwise X must match it. Duplicate entries of a sparse X are summed, as SciPy
+    does. X itself is never changed.
     """
     if sparse.issparse(X):
         check_structure("X", X)
@@ -160,7 +161,7 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
                 reset=fitting,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
-                ensure_all_finite=False,  # below, with the place and the value
+                ensure_all_finite=False,  # checked below, with the place and the value
                 ensure_min_samples=1 if fitting else 0,
             )
         except (TypeError, ValueError) as error:
@@ -178,20 +179,20 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
 
 
 def _columns_of(X: Any) -> list[Any] | None:
-    """Return what the columns of a data frame of pandas, Polars or Arrow are called."""
+    """Return the column names of a data frame (pandas, Polars or Arrow), else None."""
     names = getattr(X, "column_names", getattr(X, "columns", None))
     return None if names is None else list(names)
 
 
 def _check_columns(X: Any, error: Exception) -> None:
-    """Name the first value of a data frame that is no number, for which scikit-learn has refused the whole."""
-    if str(error).startswith("The feature names"):  # other columns than those of training: that comes first
+    """Raise an error that names the first non-numeric value of a data frame; do nothing without one."""
+    if str(error).startswith("The feature names"):  # wrong columns: scikit-learn's own message is the better one
         return
-    for place, name in enumerate(_columns_of(X) or ()):
+    for number, name in enumerate(_columns_of(X) or ()):
         if hasattr(X, "iloc"):
-            column = X.iloc[:, place]
+            column = X.iloc[:, number]
         else:
-            column = X.to_series(place) if hasattr(X, "to_series") else X.column(place)
+            column = X.to_series(number) if hasattr(X, "to_series") else X.column(number)
         for row, value in enumerate(np.asarray(column, dtype=object).tolist()):
             if not is_missing(value) and not _is_real(value):
                 advice = "encode it by numbers, for example with sklearn.preprocessing.OneHotEncoder, or drop it"
@@ -207,7 +208,7 @@ def _is_real(value: Any) -> bool:
 
 
 def _check_no_texts(estimator: BaseEstimator, X: Any) -> None:
-    """Say of texts, and of a file's name, who takes them, before they are found to be no numbers."""
+    """Reject texts and file names with an error that names the class or function that takes them."""
     name = type(estimator).__name__
     if isinstance(X, str | os.PathLike):
         raise ValueError(f"{name} takes a matrix, got {str(X)!r}: sparsenet.data.read(path) makes X and Y of a file")
@@ -217,7 +218,7 @@ def _check_no_texts(estimator: BaseEstimator, X: Any) -> None:
 
 
 def _is_plain(estimator: BaseEstimator, X: Any) -> bool:
-    """Tell rows in which scikit-learn would find nothing to change or to say; its checks take longer than an answer."""
+    """Return whether scikit-learn's checks can be skipped: they take longer than predicting one point."""
     return (
         isinstance(X, sparse.csr_array | sparse.csr_matrix)
         and X.dtype in (np.float64, np.float32)
@@ -227,16 +228,16 @@ def _is_plain(estimator: BaseEstimator, X: Any) -> bool:
 
 
 def check_names(known: NDArray[Any], labels: NDArray[Any], indptr: NDArray[np.int64]) -> None:
-    """Refuse a name of a label that no file can hold, before training and not when the model is saved."""
+    """Reject label names that UTF-8 cannot encode now, before training, since saving would fail."""
     for name in known.tolist() if known.dtype.kind in "OU" else ():
         if isinstance(name, str) and not is_unicode(name):
             found = np.flatnonzero(labels == name)
             row = f" in row {np.searchsorted(indptr, found[0], side='right') - 1}" if len(found) else ""
-            raise ValueError(f"label {name!a}{row} has half of a surrogate pair, which no file can hold: replace it")
+            raise ValueError(f"label {name!a}{row} has half of a surrogate pair, which UTF-8 cannot encode: replace it")
 
 
 def is_unicode(text: str) -> bool:
-    """Tell what UTF-8 can hold from strings with half of a surrogate pair, as escapes of JSON may give."""
+    """Return whether UTF-8 can encode a string: JSON escapes may contain half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -245,34 +246,34 @@ def is_unicode(text: str) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell None, NaN, NaT and pandas' NA, which refuses to be compared, from a value."""
+    """Return whether a value is None, NaN, NaT or pandas' NA."""
     try:
         return value is None or bool(value != value)
-    except TypeError:
+    except TypeError:  # NA refuses comparison
         return True
-    except ValueError:  # an array, which is none of them
+    except ValueError:  # an array
         return False
 
 
 def check_indicator(name: str, matrix: Any) -> Any:
-    """Return a sparse indicator of labels as a canonical CSR array without stored zeros."""
+    """Return a sparse label indicator as a canonical CSR array without explicit zeros."""
     check_structure(name, matrix)
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers, non-zero where a row has a label, got {matrix.dtype}")
     if matrix.dtype.kind in "iu":
-        matrix = matrix.astype(np.float32)  # integers that are there twice might add up to zero
+        matrix = matrix.astype(np.float32)  # duplicate integers might wrap around to zero when summed
     matrix = canonical(matrix.tocsr())
     if matrix.shape[1] > MAX_WIDTH:
         raise ValueError(f"{name} has {matrix.shape[1]} columns, at most 2**31 - 1 labels are possible")
     _check_finite(name, matrix)
     if matrix.dtype.kind in "if" and matrix.data.min(initial=0) < 0:
         lowest = matrix.data.min()
-        raise ValueError(f"{name} must be non-zero where a row has a label and zero elsewhere, not {lowest:g} for a no")
+        raise ValueError(f"{name} must be positive where a row has a label and zero elsewhere, got {lowest:g}")
     return without_zeros(matrix)
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    """Return a weight for each of n points, if there are any."""
+    """Return `sample_weight` as n float64 weights, or None."""
     if sample_weight is None:
         return None
     weights = np.asarray(sample_weight, np.float64)
@@ -284,13 +285,13 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
 
 
 def _check_finite(name: str, array: Any, columns: list[Any] | None = None) -> None:
-    """Refuse NaN, infinity and what float32 cannot hold, and say where it stands; `columns` may have names."""
-    in_rows = hasattr(array, "indptr")
-    values = array.data if in_rows else array.reshape(-1)
+    """Reject NaN, infinity and overflow of float32, and name the row and column, by its name in `columns`."""
+    is_sparse = hasattr(array, "indptr")
+    values = array.data if is_sparse else array.reshape(-1)
     at = first_unusable(values)
     if at is None:
         return
-    if in_rows:
+    if is_sparse:
         row, column = int(np.searchsorted(array.indptr, at, side="right")) - 1, int(array.indices[at])
     else:
         row, column = divmod(at, array.shape[1])
@@ -299,17 +300,17 @@ def _check_finite(name: str, array: Any, columns: list[Any] | None = None) -> No
 
 
 def first_unusable(values: NDArray[Any]) -> int | None:
-    """Return where the first of the values stands that is NaN, infinite or more than float32 can hold."""
+    """Return the position of the first value that is NaN, infinite or too large for float32; None if none is."""
     limit = np.finfo(np.float32).max
     with np.errstate(invalid="ignore"):
-        # NaN fails both comparisons; two reductions need no array of booleans.
+        # NaN fails both comparisons. Two reductions avoid an array of booleans.
         if not len(values) or (values.max() <= limit and values.min() >= -limit):
             return None
         return int(np.flatnonzero(~(np.abs(values) <= limit))[0])
 
 
 def unusable(value: Any, place: str) -> str:
-    """Say what a value is that cannot be used, where it stands, and what to do."""
+    """Describe an unusable value and its place, and suggest a remedy."""
     value = float(value)
     if math.isnan(value):
         found, advice = "NaN", "fill in or drop missing values, for example with sklearn.impute.SimpleImputer"

@@ -219,7 +219,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
                 fitted = fit((points, labels), options, seed=seed, **how)
             except InterruptedBlend as interrupt:
                 self._adopt(interrupt.fitted, tree, network)
-                raise
+                raise interrupt.original from interrupt.original.__cause__
             return self._adopt(fitted, tree, network)
 
     def _copies(self, seed: int, checkpoint: Any) -> tuple[TreeClassifier, ExtremeClassifier | None]:

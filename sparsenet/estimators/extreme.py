@@ -285,7 +285,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 )
             except InterruptedFit as interrupt:
                 self._adopt(interrupt.fitted)
-                raise
+                raise interrupt.original from interrupt.original.__cause__
             return self._adopt(fitted)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
@@ -318,7 +318,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                 return self._adopt(fit_more(fitted, points, options, seed=seed, threads=threads))
             except InterruptedFit as interrupt:
                 self._adopt(interrupt.fitted)
-                raise
+                raise interrupt.original from interrupt.original.__cause__
             except DivergenceError:
                 if not first:
                     del self._fitted  # its weights are no longer numbers

@@ -1,1 +1,1 @@
-"""From raw data to rows: labels, scaling, texts."""
+"""Turn raw data into rows: labels, scaling, text."""

@@ -1,4 +1,4 @@
-"""Labels, scaling and label statistics as arrays, and back."""
+"""Convert labels, scaling and label statistics to arrays for saving, and back."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
-#: Names become an array of fixed width up to this many bytes, or up to this many times their own size.
+#: Most bytes of an array of names of fixed width, and the most times that it may exceed the size of the names.
 USUAL_ROOM, MOST_TIMES = 1 << 26, 64
-#: The types that labels and indicators have, as NumPy writes them.
+#: Types of labels and indicators, as NumPy writes them.
 _DTYPE = re.compile(r"[<>|=]?[biufUO]\d{0,9}")
 
 
 def pack_feature_names(names: NDArray[Any] | None) -> Arrays:
-    """Return the column names of a data frame as arrays."""
+    """Convert the column names of a data frame to arrays."""
     return {} if names is None else pack_strings(names.tolist(), "features")
 
 
 def unpack_feature_names(arrays: Arrays, metadata: Mapping[str, Any], n_features: int) -> NDArray[Any] | None:
-    """Return the names that `pack_feature_names` packed, or None."""
+    """Restore the column names that `pack_feature_names` converted, or None."""
     if not metadata["named_features"]:
         return None
     names = np.array(unpack_strings(arrays, "features"), dtype=object)
@@ -39,23 +39,23 @@ def unpack_feature_names(arrays: Arrays, metadata: Mapping[str, Any], n_features
 
 
 def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
-    """Return names as an array, of a fixed width where that does not take far more memory than the names themselves.
+    """Convert names to an array, of fixed width unless that takes far more memory than the names themselves.
 
-    A fixed width gives every name the room of the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
+    Fixed width stores every name at the length of the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
     """
     room, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
     return np.array(names, dtype=str if fixed_width and room <= max(USUAL_ROOM, MOST_TIMES * own) else object)
 
 
 def pack_scaling(scaling: Scaling) -> Arrays:
-    """Return what `unpack_scaling` needs, beside the kind."""
+    """Convert a scaling to arrays; `unpack_scaling` also needs its kind."""
     if scaling.centre is None or scaling.factor is None:
         return {}
     return {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
 
 
 def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
-    """Make the scaling of a saved model, of any kind of estimator."""
+    """Restore and check the scaling of a saved model."""
     if kind not in SCALINGS:
         raise ModelError(f"the scaling must be one of {', '.join(SCALINGS)}, got {kind!r}")
     if kind in ("rows", "none"):
@@ -70,7 +70,7 @@ def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
 
 
 def pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
-    """Return what `unpack_seen` needs: arrays, and numbers to say beside them."""
+    """Convert label statistics to arrays and manifest numbers for `unpack_seen`."""
     arrays: Arrays = {"counts": seen.label_counts}
     if seen.features is None:
         return arrays, {"n_points": seen.n_points, "n_blank": None}
@@ -82,14 +82,14 @@ def pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
 
 
 def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int) -> LabelStats:
-    """Make what training had, of a saved model whose scaling is of that kind."""
+    """Restore and check the label statistics of a saved model with a scaling of this `kind`."""
     counts, n_points = arrays["counts"], integer("n_points", about["n_points"], 0)
     if counts.shape != (n_labels,) or not _are_counts(counts):
         found = f"{counts.dtype} of shape {counts.shape}"
         raise ModelError(f"counts must hold a whole number for each of {n_labels} labels, got {found}")
     blank_counts, n_bytes = np.zeros_like(counts), -(-n_features // 8)
-    if "n_blank" not in about:  # older models did not look
-        # A view of one byte: the number of features is a claim that nothing in the file has to back.
+    if "n_blank" not in about:  # older models did not record it
+        # A view of one byte, since a damaged file may claim any number of features.
         all_features = None if kind != "rows" else np.broadcast_to(np.uint8(255), n_bytes)
         return LabelStats(counts, n_points, all_features, blank_counts, 0)
     if about["n_blank"] is None:
@@ -113,18 +113,18 @@ def _are_counts(array: NDArray[Any]) -> bool:
 
 
 def pack_labels(target: Target) -> tuple[Arrays, dict[str, Any]]:
-    """Return what `unpack_target` needs: the labels, as numbers or text, and what JSON can say of them."""
+    """Convert labels to arrays and a JSON description for `unpack_target`."""
     strings = target.classes.dtype.kind in "OU"
     arrays = pack_strings(target.classes.tolist(), "classes") if strings else {"classes": target.classes}
     return arrays, {"kind": target.kind, "dtype": target.dtype.str, "strings": strings}
 
 
 def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
-    """Make the labels of a saved model, of any kind of estimator."""
+    """Restore and check the labels of a saved model."""
     if about["kind"] not in KINDS:
         raise ModelError(f"the kind of labels must be one of {', '.join(KINDS)}, got {about['kind']!r}")
     if not isinstance(about["dtype"], str) or not _DTYPE.fullmatch(about["dtype"]):
-        raise ModelError(f"the type of labels must be the name of one, got {about['dtype']!r}")
+        raise ModelError(f"the type of labels must be a NumPy type of numbers or strings, got {about['dtype']!r}")
     dtype = np.dtype(about["dtype"])
     if not about["strings"]:
         classes = arrays["classes"]
@@ -134,11 +134,11 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
             )
         _check_ascending(classes)
         return Target(about["kind"], classes, dtype)
-    types = {"single": "OU", "lists": "OU", "dense": "biuf"}  # of names themselves, and of an indicator with names
+    types = {"single": "OU", "lists": "OU", "dense": "biuf"}  # the names themselves, or a named indicator
     if dtype.kind not in types.get(about["kind"], ""):
         raise ModelError(f"labels of the kind {about['kind']!r} and the type {dtype} cannot be the names in the model")
     names = _array_of(unpack_strings(arrays, "classes"), fixed_width=dtype.kind == "U")
-    if about["kind"] == "dense":  # names of columns, in the order of these
+    if about["kind"] == "dense":  # column names keep the order of the columns
         if len(set(names.tolist())) < len(names):
             raise ModelError("two columns have one name")
     else:
@@ -147,7 +147,7 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
 
 
 def _check_ascending(classes: NDArray[Any]) -> None:
-    """Refuse labels among which a search would find nothing, or another one."""
+    """Reject labels that binary search cannot handle: not ascending, or not finite."""
     if classes.dtype.kind == "f" and not np.isfinite(classes).all():
         raise ModelError("classes hold NaN or infinity")
     if not (classes[1:] > classes[:-1]).all():

@@ -1,4 +1,4 @@
-"""Indicators, a column for each label: whatever holds zeros and ones becomes numbers that all parts know."""
+"""Convert label indicators, with a column for each label, into arrays of standard number types."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sparsenet.core.validation import check_indicator, is_missing
 
 
 def is_bit(value: Any) -> bool:
-    """Tell whether this is 0 or 1, True and False included."""
+    """Return whether a value is 0 or 1, True and False included."""
     return not isinstance(value, str) and value in (0, 1)
 
 
 def indicator_of(y: Any) -> tuple[Any, np.dtype[Any]]:
-    """Return an indicator, dense or sparse, as a CSR matrix, and in which type its like is to be predicted."""
+    """Return an indicator, dense or sparse, as a CSR matrix, and the type of predicted indicators."""
     if hasattr(y, "tocsr"):
         return check_indicator("y", y), native(np.empty(0, y.dtype)).dtype
     dense = np.asarray(y)
@@ -30,16 +30,16 @@ def indicator_of(y: Any) -> tuple[Any, np.dtype[Any]]:
     wrong = ~((dense == 0) | (dense == 1))
     if wrong.any():
         _refuse(dense, *np.argwhere(wrong)[0])
-    dense = native(dense.astype(np.float32) if dense.dtype == np.float16 else dense)  # half of which SciPy has not
+    dense = native(dense.astype(np.float32) if dense.dtype == np.float16 else dense)  # SciPy has no float16
     return sparse.csr_array(dense), dense.dtype
 
 
 def _of_objects(dense: NDArray[Any]) -> NDArray[Any]:
-    """Return the numbers that objects are, as columns of pandas that may lack values, or have categories, come."""
+    """Convert an object array to bool or int64: pandas returns one for nullable and categorical columns."""
     for at, value in enumerate(dense.ravel().tolist()):
         row, column = divmod(at, dense.shape[1])
         if is_missing(value):
-            raise ValueError(f"y holds {value!r} in row {row}, column {column}: say 0 or 1, or drop the row")
+            raise ValueError(f"y holds {value!r} in row {row}, column {column}: use 0 or 1, or drop the row")
         if not is_bit(value):
             _refuse(dense, row, column)
     are_bool = all(isinstance(value, bool | np.bool_) for value in dense.ravel().tolist())
@@ -54,7 +54,7 @@ def _refuse(dense: NDArray[Any], row: int, column: int) -> None:
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values in this machine's byte order, and numbers in no more than 64 bits: others cannot be saved."""
+    """Convert values to native byte order and at most 64 bits: other types cannot be saved."""
     if values.dtype == np.longdouble and np.longdouble != np.float64:
         return values.astype(np.float64)
     return values.astype(values.dtype.newbyteorder("="), copy=False)

@@ -1,9 +1,11 @@
-"""What an X holds: counts, a table, or amounts beside categories. By that it is scaled where nobody says how.
+"""Detect what kind of features X has: counts, a table, or amounts mixed with categories.
 
-What counts is what the numbers are, not how they are stored: a dense array that is mostly zeros, without negative
-numbers, holds counts or tf-idf too, and standardising it would fill it up. And most of a table is not zero, though it
-may be stored as a sparse matrix, as readers of files of indices and values return it. Mostly zeros, too, are amounts
-beside categories: rows divided by their length would leave the categories nothing, or the amounts.
+`normalize="auto"` chooses the scaling by kind. The kind depends on the values, not on how they are stored:
+
+- counts: mostly zeros and no negative values, in a dense array as well. Standardising would fill the zeros in.
+- table: mostly non-zero, in a sparse matrix as well: readers of index-value files return tables as sparse matrices.
+- mixed: mostly zeros, with amounts and one-hot categories. Dividing rows by their length would leave the categories
+  next to nothing, or the amounts.
 """
 
 from __future__ import annotations
@@ -18,149 +20,157 @@ from scipy import sparse
 
 from sparsenet.core.matrices import without_zeros
 from sparsenet.core.rows import Rows, by_row
-from sparsenet.features.scaling import COMMON, Columns, Scaling, fits_laid_out, n_others, power_to_square
+from sparsenet.features.scaling import COMMON, Columns, Scaling, count_nonzero, fits_dense, power_to_square
 
-Contents = Literal["counts", "table", "mixed"]
-#: Of a table that is dense more than one number in so many is not zero; of one that is stored as sparse one or more.
-SPARSE_SHARE, TABLE_SHARE = 3, 2
-#: Fewer rows that are sparse are taken for counts, of a stream of which they may be the first.
-FEWEST_ROWS = 64
-#: Amounts stand beside categories if so large a share of the rows has the same number of flags, as rows do that name
-#: one value of each category, half of the rows have an amount, and two thirds of the amounts are in columns that a
-#: tenth of the rows has, which of words by tf-idf they are not.
-SAME_FLAGS, WITH_AMOUNTS, IN_COLUMNS, OF_ROWS = 3 / 4, 1 / 2, 2 / 3, 1 / 10
-#: Or if columns that most rows have hold, each on average, so many times the squares that all others hold together.
-#: Words as frequent as Zipf has it leave about 0.6 / D to all but the D most frequent, however long texts are (0.3 / D
-#: and more where exponents are up to 1.2); amounts in the tens beside categories leave a hundredth of that.
-SWAMPING = 50
-#: Or if so large a share of the numbers is of amounts that nearly all rows have, unless these are counted: whole, and
-#: none negative. Of words the share is 0.29 at most (bench/notes/scaling.md); of pairs of letters by tf-idf it may be
-#: more, for which either way is as good.
-NEARLY_ALL, MANY = 0.9, 1 / 3
-#: So many rows are looked at for it, of so many numbers, or up to twice as many.
-_LOOKED_AT, _NUMBERS_LOOKED_AT = 1 << 12, 1 << 22
-#: The share of a row's squares that leaves hardly anything to other features, and of how many of these it is said.
-_ALL_BUT, _OTHERS = 0.99, 2
-#: Columns that a warning names.
-_NAMED = 3
+FeatureKind = Literal["counts", "table", "mixed"]
+#: Too few sparse rows to detect anything but counts: they may be the first of a stream.
+MIN_ROWS = 64
+#: Least share of rows for a column to count as present in nearly all of them.
+NEARLY_ALL = 0.9
 
 
-def contents(X: Any) -> Contents:
-    """Tell what a checked X, (n, d) sparse or dense, holds."""
-    is_stored, n_held = sparse.issparse(X), n_others(X)
-    if is_stored and X.shape[0] < FEWEST_ROWS:
+def detect_kind(X: Any) -> FeatureKind:
+    """Detect the kind of a validated X, (n, d) sparse or dense."""
+    is_sparse, n_nonzero = sparse.issparse(X), count_nonzero(X)
+    if is_sparse and X.shape[0] < MIN_ROWS:
         return "counts"
-    if fits_laid_out(X, TABLE_SHARE * n_held) if is_stored else SPARSE_SHARE * n_held > math.prod(X.shape):
+    # A table is at least half non-zero if stored as a sparse matrix, more than a third if stored as an array.
+    if fits_dense(X, 2 * n_nonzero) if is_sparse else 3 * n_nonzero > math.prod(X.shape):
         return "table"
-    some = without_zeros(sparse.csr_array(X[:: _step(X.shape[0], n_held)]))
-    if _has_amounts(some, Columns.of(some)):
+    sample = without_zeros(sparse.csr_array(X[:: _step(X.shape[0], n_nonzero)]))
+    if _is_mixed(sample, Columns.of(sample)):
         return "mixed"
-    return "table" if not is_stored and X.min(initial=0) < 0 else "counts"
+    return "table" if not is_sparse and X.min(initial=0) < 0 else "counts"
 
 
-def _step(n: int, n_held: int) -> int:
-    """Return that one row in so many is looked at, of n that hold so many numbers."""
-    return max(n // _LOOKED_AT, n_held // _NUMBERS_LOOKED_AT, 1)
+def _step(n: int, n_nonzero: int, *, max_rows: int = 1 << 12, max_numbers: int = 1 << 22) -> int:
+    """Return the step between sampled rows that keeps the sample below about twice these sizes."""
+    return max(n // max_rows, n_nonzero // max_numbers, 1)
 
 
-def _has_amounts(some: Any, columns: Columns) -> bool:
-    """Tell whether some rows, without zeros, hold amounts beside what else they have."""
-    if columns.n >= FEWEST_ROWS and (_beside_categories(some, columns) or _are_many(columns)):
+def _is_mixed(sample: Any, columns: Columns) -> bool:
+    """Return whether sampled rows, without explicit zeros, mix amounts with other features."""
+    if columns.n >= MIN_ROWS and (_has_categories(sample, columns) or _has_common_amounts(columns)):
         return True
-    is_common = columns.held_by(COMMON)
+    is_common = columns.present_in(COMMON)
     n_common = np.count_nonzero(is_common)
-    return bool(n_common > 0 and 0 < SWAMPING * n_common * _left_to(some, ~is_common) < 1)
+    # Or common columns hold, on average, over 50 times the squares of all other columns together. Word counts stay far
+    # below: by Zipf's law all but the D most frequent words keep about 0.6 / D. Amounts in the tens leave a hundredth.
+    return bool(n_common > 0 and 0 < 50 * n_common * _share_of_squares(sample, ~is_common) < 1)
 
 
-def _beside_categories(some: Any, columns: Columns) -> bool:
-    """Tell whether most rows have one value of each category, and amounts that are no words."""
+def _has_categories(
+    sample: Any,
+    columns: Columns,
+    *,
+    same_flags: float = 3 / 4,
+    with_amounts: float = 1 / 2,
+    in_columns: float = 2 / 3,
+    of_rows: float = 1 / 10,
+) -> bool:
+    """Return whether rows look like one-hot categories with amounts.
+
+    A share `same_flags` of the rows must have the same number of flags, as with one value of each category. A share
+    `with_amounts` must have an amount. To exclude tf-idf of words, a share `in_columns` of the amounts must be in
+    columns that at least a share `of_rows` of the rows has.
+    """
     are_amounts = columns.are_amounts
-    are_flags = ~are_amounts & ~columns.held_by(NEARLY_ALL)  # what all have, such as a constant, is no choice of one
-    in_columns = columns.lengths[are_amounts & columns.held_by(OF_ROWS)].sum()
-    if in_columns < IN_COLUMNS * columns.lengths[are_amounts].sum():
+    are_flags = ~are_amounts & ~columns.present_in(NEARLY_ALL)  # a column in nearly all rows is a constant, no category
+    n_in_columns = columns.lengths[are_amounts & columns.present_in(of_rows)].sum()
+    if n_in_columns < in_columns * columns.lengths[are_amounts].sum():
         return False
-    with_amounts = by_row(np.logical_or, are_amounts[some.indices], some.indptr)
-    if np.count_nonzero(with_amounts) < WITH_AMOUNTS * columns.n:
+    have_amounts = by_row(np.logical_or, are_amounts[sample.indices], sample.indptr)
+    if np.count_nonzero(have_amounts) < with_amounts * columns.n:
         return False
-    n_with_flags = np.bincount(by_row(np.add, are_flags[some.indices].astype(np.int64), some.indptr))
-    return bool(n_with_flags.argmax() > 0 and n_with_flags.max() >= SAME_FLAGS * columns.n)
+    rows_by_n_flags = np.bincount(by_row(np.add, are_flags[sample.indices].astype(np.int64), sample.indptr))
+    return bool(rows_by_n_flags.argmax() > 0 and rows_by_n_flags.max() >= same_flags * columns.n)
 
 
-def _are_many(columns: Columns) -> bool:
-    """Tell whether many of all numbers, but not all, are of amounts that nearly all rows have, and not counted."""
-    are_many = np.repeat(columns.are_amounts & columns.held_by(NEARLY_ALL), columns.lengths)
-    many, n_held = columns.values[are_many], len(columns.values)
-    return MANY * n_held <= len(many) < n_held and bool(((many < 0) | (many != np.floor(many))).any())
+def _has_common_amounts(columns: Columns, *, min_share: float = 1 / 3) -> bool:
+    """Return whether amounts that nearly all rows have make up `min_share` of all numbers, but not all.
+
+    Whole numbers without negatives are excluded: they are counts. Words reach a share of 0.29 at most
+    (bench/notes/scaling.md).
+    """
+    is_common_amount = np.repeat(columns.are_amounts & columns.present_in(NEARLY_ALL), columns.lengths)
+    amounts, n_numbers = columns.values[is_common_amount], len(columns.values)
+    return min_share * n_numbers <= len(amounts) < n_numbers and bool(
+        ((amounts < 0) | (amounts != np.floor(amounts))).any()
+    )
 
 
-def _left_to(X: Any, columns: NDArray[np.bool_]) -> float:
-    """Return the share of a row's squares that these columns hold, in the median of the rows that have any of them."""
+def _share_of_squares(X: Any, columns: NDArray[np.bool_]) -> float:
+    """Return the share of a row's squared length in `columns`: the median over rows that have any of them."""
     squares = _squares(X)
-    theirs = by_row(np.add, squares * columns[X.indices], X.indptr)
-    have_any = theirs > 0
-    return float(np.median(theirs[have_any] / by_row(np.add, squares, X.indptr)[have_any])) if have_any.any() else 0.0
+    in_columns = by_row(np.add, squares * columns[X.indices], X.indptr)
+    have_any = in_columns > 0
+    if not have_any.any():
+        return 0.0
+    return float(np.median(in_columns[have_any] / by_row(np.add, squares, X.indptr)[have_any]))
 
 
 def _squares(X: Any) -> NDArray[np.float64]:
-    """Return the squares of the numbers of a sparse X, all times one factor where they would underflow."""
+    """Square the values of a sparse X, multiplied by one power of two if their squares would underflow."""
     power = power_to_square(max(X.data.max(initial=0), -X.data.min(initial=0)))
     return np.asarray(np.square(X.data if power == 1 else X.data * power, dtype=np.float64))
 
 
 def are_dense(points: Rows) -> bool:
-    """Tell whether half of all values are not zero, or half of what points hold are amounts around zero.
+    """Return whether scaled points came from a table or from amounts that nearly all points have.
 
-    That is what scaling makes of amounts that nearly all of them have; of few points it can't be told.
+    Either half of all values are non-zero. Or half of the non-zero ones are centred amounts: their columns are present
+    in nearly all points and have negative values. With too few points only the first test applies.
     """
-    some = points.take(np.arange(0, len(points), _step(len(points), len(points.indices))))
-    present = some.indices[some.data != 0]
-    if 2 * len(present) >= len(some) * some.width:
+    sample = points.take(np.arange(0, len(points), _step(len(points), len(points.indices))))
+    present = sample.indices[sample.data != 0]
+    if 2 * len(present) >= len(sample) * sample.width:
         return True
-    counts, n_below = (np.bincount(ids, minlength=some.width) for ids in (present, some.indices[some.data < 0]))
-    n_of_amounts = counts[(counts >= NEARLY_ALL * len(some)) & (n_below > 0)].sum()
-    return len(some) >= FEWEST_ROWS and bool(2 * n_of_amounts >= len(present))
+    negative = sample.indices[sample.data < 0]
+    counts, n_negative = (np.bincount(ids, minlength=sample.width) for ids in (present, negative))
+    n_of_amounts = counts[(counts >= NEARLY_ALL * len(sample)) & (n_negative > 0)].sum()
+    return len(sample) >= MIN_ROWS and bool(2 * n_of_amounts >= len(present))
 
 
-def tell_of_swamping(X: Any, names: Any) -> None:
-    """Warn of a column of a sparse X that is nearly all that is left of rows divided by their length."""
+def warn_of_dominant_column(X: Any, names: Any, *, share: float = 0.99) -> None:
+    """Warn if one column of a sparse X holds nearly all of the squared length of most rows."""
     squares = _squares(X)
     totals, n_own = (by_row(np.add, values, X.indptr) for values in (squares, (X.data != 0).astype(np.int64)))
-    is_swamped = (n_own > _OTHERS) & (totals > 0)
-    is_heavy = squares >= np.repeat(np.where(is_swamped, _ALL_BUT * totals, np.inf), np.diff(X.indptr))
+    can_dominate = (n_own > 2) & (totals > 0)  # in rows of one or two features it is no surprise
+    is_heavy = squares >= np.repeat(np.where(can_dominate, share * totals, np.inf), np.diff(X.indptr))
     heavy, counts = np.unique(X.indices[is_heavy], return_counts=True)
     if 2 * counts.max(initial=0) > np.count_nonzero(n_own):
         number = int(heavy[counts.argmax()])
         column = number if names is None else repr(names[number])
         warnings.warn(
-            f"column {column} of X holds {_ALL_BUT:.0%} or more of the squared length of most rows, so that "
+            f"column {column} of X holds {share:.0%} or more of the squared length of most rows, so that "
             "little is left of their other features when rows are divided by their length: scale it, for example by "
-            "sklearn.preprocessing.MaxAbsScaler, or set normalize='mixed'; 'rows' says that it is meant so",
+            "sklearn.preprocessing.MaxAbsScaler, or set normalize='mixed'; normalize='rows' silences this warning",
             UserWarning,
             stacklevel=4,
         )
 
 
-def warn_of_vanished(X: Any, scaling: Scaling, points: Rows, names: Any) -> None:
-    """Warn of columns of X, sparse or dense, all of whose numbers are too small to be learnt from as scaled."""
+def warn_of_vanished_columns(X: Any, scaling: Scaling, points: Rows, names: Any, *, max_named: int = 3) -> None:
+    """Warn of columns of X, sparse or dense, whose values are all too small to scale or to keep in float32."""
     if scaling.factor is not None:
-        gone = np.flatnonzero(scaling.factor == np.finfo(np.float64).max)
-        why = "too small to be scaled: multiply them by a power of ten, or drop them"
-    elif len(points.indices) == n_others(X):
+        vanished = np.flatnonzero(scaling.factor == np.finfo(np.float64).max)
+        problem = "too small to be scaled: multiply them by a power of ten, or drop them"
+    elif len(points.indices) == count_nonzero(X):
         return
     else:
-        is_stored: bool = sparse.issparse(X)  # a plain bool, which does not narrow X
-        held = np.unique(X.indices[X.data != 0]) if is_stored else np.flatnonzero(np.any(X != 0, axis=0))
-        gone = np.setdiff1d(held, points.indices)
-        why = (
+        is_sparse: bool = sparse.issparse(X)  # a plain bool, so that mypy does not narrow X
+        present = np.unique(X.indices[X.data != 0]) if is_sparse else np.flatnonzero(np.any(X != 0, axis=0))
+        vanished = np.setdiff1d(present, points.indices)
+        problem = (
             "that float32 rounds to zero: rescale them, for example by sklearn.preprocessing.MaxAbsScaler, or set "
             "normalize='mixed' or 'columns'"
         )
-    if len(gone):
-        named = [str(number) if names is None else repr(names[number]) for number in gone[:_NAMED].tolist()]
-        more = f" and {len(gone) - _NAMED:,} more" if len(gone) > _NAMED else ""
-        columns, hold = ("columns", "hold") if len(gone) > 1 else ("column", "holds")
+    if len(vanished):
+        named = [str(number) if names is None else repr(names[number]) for number in vanished[:max_named].tolist()]
+        more = f" and {len(vanished) - max_named:,} more" if len(vanished) > max_named else ""
+        columns, hold = ("columns", "hold") if len(vanished) > 1 else ("column", "holds")
         warnings.warn(
-            f"{columns} {', '.join(named)}{more} of X {hold} only numbers {why}",
+            f"{columns} {', '.join(named)}{more} of X {hold} only numbers {problem}",
             UserWarning,
             stacklevel=4,
         )

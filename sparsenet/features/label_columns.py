@@ -1,4 +1,4 @@
-"""The names that an indicator of labels brings along, where it is a data frame."""
+"""Read and check the label names of an indicator that is a data frame."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sparsenet.core.validation import check_names, first_repeated
 
 
 def column_names(y: Any) -> NDArray[Any] | None:
-    """Return what the columns of a data frame of pandas, Polars or Arrow are called, as strings; else None.
+    """Return the column names of a data frame (pandas, Polars or Arrow) as strings, else None.
 
-    Columns that only count, as those of a frame made without names, have none, and a single one, which holds labels,
-    needs none. Two columns of one name are an error: nobody could tell their labels apart.
+    Also None for columns numbered 0, 1, ..., which have no names, and for a single column, which contains labels.
+    Duplicate names are an error, since a prediction could mean either column.
     """
     names = list(getattr(y, "column_names", getattr(y, "columns", ())))
     if len(names) < 2 or all(type(name) is int and name == place for place, name in enumerate(names)):
@@ -29,14 +29,14 @@ def column_names(y: Any) -> NDArray[Any] | None:
 
 
 def check_columns(y: Any, known: NDArray[Any]) -> None:
-    """Refuse a data frame whose columns are other labels than those that were learnt, or in another order."""
+    """Reject a data frame whose columns differ from the learnt labels, in name or order."""
     names = column_names(y)
-    if names is None or known.dtype.kind != "O" or len(names) != len(known):  # the last is for others to say
+    if names is None or known.dtype.kind != "O" or len(names) != len(known):  # the number is checked elsewhere
         return
     other = np.flatnonzero(names != known)
     if len(other):
         column, wanted = int(other[0]), known[other[0]]
         raise ValueError(
-            f"y has the column {names[column]!r} in place {column}, where the classifier knows {wanted!r}: give the "
-            "columns that it was fitted with, in their order"
+            f"y has the column {names[column]!r} at position {column}, where the classifier expects {wanted!r}: pass "
+            "the columns that it was fitted with, in their order"
         )

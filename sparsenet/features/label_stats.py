@@ -1,8 +1,7 @@
-"""What training has seen, and what is answered where nothing of that is in a point.
+"""Label statistics of the training set, and predictions from them for points without known features.
 
-A model has learnt what speaks for a label from points that have features. Of one without any, or with none but such as
-training never met, it keeps no more than its biases, by which labels of few points come first. What is known of such
-a point is how often labels are right: of all points, and of points like it if training had some.
+For a point with no features, or only features unseen in training, a model has nothing but its biases, which rank rare
+labels first. Label frequencies are the better prediction: over all points, and over training points without features.
 """
 
 from __future__ import annotations
@@ -19,26 +18,25 @@ from sparsenet.core.rows import Rows, by_row
 from sparsenet.features.scaling import Scaling
 from sparsenet.kernels.types import F32, I32, I64
 
-#: What all points say of one without features counts as much as so many of its kind.
-FIRMNESS = 10
-_NONE = np.empty(0, np.int64)
+_NO_POINTS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelStats:
-    """What the points of training had.
+    """Label and feature statistics of the training points.
 
     Attributes
     ----------
     label_counts : ndarray of shape (n_labels,), int64
-        How many points each label had.
+        Number of points with each label.
     n_points : int
+        Number of points.
     features : ndarray of shape (ceil(n_features / 8),), uint8, optional
-        A bit for each feature that some point had; None for tables, where zero says as much as other numbers.
+        Bit mask of the features seen; None for tables, where a zero is a value like any other.
     blank_counts : ndarray of shape (n_labels,), int64
-        How many points without features each label had.
+        Number of blank points, those without features, with each label.
     n_blank : int
-        How many of these there were.
+        Number of blank points.
     """
 
     label_counts: I64
@@ -49,19 +47,19 @@ class LabelStats:
 
     @classmethod
     def nothing(cls, X: Any, scaling: Scaling, n_labels: int) -> LabelStats:
-        """Return what there is before training on X, (n, d) sparse or dense."""
+        """Return empty statistics for training on X, (n, d) sparse or dense."""
         is_table = scaling.is_of_table or (scaling.kind == "none" and not issparse(X))
         none = np.zeros(n_labels, np.int64)
         return cls(none, 0, None if is_table else np.zeros(-(-X.shape[1] // 8), np.uint8), none, 0)
 
     @classmethod
     def of_rows(cls, n_features: int, n_labels: int) -> LabelStats:
-        """Return the empty statistics of sparse, unscaled rows."""
+        """Create empty statistics for sparse, unscaled rows."""
         none = np.zeros(n_labels, np.int64)
         return cls(none, 0, np.zeros(-(-n_features // 8), np.uint8), none, 0)
 
     def counting(self, points: Rows, labels: Rows) -> LabelStats:
-        """Count further points in."""
+        """Return statistics that include further points."""
         counted = replace(self, label_counts=self.label_counts + _counts(labels), n_points=self.n_points + len(points))
         if self.features is None:
             return counted
@@ -76,55 +74,60 @@ class LabelStats:
         )
 
     def blank(self, points: Rows) -> I64:
-        """Return which points have nothing that training has seen."""
+        """Return the numbers of the points without a feature seen in training."""
         if self.features is None:
-            return _NONE
-        # Of nearly all points the first feature is known: others are looked at for few, and for one by itself without
-        # arrays, which take a fifth of the time of its answer.
+            return _NO_POINTS
+        # The first feature is nearly always known, so check it first and the others only where it is not. A single
+        # point is checked without arrays, which would take a fifth of its prediction time.
         if len(points) == 1 and len(points.indices):
             first_id = int(points.indices[0])
             if int(self.features[first_id >> 3]) >> (first_id & 7) & 1 and points.data[0] != 0:
-                return _NONE
+                return _NO_POINTS
         at = np.flatnonzero(np.diff(points.indptr))
         first = points.indptr[at]
         may_be_blank = np.ones(len(points), bool)
-        may_be_blank[at[self._has_known(points.indices[first], points.data[first])]] = False
-        asked = np.flatnonzero(may_be_blank)
-        if not len(asked):
-            return _NONE
-        rest = points.take(asked)
-        return np.asarray(asked[~by_row(np.logical_or, self._has_known(rest.indices, rest.data), rest.indptr)])
+        may_be_blank[at[self._are_known(points.indices[first], points.data[first])]] = False
+        candidates = np.flatnonzero(may_be_blank)
+        if not len(candidates):
+            return _NO_POINTS
+        rest = points.take(candidates)
+        return np.asarray(candidates[~by_row(np.logical_or, self._are_known(rest.indices, rest.data), rest.indptr)])
 
-    def _has_known(self, ids: I32, values: F32) -> NDArray[np.bool_]:
-        """Tell which entries of points are of features that training has seen."""
+    def _are_known(self, ids: I32, values: F32) -> NDArray[np.bool_]:
+        """Return the mask of non-zero entries whose feature was seen in training."""
         assert self.features is not None
         bits = self.features[ids >> 3] >> (ids & 7).astype(np.uint8)
         return np.asarray((bits & 1).astype(bool) & (values != 0))
 
     def answer_blank(self, points: Rows, labels: I32, p: F32 | None = None) -> None:
-        """Set the best labels of those points, and their probabilities, each (n, k), to those right most often."""
+        """Overwrite the predicted labels and probabilities, (n, k), of blank points with the most frequent labels."""
         at = self.blank(points)
         if len(at):
-            best, shares = self._usual
+            best, shares = self._most_frequent
             best = best[: labels.shape[1]]
             labels[at] = best
             if p is not None:
                 p[at] = shares[best]
 
     def shares(self) -> F32:
-        """Return how often each label is right of points without features, (n_labels,)."""
-        return self._usual[1]
+        """Return the probability of each label for a point without features, (n_labels,)."""
+        return self._most_frequent[1]
 
     @cached_property
-    def _usual(self) -> tuple[I32, F32]:
-        """Return all labels, those that are right most often first, and how often each of `label_counts` is."""
+    def _most_frequent(self) -> tuple[I32, F32]:
+        """All labels, the most probable for a blank point first, and the probability of each label."""
         shares = usual_shares(self.label_counts, self.n_points, self.blank_counts, self.n_blank).astype(np.float32)
         return np.argsort(-shares, kind="stable").astype(np.int32), shares
 
 
-def usual_shares(counts: I64, n_points: int, blank_counts: I64, n_blank: int) -> NDArray[np.float64]:
-    """Return how often each label is right of points without features, of which so many were seen."""
-    return np.asarray((blank_counts + FIRMNESS * counts / max(n_points, 1)) / (n_blank + FIRMNESS))
+def usual_shares(
+    counts: I64, n_points: int, blank_counts: I64, n_blank: int, *, prior_points: int = 10
+) -> NDArray[np.float64]:
+    """Estimate the label probabilities of a point without features.
+
+    The frequencies among blank training points are shrunk towards the overall ones, which weigh `prior_points` points.
+    """
+    return np.asarray((blank_counts + prior_points * counts / max(n_points, 1)) / (n_blank + prior_points))
 
 
 def _counts(labels: Rows) -> I64:

@@ -1,7 +1,7 @@
-"""What y may be, and its road to label numbers and back.
+"""Encode y as label numbers, and decode predictions back into the form of y.
 
-Four kinds of y, each predicted in the form in which it came: one label a point (``"single"``), lists of labels
-(``"lists"``), and indicators, dense (``"dense"``) or sparse (``"sparse"``), with a column for each label.
+y has one of four kinds: one label a point (``"single"``), lists of labels (``"lists"``), or an indicator with a column
+for each label, dense (``"dense"``) or sparse (``"sparse"``). Predictions have the same kind.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ from sparsenet.features.indicators import indicator_of, is_bit, native
 from sparsenet.features.label_columns import check_columns, column_names
 
 KINDS = ("single", "lists", "dense", "sparse")
-#: Numbers, counts and pointers that `fit` keeps or makes for each label, whatever the network.
-BYTES_PER_LABEL = 64
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
 def kind_of(y: Any) -> str:
-    """Tell which of the four kinds y is.
+    """Return which of the four kinds y is.
 
-    A list of rows is an indicator, as scikit-learn has it, if all have one length of at least 2 and hold nothing but
-    0 and 1; else it is a list of labels for each point.
+    As in scikit-learn, a list of rows is an indicator if all rows have the same length, at least 2, and only contain 0
+    and 1. Otherwise it is a list of labels for each point.
     """
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None")
@@ -56,35 +54,35 @@ def kind_of(y: Any) -> str:
     widths = {len(row) if isinstance(row, _LISTS) else -1 for row in y}
     if -1 in widths:
         row = next(row for row, own in enumerate(y) if not isinstance(own, _LISTS))
-        problem = f"row {row} of y is no list of labels, as row 0 is"
-        raise ValueError(f"{problem}: give every row a list, an empty one where there is no label")
+        problem = f"row {row} of y is not a list of labels, but row 0 is"
+        raise ValueError(f"{problem}: give every row a list, an empty one if it has no label")
     if len(widths) == 1 and widths.pop() > 1 and all(is_bit(value) for value in chain.from_iterable(y)):
         return "dense"
     return "lists"
 
 
-def kind_of_further(y: Any, before: str) -> str:
-    """Tell the kind of y where others were of the kind `before`: where these were no indicator, lists are none."""
+def kind_of_next(y: Any, before: str) -> str:
+    """Return the kind of y, given the kind of an earlier y: if that was no indicator, lists are not one either."""
     kind = kind_of(y)
     if kind == "dense" and before in ("single", "lists") and getattr(y, "ndim", 1) != 2:
-        return "lists"  # of labels that happen to be 0 and 1, all of these few rows equally many
+        return "lists"  # of labels that happen to be 0 and 1, the same number in each row
     return kind
 
 
 def listed(y: Any) -> Any:
-    """Make a list of what has no positions, or can be gone through but once, as a generator; all else stays."""
+    """Convert iterators and dictionary views to a list; return anything else unchanged."""
     return list(y) if isinstance(y, Iterator | KeysView | ValuesView) else y
 
 
 def _plain(y: Any) -> Any:
-    """Turn whatever claims to be an array into one; lists stay, since their rows may differ in length."""
+    """Convert array-likes to arrays; lists stay, since their rows may differ in length."""
     y = listed(y)
     _refuse_masked(y)
     return np.asarray(y) if hasattr(y, "__array__") and not hasattr(y, "tocsr") else y
 
 
 def _refuse_masked(y: Any) -> None:
-    """Refuse labels that a mask hides: an array without the mask would show what lies below it."""
+    """Reject masked labels: conversion to a plain array would expose the values under the mask."""
     if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
         row = int(np.argwhere(np.ma.getmaskarray(y))[0, 0])
         raise ValueError(f"y is masked in row {row}: every row needs a label; drop the row")
@@ -92,14 +90,14 @@ def _refuse_masked(y: Any) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """The labels that a classifier knows, and the form in which y came.
+    """The labels that a classifier knows, and the form of y.
 
     Attributes
     ----------
     kind : one of `KINDS`.
-    classes : shape (n_labels,), ascending; for an indicator the numbers of the columns, or, where it was a data frame,
-        their names, in the order of the columns.
-    dtype : of a dense or sparse indicator, or of y where it is a single label.
+    classes : shape (n_labels,), ascending; for an indicator the column numbers, or the column names of a data frame in
+        the order of the columns.
+    dtype : type of an indicator's values, otherwise of `classes`.
     """
 
     kind: str
@@ -110,21 +108,21 @@ class Target:
     def learn(
         cls, y: Any, classes: Any = None, *, incremental: bool = False, before: str | None = None
     ) -> tuple[Target, Rows]:
-        """Find the labels in y, or take them from `classes`; return them with y as rows of label numbers.
+        """Find the labels in y, or take them from `classes`, and encode y as rows of label numbers.
 
-        Where more y will follow, if `incremental`, only an indicator shows all labels there will be. Where y itself
-        follows others, they were of the kind `before`.
+        If more y will follow (`incremental`), `classes` is required unless y is an indicator, which has a column for
+        every label. `before` is the kind of an earlier y.
         """
         names, y = column_names(y), _plain(y)
-        kind = kind_of(y) if before is None else kind_of_further(y, before)
+        kind = kind_of(y) if before is None else kind_of_next(y, before)
         if kind in ("dense", "sparse"):
             indicator, dtype = indicator_of(y)
-            _check_room(indicator.shape[1])
+            _check_memory(indicator.shape[1])
             target = cls(kind, np.arange(indicator.shape[1]) if names is None else names, dtype)
             target._check_same(classes)
             return target, Rows.of(indicator.astype(np.float32))
         if classes is None and incremental:
-            raise ValueError("classes must be passed on the first call to partial_fit: all labels that there will be")
+            raise ValueError("classes must be passed on the first call to partial_fit: all labels that will occur")
         labels, indptr = _flatten(y, kind)
         known = _distinct(labels if classes is None else _labels(classes, "classes"))
         check_names(known, labels, indptr)
@@ -133,19 +131,19 @@ class Target:
 
     @classmethod
     def of_columns(cls, n_labels: int) -> Target:
-        """Return the target of an indicator: labels are column numbers."""
+        """Create the target of a sparse indicator, whose labels are column numbers."""
         return cls("sparse", np.arange(n_labels), np.dtype(np.float32))
 
     def encode(self, y: Any, *, classes: Any = None, drop_unknown: bool = False) -> Rows:
-        """Turn y, of the kind that was learnt, into rows of label numbers.
+        """Encode y, of the kind learnt, as rows of label numbers.
 
-        A label that is not among the classes is an error, or dropped where it can only be a miss: in validation.
+        An unknown label is an error unless `drop_unknown`: in validation it can only be a miss.
         """
         self._check_same(classes)
         if self.kind == "dense":
             check_columns(y, self.classes)
         y = _plain(y)
-        kind = kind_of_further(y, self.kind)
+        kind = kind_of_next(y, self.kind)
         if (kind in ("dense", "sparse")) != (self.kind in ("dense", "sparse")):
             raise ValueError(f"y must be of the kind {self.kind!r} as it was before, got the kind {kind!r}")
         if kind in ("dense", "sparse"):
@@ -157,7 +155,7 @@ class Target:
         return self._rows(labels, indptr, drop_unknown)
 
     def decode(self, labels: NDArray[np.int32], indptr: NDArray[np.int64]) -> Any:
-        """Return predicted label numbers, row i ``labels[indptr[i] : indptr[i + 1]]``, in the form y came in."""
+        """Convert predicted label numbers, row i ``labels[indptr[i] : indptr[i + 1]]``, to the form of y."""
         if self.kind == "single":
             return self.classes[labels]
         if self.kind == "lists":
@@ -190,14 +188,14 @@ class Target:
                 )
             if unknown.all():
                 found, known = labels[:1].tolist(), self.classes[:1].tolist()
-                message = f"y holds no label that the classifier knows: it has such as {found}, not as {known}"
-                warnings.warn(f"{message}; each is a miss", UserWarning, stacklevel=4)
+                message = f"y holds no label that the classifier knows: it has labels like {found}, not like {known}"
+                warnings.warn(f"{message}; each counts as a miss", UserWarning, stacklevel=4)
             indptr = np.concatenate(([0], np.cumsum(~unknown)))[indptr]
             numbers = numbers[~unknown]
         return self.rows(numbers, indptr)
 
     def rows(self, numbers: NDArray[Any], indptr: NDArray[np.int64]) -> Rows:
-        """Return numbers of labels as rows, each label once."""
+        """Build rows from label numbers, without duplicates."""
         shape = (len(indptr) - 1, len(self.classes))
         matrix = sparse.csr_array((np.ones(len(numbers), np.float32), numbers, indptr), shape=shape)
         matrix.sum_duplicates()
@@ -205,18 +203,22 @@ class Target:
         return Rows.of(matrix)
 
 
-def _check_room(n_labels: int) -> None:
-    """Refuse columns by the billion, as ids taken for column numbers give them, before an array is as long as that."""
-    needed, available = BYTES_PER_LABEL * n_labels, available_memory()
+def _check_memory(n_labels: int, *, bytes_per_label: int = 64) -> None:
+    """Reject more label columns than memory holds, before allocating arrays of that length.
+
+    Ids mistaken for column numbers may give billions of columns. `fit` keeps about `bytes_per_label` for each label in
+    any model.
+    """
+    needed, available = bytes_per_label * n_labels, available_memory()
     if needed > available:
         raise MemoryError(
-            f"y has {n_labels} columns, a label each: keeping count of them takes {in_words(needed)}, there are "
-            f"{in_words(available)}; number the labels without gaps, or pass lists of labels"
+            f"y has {n_labels} columns, one for each label, which need {in_words(needed)}, but only "
+            f"{in_words(available)} are available: number the labels without gaps, or pass lists of labels"
         )
 
 
 def _flatten(y: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return all labels of y in one array, and where each row's begin."""
+    """Return all labels of y in one array, and row pointers into it."""
     if kind == "single":
         labels = _labels(y, "y")
         return labels, np.arange(len(labels) + 1)
@@ -226,15 +228,15 @@ def _flatten(y: Any, kind: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _labels(values: Any, name: str, rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
-    """Return labels as a one-dimensional array of numbers or strings; errors name `rows`, by default by position."""
+    """Return labels as a one-dimensional array of numbers or strings; errors name their `rows`."""
     if isinstance(values, list) and values and isinstance(values[0], str):
-        labels = np.array(values, dtype=object)  # fixed-width strings would give each the longest one's room
+        labels = np.array(values, dtype=object)  # fixed-width strings would all take the length of the longest
     else:
         labels = np.asarray(values)
-        if isinstance(values, list | tuple) and labels.dtype.kind == "U":  # which numbers beside strings become
+        if isinstance(values, list | tuple) and labels.dtype.kind == "U":  # NumPy turns numbers among strings into text
             labels = np.array(values, dtype=object)
         elif labels.dtype.kind == "f" and isinstance(values, list | tuple) and all(map(_is_whole, values)):
-            labels = np.array(values, dtype=object)  # of which some are beyond 64 bits
+            labels = np.array(values, dtype=object)  # NumPy turns integers beyond 64 bits into floats
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected; it is taken as one label for each row"
         warnings.warn(message, DataConversionWarning, stacklevel=2)
@@ -245,7 +247,7 @@ def _labels(values: Any, name: str, rows: NDArray[np.int64] | None = None) -> ND
         _check_float_labels(labels, name, rows)
     elif labels.dtype.kind == "O":
         labels = _object_labels(labels, name, rows)
-    elif labels.dtype.kind == "T":  # NumPy's strings of any length
+    elif labels.dtype.kind == "T":  # NumPy's variable-width strings
         labels = _object_labels(labels.astype(object), name, rows)
     elif labels.dtype.kind not in "biuU":
         raise ValueError(f"Unknown label type: {name} must hold strings or whole numbers, got {labels.dtype}")
@@ -256,12 +258,12 @@ def _check_float_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64]
     finite = np.isfinite(labels)
     if not finite.all():
         at = int(np.argmin(finite))
-        raise ValueError(f"{name} holds {labels[at]} in row {_row(at, rows)} (NaN or inf){_every_row(rows)}")
+        raise ValueError(f"{name} holds {labels[at]} in row {_row(at, rows)} (NaN or inf){_advice(rows)}")
     check_classification_targets(labels)
 
 
 def _object_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> NDArray[Any]:
-    """Let labels be all strings or all whole numbers: those of several types have no order."""
+    """Convert object labels of one type, strings or whole numbers; labels of mixed types have no order."""
     types = {type(label) for label in labels.tolist()}
     if all(issubclass(t, str) for t in types):
         return labels
@@ -290,26 +292,26 @@ def _is_whole(value: Any) -> bool:
 def _refuse_missing(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> None:
     for at, label in enumerate(labels.tolist()):
         if is_missing(label):
-            raise ValueError(f"{name} holds {label!r} in row {_row(at, rows)}{_every_row(rows)}")
+            raise ValueError(f"{name} holds {label!r} in row {_row(at, rows)}{_advice(rows)}")
 
 
 def _row(at: int, rows: NDArray[np.int64] | None) -> int:
     return at if rows is None else int(rows[at])
 
 
-def _every_row(rows: NDArray[np.int64] | None) -> str:
-    """Say what to do about a label that is none; with `rows`, where a row has a list of them."""
+def _advice(rows: NDArray[np.int64] | None) -> str:
+    """Return the advice for a missing label; with `rows`, each row is a list of labels."""
     return ": every row needs a label; drop the row" if rows is None else ": leave it out of the list"
 
 
 def _distinct(labels: NDArray[Any]) -> NDArray[Any]:
-    if labels.dtype.kind == "O":  # a set is several times as fast as comparing Python strings in a sort
+    if labels.dtype.kind == "O":  # a set is several times faster than sorting all the Python strings
         return np.array(sorted(set(labels.tolist())), dtype=object)
     return np.unique(labels)
 
 
 def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the position of each label in `classes`, -1 where it is not among them."""
+    """Return the position of each label in `classes`, or -1."""
     if "O" in (labels.dtype.kind, classes.dtype.kind) or labels.dtype.kind != classes.dtype.kind:
         index = {label: position for position, label in enumerate(classes.tolist())}
         return np.fromiter((index.get(label, -1) for label in labels.tolist()), np.int64, len(labels))
@@ -322,13 +324,13 @@ Points = tuple[Rows, Rows]
 
 
 def check_points(features: Rows, labels: Rows) -> Points:
-    """Return both if they are of one length."""
+    """Return features and labels; reject different lengths."""
     check_lengths(len(features), labels)
     return features, labels
 
 
 def check_lengths(n_points: int, labels: Rows, *, some_label: bool = False) -> None:
-    """Raise ValueError unless there are labels of so many points and, on demand, one at least."""
+    """Raise ValueError unless `labels` has `n_points` rows and, if `some_label`, at least one label."""
     if n_points != len(labels):
         raise ValueError(f"X has {n_points} rows, y has {len(labels)}: y must have an entry for each row of X")
     if some_label and len(labels.indices) == 0:

@@ -1,9 +1,9 @@
-"""Whether the columns of a dense table have units of their own, or share one and vary as much as they matter.
+"""Choose between standardised columns and one common unit for a dense table.
 
-Amounts, ages and flags have nothing in common: standardised, they can be compared. Of principal components, embeddings
-or pixels some vary more than others because they tell more, and standardised they are no more than the noise beside
-them: that took up to 17 points of accuracy from a blend. The numbers alone do not say which it is. The labels do: near
-points have the same ones more often where columns are scaled as they should be (bench/notes/scaling.md).
+Amounts, ages and flags have different units and must be standardised. Principal components, embeddings and pixels
+share a unit, and a larger variance means more information. Standardising drowns it in noise, which cost a blend up to
+17 points of accuracy. The values alone do not show the difference, but the labels do: under the right scaling near
+points share labels more often (bench/notes/scaling.md).
 """
 
 from __future__ import annotations
@@ -19,76 +19,92 @@ from sparsenet import kernels
 from sparsenet.core.memory import check_width
 from sparsenet.core.ranked import best_first, share_right
 from sparsenet.core.rows import Rows
-from sparsenet.features.kinds import FEWEST_ROWS, contents, tell_of_swamping, warn_of_vanished
+from sparsenet.features.kinds import MIN_ROWS, detect_kind, warn_of_dominant_column, warn_of_vanished_columns
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import check_lengths
 from sparsenet.index.exact import exact_topk
 
-#: So many points at most, and numbers of theirs, are looked at, and so many are answered by so many that are nearest.
-MOST_POINTS, MOST_NUMBERS, ASKED, NEAREST = 1 << 15, 1 << 22, 1024, 10
-#: As many labels of each point as it has are to be right, up to so many. Standardised columns are safe whatever their
-#: units, so that more has to be right without, by so many standard errors.
-RANKS, STANDARD_ERRORS = 5, 2.0
-#: Bytes for each feature, present or not, of finding what X holds and of measuring amounts beside categories.
-BYTES_OF_CONTENTS, BYTES_OF_MIXED = 33, 108
-#: The square of the length that half of the points have at least where one number makes it one in the mean.
-LEAST_TYPICAL = 0.25
+#: Numbers of X that the comparison of scalings samples at most.
+MOST_NUMBERS = 1 << 22
+#: Bytes for each column of X that detecting its kind takes, and that fitting the ``"mixed"`` scaling takes.
+BYTES_TO_DETECT_KIND, BYTES_TO_FIT_MIXED = 33, 108
 
 
 def scaled(
     model: Any, X: Any, labels: Rows, choice: str, *, seed: int, threads: int, some_label: bool = False
 ) -> tuple[Scaling, Rows]:
-    """Choose how to scale a checked X, (n, d) sparse or dense, where that is left open; return it scaled, too.
+    """Scale a validated X, (n, d) sparse or dense, by `choice`, and return the scaling and the scaled rows.
 
-    `model` knows the names of the columns, if they have any.
+    ``"auto"`` chooses the scaling by the kind of X, and for a table by its labels. `model` provides the column names
+    for warnings, if it knows them.
     """
     check_lengths(X.shape[0], labels, some_label=some_label)
-    if choice == "auto" and X.shape[0] >= FEWEST_ROWS:
-        check_width(X.shape[1], BYTES_OF_CONTENTS, of_threads=False)
+    if choice == "auto" and X.shape[0] >= MIN_ROWS:
+        check_width(X.shape[1], BYTES_TO_DETECT_KIND, of_threads=False)
     elif choice == "mixed":
-        check_width(X.shape[1], BYTES_OF_MIXED, of_threads=False)
+        check_width(X.shape[1], BYTES_TO_FIT_MIXED, of_threads=False)
     if choice != "auto":
         scaling = Scaling.learn(X, choice)
-    elif (held := contents(X)) == "table":
-        scaling = _better(X, labels, *Scaling.of_table(X), seed, threads)
-    elif held == "mixed":
-        check_width(X.shape[1], BYTES_OF_MIXED, of_threads=False)
+    elif (kind := detect_kind(X)) == "table":
+        scaling = _choose_table_scaling(X, labels, *Scaling.of_table(X), seed, threads)
+    elif kind == "mixed":
+        check_width(X.shape[1], BYTES_TO_FIT_MIXED, of_threads=False)
         scaling = Scaling.of_mixed(X)
     else:
         if issparse(X):
-            tell_of_swamping(X, getattr(model, "feature_names_in_", None))
+            warn_of_dominant_column(X, getattr(model, "feature_names_in_", None))
         scaling = Scaling("rows")
     points = scaling.apply(X)
-    warn_of_vanished(X, scaling, points, getattr(model, "feature_names_in_", None))
+    warn_of_vanished_columns(X, scaling, points, getattr(model, "feature_names_in_", None))
     return scaling, points
 
 
-def _better(X: Any, labels: Rows, columns: Scaling, together: Scaling, seed: int, threads: int) -> Scaling:
-    """Return `together` if some points' labels are found nearer to them by that, and not by chance, else `columns`."""
-    n_looked_at = max(min(MOST_POINTS, MOST_NUMBERS // max(X.shape[1], 1)), 1)
-    some = np.random.default_rng(seed).permutation(X.shape[0])[:n_looked_at]
-    known, theirs = X[some], labels.take(some)
-    by_one = together.apply(known)
-    # Where few points, or few of their values, lie far out, one number for all would leave next to nothing of the rest:
-    # whose neighbours stay the same, but nothing else can learn from them.
-    if np.median(np.square(by_one.data.reshape(known.shape)).sum(axis=1)) < LEAST_TYPICAL:
+def _choose_table_scaling(
+    X: Any,
+    labels: Rows,
+    columns: Scaling,
+    together: Scaling,
+    seed: int,
+    threads: int,
+    *,
+    max_points: int = 1 << 15,
+    min_median: float = 0.25,
+    standard_errors: float = 2.0,
+) -> Scaling:
+    """Return `together` if it improves nearest-neighbour precision by `standard_errors`, else `columns`.
+
+    Standardised columns are the safe default, since they are right for any units.
+    """
+    n_sampled = max(min(max_points, MOST_NUMBERS // max(X.shape[1], 1)), 1)
+    sample = np.random.default_rng(seed).permutation(X.shape[0])[:n_sampled]
+    sampled, sampled_labels = X[sample], labels.take(sample)
+    by_one = together.apply(sampled)
+    # Under one factor for all, a few outliers can shrink all other points to almost nothing. Neighbours do not change
+    # by that, but no model can learn from such points. The mean squared length is 1, so check the median.
+    if np.median(np.square(by_one.data.reshape(sampled.shape)).sum(axis=1)) < min_median:
         return columns
-    gains = _right(by_one, theirs, threads) - _right(columns.apply(known), theirs, threads)
-    return together if gains.sum() > STANDARD_ERRORS * math.sqrt(np.square(gains).sum()) else columns
+    gains = _neighbor_precision(by_one, sampled_labels, threads)
+    gains -= _neighbor_precision(columns.apply(sampled), sampled_labels, threads)
+    return together if gains.sum() > standard_errors * math.sqrt(np.square(gains).sum()) else columns
 
 
-def _right(points: Rows, labels: Rows, threads: int) -> NDArray[np.float64]:
-    """Return which share of their labels the first of the points are given by the others that are nearest to them."""
+def _neighbor_precision(
+    points: Rows, labels: Rows, threads: int, *, n_queries: int = 1024, n_neighbors: int = 10, max_rank: int = 5
+) -> NDArray[np.float64]:
+    """Return the leave-one-out precision of a nearest-neighbour vote for the first `n_queries` points.
+
+    A point's precision is taken at the number of labels that it has, up to `max_rank`.
+    """
     matrix = points.data.reshape(len(points), points.width)
-    asked = np.arange(min(ASKED, len(matrix)))
-    # Who is nearest has the largest product less half of his own square.
-    near, _ = exact_topk(matrix[asked], matrix, np.square(matrix).sum(axis=1) / -2, NEAREST + 1, threads)
-    votes = (near != asked[:, None]) / np.arange(1, near.shape[1] + 1, dtype=np.float32)  # nobody answers for himself
+    queries = np.arange(min(n_queries, len(matrix)))
+    # The nearest point maximises its inner product with the query minus half its own squared length.
+    near, _ = exact_topk(matrix[queries], matrix, np.square(matrix).sum(axis=1) / -2, n_neighbors + 1, threads)
+    votes = (near != queries[:, None]) / np.arange(1, near.shape[1] + 1, dtype=np.float32)  # exclude the point itself
     starts = np.arange(len(near) + 1, dtype=np.int64) * near.shape[1]
-    n_named = min(RANKS, labels.width)
-    named, scores = np.empty((len(near), n_named), np.int32), np.empty((len(near), n_named), np.float32)
-    voters = starts, near.reshape(-1), votes.reshape(-1)
-    theirs = labels.indptr, labels.indices, np.ones_like(labels.data)
-    no_bias, others = np.zeros(labels.width, np.float32), np.arange(n_named, dtype=np.int32)
-    kernels.shortlist(*voters, *theirs, no_bias, others, named, scores, threads)
-    return share_right(best_first(scores, n_named, named)[0], labels.take(asked))
+    k = min(max_rank, labels.width)
+    ranked, scores = np.empty((len(near), k), np.int32), np.empty((len(near), k), np.float32)
+    neighbors = starts, near.reshape(-1), votes.reshape(-1)
+    index = labels.indptr, labels.indices, np.ones_like(labels.data)
+    no_bias, fallback = np.zeros(labels.width, np.float32), np.arange(k, dtype=np.int32)
+    kernels.shortlist(*neighbors, *index, no_bias, fallback, ranked, scores, threads)
+    return share_right(best_first(scores, k, ranked)[0], labels.take(queries))

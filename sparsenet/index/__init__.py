@@ -1,1 +1,1 @@
-"""Finding the vectors of the largest products: exactly, or by hashing."""
+"""Maximum inner product search: exact, or approximate by hashing."""

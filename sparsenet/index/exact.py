@@ -1,4 +1,4 @@
-"""The largest products of a matrix, of all there are: what hashing is measured by, and how dense points find others."""
+"""Exact top-k search by inner product: the reference for hashing, and the search for nearest dense points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparsenet.kernels.types import F32, I32
 
 
 def exact_topk(hidden: F32, weight: F32, bias: F32, k: int, threads: int) -> tuple[I32, F32]:
-    """Return the `k` labels of the largest scores for each point, best first, and these, (n, k), computed in full."""
+    """Return the `k` best labels of each point and their scores, each (n, k), best first, by scoring all labels."""
     k = min(k, len(weight))
     labels, scores = np.empty((len(hidden), k), np.int32), np.empty((len(hidden), k), np.float32)
     no_rows, no_features = np.zeros(len(hidden) + 1, np.int64), np.zeros(1, np.int64)

@@ -1,8 +1,8 @@
-"""The kernels, native or Numba: one choice, made at first use, behind one set of names.
+"""Select the native or the Numba kernels at first use, behind one set of names.
 
-`SPARSENET_KERNELS` = ``auto`` (native if it is there, else Numba with one warning), ``native`` or ``numba``;
-`SPARSENET_REQUIRE_EXT=1` makes a missing extension an error. A *broken* extension always raises. Signatures and
-contracts are those of ``sparsenet/_core.pyi``; Numba is imported only when it is used.
+`SPARSENET_KERNELS` is ``auto`` (native if installed, else Numba with one warning), ``native`` or ``numba``.
+`SPARSENET_REQUIRE_EXT=1` turns a missing extension into an error. A *broken* extension always raises. For signatures
+and contracts see ``sparsenet/_core.pyi``. Numba is imported only if it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHOICES = ("auto", "native", "numba")
 
 
 class KernelWarning(UserWarning):
-    """The slower kernels are in use.
+    """Warning that the slower Numba kernels are in use.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def _choose() -> ModuleType:
         raise ImportError(f"SPARSENET_KERNELS must be one of {', '.join(CHOICES)}, got {choice!r}")
     if choice == "numba":
         return importlib.import_module("sparsenet.kernels.numba")
-    # Only absence is forgiven: an extension that is there and does not load must be heard of.
+    # Fall back to Numba only if the extension is absent: one that fails to load must raise.
     if importlib.util.find_spec("sparsenet._core") is not None:
         return importlib.import_module("sparsenet._core")
     if choice == "native" or os.environ.get("SPARSENET_REQUIRE_EXT") == "1":
@@ -55,7 +55,7 @@ def _choose() -> ModuleType:
 
 
 def backend() -> str:
-    """Return ``"native"`` or ``"numba"``: which kernels are in use."""
+    """Return which kernels are in use: ``"native"`` or ``"numba"``."""
     return "native" if _module().__name__ == "sparsenet._core" else "numba"
 
 
@@ -73,5 +73,5 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = getattr(_module(), name)
-    globals()[name] = function  # the next look-up does not come here
+    globals()[name] = function  # later look-ups skip this function
     return function

@@ -1,4 +1,4 @@
-"""Names for the array types that the kernels take."""
+"""Short names for the array types of the kernels."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ U8 = NDArray[np.uint8]
 U16 = NDArray[np.uint16]
 U64 = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
-#: Arrays by name, as a model file holds them.
+#: Named arrays, as in a model file.
 Arrays = dict[str, NDArray[Any]]

@@ -86,6 +86,6 @@ def test_header_with_too_many_features_is_refused(tmp_path: Path) -> None:
     limited = ["sh", "-c", 'ulimit -v 6000000; exec "$@"', "sh", *command]
     done = subprocess.run(limited, capture_output=True, text=True, timeout=300 * PATIENCE)
     assert done.returncode == 1
-    assert "training on points of 2,000,000,000 features needs" in done.stderr
+    assert "training with 2,000,000,000 features needs" in done.stderr
     assert "number the features without gaps" in done.stderr
     assert "Traceback" not in done.stderr

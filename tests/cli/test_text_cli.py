@@ -672,7 +672,7 @@ def test_unknown_labels_are_counted(trained, tmp_path):
 def test_score_warns_if_no_label_is_known():
     model = TextClassifier(random_state=0).fit(["one two", "three"] * 5, ["1", "2"] * 5)
     with pytest.warns(
-        UserWarning, match=r"holds no label that the classifier knows: it has such as \[1\], not as \['1'\]"
+        UserWarning, match=r"holds no label that the classifier knows: it has labels like \[1\], not like \['1'\]"
     ):
         assert model.score(["one", "three"], [1, 2]) == 0
     assert model.score(["one", "three"], ["1", "3"]) == 0.5

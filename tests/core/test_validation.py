@@ -263,7 +263,7 @@ def test_accepts_unsorted_rows_and_spare_room():
         (
             X,
             [["a"], "b", ["c"], []],
-            "row 1 of y is no list of labels, as row 0 is: give every row a list, an empty one",
+            "row 1 of y is not a list of labels, but row 0 is: give every row a list, an empty one",
         ),
         (X, np.array([[0, 2], [1, 0], [0, 0], [1, 1]]), "indicator of 0 and 1 for each label, got .*2.* in row 0"),
         (X, np.ones((4, 2), complex), "indicator of 0 and 1 for each label, got complex128"),

@@ -67,9 +67,7 @@ def test_rejects_what_is_not_a_list_of_callbacks(wrong):
 
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
 def test_stored_zeros_of_an_indicator_mean_no(form):
-    with pytest.raises(
-        ValueError, match=r"y must be non-zero where a row has a label and zero elsewhere, not -1 for a no"
-    ):
+    with pytest.raises(ValueError, match=r"y must be positive where a row has a label and zero elsewhere, got -1"):
         fast().fit(X[:3], form([[1, -1], [-1, 1], [1, -1]]))
 
 

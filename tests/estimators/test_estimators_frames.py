@@ -68,7 +68,7 @@ def test_rejects_a_name_that_no_file_can_hold():
 def test_rejects_columns_in_another_order():
     model = fast(epochs=1).fit(X, pd.DataFrame(Y, columns=COLUMNS))
     other = pd.DataFrame(Y, columns=COLUMNS)[COLUMNS[::-1]]
-    said = "y has the column 'label 00' in place 0, where the classifier knows 'label 39': give the columns"
+    said = "y has the column 'label 00' at position 0, where the classifier expects 'label 39': pass the columns"
     for use in (model.score, model.partial_fit):
         with pytest.raises(ValueError, match=said):
             use(X, other)
@@ -128,7 +128,7 @@ def test_rejects_indicator_names_of_another_type(tmp_path):
 def test_reports_the_place_of_a_missing_indicator_value(missing):
     y = pd.DataFrame(Y, columns=COLUMNS, dtype=object)
     y.iloc[7, 3] = missing
-    with pytest.raises(ValueError, match=r"y holds .* in row 7, column 3: say 0 or 1, or drop the row"):
+    with pytest.raises(ValueError, match=r"y holds .* in row 7, column 3: use 0 or 1, or drop the row"):
         TreeClassifier().fit(X, y)
     y.iloc[7, 3] = "1"
     with pytest.raises(ValueError, match="an indicator of 0 and 1 for each label, got '1' in row 7, column 3"):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import CheckpointError
+from sparsenet import BlendClassifier, CheckpointError, Network
 from sparsenet.core.centroids import support_bound
 from sparsenet.core.rows import Rows, transpose
 from sparsenet.engines.network import building, network_holdout, options
@@ -24,6 +24,25 @@ from sparsenet.features.scaling import Scaling
 from tests.support.interrupting import StopAt
 from tests.support.patience import PATIENCE
 from tests.support.planted import X, Y, fast
+
+
+class OwnInterrupt(KeyboardInterrupt):
+    """An interrupt that a callback may raise."""
+
+
+@pytest.mark.parametrize(
+    "train", [fast().fit, fast().partial_fit, BlendClassifier(random_state=0).fit], ids=["fit", "partial_fit", "blend"]
+)
+def test_raises_the_interrupt_that_ended_training(train, monkeypatch):
+    interrupt = OwnInterrupt("enough")
+
+    def train_step(*_, **__):
+        raise interrupt
+
+    monkeypatch.setattr(Network, "train_step", train_step)
+    with pytest.raises(OwnInterrupt) as caught:
+        train(X, Y)
+    assert caught.value is interrupt
 
 
 @pytest.mark.parametrize("batch", [1, 6, 10, 17])

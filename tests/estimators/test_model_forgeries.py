@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TextClassifier, TreeClassifier, storage
-from sparsenet.cli import checks
-from sparsenet.cli.models import kind_of
+from sparsenet.cli.models import is_of_text
+from sparsenet.cli.option_values import class_weight
 from sparsenet.data.errors import DataError
 from sparsenet.data.rows import json_object
 from tests.support import forging
@@ -174,7 +175,7 @@ def test_names_keep_the_type_that_they_had(tmp_path, saved):
 def test_types_of_labels_are_plain(tmp_path, saved, dtype):
     arrays, metadata = saved("named")
     forging.save(tmp_path / "model", arrays, forging.with_value(metadata, ("target", "dtype"), dtype))
-    with pytest.raises(ModelError, match="the type of labels must be the name of one"):
+    with pytest.raises(ModelError, match="the type of labels must be a NumPy type"):
         sparsenet.load(tmp_path / "model")
 
 
@@ -231,14 +232,18 @@ def test_rejects_repeated_keys_of_a_parameter(tmp_path):
 
 def test_rejects_repeated_keys_of_a_manifest(tmp_path, saved):
     forging.save(tmp_path / "model", *saved("tree"))
-    path = tmp_path / "model" / storage.MANIFEST
-    path.write_text(path.read_text().replace('"model": "TreeClassifier"', '"model": "x", "model": "TreeClassifier"'))
-    assert kind_of(tmp_path / "model") is None
+    text = (tmp_path / "model" / storage.MANIFEST).read_text().partition(',\n  "sha256"')[0]
+    name = '"model": "TreeClassifier"'
+    assert name in text
+    forging.seal(tmp_path / "model", text.replace(name, f'"model": "x", {name}'))
+    with pytest.raises(ModelError, match="a key is repeated"):
+        is_of_text(tmp_path / "model")
 
 
 def test_rejects_repeated_keys_of_class_weights():
-    assert checks.class_weights('{"a": 1, "b": 2}') == {"a": 1, "b": 2}
-    assert checks.class_weights(text := '{"a": 1, "a": 2}') == text
+    assert class_weight('{"a": 1, "b": 2}') == {"a": 1, "b": 2}
+    with pytest.raises(typer.BadParameter, match="expected balanced, or factors of labels"):
+        class_weight('{"a": 1, "a": 2}')
 
 
 def test_rejects_repeated_columns_of_json_lines():

@@ -1,4 +1,4 @@
-"""Very wide points are refused with a MemoryError that says what they need, before anything is allocated."""
+"""Very wide points are refused with a MemoryError that names the memory needed, before anything is allocated."""
 
 import tracemalloc
 
@@ -9,7 +9,7 @@ from scipy import sparse
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.core.memory import check_width
 from sparsenet.features import units
-from sparsenet.features.kinds import contents
+from sparsenet.features.kinds import detect_kind
 from sparsenet.features.scaling import Scaling
 
 
@@ -27,7 +27,7 @@ def test_refuses_billions_of_features_before_allocating(n, how, monkeypatch):
         tracemalloc.start()
         try:
             with pytest.raises(
-                MemoryError, match=r"points of 2,147,483,647 features needs .* GB .*, there are 1\.0 GB: number the"
+                MemoryError, match=r"2,147,483,647 features needs .* GB .* only 1\.0 GB are available: num"
             ):
                 fit(model, billions(n), np.arange(n), **about)
             assert tracemalloc.get_traced_memory()[1] < 10**8
@@ -37,7 +37,7 @@ def test_refuses_billions_of_features_before_allocating(n, how, monkeypatch):
 
 
 def test_refusal_names_the_memory_limit(monkeypatch):
-    with pytest.raises(MemoryError, match=r"points of 2,147,483,647 features .*, the limit is 1\.0 GB: number the"):
+    with pytest.raises(MemoryError, match=r"with 2,147,483,647 features .* but the limit is 1\.0 GB: number the"):
         ExtremeClassifier(memory_limit="1GB", random_state=0).fit(billions(), np.arange(40))
 
 
@@ -52,10 +52,10 @@ def test_advises_one_thread_where_threads_take_most():
 @pytest.mark.parametrize("normalize", ["auto", "mixed"])
 def test_refuses_widths_that_do_not_fit_while_scaling(model, normalize, monkeypatch):
     width = 10**7
-    enough = {"auto": units.BYTES_OF_CONTENTS, "mixed": units.BYTES_OF_MIXED}[normalize] * width
+    enough = {"auto": units.BYTES_TO_DETECT_KIND, "mixed": units.BYTES_TO_FIT_MIXED}[normalize] * width
     monkeypatch.setattr("sparsenet.core.memory.available_memory", lambda: enough - 1)
     points = billions(100, width)
-    with pytest.raises(MemoryError, match=r"points of 10,000,000 features needs [\d.]+ (MB|GB) for these alone"):
+    with pytest.raises(MemoryError, match=r"with 10,000,000 features needs [\d.]+ (MB|GB) for arrays"):
         model(n_jobs=1, random_state=0, normalize=normalize).fit(points, np.arange(100) % 9)
 
 
@@ -67,10 +67,10 @@ def test_scaling_takes_no_more_memory_than_announced():
     )
     points = sparse.csr_array((rng.random(1800), (np.repeat(np.arange(300), 6), ids.ravel())), shape=(300, width))
     peaks = []
-    for look in (contents, Scaling.of_mixed):
+    for look in (detect_kind, Scaling.of_mixed):
         tracemalloc.start()
         look(points)
         peaks.append(tracemalloc.get_traced_memory()[1] / width)
         tracemalloc.stop()
-    assert peaks[0] <= units.BYTES_OF_CONTENTS
-    assert peaks[1] <= units.BYTES_OF_MIXED
+    assert peaks[0] <= units.BYTES_TO_DETECT_KIND
+    assert peaks[1] <= units.BYTES_TO_FIT_MIXED

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.datasets import make_classification
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier, load
-from sparsenet.features.kinds import contents
+from sparsenet.features.kinds import detect_kind
 from sparsenet.features.scaling import Scaling
 from tests.support.planted import X, Y, fast
 
@@ -106,8 +106,8 @@ def test_learns_from_a_column_in_a_tiny_unit_beside_others(unit, normalize):
 
 def test_detects_and_scales_mixed_tables_in_tiny_units():
     table = mixed_table()
-    assert contents(table) == contents(table * TINY) == "mixed"
-    assert contents(sparse.csr_array(table * TINY)) == "mixed"
+    assert detect_kind(table) == detect_kind(table * TINY) == "mixed"
+    assert detect_kind(sparse.csr_array(table * TINY)) == "mixed"
     expected, tiny = Scaling.of_mixed(table), Scaling.of_mixed(table * TINY)
     np.testing.assert_array_equal(tiny.apply(table * TINY).data, expected.apply(table).data)
 

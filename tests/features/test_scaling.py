@@ -12,7 +12,7 @@ import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
-from sparsenet.features.units import _right, scaled
+from sparsenet.features.units import _neighbor_precision, scaled
 from tests.support.planted import X, Y, fast
 
 
@@ -322,7 +322,7 @@ def test_indicator_values_do_not_weigh_labels():
     many.data = 1 + 9.0 * (np.arange(many.nnz) % 2)
     (_, one), (_, other) = (Target.learn(indicator) for indicator in (ones, many))
     points = Scaling.learn(X, "together").apply(X)
-    np.testing.assert_array_equal(_right(points, one, 1), _right(points, other, 1))
+    np.testing.assert_array_equal(_neighbor_precision(points, one, 1), _neighbor_precision(points, other, 1))
 
 
 @pytest.mark.parametrize("way", ["columns", "together"])
@@ -389,7 +389,7 @@ def test_the_first_batch_chooses_for_the_others():
 def right(points, labels):
     """Return whether each point's nearest neighbors vote for its label."""
     points = np.asarray(points, float).reshape(len(labels), -1)
-    return _right(Scaling.learn(points, "together").apply(points), Target.learn(labels)[1], 1).tolist()
+    return _neighbor_precision(Scaling.learn(points, "together").apply(points), Target.learn(labels)[1], 1).tolist()
 
 
 def test_compares_by_distance_not_by_direction():

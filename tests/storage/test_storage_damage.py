@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sparsenet import storage
 from sparsenet.storage import ModelError
+from tests.support.forging import seal
 from tests.support.storage_models import ARRAYS, MANIFEST, METADATA, assert_equal, data_file, deep
 
 
@@ -98,13 +99,6 @@ def test_does_not_read_a_huge_manifest(saved):
 
 
 # --- forgeries with valid checksums -----------------------------------------------------------------------
-
-
-def seal(directory: Path, text: str) -> None:
-    """Write a manifest like `save`, given without its last line and brace."""
-    body = text.encode()
-    digest = hashlib.sha256(body).hexdigest()
-    (directory / MANIFEST).write_bytes(body + f',\n  "sha256": "{digest}"\n}}\n'.encode())
 
 
 def content_of(directory: Path) -> dict:

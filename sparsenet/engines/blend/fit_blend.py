@@ -240,6 +240,12 @@ class InterruptedBlend(KeyboardInterrupt):
         super().__init__()
         self.fitted = fitted
 
+    @property
+    def original(self) -> BaseException:
+        """The exception that ended training."""
+        cause = self.__cause__ or self
+        return cause.original if isinstance(cause, InterruptedFit) else cause
+
 
 def _judges(
     fitted: FittedBlend,

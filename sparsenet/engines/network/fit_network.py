@@ -96,6 +96,11 @@ class InterruptedFit(KeyboardInterrupt):
         super().__init__()
         self.fitted = fitted
 
+    @property
+    def original(self) -> BaseException:
+        """The exception that ended training: of Ctrl-C, or of a callback."""
+        return self.__cause__ or self
+
 
 def fit(
     points: Points,

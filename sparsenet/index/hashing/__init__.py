@@ -1,4 +1,4 @@
-"""Locality-sensitive hashing: an index over the output layer that finds labels of a large score."""
+"""Locality-sensitive hashing: an index over the output layer that finds labels with large scores."""
 
 from sparsenet.index.hashing.choosing import TABLES, best_index, first_guess, most_memory
 from sparsenet.index.hashing.hash_index import Candidates, LSHIndex

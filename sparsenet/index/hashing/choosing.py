@@ -1,7 +1,7 @@
-"""Which family of hashes, and how many tables: whichever finds the most of the best labels, tried on those there are.
+"""Choose the hash family and the number of tables by measured recall.
 
-What a family finds depends on the hidden vectors, and nothing tells beforehand: after three passes over citeulike-t
-without a wide path 50 tables of SimHash found 90 % of the best five labels, and of DWTA 2 %.
+The recall of a family depends on the hidden vectors and cannot be predicted. After three passes over citeulike-t
+without a wide path, 50 tables found 90 % of the five best labels with SimHash, but 2 % with DWTA.
 """
 
 from __future__ import annotations
@@ -13,45 +13,52 @@ from sparsenet.index.hashing.hash_index import LSHIndex
 from sparsenet.index.hashing.lsh_config import Family, LSHConfig
 from sparsenet.kernels.types import F32
 
-#: Tables with which families are compared, then more where too little is found with so many, or fewer.
+#: Tables for comparing families; the best family is then tried with more, or with fewer if its recall is enough.
 TABLES, MORE_TABLES, FEWER_TABLES = 50, 100, 25
-#: The share of the best labels that is enough, and what twice the tables have to find beyond that of half as many.
-ENOUGH, WORTH_MORE = 0.9, 0.05
 
 
 def first_guess(n_labels: int, seed: int) -> LSHConfig:
-    """Say how to hash as long as there is nothing to measure."""
+    """Return the settings to use before there are weights to measure."""
     return LSHConfig.for_size(n_labels, "simhash", n_tables=TABLES, seed=seed)
 
 
 def best_index(
-    weight: F32, bias: F32, queries: F32, recall: Callable[[LSHIndex], float], *, seed: int, threads: int
+    weight: F32,
+    bias: F32,
+    queries: F32,
+    recall: Callable[[LSHIndex], float],
+    *,
+    seed: int,
+    threads: int,
+    enough: float = 0.9,
+    min_gain: float = 0.05,
 ) -> tuple[LSHIndex, dict[str, float]]:
-    """Return an index of the family that finds the most, with as many tables as pay, and what each family found.
+    """Return the index of the family with the best recall, and the recall of each family at `TABLES` tables.
 
-    It depends on counts alone, never on time, and so is the same wherever the weights are. Families but SimHash are
-    tried where no query is negative, which they do not tell from zero.
+    A recall of `enough` is worth keeping with half the tables. Below it, twice the tables must gain `min_gain`. Time is
+    not measured, so the choice depends on the weights only. DWTA and MinHash cannot tell negative values from zero, so
+    they are tried only without negative queries.
     """
 
-    def made(family: Family, n_tables: int) -> tuple[float, LSHIndex]:
+    def build(family: Family, n_tables: int) -> tuple[float, LSHIndex]:
         config = LSHConfig.for_size(len(weight), family, n_tables=n_tables, seed=seed)
         index = LSHIndex(config, len(weight), weight.shape[1], threads)
         index.rebuild(weight, bias)
         return recall(index), index
 
-    found: dict[str, float] = {}
+    recalls: dict[str, float] = {}
     best: tuple[float, LSHIndex] | None = None
     for family in _families(queries):
-        share, index = made(family, TABLES)
-        found[family] = share
+        share, index = build(family, TABLES)
+        recalls[family] = share
         if best is None or share > best[0]:
             best = share, index
     assert best is not None
     share, index = best
-    other, candidate = made(index.config.family, FEWER_TABLES if share >= ENOUGH else MORE_TABLES)
-    if other >= (ENOUGH if share >= ENOUGH else share + WORTH_MORE):
+    other, candidate = build(index.config.family, FEWER_TABLES if share >= enough else MORE_TABLES)
+    if other >= (enough if share >= enough else share + min_gain):
         index = candidate
-    return index, found
+    return index, recalls
 
 
 def _families(queries: F32) -> Iterator[Family]:
@@ -59,7 +66,7 @@ def _families(queries: F32) -> Iterator[Family]:
 
 
 def most_memory(n_labels: int, width: int, threads: int) -> int:
-    """Return the bytes of the most that is held at a time: the best of those tried, and one with more tables."""
+    """Return the peak memory of `best_index` in bytes: the best index so far and one with more tables."""
     return sum(
         max(
             LSHConfig.for_size(n_labels, family, n_tables=n_tables).memory(n_labels, width, threads)

@@ -1,8 +1,8 @@
-"""Hash families: from vectors to one code for each table.
+"""Hash families: compute one code per table for each vector.
 
-A family prepares label vectors and query vectors differently (that is where norm and bias enter) and hashes both
-with the same functions. Codes are the same bit for bit on every machine: vectors are rounded to integers first, and
-from there on only exact arithmetic and comparisons are used.
+A family prepares label vectors and query vectors differently, to account for norm and bias, and hashes both with the
+same functions. Codes are bit-identical on every machine: vectors are rounded to integers first, and everything after
+that is exact arithmetic or comparison.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sparsenet.kernels.types import F32, I32, U16, U64
 
 
 class HashFamily(Protocol):
-    """What an index needs of a family."""
+    """Interface of a hash family, as `LSHIndex` uses it."""
 
     @property
     def functions(self) -> F32 | I32:
-        """The array that the hash functions are made of."""
+        """The array that defines the hash functions."""
 
     def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
         """Prepare rows of the output layer: weight (n, h), bias (n,)."""
@@ -36,7 +36,7 @@ class HashFamily(Protocol):
 
 
 def make_family(config: LSHConfig, width: int) -> HashFamily:
-    """Build the hash functions that `config` describes, for vectors of `width` units."""
+    """Build the hash functions of `config` for vectors of `width` units."""
     families: dict[str, Callable[[LSHConfig, int], HashFamily]]
     families = {"simhash": SimHash, "dwta": DWTA, "minhash": MinHash}
     return families[config.family](config, width)
@@ -45,12 +45,11 @@ def make_family(config: LSHConfig, width: int) -> HashFamily:
 class SimHash:
     """Signed random projections (Charikar 2002) of vectors completed to equal length.
 
-    A bit is equal for two vectors with probability ``1 - angle / pi``. A label vector becomes ``[w, b, r]`` with r
-    such that all have length `radius`, a query ``[x, 1, 0]``: the cosine of the two is the score over a constant
-    of the query. Projections are near-normal integers, so that this holds for vectors with few non-zero entries,
-    too, where those of plain signs would tie.
+    A bit is equal for two vectors with probability ``1 - angle / pi``. A label vector becomes ``[w, b, r]``, where r
+    brings its length to `radius`. A query becomes ``[x, 1, 0]``. The cosine of the two is then the score, up to a
+    factor of the query. Projections are near-normal integers: random signs would tie for sparse vectors.
 
-    Limit: if few labels are much longer than the rest, r dominates the rest, which then looks alike.
+    Limit: if a few labels are much longer than the rest, r dominates all other labels and makes them look alike.
     """
 
     def __init__(self, config: LSHConfig, width: int) -> None:
@@ -68,8 +67,8 @@ class SimHash:
         integers, squares = frame.quantized(frame.centered(weight, bias))
         lengths = np.sqrt(squares)
         integers = np.rint(integers * (LENGTH / np.maximum(lengths, LENGTH)).astype(np.float32)[:, None])
-        rest = np.rint(np.sqrt(np.maximum(LENGTH**2 - squares, 0)))
-        return np.column_stack((integers, rest.astype(np.float32)))
+        completion = np.rint(np.sqrt(np.maximum(LENGTH**2 - squares, 0)))
+        return np.column_stack((integers, completion.astype(np.float32)))
 
     def query_vectors(self, hidden: F32) -> F32:
         """See `HashFamily`: integers of at most length `LENGTH`, (n, h + 2)."""
@@ -82,8 +81,8 @@ class SimHash:
     def codes(self, vectors: F32, threads: int) -> U16:
         """See `HashFamily`.
 
-        The matrix product is exact, whatever the order of its sums and with or without fused operations: partial
-        sums are integers of at most ``length(vector) * length(projection)``, which is below 2**24 up to `MAX_WIDTH`.
+        The matrix product is exact in any order of summation, with or without fused operations. Partial sums are
+        integers of at most ``length(vector) * length(projection)``, below 2**24 for widths up to `MAX_WIDTH`.
         """
         scores = np.empty((len(vectors), len(self.functions)), np.float32)
         kernels.matmul(vectors, self.functions, scores, None, None, None, False, True, False, threads)
@@ -95,16 +94,16 @@ class SimHash:
 class DWTA:
     """Densified winner-take-all (Chen and Shrivastava 2018), aware of norm and bias.
 
-    A bin looks at a few random coordinates and yields the position of the largest; zeros do not take part, and a
-    bin that sees only zeros borrows from another. With two coordinates, two vectors agree if they order them alike.
+    A bin compares a few random coordinates and returns the position of the largest. Zeros are skipped, and a bin with
+    only zeros borrows from another. With two coordinates, two vectors agree if they order them alike.
 
-    The order of coordinates ignores length and bias. So the last place of each bin is a threshold that no query has:
-    what completes a label's vector to the radius, spread over its coordinates, ``sqrt((radius**2 - l**2) / h)``. The
-    smaller l, the rarer the bins in which the vector beats the threshold; where it does not, no query meets it. Here
-    l is ``|w| + b``, the greatest score that the label has with a query of length 1, if that is positive.
+    The order of coordinates ignores length and bias. So the last place of each bin is a threshold, which is zero in
+    queries: the completion of the label vector to the radius, spread over its coordinates, ``sqrt((radius**2 - l**2) /
+    h)``. A smaller l means fewer bins in which the vector beats the threshold; in the others no query matches it. Here
+    l is ``max(|w| + b, 0)``, a bound on the label's score for a query of length 1.
 
-    Limit: it compares orders, so the score is approached only in rank, and negative weights count only by not being
-    large. For hidden vectors that are mostly positive and peaked, as after ReLU, it finds more than SimHash.
+    Limit: only the order of scores is approximated, and all negative weights look alike. DWTA finds more than SimHash
+    for hidden vectors that are mostly positive and peaked, as after ReLU.
     """
 
     def __init__(self, config: LSHConfig, width: int) -> None:
@@ -133,15 +132,16 @@ class DWTA:
 class MinHash:
     """Densified one-permutation MinHash (Shrivastava 2017) of the set of a vector's large coordinates.
 
-    A bin yields the first member it sees, in the order of a random permutation: winner-take-all among zeros and ones.
-    A label's set holds the coordinates above ``radius / sqrt(h)``, so that a longer vector has more; a query's, those
-    above the root mean square of its own. Label sets are padded to one size with elements that no query has
-    (asymmetric minwise hashing, Shrivastava and Li 2015): the chance of agreeing then grows with the size of the
-    overlap o alone, ``o / (padded + |query| - o)``. That size is ``h / 4 * (1 - b / radius)``: a bias makes it smaller
-    and agreement likelier.
+    A bin returns its first set member in the order of a random permutation: winner-take-all among zeros and ones. A
+    label's set contains the coordinates above ``radius / sqrt(h)``, more of them for longer vectors. A query's set
+    contains the coordinates above its root mean square.
 
-    Limit: one bit of each weight is all that counts; the weakest of the three on dense vectors, the natural one for
-    binary ones.
+    Label sets are padded to one size with elements that no query has (asymmetric minwise hashing, Shrivastava and Li
+    2015). The chance of a match, ``o / (padded + |query| - o)``, then grows with the overlap o only. The padded size is
+    ``h / 4 * (1 - b / radius)``: a larger bias makes it smaller and a match likelier.
+
+    Limit: only one bit of each weight counts. MinHash is the weakest of the three on dense vectors and the natural
+    choice for binary ones.
     """
 
     def __init__(self, config: LSHConfig, width: int) -> None:
@@ -176,7 +176,7 @@ def _bin_codes(vectors: F32, bins: I32, threads: int) -> U16:
 
 
 def _permuted(seed: int, n_coordinates: int, shape: tuple[int, ...]) -> I32:
-    """Fill `shape` from one random permutation of the coordinates after another."""
+    """Fill an array with successive random permutations of the coordinates."""
     size = int(np.prod(shape))
     n_permutations = -(-size // n_coordinates)
     keys = _words(seed, n_permutations * n_coordinates).reshape(n_permutations, n_coordinates)
@@ -184,7 +184,7 @@ def _permuted(seed: int, n_coordinates: int, shape: tuple[int, ...]) -> I32:
 
 
 def _words(seed: int, size: int) -> U64:
-    """Return pseudo-random words (SplitMix64): unlike NumPy's generators, the same in every version for ever."""
+    """Return pseudo-random words (SplitMix64), which, unlike NumPy's generators, never change between versions."""
     start = np.uint64(seed * 0xD1342543DE82EF95 % 2**64)
     x = (np.arange(1, size + 1, dtype=np.uint64) + start) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

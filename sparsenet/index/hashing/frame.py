@@ -1,11 +1,12 @@
-"""The frame: the shift and the scale that turn a search for large inner products into one for near directions.
+"""The shift and scale that reduce maximum inner product search to nearest directions.
 
-``hidden @ weight[l] + bias[l]`` is the inner product of ``[hidden, 1]`` with ``[weight[l], bias[l]]``. Taking the
-same `center` from every label's vector changes all scores of a point alike, so no ranking; but it makes vectors
-shorter and less alike. A family completes each vector to the length `radius` (Neyshabur and Srebro 2015), after
-which the nearest direction is the largest inner product. Their radius is the greatest length; where a few vectors
-are much longer than the rest, that leaves all others alike and unfindable, so here a stated share of vectors may be
-longer, and is then hashed as if scaled down to it.
+``hidden @ weight[l] + bias[l]`` is the inner product of ``[hidden, 1]`` with ``[weight[l], bias[l]]``. Subtracting one
+`center` from all label vectors shifts all scores of a point equally, so rankings stay the same. But the vectors become
+shorter and less alike.
+
+A family completes each vector to the length `radius` (Neyshabur and Srebro 2015), so that the nearest direction has the
+largest inner product. Their radius is the maximum length. A few very long vectors would then make all others look
+alike, so here a given share of vectors may exceed the radius; they are hashed as if scaled down to it.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ import numpy as np
 
 from sparsenet.kernels.types import F32, F64
 
-BLOCK = 1024  # rows prepared and hashed at once: they stay in the second-level cache
-LENGTH = 8192  # in integers, the length `radius`
+BLOCK = 1024  # rows prepared and hashed at once, so that they stay in the L2 cache
+LENGTH = 8192  # the length `radius` in integer units
 CLIP = 2**20  # keeps sums of squares below 2**53, so that they are exact
-TINY = np.float32(1e-30)  # smaller vectors count as zero: their reciprocal might overflow
+TINY = np.float32(1e-30)  # smaller vectors count as zero, since their reciprocal might overflow
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """What label vectors are seen relative to.
+    """Center and radius of the label vectors.
 
     Attributes
     ----------
     center
         (h + 1,), the mean of ``[weight, bias]`` when the index was last rebuilt.
     radius
-        The length to which vectors are completed, or scaled down.
+        The common length: shorter vectors are completed, longer ones scaled down.
     """
 
     center: F32
@@ -46,8 +47,8 @@ class Frame:
         return out
 
     def quantized(self, centered: F32) -> tuple[F32, F64]:
-        """Return vectors as integers, `LENGTH` of them to the radius, and the sum of squares of each."""
-        # One IEEE multiplication and one rounding an element: nothing that a compiler might fuse or reorder.
+        """Round vectors to integers, with `LENGTH` units to the radius, and return them and their squared lengths."""
+        # One IEEE multiplication and one rounding per element, which no compiler can fuse or reorder.
         integers = np.clip(np.rint(centered * np.float32(LENGTH / self.radius)), -CLIP, CLIP)
         exact = integers.astype(np.float64)
         return integers, np.einsum("ij,ij->i", exact, exact)
@@ -60,9 +61,9 @@ class Frame:
 
 
 def measure(weight: F32, bias: F32, covered: float, headroom: float) -> tuple[Frame, F32]:
-    """Find the frame of all label vectors, weight (L, h) and bias (L,), and their lengths in it.
+    """Measure the frame of all label vectors, weight (L, h) and bias (L,), and their centred lengths.
 
-    The radius is `headroom` times the length that a share `covered` of the vectors does not exceed.
+    The radius is `headroom` times the `covered` quantile of the lengths.
     """
     peak = np.float32(0)
     for w, b in blocks(weight, bias):
@@ -78,18 +79,18 @@ def measure(weight: F32, bias: F32, covered: float, headroom: float) -> tuple[Fr
 
 
 def n_covered(covered: float, n_labels: int) -> int:
-    """Return how many labels' vectors the radius must reach."""
+    """Return the number of label vectors that the radius must cover."""
     return int(np.ceil(covered * n_labels))
 
 
 def blocks(weight: F32, bias: F32) -> Iterator[tuple[F32, F32]]:
-    """Cut label vectors into blocks of rows."""
+    """Yield label vectors in blocks of rows."""
     for start in range(0, len(weight), BLOCK):
         yield weight[start : start + BLOCK], bias[start : start + BLOCK]
 
 
 def _center(weight: F32, bias: F32, peak: np.float32) -> F32:
-    # Integers below 2**53 add up exactly in float64, in any order: the frame is the same on every machine.
+    # Sums of integers below 2**53 are exact in float64 in any order, so the frame is the same on every machine.
     unit = np.float32(2**20) / peak
     total = np.zeros(weight.shape[1] + 1)
     for w, b in blocks(weight, bias):

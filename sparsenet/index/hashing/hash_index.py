@@ -1,4 +1,4 @@
-"""The index: which labels' vectors lie near a hidden vector, by counting shared buckets."""
+"""Hash tables over label vectors: find the labels near a hidden vector by counting shared buckets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparsenet.kernels.types import F32, I32, I64
 
 
 class Candidates(NamedTuple):
-    """Labels found for each point: those of point i are ``ids[indptr[i] : indptr[i + 1]]``, most hits first."""
+    """Labels found for each point: point i has ``ids[indptr[i] : indptr[i + 1]]``, most hits first."""
 
     indptr: I64
     ids: I32
@@ -25,19 +25,19 @@ class Candidates(NamedTuple):
 
 
 class LSHIndex:
-    """Search the output layer for the labels of a large score, without computing the scores.
+    """Search the output layer for labels with large scores, without computing the scores.
 
-    The state is `codes`, a code for each table and label, and the frame they were made in; tables are a function
-    of the codes. Results do not depend on `threads`, the CPU or the kernels in use.
+    The state is `codes`, one for each table and label, and the frame in which they were computed; tables follow from
+    the codes. Results do not depend on `threads`, the CPU or the kernels in use.
 
     Parameters
     ----------
     config
-        How to hash.
+        Hash family, tables and limits.
     n_labels, width
         Shape of the weights.
     threads
-        Threads to use.
+        Number of threads.
 
     Examples
     --------
@@ -68,27 +68,26 @@ class LSHIndex:
 
     @property
     def n_labels(self) -> int:
-        """Number of labels indexed."""
+        """Number of indexed labels."""
         return self.codes.shape[1]
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the index holds; `LSHConfig.memory` says so beforehand."""
+        """Size of the index in bytes; `LSHConfig.memory` predicts it."""
         arrays = (self.codes, self._offsets, self._labels, self._scratch(), self._family.functions)
         return sum(array.nbytes for array in (*arrays, self._lengths, self._frame.center))
 
     def rebuild(self, weight: F32, bias: F32) -> None:
-        """Hash all labels anew, in a new frame: weight (L, h), bias (L,)."""
+        """Measure a new frame and rehash all labels: weight (L, h), bias (L,)."""
         self._check(weight, bias)
         self._frame, self._lengths = measure(weight, bias, self.config.covered, self.config.headroom)
         self._hash(weight, bias, None)
         self.n_rebuilds += 1
 
     def update(self, weight: F32, bias: F32, rows: I32 | I64) -> bool:
-        """Hash the changed `rows` anew; return whether all had to be.
+        """Rehash the changed `rows`; return whether that needed a `rebuild`.
 
-        The frame stays unless a row has outgrown it, which `headroom` makes rare: then this is `rebuild`, and
-        `n_rebuilds` counts it.
+        The frame stays until too many rows have outgrown it, which `headroom` makes rare.
         """
         self._check(weight, bias)
         if len(rows) and (rows.min() < 0 or rows.max() >= self.n_labels):
@@ -104,9 +103,9 @@ class LSHIndex:
         return False
 
     def query(self, hidden: F32, limit: int) -> tuple[I32, I32]:
-        """Find one list of labels for all of `hidden` (n, h), hits summed over points: (ids, hits).
+        """Find at most `limit` labels for all of `hidden` (n, h) together; return ids and hits.
 
-        Most hits first, ties to the smaller id, at most `limit`.
+        Hits are summed over the points. Most hits first, ties to the smaller id.
         """
         limit = self._checked_limit(hidden, limit)
         ids, hits = np.empty(limit, np.int32), np.empty(limit, np.int32)
@@ -119,7 +118,7 @@ class LSHIndex:
         return ids[:found], hits[:found]
 
     def query_each(self, hidden: F32, limit: int) -> Candidates:
-        """Find at most `limit` labels for each point of `hidden` (n, h); order as in `query`."""
+        """Find at most `limit` labels for each point of `hidden` (n, h), ordered as by `query`."""
         limit = self._checked_limit(hidden, limit)
         ids, hits = np.empty((len(hidden), limit), np.int32), np.empty((len(hidden), limit), np.int32)
         found = np.zeros(len(hidden), np.int64)
@@ -135,7 +134,7 @@ class LSHIndex:
     def recall(self, hidden: F32, weight: F32, bias: F32, *, k: int, limit: int, shared: bool = False) -> float:
         """Return the share of the points' exact top `k` labels that a query finds.
 
-        `shared` asks for one list of `limit` labels for all points, otherwise each point has its own.
+        With `shared`, all points share one list of `limit` labels; otherwise each point has its own.
         """
         if len(hidden) == 0 or self.n_labels == 0:
             return float("nan")
@@ -147,7 +146,7 @@ class LSHIndex:
         return float(np.mean(found))
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays that `restore` needs to make an equal index."""
+        """Return the arrays that `restore` loads into an equal index."""
         frame = self._frame
         return {
             "codes": self.codes,
@@ -158,12 +157,12 @@ class LSHIndex:
         }
 
     def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over what `state` returned."""
+        """Load and check the arrays of `state`."""
         for name, own in self.state().items():
-            came = state[name]
-            if came.shape != own.shape or came.dtype != own.dtype:
+            saved = state[name]
+            if saved.shape != own.shape or saved.dtype != own.dtype:
                 raise ValueError(
-                    f"{name} of the index must be {own.dtype}{own.shape}, got {came.dtype}{came.shape}: "
+                    f"{name} of the index must be {own.dtype}{own.shape}, got {saved.dtype}{saved.shape}: "
                     "it was saved with other settings"
                 )
         codes = np.array(state["codes"], np.uint16)
@@ -173,7 +172,7 @@ class LSHIndex:
         n_rebuilds = int(np.asarray(state["n_rebuilds"], np.int64)[0])
         least, most = float(TINY) / LENGTH, float(np.finfo(np.float32).max) * self.config.headroom
         if not least <= radius <= most or n_rebuilds < 0:
-            raise ValueError(f"radius and n_rebuilds of the index are {radius} and {n_rebuilds}: no index has them")
+            raise ValueError(f"radius or n_rebuilds of the index is out of range: {radius} and {n_rebuilds}")
         for name in ("center", "lengths"):
             if not np.isfinite(state[name]).all():
                 raise ValueError(f"{name} of the index holds NaN or infinity")
@@ -202,7 +201,7 @@ class LSHIndex:
         return self._family.codes(self._family.query_vectors(hidden), self.threads)
 
     def _scratch(self) -> I32:
-        # Taken away during a query and given back after: one that fails half-way leaves no counts behind.
+        # Queries detach the counts and put them back at the end, so a failed query leaves no stale counts.
         if self._counts is None or len(self._counts) != self.threads:
             self._counts = np.zeros((self.threads, self.n_labels), np.int32)
         return self._counts

@@ -1,4 +1,4 @@
-"""The settings of an index, and what it will cost in memory."""
+"""Settings of a hash index, and its memory."""
 
 from __future__ import annotations
 
@@ -8,43 +8,36 @@ from typing import Literal, get_args
 
 Family = Literal["simhash", "dwta", "minhash"]
 
-MAX_WIDTH = 8192  # see families.LENGTH: beyond it float32 sums of projections would no longer be exact
+MAX_WIDTH = 8192  # beyond it, float32 sums of projections would no longer be exact: see `SimHash.codes`
 MAX_BITS = 16  # a code is a uint16
-# Mean size of a bucket at the default number of bits. Smaller buckets need more tables for the same recall,
-# larger ones are mostly cut off by `probe_limit`.
-BUCKET_SIZE = 32
-# Measured on planted data with spread-out lengths: completing bins to a longer radius makes DWTA look at half as many
-# labels for a higher recall, while for SimHash a radius above the bulk of the lengths drowns the direction.
-COVERED = {"simhash": 0.25, "dwta": 0.75, "minhash": 0.75}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LSHConfig:
-    """How labels are hashed.
+    """Settings of an `LSHIndex`.
 
     Parameters
     ----------
     family
         ``"simhash"`` (signed random projections; the general choice), ``"dwta"`` (densified winner-take-all) or
-        ``"minhash"`` (densified one-permutation MinHash of the large coordinates). The latter two want
-        non-negative hidden vectors, as ReLU makes them.
+        ``"minhash"`` (densified one-permutation MinHash of the large coordinates). The latter two need non-negative
+        hidden vectors, as after ReLU.
     n_tables
-        Independent tables. Memory is about 6 bytes a table and label; recall grows with it.
+        Independent tables. More tables raise recall and take about 6 bytes per table and label.
     n_bits
-        Bits of a code, so that a table has ``2**n_bits`` buckets; at most 16. For DWTA and MinHash a multiple of
+        Bits of a code; a table has ``2**n_bits`` buckets. At most 16, for DWTA and MinHash a multiple of
         ``log2(window)``.
     window
         Coordinates that compete in one bin of DWTA and MinHash; a power of two.
     probe_limit
-        At most so many labels of a bucket are looked at: the cost of a query is bounded by
-        ``n_tables * probe_limit`` for each point.
+        Labels examined per bucket at most. It bounds the cost of a query by ``n_tables * probe_limit`` per point.
     covered
-        Share of labels whose vector lengths the hashes tell apart; longer ones pass for equally long. With 1 that
-        is all, but one long vector then spoils the search for the others.
+        Share of labels whose vector lengths the hashes distinguish; longer vectors count as equally long. At 1 all
+        lengths count, but a single long vector then spoils the search for the others.
     headroom
-        Label vectors may grow by about this factor before everything is hashed anew.
+        Label vectors may grow by about this factor before all labels are rehashed.
     seed
-        Fixes the hash functions.
+        Seed of the hash functions.
 
     Examples
     --------
@@ -91,28 +84,32 @@ class LSHConfig:
 
     @classmethod
     def for_size(cls, n_labels: int, family: Family = "simhash", **settings: int | float) -> LSHConfig:
-        """Choose settings from the number of labels and the family; those given override.
+        """Choose settings by the number of labels and the family; `settings` override them.
 
-        Bits are chosen so that a bucket holds a few dozen labels.
+        Buckets hold 32 labels on average. Smaller ones need more tables for the same recall; larger ones are mostly cut
+        off by `probe_limit`.
         """
-        bits = min(max(round(math.log2(max(n_labels, 1) / BUCKET_SIZE + 1)), 4), MAX_BITS)
+        bits = min(max(round(math.log2(max(n_labels, 1) / 32 + 1)), 4), MAX_BITS)
+        # DWTA and MinHash examine half as many labels at a higher recall if the radius covers most lengths. For SimHash
+        # a radius above the bulk of the lengths drowns the direction.
+        covered = {"simhash": 0.25, "dwta": 0.75, "minhash": 0.75}[family]
         if family != "simhash":
             step = max(int(settings.get("window", cls.window)).bit_length() - 1, 1)
             bits = max(bits // step, 1) * step
-        return cls(**{"family": family, "n_bits": bits, "covered": COVERED[family], **settings})  # type: ignore[arg-type]
+        return cls(**{"family": family, "n_bits": bits, "covered": covered, **settings})  # type: ignore[arg-type]
 
     @property
     def bits_per_bin(self) -> int:
-        """Bits of the symbol that one bin yields."""
+        """Bits of the symbol of one bin."""
         return self.window.bit_length() - 1
 
     @property
     def n_buckets(self) -> int:
-        """Buckets of a table."""
+        """Number of buckets in a table."""
         return 1 << self.n_bits
 
     def memory(self, n_labels: int, width: int, threads: int = 1) -> int:
-        """Return the bytes an index over `n_labels` vectors of `width` units takes, all arrays together."""
+        """Return the size in bytes of an index over `n_labels` vectors of `width` units."""
         per_label = self.n_tables * (2 + 4) + 4 + 4 * threads
         offsets = 4 * self.n_tables * (self.n_buckets + 1)
         if self.family == "simhash":

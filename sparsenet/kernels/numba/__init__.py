@@ -1,4 +1,4 @@
-"""The kernels in Numba, for where there is no C++ extension: names and contracts of `sparsenet/_core.pyi`."""
+"""Numba kernels, the fallback without the C++ extension; names and contracts are in `sparsenet/_core.pyi`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ __all__ = [
 
 
 def isa_available() -> list[str]:
-    """Return the one level there is: Numba compiles for the CPU it finds."""
+    """Return the only level: Numba compiles for the CPU that it runs on."""
     return ["numba"]
 
 
@@ -84,11 +84,11 @@ def isa_used() -> str:
 
 
 def set_isa(name: str) -> None:
-    """Accept the one level there is."""
+    """Accept the only level, ``"numba"``."""
     if name != "numba":
         raise ValueError(f"instruction set {name!r} is not available here; the Numba kernels have: numba")
 
 
 def has_bf16() -> bool:
-    """Say that products of bfloat16 bring no speed: Numba knows no instruction for them."""
+    """Return False: Numba has no bfloat16 instructions, so bfloat16 is no faster."""
     return False

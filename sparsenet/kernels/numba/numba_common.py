@@ -1,9 +1,8 @@
-"""What all Numba kernels share: compiling, checking arguments, and splitting work over threads.
+"""Helpers of all Numba kernels: compiling, checking arguments, and splitting work over threads.
 
-Threads are plain Python threads around functions that release the GIL, not ``prange``. Measured on
-`csr_matmul` that is twice as fast (the outlined loop of ``prange`` vectorises worse) and compiles in two
-thirds of the time; and it needs no threading layer, so kernels may be called from several threads at once and
-after a fork.
+Threads are plain Python threads around functions that release the GIL, not ``prange``. That makes `csr_matmul` twice as
+fast, since the outlined loop of ``prange`` vectorises worse, and compiles in two thirds of the time. It also needs no
+threading layer, so kernels may be called from several threads at once and after a fork.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def jit(function: Function) -> Function:
-    """Compile at first use, without the GIL, and keep the machine code on disk where that is possible."""
-    # Reassociation lets sums vectorise. NaN and infinity keep their meaning: divergence must be seen.
+    """Compile at first use, without the GIL, and cache the machine code on disk if possible."""
+    # Reassociation lets sums vectorise. NaN and infinity keep their meaning, so that divergence shows.
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
     try:
         return cast(Function, numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # no writable directory for the cache: compile anew in each process
+    except RuntimeError:  # no writable cache directory: compile in each process
         return cast(Function, numba.njit(**options)(function))
 
 
@@ -54,10 +53,9 @@ DTYPES = {
 def checked(**specs: str) -> Callable[[Function], Function]:
     """Check arrays before the call: ``@checked(indptr="ptr n+1 nnz", data="f32 >=nnz", out="out f32 n h")``.
 
-    A spec is ``[out] dtype dimension ...``: ``out`` asks for a writeable array, ``dtype?`` lets None pass. A
-    dimension is a symbol (the same size wherever it occurs, first come first bound), ``symbol+1``,
-    ``>=symbol`` or ``_`` for any size. ``ptr`` stands for row pointers: int64, from 0 up to the size of its
-    second symbol. An argument called `threads` must be at least 1.
+    A spec is ``[out] dtype dimension ...``: ``out`` requires a writeable array, ``dtype?`` allows None. A dimension is
+    a symbol (bound to a size at its first use), ``symbol+1``, ``>=symbol`` or ``_`` for any size. ``ptr`` means row
+    pointers: int64, rising from 0 to the size of the second symbol. An argument `threads` must be at least 1.
     """
     parsed = {name: spec.split() for name, spec in specs.items()}
 
@@ -103,7 +101,7 @@ def _check_array(name: str, array: Any, spec: list[str], sizes: dict[str, int]) 
 
 
 def _check_pointers(name: str, pointers: I64, symbol: str, sizes: dict[str, int]) -> None:
-    # The ends only: looking at every pointer would cost as much as some kernels.
+    # Check only the ends: checking every pointer would cost as much as some kernels.
     if pointers[0] != 0:
         raise ValueError(f"{name} must start with 0, got {pointers[0]}")
     sizes[symbol] = int(pointers[-1])
@@ -127,7 +125,7 @@ def _check_size(found: str, dimension: str, size: int, sizes: dict[str, int]) ->
 # --- threads -----------------------------------------------------------------------------------------------
 
 MAX_THREADS = 1024
-# Several ranges for each thread: whoever is done early takes over from whoever is late.
+# Several ranges for each thread, so that fast threads take work from slow ones.
 RANGES_PER_THREAD = 4
 
 _pool: ThreadPoolExecutor | None = None
@@ -138,24 +136,24 @@ def _forget_pool() -> None:
     _pool = None
 
 
-# A forked child has none of its parent's threads.
+# A forked child does not inherit the threads of its parent.
 os.register_at_fork(after_in_child=_forget_pool)
 
 
 def _helpers() -> ThreadPoolExecutor:
     global _pool
     if _pool is None:
-        # It starts threads as they are needed, not all at once.
+        # The pool starts threads on demand, not all at once.
         _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="sparsenet")
     return _pool
 
 
 def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: Any, grain: int = 1) -> None:
-    """Call ``kernel(first, last, *args)`` on ranges covering ``range(n_tasks)``, on up to `threads` threads.
+    """Call ``kernel(first, last, *args)`` on ranges that cover ``range(n_tasks)``, on up to `threads` threads.
 
-    Which thread runs a range, and where ranges end, is not defined: the result of a task may depend on its
-    index alone. That makes every kernel bit-identical at any thread count. `grain` is the least number of
-    tasks worth a range. An exception, Ctrl-C included, is raised here after all running ranges have ended.
+    The bounds of ranges and their threads vary, so the result of a task must depend on its index only. That makes every
+    kernel bit-identical at any number of threads. A range has at least `grain` tasks. An exception, Ctrl-C included, is
+    raised after all running ranges have ended.
     """
     n_ranges = min(-(-n_tasks // grain), 1 if threads == 1 else RANGES_PER_THREAD * min(threads, MAX_THREADS))
     if n_ranges <= 1:
@@ -185,7 +183,7 @@ def parallel_for(kernel: Callable[..., Any], n_tasks: int, threads: int, *args: 
 
 @jit
 def close_gaps(starts: I64, ends: I64, first: I32, second: I32 | F32 | U8) -> None:
-    """Move rows of two arrays, which begin at `starts` and hold ``ends[i]`` entries, together; make `ends` ends."""
+    """Compact rows of two arrays that begin at `starts` and have ``ends[i]`` entries; set `ends` to their new ends."""
     end = 0
     for i in range(len(ends)):
         for j in range(ends[i]):

@@ -1,4 +1,4 @@
-"""Decimal text to float32 or float64, correctly rounded: what ``csrc/io/decimal.h`` does, bit for bit."""
+"""Parse decimal text into correctly rounded float32 or float64, bit-identical to ``csrc/io/decimal.h``."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _DOT, _PLUS, _MINUS = ord("."), ord("+"), ord("-")
 _LOWER_E, _UPPER_E = ord("e"), ord("E")
 _SLACK = 2.0**-50  # see round_fast in csrc/io/decimal.h
 _MAX_EXPONENT = 99999
-# Digits beyond these cannot change a rounding except by being there: at most one is kept for them.
+# Later digits only matter if any is non-zero: a single digit is kept for all of them.
 _MAX_DIGITS = 800
 
 
 def exact_jit(function: Function) -> Function:
-    """Compile like `jit` of the other kernels, but keep every rounding where it is written."""
+    """Compile like `numba_common.jit`, but without fast-math, so that every operation rounds as written."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
         return cast(Function, numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # no writable directory for the cache: compile anew in each process
+    except RuntimeError:  # no writable cache directory: compile in each process
         return cast(Function, numba.njit(**options)(function))
 
 
 @exact_jit
 def is_digit(c: int) -> bool:
-    """Test for an ASCII digit."""
+    """Return whether a byte is an ASCII digit."""
     return 48 <= c <= 57
 
 
 @exact_jit
 def scan_decimal(text: U8, p: int) -> tuple[int, np.uint64, int, bool]:
-    """Return the end of the number at `p` (-1: there is none), its mantissa, exponent, and if these are exact."""
+    """Return the end of the number at `p` (-1 for none), its mantissa, its exponent, and whether these are exact."""
     mantissa = np.uint64(0)
     start = p
     while is_digit(text[p]):
@@ -81,7 +81,7 @@ def _scan_exponent(text: U8, p: int) -> tuple[int, int]:
 
 @exact_jit
 def read_double(text: U8, p: int) -> tuple[int, float]:
-    """Read a finite number; return its end, -1 if there is none, and the nearest float64."""
+    """Read a finite number; return its end, or -1 for none, and the nearest float64."""
     negative = text[p] == _MINUS
     start = p + 1 if negative or text[p] == _PLUS else p
     end, mantissa, exponent, exact = scan_decimal(text, start)
@@ -98,7 +98,7 @@ def read_double(text: U8, p: int) -> tuple[int, float]:
 
 @exact_jit
 def read_float(text: U8, p: int) -> tuple[int, np.float32]:
-    """Read a finite number; return its end, -1 if there is none, and the nearest float32."""
+    """Read a finite number; return its end, or -1 for none, and the nearest float32."""
     negative = text[p] == _MINUS
     start = p + 1 if negative or text[p] == _PLUS else p
     end, mantissa, exponent, exact = scan_decimal(text, start)
@@ -124,14 +124,14 @@ def _scaled(mantissa: np.uint64, exponent: int) -> float:
     return float(np.float64(mantissa) * _POWERS_OF_TEN[exponent])
 
 
-# --- the rest, exactly: big integers of 32-bit limbs, least significant first ----------------------------------
+# --- the slow, exact path: big integers of 32-bit limbs, least significant first -------------------------------
 
 
 @exact_jit
 def round_exactly(text: U8, start: int, end: int, fraction_bits: int, bias: int) -> float:
-    """Round a decimal to a binary format with so many bits of fraction and that bias of the exponent.
+    """Round a decimal to a binary format with `fraction_bits` and an exponent `bias`.
 
-    Walks to the nearest value from a guess, comparing with midpoints exactly.
+    Steps from a guess to the nearest value, comparing exactly with midpoints.
     """
     digits, exponent = _digits(text, start, end)
     if len(digits) == 0 or len(digits) + exponent < -400:
@@ -158,7 +158,7 @@ def round_exactly(text: U8, start: int, end: int, fraction_bits: int, bias: int)
 
 @exact_jit
 def _digits(text: U8, start: int, end: int) -> tuple[U8, int]:
-    """Return the significant digits of a decimal and the exponent of the last."""
+    """Return the significant digits of a decimal and the exponent of the last digit."""
     digits = np.empty(min(end - start, _MAX_DIGITS + 1), np.uint8)
     n, exponent, after_dot, more = 0, 0, False, False
     p = start
@@ -186,7 +186,7 @@ def _digits(text: U8, start: int, end: int) -> tuple[U8, int]:
 
 @exact_jit
 def _guess(digits: U8, exponent: int, fraction_bits: int, bias: int, largest: int) -> int:
-    """Return the bits of a value a few steps from the decimal at most."""
+    """Return the bits of a value at most a few steps from the decimal."""
     near = 0.0
     kept = min(len(digits), 18)
     for i in range(kept):
@@ -225,10 +225,10 @@ def _unpack(bits: int, fraction_bits: int, bias: int) -> tuple[int, int]:
 
 @exact_jit
 def _compare_to_midpoint(digits: U8, exponent: int, bits: int, fraction_bits: int, bias: int) -> int:
-    """Compare the decimal with the middle between the value with these bits and the next: -1, 0 or 1."""
+    """Compare the decimal with the midpoint between the value of `bits` and the next one: -1, 0 or 1."""
     mantissa, power = _unpack(bits, fraction_bits, bias)
     mantissa, power = 2 * mantissa + 1, power - 1
-    left = np.zeros(200, np.uint64)  # 6,400 bits: 801 digits and what the exponents add fit
+    left = np.zeros(200, np.uint64)  # 6,400 bits: enough for 801 digits and the exponents
     right = np.zeros(200, np.uint64)
     for digit in digits:
         _multiply_add(left, np.uint64(10), np.uint64(digit))

@@ -1,4 +1,4 @@
-"""Training of one-vs-rest linear classifiers in Numba: what ``csrc/engine/dual.cpp`` does."""
+"""Train one-vs-rest linear classifiers by dual coordinate descent in Numba: see ``csrc/engine/dual.cpp``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparsenet.kernels.types import F32, I32, I64
 _STILL, _USUAL_SQUARE = np.float32(1e-6), np.float32(1024)
 _MOST_SHORT_PASSES = 4
 _MOST_SHORT_STRIDES = 4
-#: From this slack on a label is padding, which starts where it ends.
+#: A label with at least this slack is padding: it starts at its optimum.
 PADDING = np.float32(1e29)
 
 
@@ -73,7 +73,7 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
                 continue
             if everything and violation <= tolerance:
                 break
-            active = n  # to see whether what has moved since is still right for those that rested
+            active = n  # a full pass checks the points that were skipped
         epochs[block] = epoch
 
 
@@ -125,7 +125,7 @@ def _visit(points, slack, label, order, rest, stride, weight, alpha):  # type: i
             most = max(most, wrong)
             move[c] = (after[c] - before) * sign[c]
         still = _STILL * _USUAL_SQUARE / squares[i] if squares[i] > _USUAL_SQUARE else _STILL
-        if largest > still:  # else it is as if it had not been visited: whether it rests goes by what is stored
+        if largest > still:  # otherwise leave the point unchanged
             for j in range(indptr[i], indptr[i + 1]):
                 row, x = weight[indices[j]], data[j]
                 for c in range(width):

@@ -1,7 +1,7 @@
-"""The k best of many: a heap of ids with their scores, whose root is the worst of them.
+"""Top-k selection: a heap of ids and scores with the worst entry at the root.
 
-The higher score is better, and of equal ones the smaller id: an order without ties, so that what is kept does not
-depend on the order of arrival.
+A higher score is better, and for equal scores the smaller id. This order has no ties, so the result does not depend on
+the order of arrival.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ def make_heap(ids: I32, scores: F32) -> None:
 
 @jit
 def replace_worst(ids: I32, scores: F32, identity: int, score: float) -> None:
-    """Put another in the place of the root."""
+    """Replace the root by another entry."""
     ids[0], scores[0] = identity, score
     _sink(ids, scores, 0, ids.size)
 
 
 @jit
 def sort_heap(ids: I32, scores: F32) -> None:
-    """Turn a heap into a list, best first: the root, the worst of those left, goes to the end of them."""
+    """Sort a heap in place, best first, by moving the worst remaining entry to the end each time."""
     for last in range(ids.size - 1, 0, -1):
         ids[0], ids[last] = ids[last], ids[0]
         scores[0], scores[last] = scores[last], scores[0]

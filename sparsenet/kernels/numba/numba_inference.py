@@ -1,4 +1,4 @@
-"""Exact inference over all labels, in Numba."""
+"""Exact top-k inference over all labels in Numba."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparsenet.kernels.numba.numba_heap import make_heap, replace_worst, sort_he
 from sparsenet.kernels.numba.numba_matmul import Operand, multiply
 from sparsenet.kernels.types import F32, I32, I64
 
-# A tile of scores, 128 x 1024, stays in the second-level cache.
+# A tile of scores, 128 x 1024, stays in the L2 cache.
 TILE_POINTS = 128
 TILE_LABELS = 1024
 
@@ -67,7 +67,7 @@ def _topk_blocks(
     for block in range(first, last):
         points = slice(block * TILE_POINTS, min((block + 1) * TILE_POINTS, len(hidden)))
         pointers = indptr[points.start : points.stop + 1]
-        # Labels ascend within a feature, so a cursor on each entry's postings visits every posting once.
+        # Labels ascend within a feature, so one cursor per entry visits every posting once over all tiles.
         entries = slice(pointers[0], pointers[-1])
         cursors, stops = wide_indptr[indices[entries]], wide_indptr[1:][indices[entries]]
         wide = (pointers, data[entries], cursors, stops, wide_labels, wide_weights)
@@ -105,18 +105,18 @@ def _add_wide(
 
 @jit
 def _offer(scores: F32, label: int, out_labels: I32, out_scores: F32) -> None:
-    """Keep the best k so far of each row in a heap."""
+    """Update the heap of the best k labels so far in each row."""
     k = out_labels.shape[1]
     for i in range(scores.shape[0]):
         row, labels, best = scores[i], out_labels[i], out_scores[i]
         fill = max(0, min(k - label, row.size))
         for j in range(fill):
-            # What is not a number comes last: an order needs numbers.
+            # NaN has no order, so rank it last.
             labels[label + j], best[label + j] = label + j, -np.inf if np.isnan(row[j]) else row[j]
         if fill > 0 and label + fill == k:
             make_heap(labels, best)
         for j in range(fill, row.size):
-            # Labels come in ascending order, so one that merely equals the worst cannot enter.
+            # Labels arrive in ascending order, so a tie with the worst loses.
             if row[j] > best[0]:
                 replace_worst(labels, best, label + j, row[j])
 

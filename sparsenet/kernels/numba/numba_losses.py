@@ -1,4 +1,4 @@
-"""Losses over a tile of logits, replaced in place by their gradient, in Numba."""
+"""Losses over a tile of logits, and their gradients in place, in Numba."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
 from sparsenet.kernels.types import F32, F64, I32, I64
 
-# log(1 + e^-z) is taken of products of that many factors, none above 2: a logarithm costs more than all else.
+# Sums of log(1 + e^-z) are the log of a product of up to LOG_BLOCK factors, none above 2, since logarithms are slow.
 LOG_BLOCK = 512
 
 
@@ -70,10 +70,10 @@ def _bce(
 
 @jit
 def _bce_block(z: F32, weights: F32, targets: F32) -> tuple[float, float]:
-    """Replace logits by gradients; return the part of the loss without logarithms, and the product of 1 + e^-|z|."""
+    """Replace logits by gradients; return the linear part of the loss and the product of 1 + e^-|z|."""
     linear, product = 0.0, 1.0
     for i in range(z.size):
-        # exp of what is never positive: no logit, however large, overflows.
+        # The argument of exp is never positive, so no logit overflows.
         e = math.exp(-abs(z[i]))
         product *= 1.0 + e
         linear += weights[i] * (max(z[i], np.float32(0)) - targets[i] * z[i])
@@ -121,7 +121,7 @@ def _softmax(
     scale: float,
     losses: F64,
 ) -> None:
-    # Columns [first, last) of the tile, row by row. Sums are double: there may be many thousand labels.
+    # Process columns [first, last) row by row. Sums are float64, since there may be many thousand labels.
     a, n = logits.shape[0], last - first
     highest, sums, target_score = np.full(n, -np.inf, np.float32), np.zeros(n), np.zeros(n)
     labelled = np.zeros(n, np.bool_)

@@ -1,4 +1,4 @@
-"""Hash codes, tables and counted retrieval, in Numba: the same integers as ``csrc/index/lsh.cpp``, bit for bit."""
+"""Hash codes, hash tables and retrieval by hit counts in Numba, bit-identical to ``csrc/index/lsh.cpp``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROW_GRAIN = 32
 
 @jit
 def _mix(x: int) -> int:
-    # Murmur3's finaliser on 32 bits: only the low half of the wrapping product counts.
+    # The finaliser of Murmur3 on 32 bits: keep only the low half of each product.
     x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
     x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
     return x ^ (x >> 16)

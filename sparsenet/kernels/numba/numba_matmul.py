@@ -1,8 +1,8 @@
-"""The dense matrix product in Numba: both operands are packed into panels, then panels are multiplied.
+"""Dense matrix product in Numba: pack both operands into panels, then multiply the panels.
 
-Not BLAS: how its threads split a product shows in the last bits of the result, and their number can be limited
-reliably only from one thread of a process. Nor is there a price: on an AVX-512 Zen 5 core this reaches 130 to 200
-GFLOP/s where NumPy's OpenBLAS has 110.
+BLAS is not an option. The last bits of its result depend on how threads split the product, and only one thread of a
+process can reliably limit its number of threads. It is not faster either: 110 GFLOP/s for NumPy's OpenBLAS on an
+AVX-512 Zen 5 core, against 130 to 200 here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
 from sparsenet.kernels.types import F32, I32
 
-# A register block is PANEL_ROWS rows of A by PANEL_COLUMNS columns of B; a step of its loop goes DEPTH_STEP deep.
+# A register block is PANEL_ROWS rows of A by PANEL_COLUMNS columns of B; each step of its loop covers DEPTH_STEP.
 PANEL_ROWS, PANEL_COLUMNS, DEPTH_STEP = 4, 64, 4
 TASK_PANELS = 16  # panels of A that a task multiplies by one panel of B
-DEPTH_BLOCK = 256  # of a panel of B, which stays in the second-level cache meanwhile
+DEPTH_BLOCK = 256  # rows of a panel of B, which then stays in the L2 cache
 
-# Indices are unsigned: Numba asks of each signed one whether it counts from the end, and then does not vectorise.
+# Indices are unsigned: Numba checks whether a signed one is negative, and then does not vectorise.
 U = np.uintp
 N1, N2, N3, N4 = U(PANEL_COLUMNS), U(2 * PANEL_COLUMNS), U(3 * PANEL_COLUMNS), U(4 * PANEL_COLUMNS)
 
@@ -28,7 +28,7 @@ NO_START: F32 = np.empty(0, np.float32)
 
 
 class Operand(NamedTuple):
-    """One side of a product: ``data``, or ``data[rows]`` if `gather`; its panels lie along rows or columns."""
+    """One operand of a product: ``data``, or ``data[rows]`` if `gather`, with panels along rows or columns."""
 
     data: F32
     rows: I32
@@ -41,7 +41,7 @@ class Operand(NamedTuple):
         return cls(data, NO_ROWS if rows is None else rows, rows is not None, along_rows)
 
     def extents(self) -> tuple[int, int]:
-        """Return how many rows or columns lie along the panels, and the depth of the product."""
+        """Return the extent along the panels and the depth of the product."""
         shape = (len(self.rows) if self.gather else len(self.data), self.data.shape[1])
         return shape if self.along_rows else shape[::-1]
 
@@ -74,7 +74,7 @@ def matmul(
 def multiply(
     left: Operand, right: Operand, out: F32, threads: int, *, start: F32 | None = None, bf16: bool = False
 ) -> None:
-    """Compute ``out = start + left @ right`` for operands that fit."""
+    """Compute ``out = start + left @ right`` for operands of matching shapes."""
     a, b = pack(left, PANEL_ROWS, threads), pack(right, PANEL_COLUMNS, threads)
     if bf16:
         for panels in (a, b):
@@ -116,7 +116,7 @@ def _pack(
 
 @jit
 def _round_to_bfloat16(first: int, last: int, bits: Any) -> None:
-    # To the nearest, ties to even; a carry out of the mantissa rightly gives the next power of two, or infinity.
+    # Round to nearest, ties to even. A carry out of the mantissa correctly gives the next power of two, or infinity.
     for q in range(first, last):
         panel = bits[q].reshape(-1)
         for i in range(panel.size):
@@ -128,7 +128,7 @@ def _round_to_bfloat16(first: int, last: int, bits: Any) -> None:
 
 @jit
 def _multiply(first: int, last: int, a: F32, b: F32, start: F32, out: F32) -> None:
-    # Task t is one panel of B times a block of panels of A; each sum runs over the depth from its start to its end.
+    # A task multiplies one panel of B by a block of panels of A. Each sum runs over the depth in order.
     m, n, depth = out.shape[0], out.shape[1], a.shape[1]
     tile = np.empty(PANEL_ROWS * PANEL_COLUMNS, np.float32)
     for task in range(first, last):

@@ -1,4 +1,4 @@
-"""The training points that are like a point, and what their labels say of it, in Numba."""
+"""Nearest training points, and the votes of their labels, in Numba."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def _nearest_points(
 ) -> None:
     products = np.zeros(n_others, np.float32)
     for i in range(first, last):
-        for j in _looked_up(indptr[i], indptr[i + 1], indices, data, index_indptr, most):
+        for j in _strongest_entries(indptr[i], indptr[i + 1], indices, data, index_indptr, most):
             for at in range(index_indptr[indices[j]], index_indptr[indices[j] + 1]):
                 products[index_points[at]] += data[j] * index_weights[at]
-        # Zeros are a heap; others come in ascending order, so that one which merely equals the worst has lost.
+        # All zeros are a valid heap. Other points arrive in ascending order, so a tie with the worst loses.
         points, best = out_points[i], out_products[i]
         points[:], best[:] = 0, 0
         for other in range(n_others):
@@ -70,8 +70,8 @@ def _nearest_points(
 
 
 @jit
-def _looked_up(begin: int, end: int, indices: I32, data: F32, index_indptr: I64, most: int) -> I64:
-    """Return the entries of a point that are looked up; where that is not all, those of most worth for their cost."""
+def _strongest_entries(begin: int, end: int, indices: I32, data: F32, index_indptr: I64, most: int) -> I64:
+    """Return the entries of a point to look up: all, or the largest per posting, up to `most` postings."""
     entries = np.arange(begin, end)
     counts = np.empty(end - begin, np.int64)
     worth = np.empty(end - begin, np.float32)

@@ -1,4 +1,4 @@
-"""Optimizers that touch the given rows of a parameter only, in Numba."""
+"""Optimizers that update only given rows of a parameter, in Numba."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
 from sparsenet.kernels.numba.numba_sparse import _csr_matmul
 from sparsenet.kernels.types import F32, I32, I64
 
-GRAIN = 512  # rows worth a range, and of a product held at a time
+GRAIN = 512  # rows in a range of work, and rows of a product held at a time
 
 
 @checked(value="out f32 R h", rows="i64 m", grads="f32 m h")
@@ -88,7 +88,7 @@ def adam_rows(
 
 
 def _checked_step(step: int, *rates: float) -> tuple[int | float, ...]:
-    """Return what describes a step of Adam, as the compiled functions take it."""
+    """Check and convert the scalar arguments of an Adam step for the compiled functions."""
     if step < 1:
         raise ValueError(f"step counts from 1, got {step}")
     return (int(step), *map(float, rates))
@@ -144,7 +144,7 @@ def _adam_product(
     step: int,
     *rates: float,
 ) -> None:
-    # Not compiled as a whole: what the compiler makes of both together may round otherwise than each by itself does.
+    # Not compiled as a whole: fused, the two functions might round differently than each alone.
     grads = np.empty((min(GRAIN, end - begin), value.shape[1]), np.float32)
     for i in range(begin, end, GRAIN):
         count = min(GRAIN, end - i)
@@ -169,7 +169,7 @@ def _adam(
     epsilon: float,
     decay: float,
 ) -> None:
-    # Bias correction is folded into three constants: rate * m_hat / (sqrt(v_hat) + epsilon).
+    # Bias correction is folded into constants: rate * m_hat / (sqrt(v_hat) + epsilon).
     move = np.float32(rate / (1.0 - beta1**step))
     second_scale = np.float32(1.0 / (1.0 - beta2**step))
     keep = np.float32(1.0 - rate * decay)

@@ -1,4 +1,4 @@
-"""The row parsers in Numba: what ``csrc/io/row_parser.h`` does, with the same results and the same errors."""
+"""Row parsers in Numba, with the same results and errors as ``csrc/io/row_parser.h``."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _skip_blanks(text: U8, p: int) -> int:
 
 @exact_jit
 def _read_id(text: U8, p: int) -> tuple[int, int]:
-    """Return where the id at `p` ends (-1: there is none) and the id, or a huge one instead of wrapping around."""
+    """Return the end of the id at `p` (-1 for none) and the id; one that would overflow becomes `_HUGE`."""
     start, value = p, 0
     while is_digit(text[p]):
         value = value * 10 + (text[p] - 48) if value < _HUGE else _HUGE
@@ -146,7 +146,7 @@ def _read_label(text: U8, p: int, xmc: bool, n_labels: int) -> tuple[int, float]
 
 @exact_jit
 def _is_float(text: U8, p: int, end: int) -> bool:
-    """Tell what is written as a float, and meant to be one, from digits alone; two of those may be one float."""
+    """Return whether a number is written as a float: large integers in digits only may collide as floats."""
     marks = 0
     for i in range(p, end):
         marks += text[i] == _DOT or text[i] == _LOWER_E or text[i] == _UPPER_E
@@ -155,7 +155,7 @@ def _is_float(text: U8, p: int, end: int) -> bool:
 
 @exact_jit
 def _parse_labels(text: U8, p: int, xmc: bool, n_labels: int, out: Any, n: int) -> tuple[int, int, int]:
-    """Return the position after the labels, how many there are in `out`, and where a bad one is (-1: none)."""
+    """Return the position after the labels, the number of labels in `out`, and the position of a bad one (or -1)."""
     while True:
         token = p
         p, label = _read_label(text, p, xmc, n_labels)
@@ -170,8 +170,8 @@ def _parse_labels(text: U8, p: int, xmc: bool, n_labels: int, out: Any, n: int) 
 
 @exact_jit
 def _skip_query(text: U8, p: int, xmc: bool) -> int:
-    """Return the position after a query id, if there is one; -1 if it is no number."""
-    # Compared one by one: a match stops at the newline that ends the text.
+    """Return the position after an optional query id, or -1 if it is not a number."""
+    # Compare byte by byte: that stops at the newline that ends the text.
     if not (text[p] == _Q and text[p + 1] == _I and text[p + 2] == _D and text[p + 3] == _COLON):
         return p
     p += 4
@@ -185,7 +185,7 @@ def _skip_query(text: U8, p: int, xmc: bool) -> int:
 def _parse_features(
     text: U8, p: int, xmc: bool, first: int, end: int, indices: I32, values: F32, n: int
 ) -> tuple[int, int, int]:
-    """Return the position after the features, how many there are, and where a bad one is (-1: none)."""
+    """Return the position after the features, their number, and the position of a bad one (or -1)."""
     p = _skip_blanks(text, p)
     while not _is_end(text[p], xmc):
         token = p
@@ -204,7 +204,7 @@ def _parse_features(
 
 @exact_jit
 def _sort(keys: Any) -> None:
-    """Heapsort. NumPy's sort, compiled by Numba, takes seconds of compiling for rows that are seldom out of order."""
+    """Sort by heapsort: NumPy's sort would take Numba seconds to compile, and rows are seldom unsorted."""
     n = len(keys)
     for step in range(n // 2 + n):
         root, end = n // 2 - 1 - step, n
@@ -230,8 +230,8 @@ def _is_rising(ids: Any) -> bool:
 
 
 @exact_jit
-def _twin(ids: Any) -> int:
-    """Return the position of an id that is equal to the one before it, -1 if there is none."""
+def _find_repeated(ids: Any) -> int:
+    """Return the position of an id that equals its predecessor, or -1."""
     for i in range(1, len(ids)):
         if ids[i - 1] == ids[i]:
             return i
@@ -240,7 +240,7 @@ def _twin(ids: Any) -> int:
 
 @exact_jit
 def _order_features(indices: I32, values: F32) -> int:
-    """Sort the features of a row; return the position of one that occurs twice, -1 if none does."""
+    """Sort the features of a row; return the position of a repeated one, or -1."""
     if _is_rising(indices):
         return -1
     # (id, value) pairs as single integers, the id in the upper half
@@ -252,16 +252,16 @@ def _order_features(indices: I32, values: F32) -> int:
     for i in range(len(indices)):
         indices[i] = np.int32(keys[i] >> np.uint64(32))
         bits[i] = np.uint32(keys[i] & np.uint64(0xFFFFFFFF))
-    return _twin(indices)
+    return _find_repeated(indices)
 
 
 @exact_jit
 def _order_labels(labels: Any) -> int:
-    """Sort the labels of a row; return the position of one that occurs twice, -1 if none does."""
+    """Sort the labels of a row; return the position of a repeated one, or -1."""
     if _is_rising(labels):
         return -1
     _sort(labels)
-    return _twin(labels)
+    return _find_repeated(labels)
 
 
 @exact_jit
@@ -316,13 +316,13 @@ def _parse(
             if token >= 0:
                 error = _FEATURE
                 break
-            twin = _order_features(indices[features:row_features], values[features:row_features])
-            if twin >= 0:
-                error, repeated = _REPEATED_FEATURE, np.float64(indices[features + twin])
+            at = _order_features(indices[features:row_features], values[features:row_features])
+            if at >= 0:
+                error, repeated = _REPEATED_FEATURE, np.float64(indices[features + at])
                 break
-            twin = _order_labels(labels[row_label:label])
-            if twin >= 0:
-                error, repeated = _REPEATED_LABEL, np.float64(labels[row_label + twin])
+            at = _order_labels(labels[row_label:label])
+            if at >= 0:
+                error, repeated = _REPEATED_LABEL, np.float64(labels[row_label + at])
                 break
         if not blank or (xmc and line <= last_line):
             features, row_label = row_features, label

@@ -1,4 +1,4 @@
-"""Weighted features and scores of texts in Numba: what ``csrc/text/scorer.cpp`` does."""
+"""Weight and score the features of texts in Numba: see ``csrc/text/scorer.cpp``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def count_slots(slots: I32, texts: I32) -> None:
 )  # fmt: skip
 def count_labels(ends: I64, slots: I32, counts: U8, labels: I32, used: U64, ranks: I32, first: int, out: I32) -> None:
     """See `sparsenet/_core.pyi`."""
-    starts = _rising(ends, len(slots))
+    starts = _row_pointers(ends, len(slots))
     _check_numbering(used, ranks)
     if len(slots) and not (slots.min() >= 0 and slots.max() < 64 * len(used)):
         raise ValueError("slots must be below the number of slots")
@@ -59,7 +59,7 @@ def text_points(
 ) -> None:
     """See `sparsenet/_core.pyi`."""
     _check_vocabulary(bits, used, ranks, weights, log_counts)
-    starts = _rising(ends, len(slots))
+    starts = _row_pointers(ends, len(slots))
     vocabulary = (used, ranks, weights, log_counts, 1 << (bits - 1), np.float32(2 if char_high else 1))
     parallel_for(_weigh_all, len(ends), threads, vocabulary, starts, slots, counts, out_ends, rows, values, grain=32)
     close_gaps(starts, out_ends, rows, values)
@@ -78,15 +78,15 @@ def _check_vocabulary(bits: int, used: U64, ranks: I32, weights: F32, log_counts
 
 
 def _check_numbering(used: U64, ranks: I32) -> int:
-    """Return how many features there are."""
+    """Check that `ranks` counts the bits of `used`; return the number of features."""
     found = np.cumsum(np.bitwise_count(used)) if hasattr(np, "bitwise_count") else _count_bits(used)
     if np.any(ranks != np.concatenate(([0], found))[:-1]):
         raise ValueError("ranks must count the bits of used")
     return int(found[-1]) if len(found) else 0
 
 
-def _rising(ends: I64, room: int) -> I64:
-    """Return where rows begin and the last one ends."""
+def _row_pointers(ends: I64, room: int) -> I64:
+    """Check the ends of rows and return their row pointers."""
     starts = np.concatenate((np.zeros(1, np.int64), ends))
     if np.any(starts[1:] < starts[:-1]) or starts[-1] > room:
         raise ValueError("ends must rise to at most the size of slots")

@@ -1,4 +1,4 @@
-"""The few labels worth scoring exactly, in Numba."""
+"""Select candidate labels by their wide scores, and score given labels, in Numba."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _shortlist(
                     is_named[label] = True
                     named[count] = label
                     count += 1
-        # The fallback fills the list; then each label that a feature names and is not of it may take a place.
+        # Fill the list with the fallback, then let each other candidate replace the worst entry.
         labels, best = out_labels[i], out_scores[i]
         for c in range(size):
             score = scores[fallback[c]] + bias[fallback[c]]

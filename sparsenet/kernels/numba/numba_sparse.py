@@ -1,4 +1,4 @@
-"""Products with sparse operands, in Numba."""
+"""Products and gathers of sparse matrices in Numba."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _transpose_batch(
         starts[slot + 1] += 1
     for s in range(present):
         starts[s + 1] += starts[s]
-    # starts[s] is the write cursor of slot s, which leaves it where slot s + 1 starts.
+    # starts[s] is the write cursor of slot s; it ends up where slot s + 1 starts.
     for i in range(indptr.size - 1):
         for j in range(indptr[i], indptr[i + 1]):
             at = starts[slots[indices[j]]]

@@ -1,4 +1,4 @@
-"""SplitMix64, in Numba: the same random numbers as ``csrc/core/split_mix.h``."""
+"""SplitMix64 random numbers in Numba, the same as in ``csrc/core/split_mix.h``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @jit
 def scrambled(z: np.uint64) -> np.uint64:
-    """Return the number of a state, which goes on by GOLDEN."""
+    """Return the random number of a state; the next state is `z` + GOLDEN."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -19,5 +19,5 @@ def scrambled(z: np.uint64) -> np.uint64:
 
 @jit
 def split_mix(n: np.uint64) -> np.uint64:
-    """Return the n-th number of the sequence whose first state is GOLDEN."""
+    """Return the n-th random number of the sequence that starts at the state GOLDEN."""
     return scrambled(n * GOLDEN)

@@ -1,4 +1,4 @@
-"""Texts to features in Numba: what ``csrc/text/features.cpp`` does, with the same results."""
+"""Turn texts into hashed features in Numba, with the same results as ``csrc/text/features.cpp``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
 _WORD_START, _WORD_END = 0x110000, 0x110001
 _HALF = np.uint64(32)
-# Places of the state of a text that is being read.
+# Indices into the reader state of a text.
 _FOUND, _LENGTH, _PENDING, _SINGLE_WORD, _N_HISTORY = range(5)
 
 
@@ -105,7 +105,7 @@ def _extract_all(
 ) -> None:
     places = np.zeros(1024, np.int32)
     codes = np.zeros(LONGEST_WORD + 2, np.int64)
-    hashes = np.zeros(MOST_WORDS + 1, np.uint64)  # of the last n-grams, and of the word that is being read
+    hashes = np.zeros(MOST_WORDS + 1, np.uint64)  # of the last n-grams, then of the current word
     for i in range(first, last):
         row_slots, row_counts = slots[starts[i] : starts[i + 1]], counts[starts[i] : starts[i + 1]]
         state = np.zeros(5, np.int64)
@@ -152,7 +152,7 @@ def _extract(
         places = _add_token(_TEXT_END, False, out, places)
     mask = len(places) - 1
     for i in range(state[_FOUND]):
-        place = _home(slots[i]) & mask
+        place = _hash_place(slots[i]) & mask
         while places[place] != 0:
             places[place] = 0
             place = (place + 1) & mask
@@ -259,7 +259,7 @@ def _add(value: np.uint64, half: int, out: Any, places: I32) -> I32:
     rules, state, _, _, slots, counts = out
     slot = np.int64(_mixed(value) >> np.uint64(65 - rules[3])) | half
     mask = len(places) - 1
-    at = _home(slot) & mask
+    at = _hash_place(slot) & mask
     while places[at] != 0:
         if slots[places[at] - 1] == slot:
             if counts[places[at] - 1] < MOST_COUNTED:
@@ -271,15 +271,15 @@ def _add(value: np.uint64, half: int, out: Any, places: I32) -> I32:
     counts[found] = 1
     places[at] = found + 1
     state[_FOUND] = found + 1
-    return _grown(places, slots, found + 1) if 2 * (found + 1) > len(places) else places
+    return _rehashed(places, slots, found + 1) if 2 * (found + 1) > len(places) else places
 
 
 @jit
-def _grown(places: I32, slots: I32, found: int) -> I32:
+def _rehashed(places: I32, slots: I32, found: int) -> I32:
     larger = np.zeros(2 * len(places), np.int32)
     mask = len(larger) - 1
     for i in range(found):
-        at = _home(slots[i]) & mask
+        at = _hash_place(slots[i]) & mask
         while larger[at] != 0:
             at = (at + 1) & mask
         larger[at] = i + 1
@@ -287,7 +287,7 @@ def _grown(places: I32, slots: I32, found: int) -> I32:
 
 
 @jit
-def _home(slot: Any) -> Any:
+def _hash_place(slot: Any) -> Any:
     return np.int64((np.uint64(slot) * _MULTIPLIER) >> _HALF)
 
 

@@ -1,4 +1,4 @@
-"""2-means that grow trees of labels, in Numba: what ``csrc/tree/grow.cpp`` does."""
+"""Balanced 2-means for growing label trees in Numba: see ``csrc/tree/grow.cpp``."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def _split_sets(first, last, rows, limits, starts, left, order):  # type: ignore
         other = (one + 1 + np.int64((random >> np.uint64(32)) % np.uint64(n - 1))) % n
         sides = (own[one : one + 1].copy(), own[other : other + 1].copy())
         for _ in range(most_rounds):
-            nearer = _nearer_to_left(rows, sides, own, sums)  # type: ignore[no-untyped-call]
-            if not _divide(own, nearer, n_left):  # type: ignore[no-untyped-call]
+            similarity = _left_similarity(rows, sides, own, sums)  # type: ignore[no-untyped-call]
+            if not _divide(own, similarity, n_left):  # type: ignore[no-untyped-call]
                 break
             sides = (own[:n_left].copy(), own[n_left:].copy())
 
 
 @jit
-def _nearer_to_left(rows, sides, own, sums):  # type: ignore[no-untyped-def]
-    """Return how much nearer each row is to the sum of one side than to that of the other; `sums` stays zero."""
+def _left_similarity(rows, sides, own, sums):  # type: ignore[no-untyped-def]
+    """Return each row's similarity to the left centroid minus the right one; `sums` is zero before and after."""
     indptr, indices, data = rows
-    nearer, signs = np.zeros(len(own), np.float32), (np.float32(1), np.float32(-1))
+    similarity, signs = np.zeros(len(own), np.float32), (np.float32(1), np.float32(-1))
     for side in range(2):
         total, members = sums[side], sides[side]
         for i in members:
@@ -63,13 +63,13 @@ def _nearer_to_left(rows, sides, own, sums):  # type: ignore[no-untyped-def]
         for at in range(len(own)):
             for j in range(indptr[own[at]], indptr[own[at] + 1]):
                 dots[at] += data[j] * total[indices[j]]
-        nearer += dots * (signs[side] * _inverse_length(rows, members, total))  # type: ignore[no-untyped-call]
-    return nearer
+        similarity += dots * (signs[side] * _inverse_length(rows, members, total))  # type: ignore[no-untyped-call]
+    return similarity
 
 
 @jit
 def _inverse_length(rows, members, total):  # type: ignore[no-untyped-def]
-    """Return one by the length of a sum of rows, and make it zero again, so that each feature counts once."""
+    """Return 1 / the length of a sum of rows, and reset it to zero on the way, so that each feature counts once."""
     indptr, indices, _ = rows
     squares = 0.0
     for i in members:
@@ -80,10 +80,10 @@ def _inverse_length(rows, members, total):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _divide(own, nearer, n_left):  # type: ignore[no-untyped-def]
-    """Have `own` begin with the rows nearest to the left, the smaller number first; tell whether others than before."""
+def _divide(own, similarity, n_left):  # type: ignore[no-untyped-def]
+    """Move the `n_left` rows nearest to the left to the front of `own`, by number; return whether any moved."""
     by_number = np.argsort(own)
-    best = by_number[np.argsort(-nearer[by_number], kind="mergesort")]
+    best = by_number[np.argsort(-similarity[by_number], kind="mergesort")]
     left, right = np.sort(own[best[:n_left]]), np.sort(own[best[n_left:]])
     if np.all(left == np.sort(own[:n_left])):
         return False

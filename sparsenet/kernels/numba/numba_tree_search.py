@@ -1,4 +1,4 @@
-"""The way of points down a tree, in Numba: what ``csrc/tree/search.cpp`` does."""
+"""Beam search in a label tree in Numba: see ``csrc/tree/search.cpp``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sparsenet.kernels.types import F32, I8, I32, I64, U8
 
 Level = tuple[I64, I32, F32, I8, F32, I64]
 
-_FADING = np.float32(0.8)
+_DECAY = np.float32(0.8)
 _POINTS_AT_A_TIME = 1024
-_NOBODY = np.iinfo(np.int32).max  # worse than any child of the same score
+_NO_CHILD = np.iinfo(np.int32).max  # loses every tie
 
 
 @checked(
@@ -83,23 +83,23 @@ def _search_blocks(
         rows = slice(block * _POINTS_AT_A_TIME, min((block + 1) * _POINTS_AT_A_TIME, len(leaves)))
         n, n_roots = rows.stop - rows.start, len(levels[0][0]) - 1
         nodes = np.tile(np.arange(n_roots, dtype=np.int32), (n, 1))
-        so_far = np.zeros((n, n_roots), np.float32)
+        path_scores = np.zeros((n, n_roots), np.float32)
         for depth, level in enumerate(levels):
             below = depth + 1 < len(levels)
             most = min(beam, int(level[5][-1])) if below else leaves.shape[1]
             best: tuple[Any, Any] = np.empty((n, most), np.int32), np.empty((n, most), np.float32)
             own = np.arange(level[5][-1], dtype=np.int32) if below else names
-            _go_down(level, points, rows.start, nodes, so_far, own, *best)  # type: ignore[no-untyped-call]
-            nodes, so_far = best
-        leaves[rows], scores[rows] = nodes, so_far
+            _expand_level(level, points, rows.start, nodes, path_scores, own, *best)  # type: ignore[no-untyped-call]
+            nodes, path_scores = best
+        leaves[rows], scores[rows] = nodes, path_scores
 
 
 @jit
-def _go_down(level, points, first, nodes, so_far, names, best, best_scores):  # type: ignore[no-untyped-def]
-    """Find of all children of each point's nodes the best, by their names; where there are fewer, -1."""
+def _expand_level(level, points, first, nodes, path_scores, names, best, best_scores):  # type: ignore[no-untyped-def]
+    """Find the names of the best children of each point's nodes, padded with -1."""
     children = level[5]
     sums = np.empty(CHILDREN, np.float32)
-    best[:] = _NOBODY
+    best[:] = _NO_CHILD
     best_scores[:] = -np.inf
     for i in range(len(nodes)):
         ids, scores = best[i], best_scores[i]
@@ -110,12 +110,12 @@ def _go_down(level, points, first, nodes, so_far, names, best, best_scores):  # 
             _score(level, points, first + i, node, sums)  # type: ignore[no-untyped-call]
             for child in range(children[node], children[node + 1]):
                 penalty = _penalty(sums[child - children[node]])  # type: ignore[no-untyped-call]
-                score = _FADING * so_far[i, at] + penalty
+                score = _DECAY * path_scores[i, at] + penalty
                 if score > scores[0] or (score == scores[0] and names[child] < ids[0]):
                     replace_worst(ids, scores, names[child], score)
         sort_heap(ids, scores)
         for at in range(len(ids)):
-            if ids[at] == _NOBODY:
+            if ids[at] == _NO_CHILD:
                 ids[at] = -1
 
 
@@ -135,8 +135,8 @@ def _score(level, points, i, node, sums):  # type: ignore[no-untyped-def]
 
 @jit
 def _penalty(score):  # type: ignore[no-untyped-def]
-    """Return the logarithm of what a machine's score does to that of its node: nothing from 1 on."""
+    """Return the log-probability penalty of a machine's score: zero from 1 on."""
     if score >= np.float32(1):
         return np.float32(0)
     miss = np.float32(1) - score
-    return -miss * miss * miss if miss > 0 else np.float32(-np.inf)  # what is no number is worst
+    return -miss * miss * miss if miss > 0 else np.float32(-np.inf)  # NaN is the worst score

@@ -1,4 +1,4 @@
-"""The machines of the nodes of a tree, in Numba: what ``csrc/tree/train.cpp`` does."""
+"""Train the classifiers at the nodes of a label tree in Numba: see ``csrc/tree/train.cpp``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparsenet.kernels.types import F32, I8, I32, I64, U16
 Node = tuple[I32, F32, I8, F32]
 
 CHILDREN = 16
-_NO_COST = np.float32(1e30)  # of a child that is not there: no point moves its machine
+_NO_COST = np.float32(1e30)  # slack of a missing child, so that no point moves its machine
 _64_BITS = (1 << 64) - 1
 
 
@@ -44,30 +44,30 @@ def train_nodes(
     wrong = counts[(counts < 0) | (counts > CHILDREN)]
     if len(wrong):
         raise ValueError(f"children must give each node 0 to {CHILDREN} children, got {wrong[0]}")
-    found: list[Node] = [_nothing()] * len(counts)
+    nodes: list[Node] = [_empty_node()] * len(counts)
 
     def train(first: int, last: int) -> None:
         for node in range(first, last):
             own = slice(starts[node], starts[node + 1])
             slacks = _slacks(belongs[own], counts[node], (cost, cost_of_others, rarity))
             limits = (most_epochs, tolerance, int(split_mix(np.uint64((seed + node) & _64_BITS))))
-            points = _gathered(indptr, indices, data, squares, reached[own])
-            found[node] = _rounded(*_trained(*points, belongs[own], slacks, limits), np.float32(smallest))
+            points = _gather_points(indptr, indices, data, squares, reached[own])
+            nodes[node] = _quantize(*_train_node(*points, belongs[own], slacks, limits), np.float32(smallest))
 
     parallel_for(train, len(counts), threads)
-    parts = [np.concatenate([part, *(node[i] for node in found)]) for i, part in enumerate(_nothing())]
+    parts = [np.concatenate([part, *(node[i] for node in nodes)]) for i, part in enumerate(_empty_node())]
     features, factors, weights, bias = parts
-    ends = np.cumsum([0, *(len(node[0]) for node in found)], dtype=np.int64)
+    ends = np.cumsum([0, *(len(node[0]) for node in nodes)], dtype=np.int64)
     return ends, features, factors, weights, bias.reshape(-1, CHILDREN)
 
 
-def _nothing() -> Node:
+def _empty_node() -> Node:
     empty = np.empty(0, np.float32)
     return np.empty(0, np.int32), empty, np.empty((0, CHILDREN), np.int8), empty
 
 
-def _gathered(indptr: I64, indices: I32, data: F32, squares: F32, reached: I32) -> tuple[I32, I64, I32, F32, F32]:
-    """Return the features of these points, and their rows with features numbered in that order."""
+def _gather_points(indptr: I64, indices: I32, data: F32, squares: F32, reached: I32) -> tuple[I32, I64, I32, F32, F32]:
+    """Return the distinct features of the given points, and their rows with renumbered features."""
     begins = indptr[reached]
     pointers = np.append(0, np.cumsum(indptr[1:][reached] - begins))
     entries = np.repeat(begins - pointers[:-1], np.diff(pointers)) + np.arange(pointers[-1])
@@ -76,7 +76,7 @@ def _gathered(indptr: I64, indices: I32, data: F32, squares: F32, reached: I32) 
 
 
 def _slacks(belongs: U16, n_children: int, costs: tuple[float, float, float]) -> tuple[F32, F32]:
-    """Return the slacks of points of each child, and of others: the fewer of its own there are, the more each costs."""
+    """Return the slacks of positives and negatives of each child; positives of rare children cost more."""
     cost, cost_of_others, rarity = (np.float32(value) for value in costs)
     own = ((belongs[:, None] >> np.arange(n_children, dtype=np.uint16)) & 1).sum(axis=0)
     rare = np.float32(max(len(belongs), 1)) / np.maximum(own, 1).astype(np.float32)
@@ -86,7 +86,7 @@ def _slacks(belongs: U16, n_children: int, costs: tuple[float, float, float]) ->
     return positive, negative
 
 
-def _trained(
+def _train_node(
     features: I32,
     pointers: I64,
     places: I32,
@@ -106,8 +106,8 @@ def _trained(
     return features, weight[0]
 
 
-def _rounded(features: I32, weight: F32, smallest: np.float32) -> Node:
-    """Round the weights of a node to 8 bits, without the rows in which none matters."""
+def _quantize(features: I32, weight: F32, smallest: np.float32) -> Node:
+    """Round the weights of a node to 8 bits, dropping rows with only negligible weights."""
     largest = np.abs(weight[:-1]).max(axis=1)
     kept = (largest >= smallest) & (largest > 0)
     factors = largest[kept] / np.float32(127)

@@ -1,4 +1,4 @@
-"""The wide path, sparse weights of each label straight from the features, in Numba."""
+"""The wide path, sparse weights from features directly to labels, in Numba."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _label_centroids(
     out_data: F32,
     out_ends: I64,
 ) -> None:
-    # A dense sum with a list of what is set, so that clearing costs what was used.
+    # Accumulate densely and list the features present, so that clearing costs only those.
     total, present = np.zeros(n_features, np.float32), np.zeros(n_features, np.bool_)
     features, magnitudes = np.empty(n_features, np.int32), np.empty(n_features, np.float32)
     for label in range(first, last):
@@ -94,7 +94,7 @@ def _keep_largest(total: F32, features: I32, magnitudes: F32, budget: int) -> in
         for i in range(budget, features.size):
             if magnitudes[i] > worst[0] or (magnitudes[i] == worst[0] and features[i] < kept[0]):
                 replace_worst(kept, worst, features[i], magnitudes[i])
-    # Of equal scores the smaller id is the better one: sorted by nothing else, features ascend.
+    # With equal scores the heap sorts by id, so the features ascend.
     worst[:] = 0
     make_heap(kept, worst)
     sort_heap(kept, worst)
@@ -156,7 +156,7 @@ def _wide_touch(
 ) -> None:
     for label in range(first, last):
         at, room = touched_indptr[label], touched_indptr[label + 1]
-        # Each is written and stays if it is present, which is hard to predict; until there is no room.
+        # Write every entry, but advance only for present features: a branch would be hard to predict.
         for j in range(indptr[active[label]], indptr[active[label] + 1]):
             if at == room:
                 break
