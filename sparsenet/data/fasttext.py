@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.lines import not_blank, text_lines
-from sparsenet.data.rows import Row
+from sparsenet.data.table_rows import Row
 from sparsenet.data.sources import OnSkipped, Source
 
 #: The prefix of a word that is a label.

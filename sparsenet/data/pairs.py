@@ -19,7 +19,7 @@ from sparsenet.data.dataset import Dataset, csr, no_labels, ones
 from sparsenet.data.errors import DataError
 from sparsenet.data.explain import checked_width
 from sparsenet.data.formats import is_npz
-from sparsenet.data.options import OnHeader, Options
+from sparsenet.data.reader_options import OnHeader, Options
 from sparsenet.data.sources import OnBytes, PathOrStream, name_of, refuse_stdin_twice
 from sparsenet.data.sparse import read_sparse
 

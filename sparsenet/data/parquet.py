@@ -11,7 +11,7 @@ from typing import Any
 from sparsenet.core.validation import first_repeated, is_missing
 from sparsenet.data.columns import Column, Columns, joined, quoted_names
 from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.rows import Row, is_blank, is_not_finite, label_name, number
+from sparsenet.data.table_rows import Row, is_blank, is_not_finite, label_name, number
 
 #: Number of rows that are decoded at a time.
 ROWS_AT_A_TIME = 64

@@ -11,7 +11,7 @@ from sparsenet.data.blocks import Block, line_blocks
 from sparsenet.data.codecs import ZIP_MAGIC
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
-from sparsenet.data.options import OnHeader, Options, Reader, SparseFormat, ZeroBased
+from sparsenet.data.reader_options import OnHeader, Options, Reader, SparseFormat, ZeroBased
 from sparsenet.data.sources import BY_ITS_NAME, OnBytes, OnSkipped, PathOrStream, Source, open_source
 from sparsenet.data.svmlight import SvmlightReader
 from sparsenet.data.xmc import XmcReader, is_xmc

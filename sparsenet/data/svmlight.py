@@ -15,7 +15,7 @@ from sparsenet.data.blocks import Block
 from sparsenet.data.dataset import Dataset, csr, no_labels, ones
 from sparsenet.data.errors import DataError
 from sparsenet.data.explain import MAX_IDS, RowRules, explain
-from sparsenet.data.options import Options
+from sparsenet.data.reader_options import Options
 from sparsenet.data.stray import LargestId
 
 #: A point of three labels and no features. As a first line, it may be an XMC header with commas by mistake.

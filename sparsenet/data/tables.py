@@ -19,7 +19,7 @@ from sparsenet.data.fasttext import labelled_lines
 from sparsenet.data.formats import TextFormat, text_format
 from sparsenet.data.lines import NO_PARQUET
 from sparsenet.data.parquet import parquet_rows
-from sparsenet.data.rows import Row, table_rows
+from sparsenet.data.table_rows import Row, table_rows
 from sparsenet.data.sources import OnBytes, OnSkipped, PathOrStream, open_source
 
 

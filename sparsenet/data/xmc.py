@@ -15,7 +15,7 @@ from sparsenet.data.blocks import Block
 from sparsenet.data.dataset import Dataset, csr, no_labels, ones
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.explain import MAX_IDS, RowRules, checked_width, explain
-from sparsenet.data.options import Options
+from sparsenet.data.reader_options import Options
 
 #: The newline is part of the pattern: without it, the line may be longer than the bytes that were read.
 _HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)(?:[ \t]+(-?\d+))?\s*\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,6 @@ from sparsenet.engines.network.shortlist import Shortlist
 from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.kernels.types import F32, I32
 
-if TYPE_CHECKING:
-    from sparsenet.estimators.network_answers import PredictionMixin
 
 
 class Predictor:
@@ -53,7 +51,7 @@ class Predictor:
 
     def __init__(
         self,
-        model: PredictionMixin,
+        model: Any,
         *,
         k: int,
         candidates: int,

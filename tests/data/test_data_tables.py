@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from sparsenet.data import DataError, TextDataset, iter_table, read, read_table
-from sparsenet.data.rows import MISSING
+from sparsenet.data.table_rows import MISSING
 from tests.support.data_cases import COMPRESSORS, time_ratio
 
 cells = st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"]), max_size=12)

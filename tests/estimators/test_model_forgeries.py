@@ -17,7 +17,7 @@ from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TextClassi
 from sparsenet.cli.models import is_of_text
 from sparsenet.cli.option_values import class_weight
 from sparsenet.data.errors import DataError
-from sparsenet.data.rows import json_object
+from sparsenet.data.table_rows import json_object
 from tests.support import forging
 from tests.support.planted import X as POINTS
 from tests.support.planted import Y as LABELS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from sparsenet.selection.newton import Loss, newton
+from sparsenet.selection.newton import LossTerms, newton
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 3))
@@ -15,11 +15,11 @@ HITS = RNG.random(3000) < expit(X @ TRUE)
 def logistic(weights):
     z = X @ weights
     p = expit(z)
-    return Loss(float((np.logaddexp(0, z) - HITS * z).sum()), X.T @ (p - HITS), (X.T * (p * (1 - p))) @ X)
+    return LossTerms(float((np.logaddexp(0, z) - HITS * z).sum()), X.T @ (p - HITS), (X.T * (p * (1 - p))) @ X)
 
 
 def quadratic(target):
-    return lambda at: Loss(0.5 * float(((at - target) ** 2).sum()), at - target, np.eye(len(target)))
+    return lambda at: LossTerms(0.5 * float(((at - target) ** 2).sum()), at - target, np.eye(len(target)))
 
 
 def test_recovers_planted_weights():
@@ -43,7 +43,7 @@ def test_the_prior_weighs_like_observations():
 
 
 def test_without_evidence_the_prior_stays():
-    flat = lambda at: Loss(0.0, np.zeros(2), np.zeros((2, 2)))  # noqa: E731
+    flat = lambda at: LossTerms(0.0, np.zeros(2), np.zeros((2, 2)))  # noqa: E731
     np.testing.assert_array_equal(newton(flat, np.array([0.5, 2.2]), 1.0), [0.5, 2.2])
 
 
@@ -55,7 +55,7 @@ def test_separable_data_stays_finite():
         z = points @ weights
         p = expit(z)
         hessian = (points.T * (p * (1 - p))) @ points
-        return Loss(float((np.logaddexp(0, z) - hits * z).sum()), points.T @ (p - hits), hessian)
+        return LossTerms(float((np.logaddexp(0, z) - hits * z).sum()), points.T @ (p - hits), hessian)
 
     found = newton(loss, np.zeros(1), 0.01)
     assert 2 < found[0] < 10

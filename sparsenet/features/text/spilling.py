@@ -39,12 +39,12 @@ class Spill:
             _allocate(file, n_bytes)
             return _mapped(file, dtype, n)
 
-    def growing(self, dtype: DTypeLike) -> GrowingArray:
+    def growing(self, dtype: DTypeLike) -> SpillingArray:
         """Return an empty array that grows."""
-        return GrowingArray(np.dtype(dtype), self.most_bytes)
+        return SpillingArray(np.dtype(dtype), self.most_bytes)
 
 
-class GrowingArray:
+class SpillingArray:
     """An array that grows at its end, in memory, or in a file beyond a size."""
 
     def __init__(self, dtype: np.dtype[Any], most_bytes: int) -> None:

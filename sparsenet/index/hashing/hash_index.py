@@ -16,7 +16,7 @@ from sparsenet.index.hashing.lsh_config import MAX_WIDTH, LSHConfig
 from sparsenet.kernels.types import F32, I32, I64
 
 
-class Candidates(NamedTuple):
+class IndexHits(NamedTuple):
     """Labels found for each point: point i has ``ids[indptr[i] : indptr[i + 1]]``, most hits first."""
 
     indptr: I64
@@ -117,7 +117,7 @@ class LSHIndex:
         self._counts = counts
         return ids[:found], hits[:found]
 
-    def query_each(self, hidden: F32, limit: int) -> Candidates:
+    def query_each(self, hidden: F32, limit: int) -> IndexHits:
         """Find at most `limit` labels for each point of `hidden` (n, h), ordered as by `query`."""
         limit = self._checked_limit(hidden, limit)
         ids, hits = np.empty((len(hidden), limit), np.int32), np.empty((len(hidden), limit), np.int32)
@@ -129,7 +129,7 @@ class LSHIndex:
         )
         self._counts = counts
         used = np.arange(limit) < found[:, None]
-        return Candidates(np.concatenate(([0], np.cumsum(found))), ids[used], hits[used])
+        return IndexHits(np.concatenate(([0], np.cumsum(found))), ids[used], hits[used])
 
     def recall(self, hidden: F32, weight: F32, bias: F32, *, k: int, limit: int, shared: bool = False) -> float:
         """Return the share of the points' exact top `k` labels that a query finds.

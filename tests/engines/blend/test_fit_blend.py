@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
-from sparsenet.features.seen import Seen
+from sparsenet.features.label_stats import LabelStats
 
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, Rows, TreeClassifier, kernels
 from sparsenet.cli import about_model
@@ -49,7 +49,7 @@ def options(network=None, **others):
 def trained(points, how, seed=0):
     n_labels = points[1].width
     about = {"target": Target.of_columns(n_labels), "scaling": Scaling("none")}
-    return fit_blend.fit(points, how, seed=seed, threads=1, seen=Seen.of_rows(points[0].width, n_labels), **about)
+    return fit_blend.fit(points, how, seed=seed, threads=1, seen=LabelStats.of_rows(points[0].width, n_labels), **about)
 
 
 def many(n=N, *, right=0.95, seed=1):
