@@ -258,7 +258,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         if resume and checkpoint is not None:
             checkpoints.check_classifier(checkpoint, KIND)
         with all_or_nothing(self):
-            shared = arrays_of(X, y, *(validation or ()))
+            shared = arrays_of(X, y, *(validation if isinstance(validation, tuple | list) else ()))
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             check_n_features(options, X.shape[1], labels.width, threads)
