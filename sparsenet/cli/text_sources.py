@@ -20,8 +20,8 @@ from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.fasttext import LABEL, parted
 from sparsenet.data.formats import TableFormat, is_npz, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
-from sparsenet.data.table_rows import JSON_LINES
 from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
+from sparsenet.data.table_rows import JSON_LINES
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.features.text.table_columns import KnownColumns, learnt_from, names_in
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, iter_texts, read_texts, warn_of_header

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 from sparsenet.core.validation import choice
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.formats import TextFormat, is_npz, text_format
-from sparsenet.data.reader_options import Options
 from sparsenet.data.pairs import read_points
+from sparsenet.data.reader_options import Options
 from sparsenet.data.sources import PathOrStream
 from sparsenet.data.sparse import read_sparse, read_svmlight, read_xmc
 from sparsenet.data.tables import TextDataset, read_table

@@ -16,7 +16,7 @@ TextColumns: TypeAlias = Column | list[str] | list[int] | list[Column]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class TableColumns:
     """The columns to read, and the separator of labels. `text` may be empty."""
 
     text: list[Column]

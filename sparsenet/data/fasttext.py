@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.lines import not_blank, text_lines
-from sparsenet.data.table_rows import Row
 from sparsenet.data.sources import OnSkipped, Source
+from sparsenet.data.table_rows import Row
 
 #: The prefix of a word that is a label.
 LABEL = "__label__"

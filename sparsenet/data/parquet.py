@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from sparsenet.core.validation import first_repeated, is_missing
-from sparsenet.data.columns import Column, Columns, joined, quoted_names
+from sparsenet.data.columns import Column, TableColumns, joined, quoted_names
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.table_rows import Row, is_blank, is_not_finite, label_name, number
 
@@ -20,7 +20,7 @@ ROWS_AT_A_TIME = 64
 _UNREADABLE = (ValueError, OverflowError, LookupError)
 
 
-def parquet_rows(path: str, columns: Columns) -> Iterator[Row]:
+def parquet_rows(path: str, columns: TableColumns) -> Iterator[Row]:
     """Yield the rows of a Parquet file. Their `line` is the number of the row, counted from 0."""
     with _opened(path) as file:
         names = _names(path, file.schema_arrow.names, columns)
@@ -65,7 +65,7 @@ def _opened(path: str) -> Iterator[Any]:
         raise DataError(path, None, f"is no Parquet file, or a damaged one: {found}") from None
 
 
-def _names(path: str, names: list[str], columns: Columns) -> dict[Column, str]:
+def _names(path: str, names: list[str], columns: TableColumns) -> dict[Column, str]:
     """Return the name of each column to read, given by its name or position."""
     found = {c: names[c] if isinstance(c, int) and 0 <= c < len(names) else c for c in columns.wanted()}
     counts = Counter(names)
@@ -80,7 +80,7 @@ def _names(path: str, names: list[str], columns: Columns) -> dict[Column, str]:
     return {column: str(name) for column, name in found.items()}
 
 
-def _row(path: str, cells: dict[Column, Any], names: dict[Column, str], columns: Columns, row: int) -> Row:
+def _row(path: str, cells: dict[Column, Any], names: dict[Column, str], columns: TableColumns, row: int) -> Row:
     reading: Sequence[Column] = ()
 
     def as_text(own: Sequence[Column], cell: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sparsenet.core.validation import first_repeated, is_unicode
-from sparsenet.data.columns import Column, Columns, joined, quoted_names
+from sparsenet.data.columns import Column, TableColumns, joined, quoted_names
 from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.formats import TableFormat
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 def table_rows(
     source: Source,
     table: TableFormat,
-    columns: Columns,
+    columns: TableColumns,
     dialect: Dialect,
     on_skipped: OnSkipped | None = None,
 ) -> Iterator[Row]:
@@ -64,7 +64,7 @@ def table_records(
 
 
 def _delimited_rows(
-    records: Iterator[Record], path: str, columns: Columns, header: bool, *, many_lines: bool
+    records: Iterator[Record], path: str, columns: TableColumns, header: bool, *, many_lines: bool
 ) -> Iterator[Row]:
     names: list[Any] | None = None
     missing: Counter[str] = Counter()
@@ -99,7 +99,7 @@ def _tell_of_missing(path: str, column: Column | None, missing: Counter[str]) ->
     )
 
 
-def _check_columns(names: list[Any], fields: list[str], path: str, number: int, columns: Columns) -> None:
+def _check_columns(names: list[Any], fields: list[str], path: str, number: int, columns: TableColumns) -> None:
     counts = Counter(names)
     for column in columns.wanted():
         if isinstance(column, int) and not 0 <= column < len(names):
@@ -202,7 +202,7 @@ class _Cells:
         self._path = path
         self._number = number
 
-    def row(self, columns: Columns) -> Row:
+    def row(self, columns: TableColumns) -> Row:
         text = self._text(columns.text) if columns.text else ""
         labels = [] if columns.target is None else self._labels(columns.target, columns.label_delimiter)
         return Row(text, labels, [self._number_in(column) for column in columns.features], self._number)

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.validation import choice
-from sparsenet.data.columns import Column, Columns, TextColumns, text_columns
+from sparsenet.data.columns import Column, TableColumns, TextColumns, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.errors import DataError
 from sparsenet.data.fasttext import labelled_lines
 from sparsenet.data.formats import TextFormat, text_format
 from sparsenet.data.lines import NO_PARQUET
 from sparsenet.data.parquet import parquet_rows
-from sparsenet.data.table_rows import Row, table_rows
 from sparsenet.data.sources import OnBytes, OnSkipped, PathOrStream, open_source
+from sparsenet.data.table_rows import Row, table_rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -221,7 +221,7 @@ def iter_table(
 def _rows(
     path: PathOrStream,
     format: TextFormat,
-    columns: Columns,
+    columns: TableColumns,
     dialect: Dialect,
     on_bytes: OnBytes | None,
     on_skipped: OnSkipped | None = None,
@@ -243,19 +243,21 @@ def _rows(
 
 def _columns(
     text: TextColumns | None, target: Column | None, features: Sequence[Column], delimiter: str | None
-) -> Columns:
+) -> TableColumns:
     if isinstance(features, str):
         raise TypeError(f"features must be a sequence of columns, got the string {features!r}")
     if delimiter == "":
         raise ValueError("label_delimiter must not be empty; None for one label a cell")
     texts = [] if text is None else text_columns(text)
-    columns = Columns(text=texts, target=target, features=tuple(features), label_delimiter=delimiter)
+    columns = TableColumns(text=texts, target=target, features=tuple(features), label_delimiter=delimiter)
     if not columns.wanted():
         raise ValueError("text, target and features are all empty: there is nothing to read")
     return columns
 
 
-def _format(path: PathOrStream, format: TextFormat | Literal["auto"], columns: Columns, dialect: Dialect) -> TextFormat:
+def _format(
+    path: PathOrStream, format: TextFormat | Literal["auto"], columns: TableColumns, dialect: Dialect
+) -> TextFormat:
     """Return the format of a file; refuse options of CSV and TSV for other formats."""
     choice("format", format, ("auto", *get_args(TextFormat)))
     found = text_format(path) if format == "auto" else format
@@ -269,7 +271,7 @@ def _format(path: PathOrStream, format: TextFormat | Literal["auto"], columns: C
     return found
 
 
-def _dataset(rows: list[Row], columns: Columns) -> TextDataset:
+def _dataset(rows: list[Row], columns: TableColumns) -> TextDataset:
     numbers = np.array([row.numbers for row in rows], np.float64).reshape(len(rows), len(columns.features))
     return TextDataset(
         texts=[row.text for row in rows] if columns.text else None,

@@ -15,7 +15,6 @@ from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.kernels.types import F32, I32
 
 
-
 class Predictor:
     """Predict the k best labels of each point from a shortlist instead of all labels.
 

@@ -15,8 +15,8 @@ from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.lines import text_lines
 from sparsenet.data.parquet import parquet_names
-from sparsenet.data.table_rows import json_object, table_records
 from sparsenet.data.sources import PathOrStream, open_source
+from sparsenet.data.table_rows import json_object, table_records
 from sparsenet.features.text.text_files import FileRules
 from sparsenet.storage import ModelError
 

@@ -15,8 +15,8 @@ from sparsenet.data.dialect import USUAL, Dialect
 from sparsenet.data.errors import quoted
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
-from sparsenet.data.table_rows import JSON_LINES
 from sparsenet.data.sources import name_of
+from sparsenet.data.table_rows import JSON_LINES
 from sparsenet.features.text.inputs import TextBatch, no_label, nothing_to_learn
 
 #: Rows parsed at a time, and the approximate number of characters of a batch.

@@ -5,6 +5,7 @@ import time
 import tracemalloc
 import warnings
 from dataclasses import replace
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from sparsenet import (
 )
 from sparsenet.core.rows import as_matrix
 from sparsenet.engines.blend import fit_blend, network_part
+from sparsenet.engines.blend.fit_blend import FittedBlend
 from sparsenet.engines.neighbors import neighbors
 from sparsenet.engines.network import fit_network, scouting
 from sparsenet.engines.network.options import NetworkOptions
@@ -454,7 +456,8 @@ def test_answers_do_not_depend_on_other_points(model):
 
 def test_answers_do_not_depend_on_blocks(model, monkeypatch):
     expected = model.topk_numbers(NOISY, 3)
-    monkeypatch.setattr(fit_blend, "CELLS_AT_A_TIME", 700)
+    rank = FittedBlend.rank
+    monkeypatch.setattr(FittedBlend, "rank", partialmethod(rank, cells=700))
     for found, before in zip(model.topk_numbers(NOISY, 3), expected, strict=True):
         np.testing.assert_allclose(found, before, rtol=1e-5)
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
-from sparsenet.features.label_stats import LabelStats
 
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, Rows, TreeClassifier, kernels
 from sparsenet.cli import about_model
@@ -19,6 +18,7 @@ from sparsenet.engines.network import fit_network
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.machines import Rules
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
 from sparsenet.selection.choose import Rule
