@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.loading import CLASSES, load
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
+from sparsenet.selection.choose import Decision
 from sparsenet.storage.parts import nothing_believed
 
 #: Forms of labels for people, by `Target.kind`.
@@ -64,13 +64,9 @@ def choices_of(model: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _choice(choice: Any) -> dict[str, Any]:
-    """Return a choice as fields: a value and its reason, or all that a decision records."""
-    if is_dataclass(choice) and not isinstance(choice, type):
-        choice = asdict(choice)
-    elif not isinstance(choice, Mapping):
-        choice = dict(zip(("value", "reason"), choice if isinstance(choice, tuple) else (choice,), strict=False))
-    return {name: _plain(value) for name, value in choice.items()}
+def _choice(choice: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the fields of a `Decision`; old pickles hold only its first two."""
+    return {name: _plain(value) for name, value in Decision(*choice)._asdict().items()}
 
 
 def _plain(value: Any) -> Any:
@@ -188,8 +184,7 @@ def describe(found: Mapping[str, Any]) -> str:
         "chosen": _listed({name: value for name, value in found["chosen"].items() if value is not None}),
     }
     rows = [(name, value) for name, value in lines.items() if value]
-    decisions = {name: choice for name, choice in found["choices"].items() if choice.keys() - {"value", "reason"}}
-    rows += [("decided", f"{name}: {_listed(choice)}") for name, choice in decisions.items()]
+    rows += [("decided", f"{name}: {own['why']}") for name, own in found["choices"].items() if own["options"]]
     if unusual := _unusual(found):
         rows.append(("settings", _listed(unusual)))
     if found["unfinished"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from sparsenet import ExtremeClassifier, TextClassifier, storage
 from sparsenet.cli.about_model import choices_of, collect, describe
+from sparsenet.selection.choose import Decision
 from tests.support.command_line import fails, files, run, write_xmc
 from tests.support.texts import planted
 
@@ -95,17 +95,6 @@ def test_wrong_directories_are_refused(tagger: Path, tmp_path: Path) -> None:
     assert "the file is damaged" in fails("info", tagger, "--json")
 
 
-@dataclass
-class Decision:
-    """A record of a selection, as a later version may keep it."""
-
-    options: tuple[str, ...]
-    gain: float
-    standard_error: float
-    n: int
-    verdict: str
-
-
 class Parts:
     """A stand-in for a fitted classifier with parts and choices."""
 
@@ -115,25 +104,26 @@ class Parts:
 
 
 def test_choices_of_every_classifier_have_one_form() -> None:
-    decision = Decision(("usual", "dearer"), 0.5, 0.25, 100, "dearer")
-    fields = {"options": ["usual", "dearer"], "gain": 0.5, "standard_error": 0.25, "n": 100, "verdict": "dearer"}
-    network = Parts({"hidden": (256, "fits"), "rate": np.float32(0.5)})
-    whole = Parts({"cost": decision, "order": dict(fields)}, network_=network, tree_=object())
+    decision = Decision("dearer", "better", ("usual", "dearer"), 0.5, 0.25, 100)
+    fields = {"value": "dearer", "why": "better", "options": ["usual", "dearer"]}
+    fields |= {"gain": 0.5, "standard_error": 0.25, "n": 100}
+    undecided = {"options": [], "gain": None, "standard_error": None, "n": 0}
+    network = Parts({"hidden": Decision(256, "fits"), "rate": (np.float32(0.5), "a pair of an old pickle")})
+    whole = Parts({"cost": decision}, network_=network, tree_=object())
     assert choices_of(whole) == {
         "cost": fields,
-        "order": fields,
-        "network__hidden": {"value": 256, "reason": "fits"},
-        "network__rate": {"value": 0.5},
+        "network__hidden": {"value": 256, "why": "fits", **undecided},
+        "network__rate": {"value": 0.5, "why": "a pair of an old pickle", **undecided},
     }
     assert choices_of(object()) == {}
 
 
-def test_decisions_are_shown_with_what_they_record(tagger: Path) -> None:
+def test_decisions_are_shown_with_their_reason(tagger: Path) -> None:
     found = collect(tagger)
-    assert found["choices"]["batch_size"].keys() == {"value", "reason"}
+    assert found["choices"]["batch_size"]["options"] == []
     assert "\ndecided" not in describe(found)
-    found["choices"]["cost"] = {"verdict": "dearer", "gain": 0.5}
-    assert "\ndecided     cost: verdict=dearer, gain=0.5\n" in describe(found)
+    found["choices"]["cost"] = Decision("dearer", "dearer: P@1 1.00 points above usual", ("usual", "dearer"))._asdict()
+    assert "\ndecided     cost: dearer: P@1 1.00 points above usual\n" in describe(found)
 
 
 def test_info_without_a_model_describes_the_machine() -> None:

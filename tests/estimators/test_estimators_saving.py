@@ -82,7 +82,10 @@ def test_refuses_to_save_custom_code(tmp_path):
         (lambda arrays, data: data["parameters"].update(n_jobs=[1, 2]), "n_jobs must be None, .* got .1, 2."),
         (lambda arrays, data: data.update(history=3), "history must be a list"),
         (lambda arrays, data: data.update(history=["a"]), "history must be a list"),
-        (lambda arrays, data: data.update(history=[{"epoch": 1.0}]), "the loss among it"),
+        (
+            lambda arrays, data: data.update(history=[{"epoch": 1.0}]),
+            "a list of the measurements of each epoch, with the loss",
+        ),
         (lambda arrays, data: data.update(history=[{"loss": "low"}]), "loss must be a number .*, got 'low'"),
     ],
 )

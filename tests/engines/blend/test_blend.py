@@ -275,8 +275,10 @@ def test_a_pickle_holds_only_what_was_learnt(model):
 def test_a_sampled_point_is_not_its_own_neighbor(monkeypatch):
     """Any weights would be right for points whose only neighbor is the point itself."""
     asked = []
-    voters = neighbors.Neighbors._voters
-    monkeypatch.setattr(neighbors.Neighbors, "_voters", lambda *near: asked.append(voters(*near)) or asked[-1])
+    voters = neighbors.Neighbors._neighbor_weights
+    monkeypatch.setattr(
+        neighbors.Neighbors, "_neighbor_weights", lambda *near: asked.append(voters(*near)) or asked[-1]
+    )
     blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(sparse.csr_array(np.eye(50)), np.arange(50))
     assert asked
     assert all(np.all(found.data == 0) for found in asked)

@@ -169,7 +169,7 @@ def test_parameters_set_after_training_are_saved(tmp_path):
 
 def test_refuses_to_save_a_tree_as_a_blend(tmp_path):
     found = light().fit(X, Y).set_params(n_neighbors=0)
-    with pytest.raises(ValueError, match="n_neighbors is 0, and this model has no network"):
+    with pytest.raises(ValueError, match="n_neighbors is 0 and this model has no network"):
         found.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

@@ -156,7 +156,7 @@ def test_several_true_labels_of_a_point_count_as_one():
 
 
 @pytest.mark.parametrize("slope", [0.4, 1.0, 3.0])
-def test_with_chances_calibrates(slope):
+def test_calibrated_calibrates(slope):
     """Each of a point's best five labels is right as often as its probability says, in the mean over each fifth."""
     rng = np.random.default_rng(0)
     found = drawn(12_000)
@@ -169,7 +169,7 @@ def test_with_chances_calibrates(slope):
         return rng.random(p.shape) < np.take_along_axis(p, candidates.labels, axis=1)
 
     half = np.arange(12_000) % 2 == 0
-    fitted = Combination().with_chances(found.take(half), hits_of(found.take(half)))
+    fitted = Combination().calibrated(found.take(half), hits_of(found.take(half)))
     other = found.take(~half)
     right = hits_of(other)
     labels, scores = fitted.rank(other, 5, COUNTS)
@@ -185,10 +185,10 @@ def test_with_chances_calibrates(slope):
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
-def test_with_chances_fits_the_temperature(temperature):
+def test_calibrated_fits_the_temperature(temperature):
     found = drawn(8000)
     hits = labelled(found, tuple(temperature * np.array(WEIGHTS)))
-    fitted = Combination().with_chances(found, hits)
+    fitted = Combination().calibrated(found, hits)
     assert fitted.temperature == pytest.approx(temperature, rel=0.1)
     p = fitted.exclusive_probabilities(fitted.scores(found))
     assert p.max(axis=1).mean() == pytest.approx(hits[np.arange(8000), p.argmax(axis=1)].mean(), abs=0.03)
@@ -198,13 +198,13 @@ def test_chances_of_random_hits_stay_flat():
     """Labels that the scores say the opposite of would turn the order round."""
     found = drawn(3000)
     hits = labelled(found, tuple(-np.array(WEIGHTS)))
-    fitted = Combination().with_chances(found, hits)
+    fitted = Combination().calibrated(found, hits)
     assert (fitted.slope, fitted.temperature) == (FLATTEST, FLATTEST)
 
 
 def test_chances_do_not_change_the_order():
     found = drawn(300)
-    fitted = Combination().with_chances(found, labelled(found, WEIGHTS))
+    fitted = Combination().calibrated(found, labelled(found, WEIGHTS))
     assert fitted != Combination()
     for own, usual in zip(fitted.rank(found, 12, COUNTS), Combination().rank(found, 12, COUNTS), strict=True):
         np.testing.assert_array_equal(own, usual)
