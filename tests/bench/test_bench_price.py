@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_failed_runs_are_left_out_and_systems_have_their_own_rows():
 
 
 def test_an_old_result_without_precision_is_readable():
-    kept = report(measured(36, 0.5))
+    kept: Any = report(measured(36, 0.5))
     del kept["machine"]["auto_precision"]
     assert cells(price.rows(1.0, kept)[0])[5] == "auto: unknown"
 

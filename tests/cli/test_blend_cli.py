@@ -38,7 +38,7 @@ def model(folder: Path) -> Path:
 
 
 def test_settings_reach_the_parts_of_a_blend(folder: Path, tmp_path: Path) -> None:
-    options = (*SMALL, "--cost", 2, "--seed", 7, "--threads", 1, "--negatives", 9)
+    options: tuple[Any, ...] = (*SMALL, "--cost", 2, "--seed", 7, "--threads", 1, "--negatives", 9)
     options += ("--beam", 7, "--candidates", 20, "--neighbors", 11)
     summary = train(folder / "train.txt", tmp_path / "m", *options)
     assert (summary["points"], summary["features"], summary["labels"]) == (600, N_FEATURES, N_LABELS)

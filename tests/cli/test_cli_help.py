@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import typer
@@ -16,7 +17,7 @@ PANELS = [
     *(option_table.NETWORKS, option_table.TREES, option_table.MACHINE),
 ]
 #: The classifiers of each kind of model, whose parameters the options set.
-CLASSIFIERS = {
+CLASSIFIERS: dict[str, list[Any]] = {
     "text": [TextClassifier],
     "tree": [TreeClassifier],
     "network": [ExtremeClassifier],
@@ -90,7 +91,7 @@ def test_method_names_every_kind_of_model_of_points() -> None:
 
 @pytest.mark.parametrize("command", ["evaluate", "predict", "compress"])
 def test_other_commands_group_the_options_about_tables(command: str) -> None:
-    params = typer.main.get_command(cli.app).commands[command].params
+    params = typer.main.get_group(cli.app).commands[command].params
     names = {param.name for param in params if getattr(param, "rich_help_panel", None) == option_table.TABLES}
     assert {"text", "header", "quotes", "delimiter", "encoding"} <= names
 

@@ -720,8 +720,8 @@ def test_table_options_are_refused_for_points(tmp_path, option):
         assert f"{name}: applies to tables of text, and sparse points have no columns: leave it out" in said
     for other in (["--target", "b"], ["--label-delimiter", "|"]):
         assert f"{other[0]}: applies to tables of text" in run("evaluate", model, points, *other)[2]
-    for command in ("evaluate", "predict"):
-        assert "nowhere: does not exist" in run(command, tmp_path / "nowhere", points, *option)[2]
+    for name in ("evaluate", "predict"):
+        assert "nowhere: does not exist" in run(name, tmp_path / "nowhere", points, *option)[2]
 
 
 @pytest.mark.parametrize("option", ["--header", "--no-header", "--quotes", "--no-quotes", "--delimiter=;"])

@@ -29,7 +29,8 @@ from sparsenet import (
     kernels,
 )
 from sparsenet.core.rows import as_matrix
-from sparsenet.engines.blend import fit_blend, network_part
+from sparsenet.engines.blend import network_part
+from sparsenet.engines.blend.candidates import propose
 from sparsenet.engines.blend.fit_blend import FittedBlend
 from sparsenet.engines.neighbors import neighbors
 from sparsenet.engines.network import fit_network, scouting
@@ -180,7 +181,7 @@ def test_network_probabilities_follow_its_loss(loss):
     model = blend(network=ExtremeClassifier(**SMALL, loss=loss)).fit(X, ONE_EACH)
     assert model.score(X, ONE_EACH) > 0.9
     points = model._features(X[:9])
-    found = fit_blend.propose(model._fitted.parts(), points, 20, k=50, beam=10, threads=1)
+    found = propose(model._fitted.parts(), points, 20, k=50, beam=10, threads=1)
     names, p = model.network_.topk_numbers(as_matrix(points), 38)
     expected = np.empty_like(p)
     np.put_along_axis(expected, names.astype(int), p, axis=1)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, Rows, Tree
 from sparsenet.cli import about_model
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.seeds import run_seed
-from sparsenet.engines.blend import fit_blend
+from sparsenet.engines.blend import candidates, fit_blend
 from sparsenet.engines.blend.candidates import UNKNOWN
 from sparsenet.engines.blend.combination import WEIGHTS, WITHOUT_NETWORK, Combination
 from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendOptions, HoldoutSize
@@ -142,7 +143,8 @@ def test_no_part_of_a_judge_has_seen_the_holdout(monkeypatch, fits, regime, netw
     own = labels.indices.copy()
     own[held] = N_LABELS + np.arange(len(held))
     labels = Rows(labels.indptr, own, labels.data, N_LABELS + len(held))
-    asked, propose = [], fit_blend.propose
+    asked: list[Any] = []
+    propose = candidates.propose
 
     def noted(parts, points, n, **how):
         found = propose(parts, points, n, **how)
@@ -225,7 +227,7 @@ def test_proposes_more_candidates_if_more_are_right(monkeypatch, lost_by, share,
         lost = (np.arange(len(points)) < share * len(points))[:, None] & found.hits(labels.take(held))
         return found._replace(penalties=np.where(lost & (n == lost_by), UNKNOWN, found.penalties))
 
-    propose = fit_blend.propose
+    propose = candidates.propose
     monkeypatch.setattr(fit_blend, "propose", losing)
     fitted = trained((features, labels), options())
     assert fitted.candidates == expected
