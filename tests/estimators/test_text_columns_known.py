@@ -122,7 +122,7 @@ def test_reads_a_pipe_from_its_beginning(model, tmp_path):
     assert said == ["", ""]
     assert len(answers("predict MODEL", content).splitlines()) == len(TEXTS) + 1, "lines have no columns"
     assert "warning: line 1 of the texts" in said[-1]
-    assert "if this is a table, say so by --input-format csv" in said[-1]
+    assert "if this is a table, add --input-format csv" in said[-1]
     answers("predict MODEL", '{"topic": "a", "review": "b"}\n')
     assert "--input-format" in said[-1]
     for innocent in ("review\n", "a review, of sorts\n", "please, review, me\n", "{review}\n"):
