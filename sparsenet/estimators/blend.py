@@ -327,3 +327,8 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_fitted" in state:  # pickles of version 0.1 hold choices of another form, or none
+            self.choices_ = dict(self._fitted.choices)

@@ -335,3 +335,8 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         self.n_threads_ = self._threads()
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_fitted" in state:  # pickles of version 0.1 hold choices of another form, or none
+            self.choices_ = dict(self._fitted.choices)

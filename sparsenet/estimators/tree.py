@@ -23,13 +23,13 @@ from sparsenet.estimators import tree_saving
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.label_stats import LabelStats
-from sparsenet.features.scaling import CHOICES
+from sparsenet.features.scaling import CHOICES, WHY_SCALED
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import F32, I32
+from sparsenet.selection.choose import Decision
 
-#: A label that is not wanted takes up a place of the beam at each level, and where they are what a point's features
-#: speak of, as what a user has seen, they take up most: the beam has as many more places, up to this number.
+#: Excluded labels take places in the beam, so it widens by their number, at most by this.
 MOST_UNWANTED = 64
 
 
@@ -45,8 +45,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     ----------
     cost : "auto" or float
         Cost of a training error, relative to the regulariser: lower for noisy labels, higher for clean ones.
-        ``"auto"``: 0.5. If points have few labels each,
-        errors on the positives of rare labels cost more than errors on negatives.
+        ``"auto"``: 0.5. If points have few labels each, errors on the positives of rare labels cost more than errors
+        on negatives.
     beam : int
         Beam width: nodes followed at each level, in training and prediction. A wider beam is slower and hardly more
         accurate. It can be changed on a fitted classifier, and widens by itself if it reaches fewer than k labels.
@@ -78,6 +78,8 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
         Number of training points with each label.
     n_points_ : int
         Number of training points.
+    choices_ : dict
+        The `Decision` on each parameter left to ``"auto"`` that depends on the data.
     normalize_ : str
         The scaling in use, a value of `normalize`.
     cost_ : float
@@ -195,5 +197,7 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def _adopt(self, fitted: FittedTree) -> Self:
         self._fitted = fitted
         self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
+        kind = fitted.scaling.kind
+        self.choices_ = {"normalize": Decision(kind, WHY_SCALED.get(kind, ""))} if self.normalize == "auto" else {}
         self.label_counts_, self.n_points_, self.cost_ = fitted.seen.label_counts, fitted.seen.n_points, fitted.cost
         return self

@@ -30,6 +30,13 @@ from sparsenet.kernels.types import F64
 
 SCALINGS = ("rows", "columns", "together", "mixed", "none")
 CHOICES = ("auto", *SCALINGS)
+#: Why ``normalize="auto"`` chose a scaling, for people.
+WHY_SCALED = {
+    "rows": "most values of X are zero",
+    "columns": "X is a table, whose columns may have different units",
+    "mixed": "X has numeric columns next to columns that are mostly zero",
+    "together": "X is a table, and near points share more labels than after standardising its columns",
+}
 #: Bound of scaled values: far beyond any training point, and far below an overflow of float32 in a layer.
 _MAX_SCALED = 1e12
 #: Numbers that are scaled at a time for ``"mixed"``.

@@ -51,7 +51,7 @@ def newton(
     for _ in range(max_steps):
         step = np.linalg.solve(here.hessian, here.gradient)
         while True:
-            if np.abs(step).max() < tolerance:
+            if not np.abs(step).max() >= tolerance:  # NaN ends the search, too
                 return at
             there = total(at - step)
             if there.value <= here.value:

@@ -86,8 +86,10 @@ class Combination:
         one = hits.sum(axis=1) == 1
         exact = every[one].astype(np.float64)[..., None]
         temperature = float(newton(_softmax(exact, hits[one]), np.ones(1), precision)[0]) if one.any() else 1.0
-        slope, temperature = max(float(slope), FLATTEST), max(temperature, FLATTEST)
-        return replace(self, slope=slope, shift=float(shift), fall=float(fall), temperature=temperature)
+        slope, temperature = (round(max(float(found), FLATTEST), 4) for found in (slope, temperature))
+        return replace(
+            self, slope=slope, shift=round(float(shift), 4), fall=round(float(fall), 4), temperature=temperature
+        )
 
 
 def fit_weights(candidates: Candidates, hits: Bools, prior: Combination, *, precision: float = 100.0) -> Combination:
@@ -99,7 +101,7 @@ def fit_weights(candidates: Candidates, hits: Bools, prior: Combination, *, prec
     x = candidates.features[some].astype(np.float64)
     x[~candidates.valid[some]] = (float(LOWEST), 0.0, 0.0)
     weights = newton(_softmax(x, hits[some]), np.array(prior.weights), precision)
-    tree, network, neighbors = (max(float(weight), 0.0) for weight in weights)
+    tree, network, neighbors = (round(max(float(weight), 0.0), 4) for weight in weights)
     return replace(prior, weights=(tree, network, neighbors))
 
 
@@ -108,7 +110,7 @@ def _softmax(x: F64, hits: Bools) -> Callable[[F64], LossTerms]:
     target = hits / hits.sum(axis=1, keepdims=True)
 
     def loss(weights: F64) -> LossTerms:
-        scores = x @ weights
+        scores = np.einsum("ncd,d->nc", x, weights)
         p = softmax(scores, axis=1)
         mean = np.einsum("nc,ncd->nd", p, x)
         value = float((logsumexp(scores, axis=1) - np.where(hits, target * scores, 0).sum(axis=1)).sum())
@@ -123,9 +125,10 @@ def _binary(x: F64, hits: Bools) -> Callable[[F64], LossTerms]:
     """Return the logistic loss of hits with log-odds linear in x, (n, d)."""
 
     def loss(weights: F64) -> LossTerms:
-        logits = x @ weights
+        logits = np.einsum("nd,d->n", x, weights)
         p = expit(logits)
         value = float((np.logaddexp(0, logits) - hits * logits).sum())
-        return LossTerms(value, x.T @ (p - hits), (x.T * (p * (1 - p))) @ x)
+        hessian = np.einsum("nd,ne->de", x * (p * (1 - p))[:, None], x)
+        return LossTerms(value, np.einsum("nd,n->d", x, p - hits), hessian)
 
     return loss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,7 @@ from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
 from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import Rules
@@ -60,7 +62,8 @@ class HoldoutSize:
         n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else few
         if n_held < self.least_of_few:
             return None
-        holdout = Holdout.draw(n, n_held, seed)
+        # Few points are also drawn for scouting, with the same seed: those here must be others.
+        holdout = Holdout.draw(n, n_held, seed if n >= self.from_network else seed + 1)
         has_label = np.diff(labels.indptr) > 0
         return holdout if has_label[holdout.kept].any() and has_label[holdout.held].any() else None
 
@@ -183,16 +186,18 @@ def fit(
     started = time.perf_counter() if started is None else started
     k = min(options.n_neighbors, len(points[0]))
     part_seed = run_seed(seed)
-    holdout = options.holdout.draw(points[1], part_seed)
     n_points, limited = len(points[0]), options.time_budget is not None
     network_options = options.network
+    # A time budget leaves no time for parts that only answer the hold-out.
+    combines = k > 0 and (n_points >= options.holdout.from_tree or not limited)
+    holdout = options.holdout.draw(points[1], part_seed) if combines else None
     for_network = holdout if n_points >= options.holdout.from_network else None
-    for_tree = holdout if n_points >= options.holdout.from_tree and k > 0 else None
     if network_options is not None and resume and checkpoint is not None:
-        network_part.check_resumed(network_options, points, for_network, checkpoint, part_seed)
+        known = network_part.check_resumed(network_options, points, for_network, checkpoint, part_seed)
+        holdout, for_network = (holdout, for_network) if known is for_network else (None, None)
+    for_tree = holdout if n_points >= options.holdout.from_tree else None
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
-    own = points if for_tree is None else network_part.rows_of(points, for_tree.kept)
-    tree = fit_tree.fit(own, options.rules, verbose=options.verbose, **how)
+    tree = fit_tree.fit(_without(for_tree, points), options.rules, verbose=options.verbose, **how)
     neighbors = Neighbors.learn(*points, k, seed=seed, threads=threads) if k > 0 else None
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_passes(network_options, n_points)
@@ -224,12 +229,15 @@ def fit(
         if fitted.neighbors is None:
             raise
         raise InterruptedBlend(fitted) from interrupt
-    if holdout is not None and k > 0 and (for_tree is not None or not limited):
+    if holdout is not None:
         try:
             judges = _judges(fitted, points, holdout, for_tree, for_network, options, **how)
-            fitted = _combined(fitted, judges, points, holdout, options, k, threads)
+            if judges is not None:
+                fitted = _combined(fitted, judges, points, holdout, options, k, threads)
         except KeyboardInterrupt as interrupt:
             raise InterruptedBlend(fitted) from interrupt
+        except (MemoryError, DivergenceError) as error:
+            warnings.warn(f"the blend keeps its default weights and probabilities: {error}", UserWarning, stacklevel=4)
     return fitted
 
 
@@ -257,18 +265,31 @@ def _judges(
     *,
     seed: int,
     threads: int,
-) -> FittedBlend:
-    """Return a blend whose parts have not learnt the hold-out; train such parts where `fitted` has none."""
-    rest = network_part.rows_of(points, holdout.kept)
+) -> FittedBlend | None:
+    """Return a blend whose parts have not learnt the hold-out; train such parts where `fitted` has none.
+
+    A network with a time budget of its own gets no second one, so there is no such blend then.
+    """
+    needs_network = fitted.network is not None and for_network is None and options.network is not None
+    if needs_network and options.network is not None and options.network.time_budget is not None:
+        return None
+    if for_tree is not None and not needs_network:
+        return fitted
+    rest = _without(holdout, points)
     if for_tree is None:
         tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
         fitted = replace(fitted, tree=tree)
-    if fitted.network is not None and for_network is None and options.network is not None:
+    if needs_network and fitted.network is not None and options.network is not None:
         parameters = {**options.network.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
         judge = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
         fitted = replace(fitted, network=judge)
     return fitted
+
+
+def _without(holdout: Holdout | None, points: Points) -> Points:
+    """Return the points that are not held out."""
+    return points if holdout is None else network_part.rows_of(points, holdout.kept)
 
 
 def _combined(

@@ -76,14 +76,28 @@ def _warn_of_none(why: str) -> None:
 
 def check_resumed(
     options: NetworkOptions, points: Points, holdout: Holdout | None, checkpoint: str | os.PathLike[str], seed: int
-) -> None:
-    """Refuse the checkpoint of a run with other data or settings, before the tree is trained."""
+) -> Holdout | None:
+    """Refuse the checkpoint of a run with other data or settings, before the tree is trained.
+
+    Return the hold-out of that run: version 0.1 had none where it had no trial of hidden units.
+    """
     place = Path(checkpoint)
     if not checkpoints.is_there(place):
-        return
+        return holdout
+    try:
+        _check_same_run(options, points, holdout, place, seed)
+    except CheckpointError:
+        if holdout is None:
+            raise
+        _check_same_run(options, points, None, place, seed)
+        return None
+    return holdout
+
+
+def _check_same_run(options: NetworkOptions, points: Points, holdout: Holdout | None, place: Path, seed: int) -> None:
     own, measured, _ = points_for_training(options, points, None, holdout, seed)
     n_points, n_labels = len(own[0]), own[1].width
-    options = sizing.resumed_options(options.for_points(n_points), checkpoint, n_points)
+    options = sizing.resumed_options(options.for_points(n_points), place, n_points)
     counts = np.bincount(own[1].indices, minlength=n_labels)
     made = outline(options, own[0].width, counts, n_points, seed, 1)
     config = options.training(n_points, seed=seed, threads=1)

@@ -22,18 +22,12 @@ from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
+from sparsenet.features.scaling import WHY_SCALED
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
 
 #: By parameter name.
 Choices = dict[str, Decision]
-#: By kind of automatic scaling.
-WHY_SCALED = {
-    "rows": "X is mostly zeros, as counts are",
-    "columns": "X is a table, whose columns may have units of their own",
-    "mixed": "X holds amounts beside what is mostly zeros",
-    "together": "X is a table, and points near each other share more labels than with standardised columns",
-}
 #: Choices that later training keeps; the others do not depend on anything that may have changed.
 KEPT = ("hidden", "wide_budget", "batch_size", "learning_rate")
 

@@ -89,7 +89,6 @@ def fit(
     target: Target | None = None,
     scaling: Scaling | None = None,
     seen: LabelStats | None = None,
-    shape: Shape | None = None,
     verbose: bool | None = False,
 ) -> FittedTree:
     """Train a tree on rows of features and labels.
@@ -101,8 +100,6 @@ def fit(
     rules : Rules
     target, scaling, seen :
         Kept with the result; by default labels are column numbers and features are unscaled.
-    shape : Shape, optional
-        The shape of a tree of the same points. It does not depend on the rules; growing it is a quarter of the work.
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
@@ -110,7 +107,7 @@ def fit(
     if scaling is None or scaling.kind == "none":
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)
-    shape = grow(features, labels, seed, threads) if shape is None else shape
+    shape = grow(features, labels, seed, threads)
     with parts_done(1, f"{len(features):,} points", verbose) as on_progress:
         levels = train(shape, features, labels, rules, seed, threads, on_progress)
     return FittedTree(shape, levels, rules.cost, target, scaling or Scaling("none"), seen)
