@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
@@ -102,7 +103,7 @@ class CommandOption:
 
 def options_of(command: str) -> list[CommandOption]:
     """Return the options of a command."""
-    return [option for option in TABLE if command in option.commands]
+    return [option for option in table() if command in option.commands]
 
 
 def _flag(name: str, help: str, **more: Any) -> CommandOption:
@@ -146,241 +147,254 @@ _blend: dict[str, Any] = {"panel": TREES, "kinds": OF_BLENDS}
 _limit: dict[str, Any] = {"panel": MACHINE, "kinds": OF_NETWORKS | OF_TEXT}
 _argument: dict[str, Any] = {"argument": True, "default": ...}
 
+
 # One call a row: reading the table is easier in few lines.
 # fmt: off
-TABLE = [
-    # --- arguments ---
-    _path("data", "TRAIN", TRAIN_HELP, **_argument),
-    _path("model", "MODEL", "Directory of a trained model.", commands=("evaluate", "predict", "compress"), **_argument),
-    _path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True),
-    _path(
-        "data", "TEST", "Labelled points or text, in any format that train reads.", commands=("evaluate",), **_argument,
-    ),
-    _path(
-        "data", "[FILE|-]", "Points or text, with or without labels; - reads stdin.", commands=("predict",),
-        argument=True, default=Path("-"),
-    ),
-    # --- the options that most people need ---
-    _path("model", "DIR", "Directory to save the model in.", default=...),
-    CommandOption(
-        "max_bytes", "BYTES", "Size limit for the model files, such as 5MB.", commands=("compress",), default=...,
-        check=check.size,
-    ),
-    _path(
-        "valid", "FILE", "Labelled data for validation. A network is measured after each epoch, and its best epoch "
-        "is kept. Other models are measured once, after training.",
-    ),
-    _path(
-        "valid", "FILE", "Labelled text that training has not seen, to measure the loss of accuracy.",
-        commands=("compress",),
-    ),
-    _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
-    CommandOption(
-        "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend combines "
-        "a tree, a network and nearest neighbours.",
-        shown="text: auto, by the number of texts and labels; points: blend",
-        check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
-    ),
-    CommandOption(
-        "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
-        default="1,3,5", check=check.ranks,
-    ),
-    _number("k", 1, MOST, "Number of labels per answer.", commands=("predict",), default=5),
-    CommandOption("format", "FORMAT", FORMAT_HELP, commands=LABELLED, default="auto", check=one_of(*FORMATS)),
-    CommandOption(
-        "format", "tsv|jsonl", TSV_HELP, commands=("predict",), default="tsv",
-        check=one_of("tsv", "jsonl", advice="; --input-format sets the format of the input"),
-    ),
-    CommandOption(
-        "threshold", "P|learnt", "Leave out labels that are less probable than P; a line may then be empty. learnt: "
-        "the threshold that a text model with several labels found best on held-out texts.", commands=("predict",),
-        default="0", check=check.threshold,
-    ),
-    _flag(
-        "exclude_seen", "Recommend only new items: feature i is label i, and is never predicted for points that "
-        "have it.", commands=("evaluate", "predict"), default=False, kinds=OF_POINTS,
-        refusals={"text": "the features of text are words, not labels that could be left out"},
-    ),
-    CommandOption("input_format", "FORMAT", FORMAT_HELP, commands=("predict",), default="auto", check=one_of(*FORMATS)),
-    CommandOption(
-        "text", "COLUMN", "Column of the texts in a table: its name, or its position from 0. Repeat the option to "
-        "join several columns.", type=list[str], commands=READING,
-        shown="the column that the model knows, or text", essential=True, check=check.columns, **_table,
-    ),
-    CommandOption(
-        "target", "COLUMN", "Column of the labels in a table: its name or position.", commands=LABELLED,
-        shown="the column that the model knows, or label", essential=True, **_table,
-    ),
-    CommandOption(
-        "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
-        shown="one label per text", essential=True, check=check.label_delimiter, **_table,
-    ),
-    _number(
-        "epochs", 1, MOST, "Passes over the data; an upper limit for a tree and for a linear text model.",
-        shown="network: 5 to 8, more on small data; tree: 7; linear text model: 10", sets="epochs",
-    ),
-    *(
+@cache
+def table() -> tuple[CommandOption, ...]:
+    """Return all options of all commands, in the order of the help."""
+    return (
+        # --- arguments ---
+        _path("data", "TRAIN", TRAIN_HELP, **_argument),
+        _path(
+            "model", "MODEL", "Directory of a trained model.", commands=("evaluate", "predict", "compress"), **_argument
+        ),
+        _path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True),
+        _path(
+            "data", "TEST", "Labelled points or text, in any format that train reads.", commands=("evaluate",),
+            **_argument,
+        ),
+        _path(
+            "data", "[FILE|-]", "Points or text, with or without labels; - reads stdin.", commands=("predict",),
+            argument=True, default=Path("-"),
+        ),
+        # --- the options that most people need ---
+        _path("model", "DIR", "Directory to save the model in.", default=...),
+        CommandOption(
+            "max_bytes", "BYTES", "Size limit for the model files, such as 5MB.", commands=("compress",), default=...,
+            check=check.size,
+        ),
+        _path(
+            "valid", "FILE", "Labelled data for validation. A network is measured after each epoch, and its best epoch "
+            "is kept. Other models are measured once, after training.",
+        ),
+        _path(
+            "valid", "FILE", "Labelled text that training has not seen, to measure the loss of accuracy.",
+            commands=("compress",),
+        ),
+        _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
+        CommandOption(
+            "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend "
+            "combines a tree, a network and nearest neighbours.",
+            shown="text: auto, by the number of texts and labels; points: blend",
+            check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
+        ),
+        CommandOption(
+            "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
+            default="1,3,5", check=check.ranks,
+        ),
+        _number("k", 1, MOST, "Number of labels per answer.", commands=("predict",), default=5),
+        CommandOption("format", "FORMAT", FORMAT_HELP, commands=LABELLED, default="auto", check=one_of(*FORMATS)),
+        CommandOption(
+            "format", "tsv|jsonl", TSV_HELP, commands=("predict",), default="tsv",
+            check=one_of("tsv", "jsonl", advice="; --input-format sets the format of the input"),
+        ),
+        CommandOption(
+            "threshold", "P|learnt", "Leave out labels that are less probable than P; a line may then be empty. "
+            "learnt: the threshold that a text model with several labels found best on held-out texts.",
+            commands=("predict",), default="0", check=check.threshold,
+        ),
+        _flag(
+            "exclude_seen", "Recommend only new items: feature i is label i, and is never predicted for points that "
+            "have it.", commands=("evaluate", "predict"), default=False, kinds=OF_POINTS,
+            refusals={"text": "the features of text are words, not labels that could be left out"},
+        ),
+        CommandOption(
+            "input_format", "FORMAT", FORMAT_HELP, commands=("predict",), default="auto", check=one_of(*FORMATS),
+        ),
+        CommandOption(
+            "text", "COLUMN", "Column of the texts in a table: its name, or its position from 0. Repeat the option to "
+            "join several columns.", type=list[str], commands=READING,
+            shown="the column that the model knows, or text", essential=True, check=check.columns, **_table,
+        ),
+        CommandOption(
+            "target", "COLUMN", "Column of the labels in a table: its name or position.", commands=LABELLED,
+            shown="the column that the model knows, or label", essential=True, **_table,
+        ),
+        CommandOption(
+            "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
+            shown="one label per text", essential=True, check=check.label_delimiter, **_table,
+        ),
         _number(
-            "batch_size", 1, 1 << 20, "Points or texts scored at a time.", commands=(command,), default=size
-        )
-        for command, size in (("evaluate", 4096), ("predict", 1024))
-    ),
-    _number("threads", 1, 1024, "Number of threads.", commands=(*READING, "demo"), shown="all CPUs", sets="n_jobs"),
-    _path(
-        "plot", "FILE", "Save a picture of calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
-        commands=("evaluate",), check=check.picture,
-    ),
-    CommandOption(
-        "propensity", "A,B", "Constants of PSP@k, which gives rare labels more weight: 0.6,2.6 for Amazon data "
-        "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
-    ),
-    _flag("interactive", "Ask for questions afterwards.", commands=("demo",), default=False),
-    _path(
-        "output", "DIR", "Directory for the picture.", commands=("demo",), default=Path("demo-output"),
-        shown="demo-output",
-    ),
-    _number(
-        "seed", 0, 2**32 - 1, "Seed of all random numbers.", commands=("train", "demo"), default=0,
-        sets="random_state",
-    ),
-    _flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False),
-    # --- sparse points ---
-    _path(
-        "labels_file", "FILE", "Separate file of labels: a matrix with one row per point, as SciPy's .npz or as "
-        "lines `label:1 ...` under a header `rows labels`. The points must be such a matrix too.",
-        commands=("train", "evaluate"), shown="labels are in the rows of the points", refusals=BESIDE, **_points,
-    ),
-    _path(
-        "valid_labels_file", "FILE", "Separate file of labels for --valid.",
-        shown="labels are in the rows of the points", refusals=BESIDE, needs_valid="whose labels these are", **_points,
-    ),
-    *(
+            "epochs", 1, MOST, "Passes over the data; an upper limit for a tree and for a linear text model.",
+            shown="network: 5 to 8, more on small data; tree: 7; linear text model: 10", sets="epochs",
+        ),
+        *(
+            _number(
+                "batch_size", 1, 1 << 20, "Points or texts scored at a time.", commands=(command,), default=size
+            )
+            for command, size in (("evaluate", 4096), ("predict", 1024))
+        ),
+        _number("threads", 1, 1024, "Number of threads.", commands=(*READING, "demo"), shown="all CPUs", sets="n_jobs"),
+        _path(
+            "plot", "FILE", "Save a picture of calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
+            commands=("evaluate",), check=check.picture,
+        ),
+        CommandOption(
+            "propensity", "A,B", "Constants of PSP@k, which gives rare labels more weight: 0.6,2.6 for Amazon data "
+            "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
+        ),
+        _flag("interactive", "Ask for questions afterwards.", commands=("demo",), default=False),
+        _path(
+            "output", "DIR", "Directory for the picture.", commands=("demo",), default=Path("demo-output"),
+            shown="demo-output",
+        ),
         _number(
-            f"{noun}s", 1, MOST, f"Number of {noun}s, if the svmlight files do not contain the last one.",
-            refusals={"text": f"a text model counts its {noun}s itself: leave it out"}, **_points,
-        )
-        for noun in ("feature", "label")
-    ),
-    CommandOption(
-        "normalize", "SCALING", "Scaling of points: rows, for counts; columns or together, for tables, each column "
-        "by itself or all together; mixed, for amounts beside categories; none.",
-        shown="auto, by what the points contain", sets="normalize",
-        check=one_of("auto", "rows", "columns", "together", "mixed", "none"), **_points,
-    ),
-    # --- raw text ---
-    _number("word_ngrams", 1, 8, "Longest word n-gram.", shown="2", sets="word_ngrams", **_text),
-    CommandOption(
-        "char_ngrams", "LENGTHS", "Lengths of character n-grams within words: LOW-HIGH, auto or none.",
-        shown="3-5; 4 above 1 MiB of text; none for many long texts", check=check.char_ngrams, sets="char_ngrams",
-        **_text,
-    ),
-    CommandOption(
-        "class_weight", "balanced|JSON", "balanced gives rare labels more weight in training. JSON sets factors of "
-        'labels, such as {"spam": 5}.', shown="all texts have the same weight", check=check.class_weight,
-        sets="class_weight", **_text,
-    ),
-    _number(
-        "validation_fraction", 0, 0.9, "Share of the texts held out for validation.", type=float,
-        shown="a tenth or less", sets="validation_fraction", **_text,
-    ),
-    # --- tables of text ---
-    _flag(
-        "header", "Whether the first row of CSV or TSV contains the column names.", negatable=True, commands=READING,
-        shown="yes, if columns are given by name", **_table,
-    ),
-    _flag(
-        "quotes", "Whether fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
-        shown="yes; in TSV only fields that end in their line", **_table,
-    ),
-    CommandOption(
-        "delimiter", "CHARACTER", "Separator of fields in CSV or TSV, such as ';' or '|'.", commands=READING,
-        shown="a comma; a tab in TSV", check=check.delimiter, **_table,
-    ),
-    CommandOption(
-        "encoding", "NAME", "Encoding of CSV or TSV, such as latin-1 or cp1252.", commands=READING, shown="utf-8",
-        check=check.encoding, **_table,
-    ),
-    # --- networks ---
-    _number(
-        "hidden", 0, 1 << 16, "Units of the hidden layer; 0 uses the wide path alone.",
-        shown="256, or what fits and helps", sets="hidden", **_network,
-    ),
-    _number("batch_size", 1, 1 << 20, "Points per step.", shown="256 to 1024", sets="batch_size", **_network),
-    CommandOption(
-        "learning_rate", "RATE", "Learning rate of the deep path: above 0, at most 1000.", type=float,
-        shown="0.004 to 0.008; 0.012 to 0.024 for dense points", check=check.learning_rate, sets="learning_rate",
-        **_network,
-    ),
-    _number("negatives", 1, MOST, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network),
-    _number(
-        "wide_budget", 1, MOST, "Most features per label in the wide path.", shown="1024, or what fits",
-        sets="wide_budget", **_network,
-    ),
-    CommandOption(
-        "sampler", "SAMPLER", "Sampler of negatives: random, frequency, lsh or none. none computes all labels.",
-        shown="random", check=one_of("random", "frequency", "lsh", "none"), sets="sampler", **_network,
-    ),
-    CommandOption(
-        "loss", "LOSS", "Loss function: bce (binary cross-entropy) or softmax.", shown="bce",
-        check=one_of("bce", "softmax"), sets="loss", **_network,
-    ),
-    _number(
-        "patience", 1, MOST, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.", shown="never",
-        sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
-    ),
-    _flag(
-        "checkpoint", "Save the state of training in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
-        negatable=True, shown="yes, if it can be written", **_network,
-        refusals={kind: f"a {noun} has no checkpoints" for kind, noun in NOUNS.items()},
-    ),
-    _flag(
-        "resume", "Continue an interrupted run with the same data and options.", default=False, **_network,
-        refusals={kind: f"a {noun} has no checkpoints to resume from" for kind, noun in NOUNS.items()},
-    ),
-    _flag(
-        "compact", "Save the model in about half the space, in 8 and 16 bits.", default=False, panel=NETWORKS,
-        kinds=OF_NETWORKS | OF_BLENDS,
-        refusals={
-            "text": "use sparsenet compress to make a text model smaller",
-            "tree": "the weights of a tree already have 8 bits",
-        },
-    ),
-    # --- trees and blends ---
-    _flag(
-        "network", "Train a network besides the tree of a blend. Without it training takes a fraction of the time.",
-        negatable=True, shown="--network", sets="network", **_blend,
-        refusals={"points": "--network and --no-network are for --method blend"},
-    ),
-    _number(
-        "cost", 1e-6, 1e6, "Cost of an error of the tree, lower for noisy labels. Also for linear text models.",
-        type=float, shown="tree: 0.5; text: 1", sets="cost", panel=TREES, kinds=OF_BLENDS | {"tree", "text"},
-    ),
-    _number(
-        "beam", 1, MOST, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
-        kinds=OF_BLENDS | {"tree"},
-    ),
-    _number(
-        "candidates", 1, MOST, "Labels that the tree of a blend proposes for each point.",
-        shown="32, or 128 where better", sets="candidates", **_blend,
-    ),
-    _number(
-        "neighbors", 0, MOST, "Training points of a blend that vote; with 0 the model does not store them.", shown="50",
-        sets="n_neighbors", **_blend,
-    ),
-    # --- machine and time ---
-    _number(
-        "time_budget", 0.001, 1e9, "Time limit of training; not for a tree. For text it includes reading and a "
-        "search for the best settings.", type=float, shown="no limit", metavar="SECONDS", sets="time_budget",
-        **_limit,
-    ),
-    CommandOption(
-        "memory_limit", "BYTES", "Memory limit of training, such as 8GB (10^9 bytes each) or 8GiB (2^30). A larger "
-        "network is refused before training; large text features go to temporary files. Reading the data is not "
-        "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
-    ),
-    _flag(
-        "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.", negatable=True,
-        shown="yes, if stderr is a terminal", panel=MACHINE,
-    ),
-]
+            "seed", 0, 2**32 - 1, "Seed of all random numbers.", commands=("train", "demo"), default=0,
+            sets="random_state",
+        ),
+        _flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False),
+        # --- sparse points ---
+        _path(
+            "labels_file", "FILE", "Separate file of labels: a matrix with one row per point, as SciPy's .npz or as "
+            "lines `label:1 ...` under a header `rows labels`. The points must be such a matrix too.",
+            commands=("train", "evaluate"), shown="labels are in the rows of the points", refusals=BESIDE, **_points,
+        ),
+        _path(
+            "valid_labels_file", "FILE", "Separate file of labels for --valid.",
+            shown="labels are in the rows of the points", refusals=BESIDE, needs_valid="whose labels these are",
+            **_points,
+        ),
+        *(
+            _number(
+                f"{noun}s", 1, MOST, f"Number of {noun}s, if the svmlight files do not contain the last one.",
+                refusals={"text": f"a text model counts its {noun}s itself: leave it out"}, **_points,
+            )
+            for noun in ("feature", "label")
+        ),
+        CommandOption(
+            "normalize", "SCALING", "Scaling of points: rows, for counts; columns or together, for tables, each column "
+            "by itself or all together; mixed, for amounts beside categories; none.",
+            shown="auto, by what the points contain", sets="normalize",
+            check=one_of("auto", "rows", "columns", "together", "mixed", "none"), **_points,
+        ),
+        # --- raw text ---
+        _number("word_ngrams", 1, 8, "Longest word n-gram.", shown="2", sets="word_ngrams", **_text),
+        CommandOption(
+            "char_ngrams", "LENGTHS", "Lengths of character n-grams within words: LOW-HIGH, auto or none.",
+            shown="3-5; 4 above 1 MiB of text; none for many long texts", check=check.char_ngrams, sets="char_ngrams",
+            **_text,
+        ),
+        CommandOption(
+            "class_weight", "balanced|JSON", "balanced gives rare labels more weight in training. JSON sets factors of "
+            'labels, such as {"spam": 5}.', shown="all texts have the same weight", check=check.class_weight,
+            sets="class_weight", **_text,
+        ),
+        _number(
+            "validation_fraction", 0, 0.9, "Share of the texts held out for validation.", type=float,
+            shown="a tenth or less", sets="validation_fraction", **_text,
+        ),
+        # --- tables of text ---
+        _flag(
+            "header", "Whether the first row of CSV or TSV contains the column names.", negatable=True,
+            commands=READING, shown="yes, if columns are given by name", **_table,
+        ),
+        _flag(
+            "quotes", "Whether fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
+            shown="yes; in TSV only fields that end in their line", **_table,
+        ),
+        CommandOption(
+            "delimiter", "CHARACTER", "Separator of fields in CSV or TSV, such as ';' or '|'.", commands=READING,
+            shown="a comma; a tab in TSV", check=check.delimiter, **_table,
+        ),
+        CommandOption(
+            "encoding", "NAME", "Encoding of CSV or TSV, such as latin-1 or cp1252.", commands=READING, shown="utf-8",
+            check=check.encoding, **_table,
+        ),
+        # --- networks ---
+        _number(
+            "hidden", 0, 1 << 16, "Units of the hidden layer; 0 uses the wide path alone.",
+            shown="256, or what fits and helps", sets="hidden", **_network,
+        ),
+        _number("batch_size", 1, 1 << 20, "Points per step.", shown="256 to 1024", sets="batch_size", **_network),
+        CommandOption(
+            "learning_rate", "RATE", "Learning rate of the deep path: above 0, at most 1000.", type=float,
+            shown="0.004 to 0.008; 0.012 to 0.024 for dense points", check=check.learning_rate, sets="learning_rate",
+            **_network,
+        ),
+        _number(
+            "negatives", 1, MOST, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
+        ),
+        _number(
+            "wide_budget", 1, MOST, "Most features per label in the wide path.", shown="1024, or what fits",
+            sets="wide_budget", **_network,
+        ),
+        CommandOption(
+            "sampler", "SAMPLER", "Sampler of negatives: random, frequency, lsh or none. none computes all labels.",
+            shown="random", check=one_of("random", "frequency", "lsh", "none"), sets="sampler", **_network,
+        ),
+        CommandOption(
+            "loss", "LOSS", "Loss function: bce (binary cross-entropy) or softmax.", shown="bce",
+            check=one_of("bce", "softmax"), sets="loss", **_network,
+        ),
+        _number(
+            "patience", 1, MOST, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.",
+            shown="never",
+            sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
+        ),
+        _flag(
+            "checkpoint", "Save the state of training in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
+            negatable=True, shown="yes, if it can be written", **_network,
+            refusals={kind: f"a {noun} has no checkpoints" for kind, noun in NOUNS.items()},
+        ),
+        _flag(
+            "resume", "Continue an interrupted run with the same data and options.", default=False, **_network,
+            refusals={kind: f"a {noun} has no checkpoints to resume from" for kind, noun in NOUNS.items()},
+        ),
+        _flag(
+            "compact", "Save the model in about half the space, in 8 and 16 bits.", default=False, panel=NETWORKS,
+            kinds=OF_NETWORKS | OF_BLENDS,
+            refusals={
+                "text": "use sparsenet compress to make a text model smaller",
+                "tree": "the weights of a tree already have 8 bits",
+            },
+        ),
+        # --- trees and blends ---
+        _flag(
+            "network", "Train a network besides the tree of a blend. Without it training takes a fraction of the time.",
+            negatable=True, shown="--network", sets="network", **_blend,
+            refusals={"points": "--network and --no-network are for --method blend"},
+        ),
+        _number(
+            "cost", 1e-6, 1e6, "Cost of an error of the tree, lower for noisy labels. Also for linear text models.",
+            type=float, shown="tree: 0.5; text: 1", sets="cost", panel=TREES, kinds=OF_BLENDS | {"tree", "text"},
+        ),
+        _number(
+            "beam", 1, MOST, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
+            kinds=OF_BLENDS | {"tree"},
+        ),
+        _number(
+            "candidates", 1, MOST, "Labels that the tree of a blend proposes for each point.",
+            shown="32, or 128 where better", sets="candidates", **_blend,
+        ),
+        _number(
+            "neighbors", 0, MOST, "Training points of a blend that vote; with 0 the model does not store them.",
+            shown="50", sets="n_neighbors", **_blend,
+        ),
+        # --- machine and time ---
+        _number(
+            "time_budget", 0.001, 1e9, "Time limit of training; not for a tree. For text it includes reading and a "
+            "search for the best settings.", type=float, shown="no limit", metavar="SECONDS", sets="time_budget",
+            **_limit,
+        ),
+        CommandOption(
+            "memory_limit", "BYTES", "Memory limit of training, such as 8GB (10^9 bytes each) or 8GiB (2^30). A larger "
+            "network is refused before training; large text features go to temporary files. Reading the data is not "
+            "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
+        ),
+        _flag(
+            "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.",
+            negatable=True, shown="yes, if stderr is a terminal", panel=MACHINE,
+        ),
+    )
 # fmt: on

@@ -17,10 +17,6 @@ from sparsenet.data.sources import name_of
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.metrics import precision_at_k
 
-#: A label with a larger share of the texts is reported, as a baseline for the share of right answers.
-LARGE_SHARE = 0.5
-#: With fewer texts, labels that occur once do not show that the column is wrong.
-FEW_TEXTS = 20
 #: Characters that may separate several labels in one cell.
 DELIMITERS = ";|,"
 
@@ -77,7 +73,7 @@ def _warn_of_labels(model: TextClassifier, source: TextSource) -> None:
     n_alone = len(alone)
     if model.multilabel_ and n_alone > half:  # several of these labels may belong to one text
         n_alone = source.n_texts_within(set(alone))
-    if model.n_texts_ >= FEW_TEXTS and n_alone > half:
+    if model.n_texts_ >= 20 and n_alone > half:  # in fewer texts labels often occur once
         what = "no label that occurs twice" if model.multilabel_ else "a label of their own"
         say(f"warning: {n_alone} of {model.n_texts_} texts have {what}: is --target the right column?")
     if model.multilabel_ or source.label_delimiter is not None:
@@ -106,6 +102,7 @@ def describe(summary: Mapping[str, Any]) -> str:
     right = "have a right best label" if summary["multilabel"] else "are right"
     lines += [f"{100 * share:.2f} % of the {whose} {right}" for whose, share in scores.items() if share is not None]
     most = summary["most_frequent"]
-    if most["share"] > LARGE_SHARE and summary["labels"] > 1:
+    # A large share is a baseline for the share of right answers.
+    if most["share"] > 0.5 and summary["labels"] > 1:
         lines.append(f"{100 * most['share']:.2f} % of all texts have the label {quoted(most['label'])}")
     return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])

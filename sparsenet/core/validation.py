@@ -25,8 +25,6 @@ from sparsenet.core.matrices import canonical, check_structure, without_zeros
 T = TypeVar("T")
 Name = TypeVar("Name", bound=Hashable)
 MAX_WIDTH = 2**31 - 1
-MAX_BYTES = 2**63 - 1
-MAX_THREADS = 1024
 
 _BRIEF = Repr()
 _BRIEF.maxstring = _BRIEF.maxother = 60
@@ -59,13 +57,13 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     return int(value)
 
 
-def n_jobs(value: Any) -> int | None:
+def n_jobs(value: Any, max_threads: int = 1024) -> int | None:
     """Return the number of threads, or None for all CPUs; as in joblib, -2 means all but one, and so on."""
     if value is None:
         return None
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value == 0 or abs(value) > MAX_THREADS:
-        wanted = f"None, -1 (both: all CPUs), -2 (all but one) and so on, or an integer from 1 to {MAX_THREADS}"
+    if not whole or value == 0 or abs(value) > max_threads:
+        wanted = f"None, -1 (both: all CPUs), -2 (all but one) and so on, or an integer from 1 to {max_threads}"
         raise ValueError(f"n_jobs must be {wanted}, got {value!r}")
     if value < -1:
         return max(1, default_threads() + 1 + int(value))
@@ -121,7 +119,7 @@ def instance(name: str, value: T) -> T:
     return value
 
 
-def number_of_bytes(name: str, value: Any) -> int:
+def number_of_bytes(name: str, value: Any, most: int = 2**63 - 1) -> int:
     """Return a number of bytes, given as an integer or as text.
 
     >>> number_of_bytes("memory_limit", "1.5GB")
@@ -133,10 +131,10 @@ def number_of_bytes(name: str, value: Any) -> int:
             raise ValueError(f"{name} must be a number of bytes such as 8000000000, '8GB' or '8GiB', got {value!r}")
         base = 1024 if match[3] else 1000
         size = float(match[1]) * base ** " KMGT".index(match[2] or " ")
-        if size > MAX_BYTES:  # may be infinite, which int() refuses
-            raise ValueError(f"{name} must be an integer from 1 to {MAX_BYTES}, got {value!r}")
+        if size > most:  # may be infinite, which int() refuses
+            raise ValueError(f"{name} must be an integer from 1 to {most}, got {value!r}")
         value = int(size)
-    return integer(name, value, 1, MAX_BYTES)
+    return integer(name, value, 1, most)
 
 
 # --- arrays --------------------------------------------------------------------------------------------------------

@@ -18,16 +18,8 @@ from sparsenet.core.machine import available_memory
 
 #: The members that `scipy.sparse.load_npz` reads, without their suffix ``.npy``.
 MEMBERS = frozenset({"format", "shape", "_is_array", "data", "indices", "indptr", "offsets", "row", "col", "coords"})
-#: The members that hold a few numbers or a word, and the most bytes that one of them may take.
+#: The members that hold a few numbers or a word.
 _SMALL = frozenset({"format", "shape", "_is_array"})
-_SMALL_BYTES = 4096
-#: More than the header of any array that NumPy loads.
-_HEADER_BYTES = 1 << 16
-#: Deflate compresses to no less than 1 byte in 1032.
-_MAX_RATIO = 1032
-#: An entry of the final matrix takes at least a float32 and an int32, and a row two int32 and an int64.
-_ENTRY_BYTES = 8
-_ROW_BYTES = 16
 #: Errors that NumPy's parser of headers raises. A deeply nested header exhausts the stack or memory of Python's parser.
 _BAD_HEADER = (
     ValueError,
@@ -86,7 +78,7 @@ def _header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> _Head
     """Read the header of a member, and check that the member can hold what the header claims."""
     _check_size(name, info)
     with archive.open(info) as member:
-        start = io.BytesIO(member.read(_HEADER_BYTES))
+        start = io.BytesIO(member.read(1 << 16))  # more than the header of any array that NumPy loads
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # loading warns again of a header that Python 2 wrote
         try:
@@ -103,15 +95,16 @@ def _header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> _Head
     return _Header(shape, dtype)
 
 
-def _check_size(name: str, info: zipfile.ZipInfo) -> None:
+def _check_size(name: str, info: zipfile.ZipInfo, *, small_bytes: int = 4096) -> None:
     """Refuse a member whose size in the archive's directory cannot be right."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name} is compressed in a way that SciPy does not write")
-    ratio = 1 if info.compress_type == zipfile.ZIP_STORED else _MAX_RATIO
+    # Deflate compresses to no less than 1 byte in 1032.
+    ratio = 1 if info.compress_type == zipfile.ZIP_STORED else 1032
     if info.file_size > ratio * info.compress_size:
         raise ValueError(f"{name} claims {info.file_size} bytes, compressed to {info.compress_size}")
-    if name in _SMALL and info.file_size > _SMALL_BYTES:
-        raise ValueError(f"{name} takes {info.file_size} bytes, but {_SMALL_BYTES} are enough")
+    if name in _SMALL and info.file_size > small_bytes:
+        raise ValueError(f"{name} takes {info.file_size} bytes, but {small_bytes} are enough")
 
 
 def _read_shape(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> tuple[int, int]:
@@ -130,7 +123,8 @@ def _check_memory(stored: int, data: _Header | None, shape: tuple[int, int] | No
     """Refuse a matrix that cannot fit into memory: its arrays as stored, and the same as a CSR matrix."""
     entries = 0 if data is None else math.prod(data.shape)
     rows = 0 if shape is None else shape[0]
-    needed, free = stored + _ENTRY_BYTES * entries + _ROW_BYTES * rows, available_memory()
+    # An entry of the final matrix takes at least a float32 and an int32, and a row two int32 and an int64.
+    needed, free = stored + 8 * entries + 16 * rows, available_memory()
     if needed > free:
         of = "" if shape is None else f" of shape {_brief(shape)}"
         raise ValueError(f"a matrix{of} takes {needed >> 20} MB or more, there are {free >> 20} MB")

@@ -15,16 +15,8 @@ from typing import Any, Protocol
 
 from sparsenet.core.machine import available_memory
 
-#: Bounds of the memory limit for xz, which is the free memory. The lower bound is enough for files of `xz -9`, and the
-#: `xz` program writes no files that need more than the upper bound.
-_LEAST_XZ_BYTES = 128 << 20
-_MOST_XZ_BYTES = 2 << 30
-#: The default limit of the Zstandard decoder on the size of windows.
-_ZSTD_BYTES = 128 << 20
 #: Decoders use this word only in the error for a window beyond their limit.
 _MEMORY = "memory"
-#: The headers of a member that hold the size of its window fit into this many bytes.
-_HEADER_BYTES = 64
 
 
 class CorruptError(Exception):
@@ -125,8 +117,12 @@ def _xz_decoder() -> Decoder:
     return lzma.LZMADecompressor(memlimit=_xz_limit())
 
 
-def _xz_limit() -> int:
-    return max(_LEAST_XZ_BYTES, min(_MOST_XZ_BYTES, available_memory()))
+def _xz_limit(least: int = 128 << 20, most: int = 2 << 30) -> int:
+    """Return the free memory within bounds.
+
+    The lower bound is enough for files of `xz -9`, and the `xz` program writes no files that need more than the upper.
+    """
+    return max(least, min(most, available_memory()))
 
 
 def _xz_window(head: bytes) -> int | None:
@@ -199,6 +195,11 @@ class Codec:
     limit: Callable[[], int] = lambda: 0
 
 
+def _zstandard_limit() -> int:
+    """Return the default limit of the Zstandard decoder on the size of windows."""
+    return 128 << 20
+
+
 # Zstandard files may contain skippable frames, also at the start.
 _ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16)))
 
@@ -222,7 +223,7 @@ CODECS = (
         magics=_ZSTD_MAGICS,
         load=_zstandard,
         window=_zstandard_window,
-        limit=lambda: _ZSTD_BYTES,
+        limit=_zstandard_limit,
     ),
 )
 MAGIC_BYTES = max(len(magic) for codec in CODECS for magic in codec.magics)
@@ -253,6 +254,8 @@ class Decompression:
     """
 
     STEP = 1 << 20
+    #: The headers of a member that hold the size of its window fit into this many bytes.
+    HEADER_BYTES = 64
 
     def __init__(self, codec: Codec, head: bytes, read: Callable[[], bytes]) -> None:
         self._codec = codec
@@ -272,7 +275,7 @@ class Decompression:
                 self._input = self._read()
                 if not self._input:
                     raise CorruptError(f"the {self._codec.name} data ends early: the file was cut short")
-            self._start += self._input[: _HEADER_BYTES - len(self._start)]
+            self._start += self._input[: self.HEADER_BYTES - len(self._start)]
             try:
                 out = self._decoder.decompress(self._input, self.STEP)
             except self._error as error:

@@ -18,13 +18,6 @@ from sparsenet.data.errors import DataError
 Kind = Literal["feature", "label"]
 #: Up to this many empty columns need no warning: they take a few hundred megabytes at most.
 MANY = 1_000_000
-#: Ids are usually spread at random, as by hashing, or dense. The largest id is out of proportion if it is more than
-#: `FAR` times the next one, and if ids spread at random leave such a gap with a probability below `CHANCE`. Hashed
-#: features reach this only in a file with a handful of different features.
-FAR = 10
-CHANCE = 1e-6
-#: Number of entries that are searched for other ids; a few different ids are enough for the test.
-SAMPLE = 1 << 16
 #: Bytes of memory that training needs for a column. Measured on 10^8 columns, for each feature and each label: network
 #: 18 and 62 bytes, tree 35 and 50, blend 35 and 95.
 LEAST_BYTES = {"feature": 16, "label": 64}
@@ -51,7 +44,7 @@ class LargestId:
         if self.id <= MANY:
             return
         following = int(ids.max(where=ids != self.id, initial=-1))
-        n_others = len(np.unique(ids[:SAMPLE])) - 1
+        n_others = len(np.unique(ids[: 1 << 16])) - 1  # a few different ids are enough for the test
         if not is_out_of_proportion(self.id, following, n_others):
             return
         empty = self.id - following - 1
@@ -66,10 +59,15 @@ class LargestId:
         warnings.warn(f"{DataError(path, self.line, problem)}; {right}", UserWarning, stacklevel=2)
 
 
-def is_out_of_proportion(largest: int, following: int, n_others: int) -> bool:
+def is_out_of_proportion(
+    largest: int, following: int, n_others: int, *, min_ratio: int = 10, chance: float = 1e-6
+) -> bool:
     """Return True if the largest id looks mistyped.
 
-    `following` is the second largest id, and `n_others` the number of other ids, or a lower bound of it.
+    `following` is the second largest id, and `n_others` the number of other ids, or a lower bound of it. Ids are
+    usually dense, or spread at random, as by hashing. The largest id is out of proportion if it is more than
+    `min_ratio` times the next one, and if ids spread at random leave such a gap with a probability below `chance`.
+    Hashed features reach this only in a file with a handful of different features.
 
     >>> is_out_of_proportion(100_000_000, 4_999, 5_000)
     True
@@ -77,7 +75,7 @@ def is_out_of_proportion(largest: int, following: int, n_others: int) -> bool:
     False
     """
     share = (following + 1) / (largest + 1)
-    return largest - following > MANY and share * FAR < 1 and share**n_others < CHANCE
+    return largest - following > MANY and share * min_ratio < 1 and share**n_others < chance
 
 
 def line_of(block: Block, row: int, n_rows: int) -> int:

@@ -18,10 +18,9 @@ from sparsenet.data.explain import MAX_IDS, RowRules, explain
 from sparsenet.data.reader_options import Options
 from sparsenet.data.stray import LargestId
 
-#: A point of three labels and no features. As a first line, it may be an XMC header with commas by mistake.
+#: A point of three labels and no features. As a first line, it may be an XMC header with commas by mistake. It counts
+#: as one if the first number is the number of points that follow.
 _THREE_NUMBERS = re.compile(rb"[ \t]*(\d{1,18})[ \t]*,[ \t]*\d{1,18}[ \t]*,[ \t]*\d{1,18}\s*\n")
-#: It counts as a header if the first number is the number of points that follow. Smaller numbers may match by chance.
-_FEWEST_TO_TELL = 10
 
 
 class SvmlightReader:
@@ -66,7 +65,7 @@ class SvmlightReader:
         """Check that the file has points, and warn if its first line looks like an XMC header."""
         if self._n_read == 0:
             raise DataError(self._path, self._line, "the file ends without a single point; is it the right one?")
-        if self._announced == self._n_read - 1 >= _FEWEST_TO_TELL:
+        if self._announced == self._n_read - 1 >= 10:  # smaller numbers may match by chance
             warnings.warn(
                 f"{self._path}, line 1: three numbers were read as a point with three labels, but {self._announced} "
                 "points follow, as many as the first number: if they are a header of XMC, separate them by blanks",

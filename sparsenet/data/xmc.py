@@ -20,7 +20,6 @@ from sparsenet.data.reader_options import Options
 #: The newline is part of the pattern: without it, the line may be longer than the bytes that were read.
 _HEADER = re.compile(rb"[ \t]*(-?\d+)[ \t]+(-?\d+)(?:[ \t]+(-?\d+))?\s*\n")
 _EXPECTED = "expected the header `points features labels`"
-_MOST_POINTS = 2**62  # more than any file has, and 64 bits can still count the lines
 
 
 def is_xmc(line: bytes) -> bool:
@@ -50,7 +49,7 @@ def _counts(path: str, line: bytes, options: Options) -> tuple[int, int, int | N
     n_points, n_columns, n_labels = (int(count) for count in header.groups("0"))
     if min(n_points, n_columns, n_labels) < 0:
         raise DataError(path, 1, f"the header {found} announces a negative count; correct it")
-    if n_points > _MOST_POINTS:
+    if n_points > 2**62:  # more than any file has, and 64 bits can still count the lines
         raise DataError(path, 1, f"the header announces {n_points} points, but 2^62 at most are possible")
     return n_points, n_columns, n_labels if header[3] is not None else None
 

@@ -43,8 +43,8 @@ _MAX_SCALED = 1e12
 _NUMBERS_OF_MIXED = 1 << 21
 #: Sums of squares below this may have underflowed: the smallest normal float64 is 2**-1022.
 SMALLEST_SQUARES = 2.0**-900
-#: Values below 2**SMALL_EXPONENT are multiplied by a power of two, up to 2**LARGEST_EXPONENT, before they are squared.
-SMALL_EXPONENT, LARGEST_EXPONENT = -256, 1023
+#: Values below 2**SMALL_EXPONENT are multiplied by a power of two before they are squared.
+SMALL_EXPONENT = -256
 #: Least share of rows for a column to be common; amounts in common columns are centred.
 COMMON = 0.5
 
@@ -261,7 +261,7 @@ def power_to_square(largest: Any) -> Any:
     """
     _, exponent = np.frexp(np.asarray(largest, np.float64))
     is_small = (exponent < SMALL_EXPONENT) & (np.asarray(largest) > 0)
-    return np.ldexp(1.0, np.where(is_small, np.minimum(-exponent, LARGEST_EXPONENT), 0))
+    return np.ldexp(1.0, np.where(is_small, np.minimum(-exponent, 1023), 0))  # 2**1024 would overflow
 
 
 def _inverse(length: Any, lift: Any) -> Any:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier, cli
 from sparsenet.cli import option_table
-from sparsenet.cli.option_table import POINT_METHODS, TABLE, options_of
+from sparsenet.cli.option_table import POINT_METHODS, options_of, table
 
 PANELS = [
     *(option_table.POINTS, option_table.TEXT, option_table.TABLES),
@@ -67,7 +67,7 @@ def test_help_text_is_wide_enough_to_read(command: str) -> None:
             assert 99 - start >= 45, panel
 
 
-@pytest.mark.parametrize("option", [option for option in TABLE if option.sets], ids=lambda option: option.name)
+@pytest.mark.parametrize("option", [option for option in table() if option.sets], ids=lambda option: option.name)
 def test_options_set_parameters_of_exactly_the_models_that_they_apply_to(option: option_table.CommandOption) -> None:
     if option.sets == "method":
         return  # chooses the classifier of points, and is a parameter of the text classifier
@@ -76,7 +76,7 @@ def test_options_set_parameters_of_exactly_the_models_that_they_apply_to(option:
 
 
 def test_every_option_has_help_and_a_reason_for_each_kind_that_it_does_not_apply_to() -> None:
-    for option in TABLE:
+    for option in table():
         assert option.help.endswith(".")
         for kind in option_table.EVERY - option.kinds:
             assert option.why_not(kind)
@@ -85,7 +85,7 @@ def test_every_option_has_help_and_a_reason_for_each_kind_that_it_does_not_apply
 
 
 def test_method_names_every_kind_of_model_of_points() -> None:
-    [method] = [option for option in TABLE if option.name == "method"]
+    [method] = [option for option in table() if option.name == "method"]
     assert all(f"{name}" in method.help for name in (*POINT_METHODS, "auto", "linear"))
 
 

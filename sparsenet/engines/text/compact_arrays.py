@@ -19,7 +19,6 @@ _POINTERS = ("indptr", "classes.offsets", "memory.indptr", "memory.labels.indptr
 _NUMBERS = ("columns", "counts", "memory.indices", "memory.labels.indices")
 _VALUES = ("matrix", "factors", "feature_weights")
 _UNPACKED = {name: np.int64 if name == "counts" else np.int32 for name in _NUMBERS}
-_BITS = (1, 2, 4, 8)
 
 
 def pack(arrays: Arrays) -> Arrays:
@@ -90,8 +89,8 @@ def _varint_decoded(name: str, code: NDArray[Any]) -> NDArray[np.int64]:
 def _coded(name: str, array: NDArray[Any]) -> Arrays | None:
     """Return codes and the list of values, or None if that saves no room."""
     levels = _distinct(array)
-    bits = next((bits for bits in _BITS if len(levels) <= 1 << bits), 99)
-    if bits >= 8 * array.itemsize or array.size <= len(levels):
+    bits = _code_bits(len(levels))
+    if bits is None or bits >= 8 * array.itemsize or array.size <= len(levels):
         return None
     codes = np.searchsorted(levels, array.reshape(-1)).astype(np.uint8)
     each = 8 // bits
@@ -99,6 +98,11 @@ def _coded(name: str, array: NDArray[Any]) -> Arrays | None:
     together = np.bitwise_or.reduce(codes << (bits * np.arange(each)).astype(np.uint8), axis=1)
     shape = np.array(array.shape, np.int64)
     return {f"{name}.codes": together.astype(np.uint8), f"{name}.levels": levels, f"{name}.shape": shape}
+
+
+def _code_bits(n_levels: int) -> int | None:
+    """Return the bits of a code for one of `n_levels` values, or None if they exceed a byte."""
+    return next((bits for bits in (1, 2, 4, 8) if n_levels <= 1 << bits), None)
 
 
 def _distinct(array: NDArray[Any]) -> NDArray[Any]:
@@ -115,7 +119,7 @@ def _decoded(name: str, packed: Arrays) -> NDArray[Any]:
         raise ModelError(f"{name} is not made of codes and the values they stand for")
     if shape.dtype != np.int64 or shape.ndim != 1 or shape.min(initial=0) < 0:
         raise ModelError(f"{name}.shape must be a list of sizes")
-    bits = next(bits for bits in _BITS if len(levels) <= 1 << bits)
+    bits = _code_bits(len(levels)) or 8  # 256 levels at most
     each, size = 8 // bits, int(np.prod(shape.astype(object)))
     if len(codes) != -(-size // each):
         raise ModelError(f"{name} has {len(codes)} bytes of codes for {size} values")

@@ -37,15 +37,11 @@ from sparsenet.storage.parts import pack_part, unpack_part
 
 #: Labels of a text whose softmax gives its probabilities; all other labels get 0.
 COMPETING = 100
-#: Texts scored at a time: their features are held in memory.
-TEXTS_AT_A_TIME = 4096
 #: Scores held at a time for texts that need the scores of all labels.
 CELLS_AT_A_TIME = 1 << 22
 #: Hidden units, and most features: together 0.8 GB with the optimizer's state.
 HIDDEN = 128
 MOST_FEATURES = 1 << 19
-#: Most features of a label in the wide path.
-WIDE_BUDGET = 1024
 #: The loss of training makes scores log-odds.
 AS_TRAINED = Calibration(steepness=1.0)
 
@@ -118,7 +114,7 @@ class NetworkModel:
                 "the texts hold nothing that a network could learn from, as if all were empty: look at what was read, "
                 "or train method='linear', which then learns how frequent labels are"
             )
-        size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": WIDE_BUDGET, "normalize": "none"}
+        size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": 1024, "normalize": "none"}
         parameters = {**DEFAULTS, **size, "random_state": seed, "n_jobs": threads, **parameters}
         options, shared = NetworkOptions.of(parameters), arrays_of(points, labels)
         ascending = Rows.of(canonical(as_matrix(points)))  # sums then do not depend on the order of words
@@ -342,9 +338,10 @@ class NetworkAnswers:
             every = float(self._usual_scores(seen.shares()[number]))
         return point.data * (deep + wide.toarray()[0, point.indices]), every
 
-    def _points(self, texts: list[str], threads: int) -> Iterator[Rows]:
-        for begin in range(0, len(texts), TEXTS_AT_A_TIME):
-            rows = extract(*kernels.join_texts(texts[begin : begin + TEXTS_AT_A_TIME]), self.words.rules, threads)
+    def _points(self, texts: list[str], threads: int, step: int = 4096) -> Iterator[Rows]:
+        """Yield the features of `step` texts at a time, which are held in memory."""
+        for begin in range(0, len(texts), step):
+            rows = extract(*kernels.join_texts(texts[begin : begin + step]), self.words.rules, threads)
             yield self.words.points(rows, threads)
 
     def _best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:

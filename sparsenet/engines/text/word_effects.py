@@ -18,9 +18,6 @@ from sparsenet.engines.text.fit_text import FittedText
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.occurrences import FeatureOccurrence, occurrences
 
-#: Most parts with a line of their own in a table, and the least score that does not read as 0.000.
-SHOWN, LEAST_SHOWN = 20, 0.0005
-
 
 @dataclass(frozen=True)
 class Part:
@@ -106,9 +103,9 @@ class Explanation:
     def _repr_html_(self) -> str:
         return self.to_html()
 
-    def _table(self) -> Iterator[tuple[str, float]]:
+    def _table(self, max_parts: int = 20) -> Iterator[tuple[str, float]]:
         """Yield the summands of the score: the largest parts, the sum of all others, and the bias."""
-        shown = [part for part in self.parts[:SHOWN] if abs(part.score) >= LEAST_SHOWN]
+        shown = [part for part in self.parts[:max_parts] if abs(part.score) >= 0.0005]  # less would read as 0.000
         yield from ((part.name, part.score) for part in shown)
         others = self.parts[len(shown) :]
         if others:

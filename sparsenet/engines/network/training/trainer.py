@@ -27,8 +27,6 @@ from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.engines.network.training.training_config import TrainingConfig
 from sparsenet.engines.network.training.trial import ScoreCorrection, Trial, Verdict
 
-MAX_SECONDS = 1e9
-
 
 class DivergenceError(ArithmeticError):
     """The loss is no longer a finite number.
@@ -114,7 +112,7 @@ class Trainer:
         steps_before: int = 0,
     ) -> None:
         check_run(network, features, labels, config, validation, trial)
-        optional(real, "time_budget", time_budget, 0, MAX_SECONDS)
+        optional(real, "time_budget", time_budget, 0, 1e9)
         integer("steps_before", steps_before, 0)
         self.network, self.config = network, config
         self._features, self._labels = features, labels
