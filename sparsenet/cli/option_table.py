@@ -18,7 +18,7 @@ from sparsenet.cli.option_values import MOST, one_of, within
 POINTS = "Sparse points"
 TABLES = "CSV and other tables of text"
 TEXT = "Raw text (--method linear, network or auto)"
-NETWORKS = "Network (--method network, and the network of a blend)"
+NETWORKS = "Network of sparse points (--method network or blend)"
 TREES = "Tree and blend (--method tree or blend)"
 MACHINE = "Machine and time"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from sparsenet.kernels.types import F32, I32, I64, Bools
 
@@ -22,6 +22,8 @@ class Excluded:
     def of(cls, exclude: Any, n: int, n_labels: int) -> Excluded:
         """Validate `exclude`, which is nonzero for excluded labels, against n rows."""
         try:
+            if not issparse(exclude) and np.asarray(exclude).dtype.kind in "US":
+                raise ValueError("got names of labels; labels are columns, in the order of classes_")
             matrix = csr_array(exclude)
             matrix = csr_array(matrix.reshape((1, -1))) if matrix.ndim == 1 else matrix
         except (TypeError, ValueError) as error:

@@ -183,3 +183,9 @@ def test_the_beam_grows_up_to_a_limit(monkeypatch, narrow):
     monkeypatch.setattr("sparsenet.engines.tree.fit_tree.search", watched)
     narrow.topk_numbers(SPEAKING[:5], 3, exclude=np.arange(WIDE) < 300)
     assert min(beams) == MOST_UNWANTED + (1 if isinstance(narrow, TreeClassifier) else 2)
+
+
+def test_rejects_names_of_labels():
+    model = ExtremeClassifier(hidden=0, epochs=1).fit(np.eye(4), ["a", "b", "c", "d"])
+    with pytest.raises(ValueError, match="got names of labels; labels are columns, in the order of classes_"):
+        model.topk(np.eye(4), k=1, exclude=["a"])
