@@ -599,4 +599,4 @@ def test_does_not_change_the_callers_stored_zeros():
 
 def test_a_network_reports_amounts():
     model = ExtremeClassifier(epochs=1, random_state=0).fit(beside(), np.arange(900) % 3)
-    assert model.choices_["normalize"][:2] == ("mixed", "X holds amounts beside what is mostly zeros")
+    assert model.choices_["normalize"][:2] == ("mixed", "X has numeric columns next to columns that are mostly zero")
