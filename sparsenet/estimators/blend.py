@@ -105,7 +105,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         The training points, their labels and their parameters. `rarity` is the exponent of the inverse feature
         frequency, and `power` the exponent of the cosine; both are chosen leave-one-out on a sample.
     choices_ : dict
-        What was decided on the hold-out: ``"candidates"``, the number of them, and ``"weights"``, of tree, network and
+        Decisions on the hold-out: ``"candidates"``, their number, and ``"weights"``, the factors of tree, network and
         neighbours. Each decision has its options, gain, standard error and number of points. The hold-out is a 64th of
         the points, 512 to 2,048, and the network is not trained on it; from 65,536 points on the tree is not either.
         With fewer than 16,384 points it is a tenth, at most 1,024: tree and network learn all points, and others,

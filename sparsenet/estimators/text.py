@@ -26,7 +26,6 @@ from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat
 from sparsenet.engines.text.compression import Compression, compress
 from sparsenet.engines.text.fit_text import FittedText, fit, refit
-from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.engines.text.word_effects import Explanation, explain
 from sparsenet.estimators import text_saving
@@ -37,7 +36,6 @@ from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
 from sparsenet.features.text.text_files import FileRules, iter_texts
 from sparsenet.features.text.text_frames import labelled_columns, texts_in
 from sparsenet.kernels.types import F32
-from sparsenet.selection.choose import Decision
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -110,12 +108,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         out. Texts without labels count as misses. `partial_fit` on a fitted model does not change it.
     search_ : list of dict
         The parameters tried under a time budget, and their scores.
-    label_counts_ : ndarray of shape (n_labels,)
-        Training texts of each label.
+    label_counts_, n_texts_ : ndarray of shape (n_labels,), int
+        Training texts of each label, and of all.
     choices_ : dict
         The `Decision` on `method`, if that is ``"auto"``.
-    n_texts_ : int
-        Training texts.
     multilabel_ : bool
         Whether a text may have several labels, or none.
     threshold_ : float or None
@@ -381,22 +377,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, fitted.score, list(fitted.search)
         self.multilabel_, self.columns_ = not fitted.exclusive, known
-        self.choices_ = self._choices(fitted)
+        self.choices_ = {"method": fitted.method} if self.method == "auto" else {}
         self.threshold_ = None if fitted.exclusive else fitted.model.calibration.threshold
         return self
-
-    def _choices(self, fitted: FittedText) -> dict[str, Decision]:
-        if self.method != "auto":
-            return {}
-        chosen = "network" if isinstance(fitted.model, NetworkModel) else "linear"
-        n_labels = len(fitted.target.classes)
-        return {"method": Decision(chosen, f"for {fitted.n_texts:,} texts of {n_labels:,} labels")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_fitted" in state and "score" not in vars(self._fitted):  # a pickle of version 0.1
-            self._fitted = replace(self._fitted, score=self.validation_score_, search=self.search_)
-            self.choices_ = self._choices(self._fitted)
+            fitted = replace(self._fitted, score=self.validation_score_, search=self.search_)
+            self._adopt(fitted, self.columns_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

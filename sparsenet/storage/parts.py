@@ -43,7 +43,7 @@ def nothing_believed() -> Iterator[None]:
 
 
 def pack_part(name: str, arrays: Arrays) -> Arrays:
-    """Return the arrays of a model that is part of another one, under names that say of which part."""
+    """Return the arrays of a part of a model, named with the prefix of the part."""
     return {f"{name}.{own}": array for own, array in arrays.items()}
 
 

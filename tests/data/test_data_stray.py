@@ -1,4 +1,4 @@
-"""Ids that look mistyped: they are pointed out with their line, and those of large but honest spaces are not."""
+"""Ids that look mistyped are reported with their line; large ids of large spaces are not."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def test_labels_that_seem_to_be_missing_are_told_of_once(tmp_path: Path, format)
     with pytest.warns(UserWarning, match=words) as said:
         assert len(list(iter_table(path, batch_rows=2))) == 4
     assert len(said) == 1
-    assert read_table(path, target=None).n_points == 7  # and nothing is said where no labels are asked for
+    assert read_table(path, target=None).n_points == 7  # without labels there is no warning
 
 
 @pytest.mark.parametrize("block", [3, 2 << 20])

@@ -28,6 +28,7 @@ from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
+from sparsenet.selection.choose import Decision
 from sparsenet.selection.holdout import split
 
 
@@ -71,6 +72,12 @@ class FittedText:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "answers"}
+
+    @property
+    def method(self) -> Decision:
+        """Return the decision between a linear model and a network."""
+        chosen = "network" if isinstance(self.model, NetworkModel) else "linear"
+        return Decision(chosen, f"for {self.n_texts:,} texts of {len(self.target.classes):,} labels")
 
     @property
     def exclusive(self) -> bool:

@@ -20,7 +20,7 @@ from sparsenet.kernels.types import F32, I32, I64
 #: Logit of a label's probability: slope times the root of its penalty, plus shift. Fitted to held-out points of twelve
 #: data sets (bench/notes/trees.md).
 SLOPE, SHIFT = np.float32(-2.5), np.float32(2.8)
-#: Points times leaves for which all probabilities are computed at a time: about 40 bytes each.
+#: Block size of `all_logits`, in points times leaves: about 40 bytes each.
 CELLS_AT_A_TIME = 1 << 18
 
 

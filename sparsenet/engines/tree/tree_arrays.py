@@ -74,7 +74,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any], usual_cost: float) -> Fi
 
 
 def pack_validation(validation: Mapping[str, float] | None) -> dict[str, Any]:
-    """Return the measures on held-out points as JSON, if there are any."""
+    """Return the measures on held-out points as JSON; nothing without them."""
     return {} if validation is None else {"validation": dict(validation)}
 
 
