@@ -42,7 +42,7 @@ LEFT_OUT = {
     "daemon_threads": "Python ends threads inside frames, whose red zones then stay in the reused stack",
 }
 SELECTED = ("-m", "not slow and not levels", "-k", " and ".join(f"not {name}" for name in LEFT_OUT))
-PYTEST = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *SELECTED)
+PYTEST = ("-q", "--capture=sys", "-p", "no:cacheprovider", "-p", "no:xdist", *SELECTED)
 DEFECTS = {
     "heap-buffer-overflow": "int main(int n, char**) { int* p = new int[n]; int x = p[n]; delete[] p; return x; }",
     "signed integer overflow": "int main(int n, char**) { return 2147483647 + n; }",

@@ -17,7 +17,7 @@ inline float exp_negative(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const int32_t bits = (n + 127) << 23;
+  const uint32_t bits = (static_cast<uint32_t>(n) + 127) << 23;  // unsigned: NaN has made n negative
   float power;
   memcpy(&power, &bits, sizeof(power));
   return p * power;
