@@ -22,6 +22,7 @@ from sparsenet.engines.blend.version1 import Version1Combination, upgraded
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
+from sparsenet.engines.network.network_holdout import ENOUGH, EVERY, FEWEST, MOST, rows_of
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
@@ -47,10 +48,10 @@ class HoldoutSize:
     most. If that is at least `least_of_few`, judges are trained without the hold-out; the final parts learn all points.
     """
 
-    every: int = 64
-    least: int = 512
-    most: int = 2048
-    from_network: int = 1 << 14
+    every: int = EVERY
+    least: int = FEWEST
+    most: int = MOST
+    from_network: int = ENOUGH
     from_tree: int = 1 << 16
     most_of_few: int = 1024
     least_of_few: int = 128
@@ -289,7 +290,7 @@ def _judges(
 
 def _without(holdout: Holdout | None, points: Points) -> Points:
     """Return the points that are not held out."""
-    return points if holdout is None else network_part.rows_of(points, holdout.kept)
+    return points if holdout is None else rows_of(points, holdout.kept)
 
 
 def _combined(
@@ -302,7 +303,7 @@ def _combined(
     threads: int,
 ) -> FittedBlend:
     """Choose the number of candidates and the weights on the hold-out, and fit probabilities there."""
-    features, truth = network_part.rows_of(points, holdout.held)
+    features, truth = rows_of(points, holdout.held)
     neighbors = fitted.neighbors
     assert neighbors is not None
     weights = neighbors.voters_of_others(points[0], holdout.held, k, threads)

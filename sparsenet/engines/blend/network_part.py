@@ -18,7 +18,6 @@ from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import CheckpointError, checkpoints
 from sparsenet.engines.network.training.fingerprint import DATA, data_of, differences, fingerprint
 from sparsenet.features.targets import Points
-from sparsenet.kernels.types import I64
 from sparsenet.selection.holdout import Holdout
 
 #: The classifier named in checkpoints.
@@ -111,8 +110,3 @@ def _check_same_run(options: NetworkOptions, points: Points, holdout: Holdout | 
             f"{place} is the checkpoint of a run with other data or settings: that had {there}; this one has {here}; "
             "give the same ones, or remove it to start afresh"
         )
-
-
-def rows_of(points: Points, numbers: I64) -> Points:
-    """Return some of the points."""
-    return points[0].take(numbers), points[1].take(numbers)

@@ -8,6 +8,7 @@ from sparsenet.core.rows import as_matrix
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Validation
 from sparsenet.features.targets import Points
+from sparsenet.kernels.types import I64
 from sparsenet.selection.holdout import Holdout, split
 
 #: From ENOUGH points on, one in EVERY is held out for the trial of hidden units: FEWEST at least, MOST at most.
@@ -23,14 +24,18 @@ def points_for_training(
     """
     held: Points | None = None
     if holdout is not None:
-        held = points[0].take(holdout.held), points[1].take(holdout.held)
-        points = points[0].take(holdout.kept), points[1].take(holdout.kept)
+        points, held = rows_of(points, holdout.kept), rows_of(points, holdout.held)
     points, measured = held_out(options, points, given, seed)
     if held is None:
         points, kept = held_for_trial(options, points, measured, seed)
         return points, measured, kept
     tries = options.may_lose_hidden(points[1].width)
     return points, measured, Validation(held[0], as_matrix(held[1])) if tries else None
+
+
+def rows_of(points: Points, numbers: I64) -> Points:
+    """Return some of the points."""
+    return points[0].take(numbers), points[1].take(numbers)
 
 
 def held_out(
@@ -86,4 +91,4 @@ def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, Points]:
             f"{n_held} of {len(features)} rows are held out to measure on, and y has no label at all in the others: "
             "try another random_state, or measure on points of your own"
         )
-    return (features.take(kept), labels.take(kept)), (features.take(held), labels.take(held))
+    return rows_of(points, kept), rows_of(points, held)
