@@ -75,10 +75,13 @@ def test_refuses_to_save_custom_code(tmp_path):
         (lambda arrays, data: arrays.update(classes=np.append(np.arange(7.0), np.inf)), "classes hold NaN or infinity"),
         (
             lambda arrays, data: data["target"].update(dtype={}),
-            "the type of labels must be .* numbers or strings, got {}",
+            "the type of labels must be a NumPy type of numbers or strings, got {}",
         ),
         (lambda arrays, data: data["target"].update(dtype="O"), "for labels of type object"),
-        (lambda arrays, data: data["target"].update(dtype="(9,)f4"), r"of numbers or strings, got .\(9,\)f4"),
+        (
+            lambda arrays, data: data["target"].update(dtype="(9,)f4"),
+            r"a NumPy type of numbers or strings, got .\(9,\)f4",
+        ),
         (lambda arrays, data: data["parameters"].update(n_jobs=[1, 2]), "n_jobs must be None, .* got .1, 2."),
         (lambda arrays, data: data.update(history=3), "history must be a list"),
         (lambda arrays, data: data.update(history=["a"]), "history must be a list"),
