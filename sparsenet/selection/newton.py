@@ -1,4 +1,4 @@
-"""Newton's method with a Gaussian prior, for convex losses of a few parameters."""
+"""Newton's method with a Gaussian prior, and the convex losses that it minimises here."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp, softmax
 
-from sparsenet.kernels.types import F64
+from sparsenet.kernels.types import F64, Bools
 
 
 class LossTerms(NamedTuple):
@@ -18,8 +20,11 @@ class LossTerms(NamedTuple):
     hessian: F64
 
 
+LossFunction = Callable[[F64], LossTerms]
+
+
 def newton(
-    loss: Callable[[F64], LossTerms],
+    loss: LossFunction,
     prior_mean: F64,
     prior_precision: F64 | float,
     *,
@@ -59,3 +64,38 @@ def newton(
             step = step / 2
         at, here = at - step, there
     return at
+
+
+def logistic_loss(
+    x: F64, target: Bools | F64, *, counts: F64 | None = None, offset: NDArray[np.floating] | float = 0.0
+) -> LossFunction:
+    """Return the logistic loss of `target`, 0 to 1, with log-odds linear in x, (n, d), plus an `offset`.
+
+    `counts` weighs the observations.
+    """
+
+    def loss(weights: F64) -> LossTerms:
+        logits = np.einsum("nd,d->n", x, weights) + offset
+        p = expit(logits)
+        losses, off, curvature = np.logaddexp(0, logits) - target * logits, p - target, p * (1 - p)
+        if counts is not None:
+            losses, off, curvature = counts * losses, counts * off, counts * curvature
+        hessian = np.einsum("nd,ne->de", x * curvature[:, None], x)
+        return LossTerms(float(losses.sum()), np.einsum("nd,n->d", x, off), hessian)
+
+    return loss
+
+
+def softmax_loss(x: F64, hits: Bools) -> LossFunction:
+    """Return the softmax loss of the hits among each observation's options, (n, c, d); observations count alike."""
+    target = hits / hits.sum(axis=1, keepdims=True)
+
+    def loss(weights: F64) -> LossTerms:
+        scores = np.einsum("ncd,d->nc", x, weights)
+        p = softmax(scores, axis=1)
+        mean = np.einsum("nc,ncd->nd", p, x)
+        value = float((logsumexp(scores, axis=1) - np.where(hits, target * scores, 0).sum(axis=1)).sum())
+        off = np.sqrt(p)[..., None] * (x - mean[:, None])
+        return LossTerms(value, np.einsum("nc,ncd->d", p - target, x), np.einsum("ncd,nce->de", off, off))
+
+    return loss

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from sparsenet.selection.newton import LossTerms, newton
+from sparsenet.selection.newton import LossTerms, logistic_loss, newton, softmax_loss
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 3))
@@ -12,10 +12,7 @@ TRUE = np.array([1.5, -0.5, 0.25])
 HITS = RNG.random(3000) < expit(X @ TRUE)
 
 
-def logistic(weights):
-    z = X @ weights
-    p = expit(z)
-    return LossTerms(float((np.logaddexp(0, z) - HITS * z).sum()), X.T @ (p - HITS), (X.T * (p * (1 - p))) @ X)
+logistic = logistic_loss(X, HITS)
 
 
 def quadratic(target):
@@ -48,15 +45,7 @@ def test_without_evidence_the_prior_stays():
 
 
 def test_separable_data_stays_finite():
-    points = np.array([[-1.0], [1.0]])
-    hits = np.array([False, True])
-
-    def loss(weights):
-        z = points @ weights
-        p = expit(z)
-        hessian = (points.T * (p * (1 - p))) @ points
-        return LossTerms(float((np.logaddexp(0, z) - hits * z).sum()), points.T @ (p - hits), hessian)
-
+    loss = logistic_loss(np.array([[-1.0], [1.0]]), np.array([False, True]))
     found = newton(loss, np.zeros(1), 0.01)
     assert 2 < found[0] < 10
     np.testing.assert_allclose(loss(found).gradient + 0.01 * found, 0, atol=1e-5)
@@ -72,3 +61,31 @@ def test_leaves_the_prior_mean_unchanged():
     prior = np.zeros(3)
     newton(logistic, prior, 1.0)
     np.testing.assert_array_equal(prior, 0)
+
+
+def gradients(loss, at, step=1e-6):
+    """Return gradient and Hessian of a loss by central differences."""
+    steps = step * np.eye(len(at))
+    ups, downs = ([loss(at + sign * own) for own in steps] for sign in (1, -1))
+    gradient = [(up.value - down.value) / (2 * step) for up, down in zip(ups, downs, strict=True)]
+    hessian = [(up.gradient - down.gradient) / (2 * step) for up, down in zip(ups, downs, strict=True)]
+    return np.array(gradient), np.array(hessian)
+
+
+def test_losses_return_their_gradient_and_hessian():
+    x, hits = RNG.normal(size=(40, 5, 3)), RNG.random((40, 5)) < 0.4
+    hits[:, 0] = True
+    counts, offset = RNG.integers(1, 9, 40).astype(float), RNG.normal(size=40)
+    at = np.array([0.3, -1.0, 0.5])
+    for loss in (softmax_loss(x, hits), logistic_loss(x[:, 0], hits[:, 1], counts=counts, offset=offset)):
+        gradient, hessian = gradients(loss, at)
+        np.testing.assert_allclose(loss(at).gradient, gradient, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(loss(at).hessian, hessian, rtol=1e-4, atol=1e-5)
+
+
+def test_counts_weigh_like_repetition():
+    counts = RNG.integers(1, 4, len(X))
+    once = logistic_loss(X, HITS, counts=counts.astype(float))(TRUE)
+    repeated = logistic_loss(np.repeat(X, counts, axis=0), np.repeat(HITS, counts))(TRUE)
+    np.testing.assert_allclose(once.gradient, repeated.gradient, rtol=1e-8)
+    np.testing.assert_allclose(once.value, repeated.value, rtol=1e-8)

@@ -17,21 +17,21 @@ def drawn(steepness, shift, n=20_000):
 
 @pytest.mark.parametrize("curve", [(0.3, 1.0), (1.0, 0.0), (4.0, -2.0)])
 def test_finds_slope_and_shift(curve):
-    found = fit_platt(*drawn(*curve), log_slope=0.0, precision=1e-9)
+    found = fit_platt(*drawn(*curve), slope=1.0, precision=1e-6)
     assert found == pytest.approx(curve, rel=0.1, abs=0.1)
 
 
 def test_counts_weigh_scores():
     scores, truth = drawn(1.5, -1.0, 500)
     counts = np.random.default_rng(1).integers(1, 50, 500)
-    repeated = fit_platt(np.repeat(scores, counts), np.repeat(truth, counts), log_slope=0.0, precision=1e-4)
-    found = fit_platt(scores, truth, log_slope=0.0, precision=1e-4, counts=counts.astype(np.float64))
+    repeated = fit_platt(np.repeat(scores, counts), np.repeat(truth, counts), slope=1.0, precision=2.0)
+    found = fit_platt(scores, truth, slope=1.0, precision=2.0, counts=counts.astype(np.float64))
     assert found == pytest.approx(repeated, rel=1e-6)
 
     def loss(curve):
         logits = curve[0] * scores.astype(np.float64) + curve[1]
         wrong = counts * np.logaddexp(0, np.where(truth, -logits, logits))
-        return wrong.sum() / counts.sum() + 1e-4 * np.log(curve[0]) ** 2
+        return wrong.sum() + (curve[0] - 1) ** 2
 
     best = minimize(loss, (1.0, 0.0), method="Nelder-Mead").x
     assert found == pytest.approx(best, rel=0.01)  # which knows of no label more of each kind
@@ -40,7 +40,15 @@ def test_counts_weigh_scores():
 @pytest.mark.parametrize("all_true", [False, True])
 def test_equal_labels_keep_probabilities_away_from_zero_and_one(all_true):
     scores = np.linspace(-3, 3, 50, dtype=np.float32)
-    steepness, shift = fit_platt(scores, np.full(50, all_true), log_slope=0.0, precision=0.01)
+    steepness, shift = fit_platt(scores, np.full(50, all_true), slope=1.0, precision=1.0)
     assert 0.05 <= steepness <= 20
     p = expit(steepness * scores + shift)
     assert 0.001 < min(p.min(), 1 - p.max()) < max(p.max(), 1 - p.min()) < 0.999
+
+
+@pytest.mark.parametrize("slope", [0.001, 100.0])
+def test_fits_the_shift_again_at_a_bound_of_the_slope(slope):
+    scores, truth = drawn(slope, 1.0)
+    found, shift = fit_platt(scores, truth, slope=1.0, precision=1e-6, bounds=(0.5, 2.0))
+    assert found == np.clip(slope, 0.5, 2.0)
+    assert expit(found * scores + shift).mean() == pytest.approx(truth.mean(), abs=0.001)

@@ -100,11 +100,11 @@ def unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[
     ones = np.ones(len(arrays["labels.indices"]), np.float32)
     labels = _rows("labels", arrays["labels.indptr"], arrays["labels.indices"], ones, n_labels)
     if not 0 < n_points == len(labels):
-        raise ModelError(f"the neighbours are {len(labels)} points, of a model of {n_points}")
+        raise ModelError(f"the neighbors are {len(labels)} points, of a model of {n_points}")
     if len(index) != n_features or weights.shape != (n_features,) or weights.dtype != np.float32:
-        raise ModelError(f"the neighbours are not of points with {n_features} features")
+        raise ModelError(f"the neighbors are not of points with {n_features} features")
     if not (np.isfinite(weights).all() and weights.min() >= 0):
-        raise ModelError("the weights of features of the neighbours must be finite and not negative")
+        raise ModelError("the weights of features of the neighbors must be finite and not negative")
     rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
     return Neighbors(index, labels, weights, rarity, power)
 
@@ -113,5 +113,5 @@ def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[
     """Return rows after checking every number."""
     fits = indptr.ndim == 1 and len(indptr) and indptr[-1] == len(indices) == len(data)
     if not fits or indptr.dtype != np.int64 or indices.dtype != np.int32:
-        raise ModelError(f"the row pointers of the {what} of the neighbours do not fit")
+        raise ModelError(f"the row pointers of the {what} of the neighbors do not fit")
     return Rows.of(csr_array((data, indices, indptr), shape=(len(indptr) - 1, width)), keep_zeros=True)

@@ -100,9 +100,9 @@ def propose(
     penalties = np.where(np.isneginf(scores), UNKNOWN, np.sqrt(-scores))
     neighbors = parts.neighbors if k > 0 else None
     if neighbors is not None:
-        weights = neighbors.voters(points, k, threads) if weights is None else weights
+        weights = neighbors.vote_weights(points, k, threads) if weights is None else weights
         if n < parts.n_labels:
-            more, shares = neighbors.name(weights, -(-n // tree_share), threads)
+            more, shares = neighbors.propose(weights, -(-n // tree_share), threads)
             labels, penalties = _add(labels, penalties, more, shares, parts.n_labels)
     if parts.network is None:
         by_network, opinion = np.zeros_like(penalties), np.exp(-np.square(penalties))

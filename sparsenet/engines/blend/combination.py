@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, softmax
 
 from sparsenet.core.ranked import best_first
 from sparsenet.engines.blend.candidates import Candidates
-from sparsenet.kernels.types import F32, F64, I32, I64, Bools
-from sparsenet.selection.newton import LossTerms, newton
+from sparsenet.kernels.types import F32, I32, I64, Bools
+from sparsenet.selection.newton import logistic_loss, newton, softmax_loss
 
 #: The weights of tree, network and neighbors for all data (bench/notes/blends.md).
 WEIGHTS = (0.5, 0.5, 2.2)
@@ -82,14 +81,16 @@ class Combination:
         ranks = np.broadcast_to(-np.log(np.arange(1, scores.shape[1] + 1)), scores.shape)
         some = scores > LOWEST
         x = np.stack((scores, np.ones_like(scores), ranks), axis=-1)[some].astype(np.float64)
-        slope, shift, fall = newton(_binary(x, right[some]), np.array(USUAL_CURVE), precision)
+        usual, found = np.array(USUAL_CURVE), right[some]
+        slope, shift, fall = newton(logistic_loss(x, found), usual, precision)
+        if slope < FLATTEST:
+            flat = logistic_loss(x[:, 1:], found, offset=FLATTEST * x[:, 0])
+            slope, (shift, fall) = FLATTEST, newton(flat, usual[1:], precision)
         one = hits.sum(axis=1) == 1
         exact = every[one].astype(np.float64)[..., None]
-        temperature = float(newton(_softmax(exact, hits[one]), np.ones(1), precision)[0]) if one.any() else 1.0
-        slope, temperature = (round(max(float(found), FLATTEST), 4) for found in (slope, temperature))
-        return replace(
-            self, slope=slope, shift=round(float(shift), 4), fall=round(float(fall), 4), temperature=temperature
-        )
+        temperature = newton(softmax_loss(exact, hits[one]), np.ones(1), precision)[0] if one.any() else 1.0
+        curve = (round(float(number), 4) for number in (slope, shift, fall, max(temperature, FLATTEST)))
+        return Combination(self.weights, *curve)
 
 
 def fit_weights(candidates: Candidates, hits: Bools, prior: Combination, *, precision: float = 100.0) -> Combination:
@@ -100,35 +101,6 @@ def fit_weights(candidates: Candidates, hits: Bools, prior: Combination, *, prec
     some = hits.any(axis=1)
     x = candidates.features[some].astype(np.float64)
     x[~candidates.valid[some]] = (float(LOWEST), 0.0, 0.0)
-    weights = newton(_softmax(x, hits[some]), np.array(prior.weights), precision)
+    weights = newton(softmax_loss(x, hits[some]), np.array(prior.weights), precision)
     tree, network, neighbors = (round(max(float(weight), 0.0), 4) for weight in weights)
     return replace(prior, weights=(tree, network, neighbors))
-
-
-def _softmax(x: F64, hits: Bools) -> Callable[[F64], LossTerms]:
-    """Return the softmax loss of the true candidates of each point, (n, c, d); points count alike."""
-    target = hits / hits.sum(axis=1, keepdims=True)
-
-    def loss(weights: F64) -> LossTerms:
-        scores = np.einsum("ncd,d->nc", x, weights)
-        p = softmax(scores, axis=1)
-        mean = np.einsum("nc,ncd->nd", p, x)
-        value = float((logsumexp(scores, axis=1) - np.where(hits, target * scores, 0).sum(axis=1)).sum())
-        gradient = np.einsum("nc,ncd->d", p - target, x)
-        off = np.sqrt(p)[..., None] * (x - mean[:, None])
-        return LossTerms(value, gradient, np.einsum("ncd,nce->de", off, off))
-
-    return loss
-
-
-def _binary(x: F64, hits: Bools) -> Callable[[F64], LossTerms]:
-    """Return the logistic loss of hits with log-odds linear in x, (n, d)."""
-
-    def loss(weights: F64) -> LossTerms:
-        logits = np.einsum("nd,d->n", x, weights)
-        p = expit(logits)
-        value = float((np.logaddexp(0, logits) - hits * logits).sum())
-        hessian = np.einsum("nd,ne->de", x * (p * (1 - p))[:, None], x)
-        return LossTerms(value, np.einsum("nd,n->d", x, p - hits), hessian)
-
-    return loss

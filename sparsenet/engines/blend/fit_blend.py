@@ -45,7 +45,7 @@ class HoldoutSize:
 
     From `from_network` points on, one in `every` is held out, between `least` and `most`, and the network is trained
     without them. From `from_tree` points on, so is the tree. With fewer points a tenth is held out, `most_of_few` at
-    most. If that is at least `least_of_few`, judges are trained without the hold-out; the final parts learn all points.
+    most. If that is at least `least_of_few`, further parts are trained without it; the final parts learn all points.
     """
 
     every: int = EVERY
@@ -199,14 +199,16 @@ def fit(
     for_tree = holdout if n_points >= options.holdout.from_tree else None
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     tree = fit_tree.fit(_without(for_tree, points), options.rules, verbose=options.verbose, **how)
-    neighbors = Neighbors.learn(*points, k, seed=seed, threads=threads) if k > 0 else None
+    neighbors, choices = None, dict[str, Decision]()
+    if k > 0:
+        neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads)
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_passes(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
         left = options.time_budget - pass_seconds
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
-    about = target, scaling, seen.counting(*points)
-    fitted = FittedBlend(None, tree, neighbors, *about, options.candidates or FEW, Combination(WITHOUT_NETWORK))
+    about = target, scaling, seen.counting(*points), options.candidates or FEW
+    fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -232,9 +234,9 @@ def fit(
         raise InterruptedBlend(fitted) from interrupt
     if holdout is not None:
         try:
-            judges = _judges(fitted, points, holdout, for_tree, for_network, options, **how)
-            if judges is not None:
-                fitted = _combined(fitted, judges, points, holdout, options, k, threads)
+            measured = _unbiased(fitted, points, holdout, for_tree, for_network, options, **how)
+            if measured is not None:
+                fitted = _combined(fitted, measured, points, holdout, options, k, threads)
         except KeyboardInterrupt as interrupt:
             raise InterruptedBlend(fitted) from interrupt
         except (MemoryError, DivergenceError) as error:
@@ -256,7 +258,7 @@ class InterruptedBlend(KeyboardInterrupt):
         return cause.original if isinstance(cause, InterruptedFit) else cause
 
 
-def _judges(
+def _unbiased(
     fitted: FittedBlend,
     points: Points,
     holdout: Holdout,
@@ -267,9 +269,9 @@ def _judges(
     seed: int,
     threads: int,
 ) -> FittedBlend | None:
-    """Return a blend whose parts have not learnt the hold-out; train such parts where `fitted` has none.
+    """Return a blend whose parts were trained without the hold-out; train the missing ones.
 
-    A network with a time budget of its own gets no second one, so there is no such blend then.
+    Return None if the network has a time budget of its own: there is no time for a second one.
     """
     needs_network = fitted.network is not None and for_network is None and options.network is not None
     if needs_network and options.network is not None and options.network.time_budget is not None:
@@ -283,8 +285,8 @@ def _judges(
     if needs_network and fitted.network is not None and options.network is not None:
         parameters = {**options.network.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
-        judge = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
-        fitted = replace(fitted, network=judge)
+        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
+        fitted = replace(fitted, network=network)
     return fitted
 
 
@@ -295,23 +297,26 @@ def _without(holdout: Holdout | None, points: Points) -> Points:
 
 def _combined(
     fitted: FittedBlend,
-    judges: FittedBlend,
+    measured: FittedBlend,
     points: Points,
     holdout: Holdout,
     options: BlendOptions,
     k: int,
     threads: int,
 ) -> FittedBlend:
-    """Choose the number of candidates and the weights on the hold-out, and fit probabilities there."""
+    """Choose the number of candidates and the weights on the hold-out, and fit probabilities there.
+
+    `measured` has parts that were trained without the hold-out.
+    """
     features, truth = rows_of(points, holdout.held)
     neighbors = fitted.neighbors
     assert neighbors is not None
-    weights = neighbors.voters_of_others(points[0], holdout.held, k, threads)
+    weights = neighbors.leave_one_out_weights(points[0], holdout.held, k, threads)
     n_labels, choices = len(fitted.target.classes), dict(fitted.choices)
     beam = options.rules.wrong_ways
 
     def proposed(n: int) -> tuple[Candidates, Bools]:
-        found = propose(judges.parts(), features, n, k=k, beam=beam, threads=threads, weights=weights)
+        found = propose(measured.parts(), features, n, k=k, beam=beam, threads=threads, weights=weights)
         return found, found.hits(truth)
 
     n, prior = fitted.candidates, fitted.combination

@@ -25,9 +25,8 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool, missed: int = 0) -> Calib
     if exclusive:
         return Calibration(competing.fit(scores, labels).steepness)
     truth = _as_table(labels, scores.shape)
-    # The prior counts as one text, and each text has a score for every label.
-    firmness = 0.5 / max(len(scores), 1) / scores.shape[1]
-    found = Calibration(*fit_platt(scores, truth, log_slope=competing.PRIOR.log_steepness, precision=firmness))
+    usual = Calibration.steepness
+    found = Calibration(*fit_platt(scores, truth, slope=usual, precision=1 / usual**2))
     return replace(found, threshold=_best_threshold(found.probabilities(scores, exclusive=False), truth, missed))
 
 

@@ -1,35 +1,66 @@
-"""Nearest neighbours: the most similar training points vote for their labels."""
+"""Nearest neighbors: the most similar training points vote for their labels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsenet import kernels, metrics
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix, by_row, transpose
-from sparsenet.engines.neighbors.side_by_side import SideBySide, dense_ids, limit_dense
-from sparsenet.kernels.types import F32, I32, I64
+from sparsenet import kernels
+from sparsenet.core.ranked import best_first, is_hit, ndcg
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, by_row, transpose
+from sparsenet.engines.neighbors.side_by_side import MOST_NUMBERS, SideBySide, dense_ids, limit_dense
+from sparsenet.kernels.types import F32, F64, I32, I64
+from sparsenet.selection.choose import Decision, Option, Rule, choose
 
-#: Maximum length of a feature's posting list, cut to its largest values: features that nearly all points have are
-#: slow and discriminate least.
-MOST_POINTS = 4096
-#: Maximum number of postings that a query reads; features with large weights and short lists go first. Without a bound,
-#: long texts among millions of points would take milliseconds.
-MOST_COMPARISONS = 1 << 16
-#: Options of `rarity`; data with tf-idf contain an inverse frequency already.
-RARITIES = (0.0, 0.5, 1.0)
 #: Bytes for each column: while the features are weighed (pointers, frequencies, rarities, weights), and afterwards
 #: (pointers, weights).
 BYTES_A_FEATURE, BYTES_HELD = 30, 13
 
 
+@dataclass(frozen=True)
+class NeighborRules:
+    """Bounds of the search for neighbors, and the options that a sample of the points chooses from.
+
+    Attributes
+    ----------
+    most_points : int
+        Maximum length of a feature's posting list, cut to its largest values: features that nearly all points have are
+        slow and discriminate least.
+    most_comparisons : int
+        Maximum number of postings that a query reads; features with large weights and short lists go first. Without a
+        bound, long texts among millions of points would take milliseconds.
+    most_numbers : int
+        Maximum numbers in the matrix of dense points.
+    rarities : tuple of float
+        Options of `Neighbors.rarity`; data with tf-idf contain an inverse frequency already.
+    powers, dense_powers : tuples of float
+        Options of `Neighbors.power`, and further ones for dense points, whose cosines may all be near one.
+    sample, first : int
+        Points of the sample. The `first` of them choose the rarity, which needs a search for each option.
+    best : Rule
+        The best option wins, since no option is dearer than another.
+    """
+
+    most_points: int = 4096
+    most_comparisons: int = 1 << 16
+    most_numbers: int = MOST_NUMBERS
+    rarities: tuple[float, ...] = (0.0, 0.5, 1.0)
+    powers: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 6.0)
+    dense_powers: tuple[float, ...] = (10.0, 16.0, 25.0)
+    sample: int = 1024
+    first: int = 512
+    best: Rule = field(default_factory=lambda: Rule("nDCG@5 of the neighbors", standard_errors=0.0))
+
+
+RULES = NeighborRules()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Neighbors:
-    """Nearest-neighbour model: an inverted index of the training points, and their labels.
+    """Nearest-neighbor model: an inverted index of the training points, and their labels.
 
     Attributes
     ----------
@@ -42,7 +73,9 @@ class Neighbors:
     rarity : float
         Exponent of the inverse feature frequency in `weights`.
     power : float
-        Exponent of the cosine in a neighbour's weight.
+        Exponent of the cosine in a neighbor's weight.
+    rules : NeighborRules
+        Not saved: a loaded model has the default ones.
     """
 
     index: Rows
@@ -50,10 +83,7 @@ class Neighbors:
     weights: F32
     rarity: float
     power: float
-
-    #: Options of `power`, and further ones for dense points, whose cosines may all be near one.
-    POWERS: ClassVar = (1.0, 2.0, 3.0, 4.0, 6.0)
-    DENSE_POWERS: ClassVar = (10.0, 16.0, 25.0)
+    rules: NeighborRules = RULES
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={getattr(self, name):g}" for name in ("rarity", "power"))
@@ -61,33 +91,35 @@ class Neighbors:
 
     @classmethod
     def learn(
-        cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int, sample: int = 1024, first: int = 512
-    ) -> Neighbors:
-        """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbours on a sample.
+        cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int, rules: NeighborRules = RULES
+    ) -> tuple[Neighbors, dict[str, Decision]]:
+        """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbors on a sample.
 
-        The `first` points of the sample choose `rarity`, which needs a search for each option.
+        Return the neighbors and both decisions.
         """
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
-        limited = limit_dense(points, seed=seed)
+        limited = limit_dense(points, seed=seed, most_numbers=rules.most_numbers)
         by_feature = transpose(limited)
-        order = np.random.default_rng(seed).permutation(len(points))[:sample]
-        start, rest = np.sort(order[:first]), np.sort(order[first:])
+        order = np.random.default_rng(seed).permutation(len(points))[: rules.sample]
+        start, rest = np.sort(order[: rules.first]), np.sort(order[rules.first :])
 
         def with_rarity(rarity: float) -> Neighbors:
-            index, weights = _weigh_features(limited, by_feature, rarity)
-            return cls(index, labels, weights, rarity, cls.POWERS[0])
+            index, weights = _weigh_features(limited, by_feature, rarity, rules)
+            return cls(index, labels, weights, rarity, rules.powers[0], rules)
 
-        neighbors, ndcg = {}, {}
-        for rarity in RARITIES:
+        near, ndcg = {}, {}
+        for rarity in rules.rarities:
             found = with_rarity(rarity)
-            neighbors[rarity] = found._nearest_others(points, start, k, threads)
-            ndcg[rarity] = max(found._ndcg_by_power(start, *neighbors[rarity], threads))
+            near[rarity] = found._nearest_others(points, start, k, threads)
+            ndcg[rarity] = max(found._ndcg_by_power(start, *near[rarity], threads).values(), key=np.mean)
             del found  # hold one index at a time, since it may be large
-        found = with_rarity(max(RARITIES, key=ndcg.__getitem__))
+        by_rarity = choose([Option(f"rarity {each:g}", each) for each in ndcg], ndcg.__getitem__, rules.best)
+        found = with_rarity(by_rarity.value)
         other = found._nearest_others(points, rest, k, threads)
-        ids, products = (np.concatenate(both) for both in zip(neighbors[found.rarity], other, strict=True))
-        best = found._ndcg_by_power(np.concatenate((start, rest)), ids, products, threads)
-        return replace(found, power=found._powers[int(np.argmax(best))])
+        ids, products = (np.concatenate(both) for both in zip(near[found.rarity], other, strict=True))
+        ndcg = found._ndcg_by_power(np.concatenate((start, rest)), ids, products, threads)
+        by_power = choose([Option(f"power {each:g}", each) for each in ndcg], ndcg.__getitem__, rules.best)
+        return replace(found, power=by_power.value), {"rarity": by_rarity, "power": by_power}
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Find the k nearest training points by inner product; return ids and products, best first."""
@@ -100,40 +132,40 @@ class Neighbors:
             queries = Rows(points.indptr, points.indices, values, points.width)
             self._side_by_side.nearest(queries, near, products, threads)
         else:
-            query, size = (points.indptr, points.indices, values), (self.index.width, MOST_COMPARISONS)
+            query, size = (points.indptr, points.indices, values), (self.index.width, self.rules.most_comparisons)
             kernels.nearest_points(*query, *_arrays(self.index), *size, near, products, threads)
         return near, products
 
-    def voters(self, points: Rows, k: int, threads: int) -> Rows:
-        """Compute the weights of the k nearest neighbours of each point; they sum to one.
+    def vote_weights(self, points: Rows, k: int, threads: int) -> Rows:
+        """Compute the weights of the k nearest neighbors of each point; they sum to one.
 
         The weights are zero if a point shares no feature with any training point.
         """
-        return self._neighbor_weights(*self.nearest(points, k, threads), self.power)
+        return self._vote_weights(*self.nearest(points, k, threads), self.power)
 
-    def shares(self, voters: Rows, labels: I32, threads: int) -> F32:
-        """Compute the neighbours' share of the vote for the candidate `labels` of each point, (n, c)."""
+    def shares(self, weights: Rows, labels: I32, threads: int) -> F32:
+        """Compute the neighbors' share of the vote for the candidate `labels` of each point, (n, c)."""
         shares = np.empty(labels.shape, np.float32)
-        kernels.neighbor_votes(*_arrays(voters), *_arrays(self.labels), self.labels.width, labels, shares, threads)
+        kernels.neighbor_votes(*_arrays(weights), *_arrays(self.labels), self.labels.width, labels, shares, threads)
         return shares
 
-    def name(self, voters: Rows, n: int, threads: int) -> tuple[I32, F32]:
+    def propose(self, weights: Rows, n: int, threads: int) -> tuple[I32, F32]:
         """Find the n labels with the largest shares of the vote for each point, (n_points, n), labels ascending.
 
         Labels with a share of 0 fill up rows with fewer than n labels.
         """
-        found, shares = np.empty((len(voters), n), np.int32), np.empty((len(voters), n), np.float32)
+        found, shares = np.empty((len(weights), n), np.int32), np.empty((len(weights), n), np.float32)
         others = np.arange(n, dtype=np.int32)
-        kernels.shortlist(*_arrays(voters), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
+        kernels.shortlist(*_arrays(weights), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
 
-    def voters_of_others(self, points: Rows, sample: I64, k: int, threads: int) -> Rows:
-        """Compute `voters` for a sample of the training points, leave-one-out."""
-        return self._neighbor_weights(*self._nearest_others(points, sample, k, threads), self.power)
+    def leave_one_out_weights(self, points: Rows, sample: I64, k: int, threads: int) -> Rows:
+        """Compute `vote_weights` for a sample of the training points, each without itself."""
+        return self._vote_weights(*self._nearest_others(points, sample, k, threads), self.power)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the fields without the cached properties."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """Pickle the fields without the cached properties and the rules."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rules"}
 
     @cached_property
     def _no_bias(self) -> F32:
@@ -143,31 +175,30 @@ class Neighbors:
     @cached_property
     def _side_by_side(self) -> SideBySide | None:
         """Return the dense matrix of the training points; None if they are sparse."""
-        ids = dense_ids(self.index)
+        ids = dense_ids(self.index, most_numbers=self.rules.most_numbers)
         return None if ids is None else SideBySide(self.index, ids)
 
     @property
     def _powers(self) -> tuple[float, ...]:
         """Return the options of `power`."""
-        return self.POWERS if self._side_by_side is None else self.POWERS + self.DENSE_POWERS
+        return self.rules.powers + (() if self._side_by_side is None else self.rules.dense_powers)
 
-    def _ndcg_by_power(self, sample: I64, near: I32, products: F32, threads: int, n_ranks: int = 5) -> list[float]:
-        """Return the nDCG of the neighbours' vote on `sample` for each power."""
-        true_labels, n_ranks = as_matrix(self.labels.take(sample)), min(n_ranks, self.labels.width)
-        ndcg = []
+    def _ndcg_by_power(self, sample: I64, near: I32, products: F32, threads: int, n_ranks: int = 5) -> dict[float, F64]:
+        """Return the nDCG of the neighbors' vote on each point of `sample` for each power."""
+        truth, n_ranks = self.labels.take(sample), min(n_ranks, self.labels.width)
+        found = {}
         for power in self._powers:
-            labels, shares = self.name(self._neighbor_weights(near, products, power), n_ranks, threads)
-            ranked = np.take_along_axis(labels, np.argsort(-shares, axis=1, kind="stable"), axis=1)
-            ndcg.append(metrics.ndcg_at_k(true_labels, ranked, n_ranks))
-        return ndcg
+            labels, shares = self.propose(self._vote_weights(near, products, power), n_ranks, threads)
+            found[power] = ndcg(is_hit(best_first(shares, n_ranks, labels)[0], truth), np.diff(truth.indptr))
+        return found
 
     def _nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
-        """Find the nearest neighbours of training points; each point is excluded from its own neighbours."""
+        """Find the nearest neighbors of training points; each point is excluded from its own neighbors."""
         near, products = self.nearest(points.take(sample), k + 1, threads)
         products[near == sample[:, None]] = 0
         return near, products
 
-    def _neighbor_weights(self, near: I32, products: F32, power: float) -> Rows:
+    def _vote_weights(self, near: I32, products: F32, power: float) -> Rows:
         tiny = np.finfo(np.float32).tiny
         weights = products / np.maximum(products.max(axis=1, keepdims=True), tiny)
         weights **= np.float32(power)
@@ -180,7 +211,7 @@ def _arrays(rows: Rows) -> tuple[I64, I32, F32]:
     return rows.indptr, rows.indices, rows.data
 
 
-def _weigh_features(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows, F32]:
+def _weigh_features(points: Rows, by_feature: Rows, rarity: float, rules: NeighborRules = RULES) -> tuple[Rows, F32]:
     """Weigh the features, scale points to unit length; return the posting lists and the feature weights."""
     frequency = np.diff(by_feature.indptr)
     rarities = np.maximum(frequency, 1.0)  # then in place, to save memory with millions of features
@@ -194,10 +225,12 @@ def _weigh_features(points: Rows, by_feature: Rows, rarity: float) -> tuple[Rows
     data *= np.repeat(weights, frequency)
     data /= (_point_lengths(points, weights) / largest).astype(np.float32)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
-    return index.strongest(MOST_POINTS, np.abs(data)) if dense_ids(index) is None else index, weights
+    if dense_ids(index, most_numbers=rules.most_numbers) is None:
+        index = index.strongest(rules.most_points, np.abs(data))
+    return index, weights
 
 
-def _point_lengths(points: Rows, weights: F32) -> NDArray[np.float64]:
+def _point_lengths(points: Rows, weights: F32) -> F64:
     """Return the length of each weighted point; 1 for an empty point."""
     lengths, done = np.empty(len(points)), 0
     for part in points.blocks(POINTS_AT_A_TIME):

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours of dense points by matrix products.
+"""Exact nearest neighbors of dense points by matrix products.
 
 An inverted index suits sparse points. For dense points, every posting list contains all points, and truncated lists
 miss the nearest ones (bench/notes/blends.md). A matrix product is also 30 times as fast as posting lists.
@@ -15,16 +15,14 @@ from sparsenet.kernels.types import F32, I32, I64
 #: Maximum numbers in the matrix of training points, for 2 to 3 ms a query; larger sets are sampled. An eighth of the
 #: points was about as accurate as an index of all of them.
 MOST_NUMBERS = 1 << 24
-#: Numbers in a block of queries.
-NUMBERS_AT_A_TIME = 1 << 22
 
 
-def limit_dense(points: Rows, *, seed: int, min_density: float = 0.5) -> Rows:
+def limit_dense(points: Rows, *, seed: int, most_numbers: int = MOST_NUMBERS, min_density: float = 0.5) -> Rows:
     """Limit dense points to a random sample by emptying all other rows; return sparse points unchanged.
 
     Points are dense if at least `min_density` of their values are stored, zeros included.
     """
-    most = max(MOST_NUMBERS // max(points.width, 1), 1)
+    most = max(most_numbers // max(points.width, 1), 1)
     if len(points.indices) < min_density * len(points) * points.width or len(points) <= most:
         return points
     kept = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
@@ -33,12 +31,12 @@ def limit_dense(points: Rows, *, seed: int, min_density: float = 0.5) -> Rows:
     return Rows(np.cumsum(lengths), sample.indices, sample.data, points.width)
 
 
-def dense_ids(index: Rows, *, min_density: float = 0.45) -> I64 | None:
+def dense_ids(index: Rows, *, most_numbers: int = MOST_NUMBERS, min_density: float = 0.45) -> I64 | None:
     """Return the ids of the points in an index (d, n), ascending; None unless they are dense and few.
 
     `min_density` is slightly lower than in `limit_dense`, since a sample may have fewer values.
     """
-    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / min_density, MOST_NUMBERS)
+    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / min_density, most_numbers)
     if longest * len(index) > most:  # a quick lower bound on the size of the matrix
         return None
     ids = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
@@ -52,17 +50,20 @@ class SideBySide:
     ----------
     index : Rows
         The points by feature, (d, n).
-    numbers : ndarray
-        Their ids, as `compared` returns them.
+    ids : ndarray
+        Their ids, from `dense_ids`.
+    block_numbers : int
+        Numbers in a block of queries.
     """
 
-    def __init__(self, index: Rows, ids: I64) -> None:
+    def __init__(self, index: Rows, ids: I64, *, block_numbers: int = 1 << 22) -> None:
         positions = np.zeros(index.width, np.int32)
         positions[ids] = np.arange(len(ids))
         by_feature = Rows(index.indptr, positions[index.indices], index.data, len(ids))
         self._points: F32 = np.ascontiguousarray(as_matrix(by_feature).toarray().T)
         self._ids = ids.astype(np.int32)
         self._no_bias = np.zeros(len(ids), np.float32)
+        self._block_numbers = block_numbers
 
     def nearest(self, queries: Rows, near: I32, products: F32, threads: int) -> None:
         """Find the points with the largest inner product for each query; products below zero become 0.
@@ -71,7 +72,7 @@ class SideBySide:
         """
         k, done = min(near.shape[1], len(self._ids)), 0
         near[:, k:], products[:, k:] = 0, 0
-        for part in queries.blocks(max(NUMBERS_AT_A_TIME // max(queries.width, 1), 1)):
+        for part in queries.blocks(max(self._block_numbers // max(queries.width, 1), 1)):
             found, best = exact_topk(as_matrix(part).toarray(), self._points, self._no_bias, k, threads)
             own = slice(done, done + len(part))
             near[own, :k], products[own, :k] = self._ids[found], np.maximum(best, 0)

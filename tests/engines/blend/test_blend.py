@@ -32,7 +32,7 @@ from sparsenet.core.rows import as_matrix
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.candidates import propose
 from sparsenet.engines.blend.fit_blend import FittedBlend
-from sparsenet.engines.neighbors import neighbors
+from sparsenet.engines.neighbors.neighbors import NeighborRules, Neighbors
 from sparsenet.engines.network import fit_network, scouting
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import checkpoints
@@ -195,13 +195,13 @@ def test_network_probabilities_follow_its_loss(loss):
 def test_nearer_neighbors_have_larger_votes(model):
     neighbors, asked = model.neighbors_, NOISY[:40]
     labels = np.random.default_rng(0).integers(0, 600, (40, 25)).astype(np.int32)
-    voters = neighbors.voters(model._features(asked), 10, 1)
-    found = neighbors.shares(voters, labels, 1)
+    weights = neighbors.vote_weights(model._features(asked), 10, 1)
+    found = neighbors.shares(weights, labels, 1)
     expected = np.take_along_axis(shares_of(model, asked, 10), labels.astype(int), axis=1)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    whole = neighbors.shares(voters, np.tile(np.arange(600, dtype=np.int32), (40, 1)), 1)
+    whole = neighbors.shares(weights, np.tile(np.arange(600, dtype=np.int32), (40, 1)), 1)
     np.testing.assert_allclose(whole.sum(axis=1), 2, rtol=1e-5, err_msg="all points have two labels")
-    named, own = neighbors.name(voters, 4, 1)
+    named, own = neighbors.propose(weights, 4, 1)
     np.testing.assert_allclose(own, np.take_along_axis(whole, named.astype(int), 1), atol=1e-6)
     np.testing.assert_allclose(np.sort(own, axis=1), np.sort(whole, axis=1)[:, -4:], atol=1e-6)
 
@@ -259,7 +259,7 @@ def test_stored_zeros_are_not_features():
     plain = filled.copy()
     plain.eliminate_zeros()
     labels = Rows.of(sparse.csr_array(np.eye(7, dtype=np.float32)[np.arange(300) % 7]))
-    found, expected = (neighbors.Neighbors.learn(Rows.of(x), labels, 9, seed=0, threads=1) for x in (filled, plain))
+    found, expected = (Neighbors.learn(Rows.of(x), labels, 9, seed=0, threads=1)[0] for x in (filled, plain))
     np.testing.assert_array_equal(found.weights, expected.weights)
     np.testing.assert_array_equal(found.index.data, expected.index.data)
     asked = [found.nearest(Rows.of(x), 9, 1) for x in (filled, plain)]
@@ -276,10 +276,8 @@ def test_a_pickle_holds_only_what_was_learnt(model):
 def test_a_sampled_point_is_not_its_own_neighbor(monkeypatch):
     """Any weights would be right for points whose only neighbor is the point itself."""
     asked = []
-    voters = neighbors.Neighbors._neighbor_weights
-    monkeypatch.setattr(
-        neighbors.Neighbors, "_neighbor_weights", lambda *near: asked.append(voters(*near)) or asked[-1]
-    )
+    weigh = Neighbors._vote_weights
+    monkeypatch.setattr(Neighbors, "_vote_weights", lambda *near: asked.append(weigh(*near)) or asked[-1])
     blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(sparse.csr_array(np.eye(50)), np.arange(50))
     assert asked
     assert all(np.all(found.data == 0) for found in asked)
@@ -293,23 +291,40 @@ def test_one_neighbor_is_the_nearest_other_point():
     points, labels = Rows.of(sparse.csr_array(doubled)), Rows.of(sparse.csr_array(np.eye(300, dtype=np.float32)[y]))
     everyone = np.arange(600)
     right = found._ndcg_by_power(everyone, *found._nearest_others(points, everyone, 1, 1), 1)
-    assert min(right) > 0.95, "but for points of no feature"
-    assert neighbors.Neighbors.learn(points, labels, 1, seed=0, threads=1).power == found.power
+    assert min(ndcg.mean() for ndcg in right.values()) > 0.95, "but for points of no feature"
+    assert Neighbors.learn(points, labels, 1, seed=0, threads=1)[0].power == found.power
 
 
-def test_the_exponent_of_nearness_is_learnt(monkeypatch):
+def test_the_exponent_of_nearness_is_learnt():
     """Thirty points share five of ten features with a point; two share six, and only these are right."""
-    monkeypatch.setattr(neighbors, "RARITIES", (0.0,))
     rng = np.random.default_rng(0)
     n = 1200
     group, kind, own = np.arange(n) // 30, np.arange(n) // 3, np.arange(n)
     shared = [group + 40 * i for i in range(5)]
     indices = np.column_stack([*shared, 200 + kind, *(600 + own + n * i for i in range(4))])
     X = sparse.csr_array((np.ones(10 * n), (np.repeat(own, 10), indices.ravel())))
-    near = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(X, rng.integers(0, 12, 400)[kind]).neighbors_
-    far = blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(X, group % 12).neighbors_
+    rules = NeighborRules(rarities=(0.0,))
+    (near, chosen), (far, _) = (
+        Neighbors.learn(
+            Rows.of(X), Rows.of(sparse.csr_array(np.eye(12, dtype=np.float32)[y])), 50, seed=0, threads=1, rules=rules
+        )
+        for y in (rng.integers(0, 12, 400)[kind], group % 12)
+    )
     assert near.power > 2
     assert far.power == 1
+    assert chosen["power"].value == near.power
+    assert chosen["power"].gain > 0
+    assert chosen["power"].n == 1024
+
+
+def test_the_choices_of_neighbors_are_recorded(model, tmp_path):
+    found = {name: model.choices_[name] for name in ("rarity", "power")}
+    assert found["rarity"].value == model.neighbors_.rarity
+    assert found["power"].value == model.neighbors_.power
+    assert found["power"].options == ("power 1", "power 2", "power 3", "power 4", "power 6")
+    assert found["rarity"].n == 512
+    model.save(tmp_path / "model")
+    assert {name: BlendClassifier.load(tmp_path / "model").choices_[name] for name in found} == found
 
 
 def test_a_large_k_takes_no_more_memory_than_needed(model):
@@ -353,43 +368,43 @@ def test_accepts_points_without_labels(tmp_path):
     np.testing.assert_array_equal(BlendClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
 
 
-def test_frequent_features_list_their_strongest_points(monkeypatch):
-    monkeypatch.setattr(neighbors, "MOST_POINTS", 30)
+def test_frequent_features_list_their_strongest_points():
     rng = np.random.default_rng(0)
     features = rng.random((200, 5)) + 0.1
     features[np.arange(100), 4] = 0
     among_others = sparse.csr_array(
         np.hstack([features, np.zeros((200, 6))])
     )  # unused columns, so that points are not dense
-    learner = blend(network=ExtremeClassifier(hidden=8, epochs=1), normalize="rows")
-    found = learner.fit(among_others, rng.integers(0, 4, 200))
-    index = found.neighbors_.index
+    labels = Rows.of(sparse.csr_array(np.eye(4, dtype=np.float32)[rng.integers(0, 4, 200)]))
+    rules = NeighborRules(most_points=30)
+    found, _ = Neighbors.learn(Rows.of(among_others), labels, 50, seed=0, threads=1, rules=rules)
+    index = found.index
     assert np.diff(index.indptr).tolist() == [30] * 5 + [0] * 6
-    weighed = features * np.log1p(200 / (features != 0).sum(axis=0)) ** found.neighbors_.rarity
+    weighed = features * np.log1p(200 / (features != 0).sum(axis=0)) ** found.rarity
     weighed /= np.linalg.norm(weighed, axis=1, keepdims=True)
     for feature in range(5):
         own = slice(index.indptr[feature], index.indptr[feature + 1])
         assert set(index.indices[own]) == set(np.argsort(-weighed[:, feature])[:30])
 
 
-def test_compares_long_points_by_their_strongest_features(monkeypatch):
+def test_compares_long_points_by_their_strongest_features():
     """Five features have twenty points each; sixty comparisons cover three features, the rarer ones first."""
     held = np.zeros((100, 6), np.float32)
     held[np.arange(100), np.arange(100) // 20] = 1
     held[:10, 5] = 1
     labels = Rows.of(sparse.csr_array(np.eye(5, dtype=np.float32)[np.arange(100) // 20]))
-    found = neighbors.Neighbors.learn(Rows.of(sparse.csr_array(held)), labels, 3, seed=0, threads=1)
-    found = replace(found, weights=np.ones(6, np.float32))
+    found, _ = Neighbors.learn(Rows.of(sparse.csr_array(held)), labels, 3, seed=0, threads=1)
+    few, many = (
+        replace(found, weights=np.ones(6, np.float32), rules=NeighborRules(most_comparisons=most)) for most in (60, 110)
+    )
     asked = Rows.of(sparse.csr_array(np.float32([[5, 1, 4, 3, 2, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]])))
-    monkeypatch.setattr(neighbors, "MOST_COMPARISONS", 60)
-    near, products = found.nearest(asked, 100, 1)
+    near, products = few.nearest(asked, 100, 1)
     assert [set(near[i][products[i] > 0].tolist()) for i in range(3)] == [
         {*range(20), *range(40, 80)},
         set(range(20, 40)),
         set(range(40)),
     ]
-    monkeypatch.setattr(neighbors, "MOST_COMPARISONS", 110)
-    assert (found.nearest(asked, 100, 1)[1] > 0).sum(axis=1).tolist() == [100, 20, 100]
+    assert (many.nearest(asked, 100, 1)[1] > 0).sum(axis=1).tolist() == [100, 20, 100]
 
 
 def test_a_model_without_neighbors_holds_no_training_points(tmp_path):
@@ -420,12 +435,12 @@ def test_neighbors_can_be_set_on_a_fitted_model(model):
 def test_neighbors_do_not_depend_on_scale(scale):
     rows = sparse.random_array((300, 80), density=0.1, rng=np.random.default_rng(0), format="csr")
     model = blend(network=ExtremeClassifier(hidden=8, epochs=2), normalize="none").fit(rows, np.arange(300) % 7)
-    expected = model.neighbors_.voters(model._features(rows), 9, 1)
-    found = model.neighbors_.voters(model._features(rows * scale), 9, 1)
+    expected = model.neighbors_.vote_weights(model._features(rows), 9, 1)
+    found = model.neighbors_.vote_weights(model._features(rows * scale), 9, 1)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_allclose(found.data, expected.data, rtol=1e-4, atol=1e-7)
     labels = Rows.of(sparse.csr_array(np.eye(7, dtype=np.float32)[np.arange(300) % 7]))
-    scaled = neighbors.Neighbors.learn(model._features(rows * scale), labels, 50, seed=0, threads=1)
+    scaled, _ = Neighbors.learn(model._features(rows * scale), labels, 50, seed=0, threads=1)
     np.testing.assert_allclose(scaled.index.data, model.neighbors_.index.data, rtol=1e-4)
 
 
@@ -749,20 +764,20 @@ def test_rejects_parts_that_do_not_belong_together(model, tmp_path):
         (
             {"neighbors.index.indices": index.astype(np.int64)},
             {},
-            "row pointers of the points of the neighbours do not",
+            "row pointers of the points of the neighbors do not",
         ),
         ({"neighbors.labels.indices": np.full_like(arrays["neighbors.labels.indices"], 600)}, {}, "the 600 columns"),
         (
             {"neighbors.labels.indices": arrays["neighbors.labels.indices"][1:]},
             {},
-            "labels of the neighbours do not fit",
+            "labels of the neighbors do not fit",
         ),
         ({"neighbors.weights": weights[1:]}, {}, "not of points with 601 features"),
         ({"neighbors.weights": np.where(weights > 0, np.nan, weights)}, {}, "must be finite and not negative"),
         ({"neighbors.weights": weights * np.inf}, {}, "must be finite and not negative"),
         ({"neighbors.weights": -weights}, {}, "must be finite and not negative"),
-        (no_points, {}, "the neighbours are 0 points, of a model of 3000"),
-        (no_points, {"n_points": 0}, "the neighbours are 0 points, of a model of 0"),
+        (no_points, {}, "the neighbors are 0 points, of a model of 3000"),
+        (no_points, {"n_points": 0}, "the neighbors are 0 points, of a model of 0"),
         ({}, {"n_points": 7}, "beyond the 7 columns"),
         ({}, {"neighbors": {"rarity": 1, "power": -1}}, "power"),
         ({}, {"n_points": -1}, "n_points"),

@@ -85,9 +85,9 @@ def test_labels_without_points_are_no_candidates():
 
 def test_given_weights_replace_the_lookup(model, monkeypatch):
     points = model._features(NOISY[:40])
-    weights = model.neighbors_.voters(points, 7, 1)
+    weights = model.neighbors_.vote_weights(points, 7, 1)
     expected = proposed(model, NOISY[:40], 20, 7)
-    monkeypatch.setattr(type(model.neighbors_), "voters", None)
+    monkeypatch.setattr(type(model.neighbors_), "vote_weights", None)
     for found, own in zip(proposed(model, NOISY[:40], 20, 7, weights=weights), expected, strict=True):
         np.testing.assert_array_equal(found, own)
 

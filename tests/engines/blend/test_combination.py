@@ -214,3 +214,15 @@ def test_without_neighbors_the_fixed_weights_return():
     fitted = Combination((3.0, 0.1, 0.2), slope=5.0, shift=1.0, fall=0.0, temperature=2.0)
     assert fitted.without_neighbors() == Combination()
     assert replace(fitted, weights=WEIGHTS) != fitted
+
+
+def test_fits_shift_and_fall_again_if_the_slope_would_be_negative():
+    found = drawn(4000)
+    scores = Combination().scores(found).astype(float)
+    hits = np.random.default_rng(1).random(scores.shape) < 1 / (1 + np.exp(0.5 * scores + 2))
+    combination = Combination().calibrated(found, hits)
+    _, ranked = combination.rank(found, 5, COUNTS)
+    place = np.argsort(-scores, axis=1, kind="stable")[:, :5]
+    right = np.take_along_axis(hits, place, axis=1)
+    assert combination.slope == FLATTEST
+    assert combination.probabilities(ranked)[:, 0].mean() == pytest.approx(right[:, 0].mean(), abs=0.03)

@@ -1,4 +1,4 @@
-"""Training a blend: the hold-out, judges that have not seen it, and what is decided and fitted there."""
+"""Training a blend: the hold-out, parts trained without it, and what is decided and fitted there."""
 
 import json
 from dataclasses import replace
@@ -130,12 +130,12 @@ def test_learns_a_label_of_a_single_point(row):
     assert light().fit(points, y).topk(points[[row]], 1)[0].tolist() == [[2]]
 
 
-# --- judges ---
+# --- parts trained without the hold-out ---
 
 
 @pytest.mark.parametrize("network", [None, {}], ids=["network", "drop"])
 @pytest.mark.parametrize("regime", REGIMES)
-def test_no_part_of_a_judge_has_seen_the_holdout(monkeypatch, fits, regime, network):
+def test_measures_with_parts_that_have_not_seen_the_holdout(monkeypatch, fits, regime, network):
     """Each held-out point has a label that no other point has: whoever knows it has seen the point."""
     size = REGIMES[regime]
     features, labels = many()
@@ -171,7 +171,7 @@ def test_no_part_of_a_judge_has_seen_the_holdout(monkeypatch, fits, regime, netw
         assert fits["network"] == ([N, kept] if regime == "no part" else [kept])
 
 
-def test_the_model_learns_all_points_and_the_judges_are_forgotten(fits):
+def test_the_model_learns_all_points(fits):
     model = light().fit(NOISY, NOISY_Y)
     assert fits["tree"] == [3000, 2700]
     np.testing.assert_array_equal(model.tree_.label_counts_, NOISY_Y.sum(axis=0))
@@ -197,17 +197,17 @@ def test_trains_at_most_one_more_tree(fits, parameters, n, trees, networks):
     assert fits == {"tree": trees, "network": networks}
 
 
-def test_the_judge_is_a_network_like_that_of_the_model(monkeypatch):
+def test_measures_with_a_network_like_that_of_the_model(monkeypatch):
     made, fit = [], fit_network.fit
     monkeypatch.setattr(fit_network, "fit", lambda *args, **how: made.append(fit(*args, **how)) or made[-1])
     network = ExtremeClassifier(epochs=3, batch_size=64, hidden=(9, 8), activation="tanh")
     model = blend(network=network).fit(NOISY, NOISY_Y)
-    final, judge = made
+    final, second = made
     assert model._fitted.network is final
-    assert len(judge.history) == len(final.history) == 3
+    assert len(second.history) == len(final.history) == 3
     for name, weights in final.network.weights().items():
         if not name.startswith("wide"):
-            assert judge.network.weights()[name].shape == weights.shape
+            assert second.network.weights()[name].shape == weights.shape
 
 
 # --- decisions ---
@@ -403,11 +403,11 @@ def test_fitted_chances_are_not_for_tree_and_network_alone():
     np.testing.assert_array_equal(p, Combination().probabilities(scores[:, :5]))
 
 
-# --- Ctrl-C while the judges are trained ---
+# --- Ctrl-C while the parts for the hold-out are trained ---
 
 
 @pytest.mark.parametrize("network", ["network", "drop"])
-def test_ctrl_c_in_the_judge_tree_keeps_the_model(monkeypatch, network):
+def test_ctrl_c_in_the_second_tree_keeps_the_model(monkeypatch, network):
     calls, fit = [], fit_tree.fit
 
     def interrupted(*args, **how):
@@ -429,7 +429,7 @@ def test_ctrl_c_in_the_judge_tree_keeps_the_model(monkeypatch, network):
 
 
 @pytest.mark.parametrize("step", [0, 20, 100])
-def test_ctrl_c_in_the_judge_network_keeps_that_of_the_model(monkeypatch, step):
+def test_ctrl_c_in_the_second_network_keeps_that_of_the_model(monkeypatch, step):
     made, fit = [], fit_network.fit
 
     class Stop:
@@ -467,14 +467,14 @@ def test_ctrl_c_before_the_first_step_of_the_network_leaves_tree_and_neighbors(m
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_judge_that_fails_leaves_the_default_combination(monkeypatch):
+def test_no_memory_for_a_second_part_leaves_the_default_combination(monkeypatch):
     model = light().fit(X, Y)
     calls, train = [], kernels.train_nodes
 
     def failing(*args):
         calls.append(args)
         if len(calls) > n_calls:
-            raise MemoryError("no memory for the judge")
+            raise MemoryError("no memory for the second tree")
         return train(*args)
 
     n_calls = np.inf
@@ -482,7 +482,7 @@ def test_a_judge_that_fails_leaves_the_default_combination(monkeypatch):
     light().fit(NOISY, NOISY_Y)
     n_calls = len(calls) - 1
     calls.clear()
-    with pytest.warns(UserWarning, match="default weights and probabilities: no memory for the judge"):
+    with pytest.warns(UserWarning, match="default weights and probabilities: no memory for the second tree"):
         model.fit(NOISY, NOISY_Y)
     assert model.choices_ == {}
     assert model._fitted.combination == Combination(WITHOUT_NETWORK)

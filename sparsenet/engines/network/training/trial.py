@@ -178,8 +178,7 @@ class Trial:
             return ScoreCorrection(deep, frequent=frequent, decision=decision)
         scores, some = scores + np.float32(frequent) * log_counts, scored.counts > 0
         scores, right, counts = scores[some], scored.right[some], scored.counts[some]
-        precision = 0.5 / counts.sum()  # the prior counts as one label of one point
-        slope, shift = fit_platt(scores, right, log_slope=0.0, precision=precision, counts=counts)
+        slope, shift = fit_platt(scores, right, slope=1.0, precision=1.0, counts=counts)
         return ScoreCorrection(deep, slope, shift, frequent, decision)
 
     def _scored(

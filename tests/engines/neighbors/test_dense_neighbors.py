@@ -1,16 +1,17 @@
 """Neighbors of dense points: an exact comparison with all points."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.core.rows import transpose
-from sparsenet.engines.neighbors import neighbors, side_by_side
-from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.engines.neighbors import neighbors as neighbors_module
+from sparsenet.engines.neighbors.neighbors import NeighborRules, Neighbors
 from sparsenet.engines.neighbors.side_by_side import SideBySide, dense_ids, limit_dense
 from sparsenet.features.kinds import are_dense
-from sparsenet.index import exact
 from sparsenet.storage import load, save
 
 SMALL_NETWORK = ExtremeClassifier(hidden=8, epochs=2)
@@ -31,9 +32,9 @@ def beside(points):
     return SideBySide(index, dense_ids(index))
 
 
-def learnt(points, k=5):
+def learnt(points, k=5, **rules):
     labels = Rows.of(sparse.csr_array(np.eye(12, dtype=np.float32)[OWNERS[: len(points)]]))
-    return Neighbors.learn(points, labels, k, seed=0, threads=1)
+    return Neighbors.learn(points, labels, k, seed=0, threads=1, rules=NeighborRules(**rules))[0]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -65,32 +66,30 @@ def test_points_with_half_of_all_values_are_dense(there, expected):
 
 
 @pytest.mark.parametrize(("numbers", "left"), [(TABLE.size, 700), (TABLE.size - 1, 699), (100 * 24 + 5, 100), (3, 1)])
-def test_compares_a_sample_of_too_many_points(monkeypatch, numbers, left):
-    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", numbers)
+def test_compares_a_sample_of_too_many_points(numbers, left):
     points = rows(TABLE)
-    found = limit_dense(points, seed=0)
+    found = limit_dense(points, seed=0, most_numbers=numbers)
     lengths = np.diff(found.indptr)
     assert (len(found), found.width, np.count_nonzero(lengths)) == (700, 24, left)
     stay = np.flatnonzero(lengths)
     np.testing.assert_array_equal(found.data, points.take(stay).data)
     if numbers > 24:
-        np.testing.assert_array_equal(dense_ids(transpose(found)), stay)
-    assert (limit_dense(points, seed=0).data == found.data).all()
+        np.testing.assert_array_equal(dense_ids(transpose(found), most_numbers=numbers), stay)
+    assert (limit_dense(points, seed=0, most_numbers=numbers).data == found.data).all()
     sparse_ones = rows(np.where(RNG.random((500, 40)) < 0.1, 1, 0))
     assert limit_dense(sparse_ones, seed=0) is sparse_ones
 
 
-def test_compares_all_dense_points(monkeypatch):
+def test_compares_all_dense_points():
     """An index of each feature's strongest points would miss the nearest ones."""
-    monkeypatch.setattr(neighbors, "MOST_POINTS", 30)
-    found = learnt(rows(TABLE))
+    found = learnt(rows(TABLE), most_points=30)
     assert (np.diff(found.index.indptr) == 700).all()
     unit = TABLE / np.linalg.norm(TABLE, axis=1, keepdims=True)
     near = found.nearest(rows(TABLE[:50]), 5, 1)[0]
     expected = np.argsort(-unit[:50] @ unit.T, axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(np.sort(near, axis=1), np.sort(expected, axis=1))
     padded = np.hstack([TABLE, np.zeros((700, 30))])  # most values are zero
-    cut = learnt(rows(padded))
+    cut = learnt(rows(padded), most_points=30)
     assert (np.diff(cut.index.indptr)[:24] == 30).all()
     assert (np.sort(cut.nearest(rows(padded[:50]), 5, 1)[0], axis=1) != np.sort(expected, axis=1)).any()
 
@@ -107,19 +106,21 @@ def test_a_table_uses_its_neighbors(tmp_path, n_jobs):
     np.testing.assert_allclose(single, model.predict_proba(TABLE[500:520]), rtol=1e-4, atol=1e-6)
 
 
-def test_a_large_table_uses_a_sample(tmp_path, monkeypatch):
-    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 150 * 24)
-    model = BlendClassifier(network="drop", random_state=0).fit(TABLE[:500], OWNERS[:500])
-    assert len(np.unique(model.neighbors_.index.indices)) == 150
-    assert model.score(TABLE[500:], OWNERS[500:]) > 0.85
-    model.save(tmp_path / "model")
-    copy = BlendClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(copy.predict_proba(TABLE), model.predict_proba(TABLE))
+def test_a_large_table_uses_a_sample():
+    found = learnt(rows(TABLE), most_numbers=150 * 24)
+    assert len(np.unique(found.index.indices)) == 150
+    others = np.setdiff1d(np.arange(700), found.index.indices)
+    weights = found.vote_weights(rows(TABLE[others]), 5, 1)
+    ranked, shares = found.propose(weights, 12, 1)
+    best = np.take_along_axis(ranked, shares.argmax(axis=1)[:, None], axis=1)[:, 0]
+    assert (best == OWNERS[others]).mean() > 0.85
+    # A loaded model has the default rules, and still finds only the points of the sample.
+    copy = replace(found, rules=NeighborRules())
+    np.testing.assert_array_equal(copy.vote_weights(rows(TABLE[others]), 5, 1).data, weights.data)
 
 
-def test_may_compare_fewer_points_than_vote(monkeypatch):
-    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 7 * 24)
-    found = learnt(rows(TABLE))
+def test_may_compare_fewer_points_than_vote():
+    found = learnt(rows(TABLE), most_numbers=7 * 24)
     near, products = found.nearest(rows(TABLE[:20]), 50, 1)
     assert (near.shape, products.shape) == ((20, 50), (20, 50))
     assert (products[:, 7:] == 0).all()
@@ -138,35 +139,34 @@ def test_nearest_points_count_more_if_all_cosines_are_near_one():
     centres = np.hstack([np.full((100, 1), 8.0), RNG.normal(size=(100, 7))])
     points = np.repeat(centres, 4, axis=0) + RNG.normal(scale=0.02, size=(400, 8))
     labels = Rows.of(sparse.csr_array(np.repeat(np.eye(8, dtype=np.float32)[RNG.integers(0, 8, 100)], 4, axis=0)))
-    assert Neighbors.learn(rows(points), labels, 50, seed=0, threads=1).power > 6
+    assert Neighbors.learn(rows(points), labels, 50, seed=0, threads=1)[0].power > 6
     among_others = rows(np.hstack([points, np.zeros((400, 12))]))
-    assert Neighbors.learn(among_others, labels, 50, seed=0, threads=1).power == 6
+    assert Neighbors.learn(among_others, labels, 50, seed=0, threads=1)[0].power == 6
 
 
-def test_processes_queries_in_blocks(monkeypatch):
-    found = learnt(rows(TABLE))
-    expected = found.nearest(rows(TABLE), 5, 1)
-    monkeypatch.setattr(side_by_side, "NUMBERS_AT_A_TIME", 24 * 99 + 5)
-    largest, exact_topk = [], exact.exact_topk
-    monkeypatch.setattr(
-        side_by_side, "exact_topk", lambda part, *rest: largest.append(len(part)) or exact_topk(part, *rest)
-    )
-    for now, before in zip(found.nearest(rows(TABLE), 5, 1), expected, strict=True):
-        np.testing.assert_allclose(now, before, rtol=1e-6)
-    assert largest == [99] * 7 + [7]
+def test_processes_queries_in_blocks():
+    index = transpose(rows(TABLE))
+    found = []
+    for block_numbers in (1 << 22, 24 * 99 + 5, 1):
+        compared = SideBySide(index, dense_ids(index), block_numbers=block_numbers)
+        near, products = np.empty((700, 5), np.int32), np.empty((700, 5), np.float32)
+        compared.nearest(rows(TABLE), near, products, 1)
+        found.append((near, products))
+    for near, products in found[1:]:
+        np.testing.assert_array_equal(near, found[0][0])
+        np.testing.assert_allclose(products, found[0][1], rtol=1e-6)
 
 
-def test_a_sample_of_dense_points_is_dense(monkeypatch):
+def test_a_sample_of_dense_points_is_dense():
     """A sample may have slightly less than half of its values."""
     points = rows(np.maximum(RNG.normal(0.01, 1, size=(4000, 16)), 0))
     assert are_dense(points)
-    monkeypatch.setattr(side_by_side, "MOST_NUMBERS", 300 * 16)
-    shares = [limit_dense(points, seed=seed) for seed in range(20)]
-    assert min(len(sample.indices) for sample in shares) < 300 * 8
-    assert all(len(dense_ids(transpose(sample))) == 300 for sample in shares)
+    samples = [limit_dense(points, seed=seed, most_numbers=300 * 16) for seed in range(20)]
+    assert min(len(sample.indices) for sample in samples) < 300 * 8
+    assert all(len(dense_ids(transpose(sample), most_numbers=300 * 16)) == 300 for sample in samples)
 
 
-def test_a_sample_measures_feature_rarity(monkeypatch):
+def test_a_sample_measures_feature_rarity():
     """All points have the first feature and half have the second, in a sample too."""
     features = np.ones((2000, 4))
     features[::2, 1] = 0
@@ -174,11 +174,11 @@ def test_a_sample_measures_feature_rarity(monkeypatch):
     points = rows(features)
     weights = []
     for numbers in (8000, 800):
-        monkeypatch.setattr(side_by_side, "MOST_NUMBERS", numbers)
-        held = limit_dense(points, seed=0)
-        weights.append(neighbors._weigh_features(held, transpose(held), 1.0)[1])
+        held = limit_dense(points, seed=0, most_numbers=numbers)
+        weights.append(neighbors_module._weigh_features(held, transpose(held), 1.0)[1])
     np.testing.assert_allclose(weights[1], weights[0], rtol=0.05)
-    assert len(neighbors.Neighbors.learn(points, labels, 3, seed=0, threads=1).labels) == 2000
+    rules = NeighborRules(most_numbers=800)
+    assert len(Neighbors.learn(points, labels, 3, seed=0, threads=1, rules=rules)[0].labels) == 2000
 
 
 def test_old_models_of_tables_without_neighbors_load(tmp_path):
