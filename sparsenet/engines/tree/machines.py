@@ -17,9 +17,6 @@ from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
 Part = tuple[I64, I32, F32, I8, F32]
 OnProgress = Callable[[float], object]
-#: Minimum entries of a kernel call, some tenths of a second, and minimum nodes for each thread: progress and Ctrl-C are
-#: handled between calls.
-LEAST_ENTRIES, NODES_A_THREAD = 1 << 22, 4
 #: The default cost of an error (bench/notes/trees.md).
 COST = 0.5
 #: `Rules.others` and `Rules.rarity` for few labels per point, and the share of their effect for frequent labels. They
@@ -41,6 +38,8 @@ class Rules:
         points are the hard negatives of the nodes below.
     epochs, tolerance : stopping rule of a node.
     smallest : rows whose weights are all smaller are dropped, given points of length 1.
+    call_entries, thread_nodes : minimum entries of a kernel call, some tenths of a second, and minimum nodes for each
+        thread. Progress and Ctrl-C are handled between calls; the machines do not depend on it.
     """
 
     cost: float = COST
@@ -50,6 +49,8 @@ class Rules:
     epochs: int = 7
     tolerance: float = 0.1
     smallest: float = 0.2
+    call_entries: int = 1 << 22
+    thread_nodes: int = 4
 
     def fitting(
         self,
@@ -124,7 +125,7 @@ def train(
 ) -> list[Level]:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    `told` is called with the share of the work done since the last call; all shares sum to 1.
+    `on_progress` receives the share of the work done since its last call; all shares sum to 1.
     """
     true_children, squared = _true_children(shape, labels), squares(points)
     if not np.isfinite(squared).all():
@@ -195,7 +196,7 @@ def _train_level(
     entries = np.append(0, np.cumsum(np.diff(points.indptr)[reached] + 1))[starts]
     costs = rules.cost, rules.cost * rules.others, rules.rarity
     parts: list[Part] = []
-    for nodes in _group_nodes(entries, NODES_A_THREAD * threads):
+    for nodes in _group_nodes(entries, rules.call_entries, rules.thread_nodes * threads):
         own = slice(starts[nodes.start], starts[nodes.stop])
         node_arrays = (
             starts[nodes.start : nodes.stop + 1] - starts[nodes.start],
@@ -213,12 +214,12 @@ def _train_level(
     return Level(pointers.astype(np.int64), features, factors, weights, bias, children)
 
 
-def _group_nodes(entries: I64, fewest: int) -> Iterator[slice]:
+def _group_nodes(entries: I64, least_entries: int, least_nodes: int) -> Iterator[slice]:
     """Group nodes so that each call has enough work; `entries` counts the entries before each node."""
     begin, n_nodes = 0, len(entries) - 1
     while begin < n_nodes:
-        enough = int(np.searchsorted(entries, entries[begin] + LEAST_ENTRIES))
-        end = min(max(enough, begin + fewest), n_nodes)
+        enough = int(np.searchsorted(entries, entries[begin] + least_entries))
+        end = min(max(enough, begin + least_nodes), n_nodes)
         yield slice(begin, end)
         begin = end
 

@@ -197,16 +197,14 @@ def test_threads_change_nothing(deep):
             np.testing.assert_array_equal(a, b)
 
 
-def test_progress_is_proportional_to_training_work(deep, monkeypatch):
+def trained(rules, on_progress=lambda share: None):
+    points, labels = Rows.of(MANY), Rows.of(sparse.csr_array(MANY_Y))
+    return machines.train(grow(points, labels, 0, 1), points, labels, rules, 0, 1, on_progress)
+
+
+def test_progress_is_proportional_to_training_work():
     told: list[Any] = []
-    monkeypatch.setattr(machines, "LEAST_ENTRIES", 1 << 14)
-    train: Any = machines.train
-
-    def listening(*arguments):
-        return train(*arguments[:-1], told.append)
-
-    monkeypatch.setattr("sparsenet.engines.tree.fit_tree.train", listening)
-    tree().fit(MANY, sparse.csr_array(MANY_Y))
+    trained(machines.Rules(call_entries=1 << 14), told.append)
     assert len(told) > 10
     assert min(told) > 0
     assert max(told) < 0.3
@@ -393,7 +391,6 @@ def test_names_data_that_does_not_fit(deep):
 def test_an_interrupted_fit_restores_the_model(monkeypatch):
     model = tree().fit(X, Y)
     before = model.topk_numbers(X, 3)[0]
-    monkeypatch.setattr(machines, "LEAST_ENTRIES", 1)
     calls = []
 
     def interrupted(*arguments):
@@ -407,11 +404,9 @@ def test_an_interrupted_fit_restores_the_model(monkeypatch):
     np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], before)
 
 
-def test_grouping_of_nodes_changes_nothing(deep, monkeypatch):
-    monkeypatch.setattr(machines, "LEAST_ENTRIES", 1)
-    monkeypatch.setattr(machines, "NODES_A_THREAD", 1)
-    other = tree().fit(MANY, sparse.csr_array(MANY_Y))
-    for one, two in zip(other._fitted.levels, deep._fitted.levels, strict=True):
+def test_grouping_of_nodes_changes_nothing():
+    one_call, many_calls = (trained(machines.Rules(call_entries=entries, thread_nodes=1)) for entries in (1 << 30, 1))
+    for one, two in zip(one_call, many_calls, strict=True):
         for a, b in zip(one.as_tuple(), two.as_tuple(), strict=True):
             np.testing.assert_array_equal(a, b)
 
