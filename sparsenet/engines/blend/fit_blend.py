@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,17 +56,27 @@ class HoldoutSize:
     most_of_few: int = 1024
     least_of_few: int = 128
 
-    def draw(self, labels: Rows, seed: int) -> Holdout | None:
-        """Return the hold-out; None if too few points, or no labels, would be left on either side."""
+    def draw(self, labels: Rows, seed: int) -> HeldOut:
+        """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
         n = len(labels)
         few = min(n // 10, self.most_of_few)
         n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else few
         if n_held < self.least_of_few:
-            return None
+            return HeldOut()
         # Few points are also drawn for scouting, with the same seed: those here must be others.
         holdout = Holdout.draw(n, n_held, seed if n >= self.from_network else seed + 1)
         has_label = np.diff(labels.indptr) > 0
-        return holdout if has_label[holdout.kept].any() and has_label[holdout.held].any() else None
+        if not (has_label[holdout.kept].any() and has_label[holdout.held].any()):
+            return HeldOut()
+        return HeldOut(holdout, holdout if n >= self.from_tree else None, holdout if n >= self.from_network else None)
+
+
+class HeldOut(NamedTuple):
+    """The hold-out, and again for each part of the blend that is trained without it."""
+
+    points: Holdout | None = None
+    for_tree: Holdout | None = None
+    for_network: Holdout | None = None
 
 
 @dataclass(frozen=True)
@@ -191,14 +201,12 @@ def fit(
     network_options = options.network
     # A time budget leaves no time for parts that only answer the hold-out.
     combines = k > 0 and (n_points >= options.holdout.from_tree or not limited)
-    holdout = options.holdout.draw(points[1], part_seed) if combines else None
-    for_network = holdout if n_points >= options.holdout.from_network else None
+    held_out = options.holdout.draw(points[1], part_seed) if combines else HeldOut()
     if network_options is not None and resume and checkpoint is not None:
-        known = network_part.check_resumed(network_options, points, for_network, checkpoint, part_seed)
-        holdout, for_network = (holdout, for_network) if known is for_network else (None, None)
-    for_tree = holdout if n_points >= options.holdout.from_tree else None
+        known = network_part.check_resumed(network_options, points, held_out.for_network, checkpoint, part_seed)
+        held_out = held_out if known is held_out.for_network else HeldOut()
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
-    tree = fit_tree.fit(_without(for_tree, points), options.rules, verbose=options.verbose, **how)
+    tree = fit_tree.fit(_without(held_out.for_tree, points), options.rules, verbose=options.verbose, **how)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads)
@@ -214,7 +222,7 @@ def fit(
             network = fit_network.fit(
                 points,
                 network_options,
-                holdout=for_network,
+                holdout=held_out.for_network,
                 checkpoint=checkpoint,
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
@@ -232,11 +240,11 @@ def fit(
         if fitted.neighbors is None:
             raise
         raise InterruptedBlend(fitted) from interrupt
-    if holdout is not None:
+    if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, holdout, for_tree, for_network, options, **how)
+            measured = _unbiased(fitted, points, held_out, options, **how)
             if measured is not None:
-                fitted = _combined(fitted, measured, points, holdout, options, k, threads)
+                fitted = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
             raise InterruptedBlend(fitted) from interrupt
         except (MemoryError, DivergenceError) as error:
@@ -259,31 +267,21 @@ class InterruptedBlend(KeyboardInterrupt):
 
 
 def _unbiased(
-    fitted: FittedBlend,
-    points: Points,
-    holdout: Holdout,
-    for_tree: Holdout | None,
-    for_network: Holdout | None,
-    options: BlendOptions,
-    *,
-    seed: int,
-    threads: int,
+    fitted: FittedBlend, points: Points, held_out: HeldOut, options: BlendOptions, *, seed: int, threads: int
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train the missing ones.
 
     Return None if the network has a time budget of its own: there is no time for a second one.
     """
-    needs_network = fitted.network is not None and for_network is None and options.network is not None
-    if needs_network and options.network is not None and options.network.time_budget is not None:
+    rest, network_options = _without(held_out.points, points), options.network
+    lacks_network = held_out.for_network is None and fitted.network is not None
+    if lacks_network and network_options is not None and network_options.time_budget is not None:
         return None
-    if for_tree is not None and not needs_network:
-        return fitted
-    rest = _without(holdout, points)
-    if for_tree is None:
+    if held_out.for_tree is None:
         tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
         fitted = replace(fitted, tree=tree)
-    if needs_network and fitted.network is not None and options.network is not None:
-        parameters = {**options.network.parameters, "epochs": len(fitted.network.history), "verbose": False}
+    if lacks_network and network_options is not None and fitted.network is not None:
+        parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
         network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
         fitted = replace(fitted, network=network)

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear.calibration import bent
 from sparsenet.kernels.types import F32, F64, I32, I64
-from sparsenet.selection.platt import CLOSE_ENOUGH, MOST_STEPS, STEEPNESS
+from sparsenet.selection.platt import STEEPNESS
 
+#: Relative change of the slope, and change of the shift, at which a search ends; and its steps at most.
+CLOSE_ENOUGH, MOST_STEPS = 1e-3, 100
 #: Bounds of the logarithm of the steepness.
 LOG_STEEPNESS = tuple(map(math.log, STEEPNESS))
 

@@ -15,7 +15,7 @@ from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import candidates, fit_blend
 from sparsenet.engines.blend.candidates import UNKNOWN
 from sparsenet.engines.blend.combination import WEIGHTS, WITHOUT_NETWORK, Combination
-from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendOptions, HoldoutSize
+from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendOptions, HeldOut, HoldoutSize
 from sparsenet.engines.network import fit_network
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.tree import fit_tree
@@ -107,20 +107,20 @@ def fits(monkeypatch):
 )
 def test_the_size_of_the_holdout(n, expected):
     labels = Rows(np.arange(n + 1), np.zeros(n, np.int32), np.ones(n, np.float32), 1)
-    found = HoldoutSize().draw(labels, 7)
+    found = HoldoutSize().draw(labels, 7).points
     assert (None if found is None else len(found)) == expected
 
 
 @pytest.mark.parametrize("without", ["kept", "held"])
 def test_no_holdout_if_one_side_has_no_label(without):
     size, everyone = HoldoutSize(), Rows(np.arange(2001), np.zeros(2000, np.int32), np.ones(2000, np.float32), 1)
-    holdout = size.draw(everyone, 3)
+    holdout = size.draw(everyone, 3).points
     labelled = np.ones(2000, bool)
     labelled[getattr(holdout, without)] = False
     indptr = np.concatenate(([0], np.cumsum(labelled)))
     some = Rows(indptr, np.zeros(indptr[-1], np.int32), np.ones(indptr[-1], np.float32), 1)
-    assert size.draw(some, 3) is None
-    assert size.draw(some, 4) is not None
+    assert size.draw(some, 3) == HeldOut()
+    assert size.draw(some, 4).points is not None
 
 
 @pytest.mark.parametrize("row", [0, 700, 1999])
@@ -139,7 +139,7 @@ def test_measures_with_parts_that_have_not_seen_the_holdout(monkeypatch, fits, r
     """Each held-out point has a label that no other point has: whoever knows it has seen the point."""
     size = REGIMES[regime]
     features, labels = many()
-    held = size.draw(labels, run_seed(0)).held
+    held = size.draw(labels, run_seed(0)).points.held
     own = labels.indices.copy()
     own[held] = N_LABELS + np.arange(len(held))
     labels = Rows(labels.indptr, own, labels.data, N_LABELS + len(held))
@@ -220,7 +220,7 @@ def test_measures_with_a_network_like_that_of_the_model(monkeypatch):
 def test_proposes_more_candidates_if_more_are_right(monkeypatch, lost_by, share, expected):
     features, labels = many()
     labels = Rows(labels.indptr, labels.indices * 5, labels.data, 5 * N_LABELS)
-    held = HoldoutSize().draw(labels, run_seed(0)).held
+    held = HoldoutSize().draw(labels, run_seed(0)).points.held
 
     def losing(parts, points, n, **how):
         found = propose(parts, points, n, **how)
@@ -251,7 +251,7 @@ def _renamed(points, n_labels):
 def test_some_candidates_are_not_chosen(given, network):
     fitted = trained(many(), options(network, candidates=given, better=ALWAYS))
     assert fitted.candidates == (given or FEW)
-    assert set(fitted.choices) == {"weights"}
+    assert set(fitted.choices) == {"rarity", "power", "weights"}
 
 
 @pytest.mark.parametrize("network", [None, {}], ids=["network", "drop"])
@@ -295,7 +295,7 @@ def test_noise_keeps_the_fixed_weights():
 def test_decisions_are_recorded_saved_and_shown(tmp_path, y):
     labels = NOISY_Y.argmax(axis=1) if y == "single" else NOISY_Y
     model = blend(network=ExtremeClassifier(hidden=8, epochs=3, batch_size=64)).fit(NOISY, labels)
-    assert set(model.choices_) == {"candidates", "weights"}
+    assert set(model.choices_) == {"rarity", "power", "candidates", "weights"}
     assert model.choices_["candidates"].value == model.candidates_
     model.save(tmp_path / "model")
     again = BlendClassifier.load(tmp_path / "model")
@@ -307,9 +307,9 @@ def test_decisions_are_recorded_saved_and_shown(tmp_path, y):
         assert found["choices"][name] == json.loads(json.dumps(choice._asdict()))
         assert f"{name}: {choice.why}" in said
     small = blend(network=ExtremeClassifier(hidden=8, epochs=3)).fit(X, Y)
-    assert small.choices_ == {}
+    assert set(small.choices_) == {"rarity", "power"}
     small.save(tmp_path / "small")
-    assert "decided" not in about_model.describe(about_model.collect(tmp_path / "small"))
+    assert "weights:" not in about_model.describe(about_model.collect(tmp_path / "small"))
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_ctrl_c_in_the_second_tree_keeps_the_model(monkeypatch, network):
     assert (model.network_ is None) == (network == "drop")
     assert model._fitted.combination == Combination(WITHOUT_NETWORK if network == "drop" else WEIGHTS)
     assert model.score(NOISY, NOISY_Y) > 0.8
-    assert model.choices_ == {}
+    assert set(model.choices_) == {"rarity", "power"}
 
 
 @pytest.mark.parametrize("step", [0, 20, 100])
@@ -484,6 +484,6 @@ def test_no_memory_for_a_second_part_leaves_the_default_combination(monkeypatch)
     calls.clear()
     with pytest.warns(UserWarning, match="default weights and probabilities: no memory for the second tree"):
         model.fit(NOISY, NOISY_Y)
-    assert model.choices_ == {}
+    assert set(model.choices_) == {"rarity", "power"}
     assert model._fitted.combination == Combination(WITHOUT_NETWORK)
     assert model.n_features_in_ == NOISY.shape[1]
