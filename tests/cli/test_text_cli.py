@@ -458,7 +458,7 @@ def test_answers_before_a_wrong_row_are_written(trained):
     )
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 2
-    assert b"line 3: 'text' must hold a text, found 'null'" in done.stderr
+    assert b"line 3: column 'text' must hold texts, got None" in done.stderr
 
 
 def test_advice_names_options(trained, tmp_path):
