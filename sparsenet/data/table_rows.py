@@ -153,9 +153,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
-    names = [name for name, _ in pairs]
     repeated = _Repeated(found)
-    repeated.key = next(name for name in names if names.count(name) > 1)
+    repeated.key = str(first_repeated(name for name, _ in pairs))
     return repeated
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import builtins
 import filecmp
 import json
-import os
 import re
 import shutil
-import signal
-import time
 
 import numpy as np
 import pytest
@@ -19,7 +16,8 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from typer.testing import CliRunner
 
 from sparsenet import TextClassifier, cli, kernels, metrics
-from sparsenet.cli import text_sources, text_training
+from sparsenet.cli import text_commands, text_sources, text_training
+from tests.support.interrupting import interrupted_before
 from tests.support.text_command_line import in_process as sparsenet
 from tests.support.text_command_line import run, unchecked
 from tests.support.texts import planted, write
@@ -79,10 +77,11 @@ def test_each_label_is_measured(trained, tmp_path, monkeypatch):
     assert lines[5] == "precision  recall      F1    texts  label"
     assert [line.split()[-1] for line in lines[6:10]] == sorted(set(labels), key=lambda label: -labels.count(label))
     assert lines[10:] == [""]
-    monkeypatch.setattr("sparsenet.cli.text_commands.MOST_SHOWN", 3)
-    assert run(*ask)[1].endswith("\nand 1 label more with no more texts: see --json\n")
-    monkeypatch.setattr("sparsenet.cli.text_commands.MOST_BY_LABEL", 3)
-    assert "by_label" not in json.loads(run(*ask, "--json")[1])
+    assert text_commands.describe(scores, most_shown=3).endswith("\nand 1 label more with no more texts: see --json")
+    truth = csr_array(np.eye(4, dtype=np.float32))
+    for most, shown in ((4, True), (3, False)):
+        found = text_commands.decisions(truth, np.arange(4), np.arange(5), list("abcd"), most_by_label=most)
+        assert ("by_label" in found) == shown
 
 
 def test_threads_do_not_change_the_model(trained, tmp_path):
@@ -329,13 +328,26 @@ def test_wrong_ngram_lengths_are_refused(tmp_path, given):
     assert "expected lengths from 1 to 64 such as 3-5, auto or none" in said
 
 
-def test_explicit_format_reads_the_same_texts(trained, tmp_path, monkeypatch):
+class Streaming(text_sources.TextSource):
+    """A file of texts that is never held as a whole."""
+
+    def read(self):
+        raise AssertionError
+
+
+class NotForTraining(text_sources.TextSource):
+    """A file of texts that no model is trained on."""
+
+    def fit(self, model):
+        raise AssertionError
+
+
+def test_explicit_format_reads_the_same_texts(trained, tmp_path):
     folder, _ = trained
     plain = tmp_path / "train"
     plain.write_bytes((folder / "train.csv").read_bytes())
     expected = TextClassifier.load(folder / "model").predict_proba(["what a goal", "salt"])
-    monkeypatch.setattr(text_sources.TextSource, "read", None)  # which would hold the file as a whole
-    source, model = text_sources.TextSource(plain, "csv", ["review"], "topic"), TextClassifier(random_state=0)
+    source, model = Streaming(plain, "csv", ["review"], "topic"), TextClassifier(random_state=0)
     source.fit(model)
     assert model.predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
     with pytest.raises(ValueError, match="format must be one of 'auto', 'csv', 'tsv', 'jsonl', 'lines', got 'xls'"):
@@ -368,12 +380,11 @@ def test_propensities_count_texts(tmp_path):
         ("review,topic\n" + "good,x\n" * 100 + "bad\n", "line 102: 1 fields where the first row has 2"),
     ],
 )
-def test_validation_texts_are_checked_before_training(trained, tmp_path, monkeypatch, content, message):
+def test_validation_texts_are_checked_before_training(trained, tmp_path, content, message):
     folder, _ = trained
-    monkeypatch.setattr(text_sources.TextSource, "fit", None)
     if content is not None:
         (tmp_path / "valid.csv").write_text(content)
-    source = text_sources.TextSource(folder / "train.csv", "csv", ["review"], "topic")
+    source = NotForTraining(folder / "train.csv", "csv", ["review"], "topic")
     valid = text_sources.beside(source, tmp_path / "valid.csv", "auto")
     with pytest.raises((OSError, ValueError), match=message):
         text_training.train(source, tmp_path / "model", valid, {})
@@ -417,17 +428,10 @@ def test_ctrl_c_reports_what_is_saved(trained, tmp_path, monkeypatch, name, said
     folder, _ = trained
     model = tmp_path / "model"
     shutil.copytree(folder / "model", model)
-
-    def interrupted(*_):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(1)
-
-    monkeypatch.setattr(kernels, name, interrupted)
+    interrupted_before(monkeypatch, kernels, name)
     arguments = ["train", folder / "train.csv", *COLUMNS, "--valid", folder / "test.csv", "--model", model, "--seed", 1]
     before = [path.read_bytes() for path in sorted(model.iterdir())]
-    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes ignore SIGINT
     done = CliRunner().invoke(cli.app, [*map(str, arguments)])
-    signal.signal(signal.SIGINT, heeded)
     assert done.exit_code == 130
     assert done.stderr == f"sparsenet: interrupted: {said.format(model)}\n"
     assert done.stdout == ""
