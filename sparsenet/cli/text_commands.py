@@ -116,7 +116,7 @@ def describe(scores: Mapping[str, Any], most_shown: int = 20) -> str:
 
 
 def decisions(truth: Any, chosen: I32, indptr: I64, names: Sequence[str], most_by_label: int = 1000) -> dict[str, Any]:
-    """Return F1 scores of the labels chosen for each text, and of each label unless there are more than `most_by_label`.
+    """Return F1 scores of the labels chosen for each text, and of each label if there are at most `most_by_label`.
 
     Macro F1 averages over labels that are true or chosen.
     """

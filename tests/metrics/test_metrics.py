@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.metrics import f1_score
 
 from sparsenet import metrics
 
@@ -115,6 +114,8 @@ def test_top_labels(problem, k):
 
 @given(problem=problems())
 def test_f1_matches_scikit_learn(problem):
+    from sklearn.metrics import f1_score  # a second to import, which the other tests need not wait for
+
     n_labels, truth, scores, _ = problem
     true, predicted = truth_matrix(truth, n_labels), csr(scores, n_labels)
     dense = [(matrix.toarray() != 0).astype(int) for matrix in (true, predicted)]
