@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
 from tests.support.data_cases import COMPRESSORS, HARD_NUMBERS, ROAD_PARAMS, in_blocks, nearest_float32, same, use_road
@@ -65,6 +64,8 @@ def test_xmc_round_trip(data, newline, cut):
 @one_road
 @given(points().filter(lambda data: data[0].shape[0] > 0), st.booleans(), st.booleans())
 def test_svmlight_equals_sklearn(data, zero_based, multilabel):
+    from sklearn.datasets import dump_svmlight_file, load_svmlight_file  # a second to import
+
     X, Y = data
     assume(X.nnz or Y.nnz or not multilabel)  # a file of blank lines holds no points
     y = Y if multilabel else np.arange(X.shape[0]) - 1
