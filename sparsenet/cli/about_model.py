@@ -26,7 +26,7 @@ from sparsenet.selection.choose import Decision
 from sparsenet.storage.parts import nothing_believed
 
 #: Forms of labels for people, by `Target.kind`.
-LABELS = {"single": "one a point", "lists": "several a point", "dense": "columns", "sparse": "columns"}
+LABELS = {"single": "one per {noun}", "lists": "several per {noun}", "dense": "columns", "sparse": "columns"}
 
 
 def collect(path: Path) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def describe(found: Mapping[str, Any]) -> str:
     noun = "text" if found["kind"] == TextClassifier.__name__ else "point"
     lines = {
         "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",
-        "labels": f"{found['labels']} ({LABELS[found['label_kind']]})",
+        "labels": f"{found['labels']} ({LABELS[found['label_kind']].format(noun=noun)})",
         "features": str(found["features"]),
         "levels": " > ".join(count(n, "node") for n in found.get("levels", [])),
         "weights": f"{found['weights']} of {found['precision']}",

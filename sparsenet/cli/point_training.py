@@ -157,7 +157,7 @@ def _after_interrupt(model: PointClassifier, model_path: Path, epochs: int, *, s
     """Describe what Ctrl-C left behind."""
     if saved:
         bare = epochs == 0 and isinstance(model, BlendClassifier)
-        parts = "the tree and the neighbours, without a network" if bare else "what is trained so far"
+        parts = "the tree and the neighbors, without a network" if bare else "what is trained so far"
         return f"interrupted: saving {parts}" + ("; --resume continues the run" if kept else "")
     stays = f"interrupted in the first epoch: the model {model_path} stays as it was"
     return f"{stays}; --resume continues from the checkpoint" if kept else stays

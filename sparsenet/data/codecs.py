@@ -251,9 +251,9 @@ class Decompression:
     def _too_large(self) -> CorruptError:
         """Return the error for a window that is beyond the decoder's limit."""
         window = self._codec.window(self._start)
-        asked = "a dictionary" if window is None else f"a dictionary of {window:,} bytes"
+        dictionary = "a dictionary" if window is None else f"a dictionary of {window:,} bytes"
         limit = f"which is beyond the limit of {self._codec.limit():,} bytes of memory"
-        return CorruptError(f"the {self._codec.name} data asks for {asked}, {limit}; a smaller one is enough")
+        return CorruptError(f"the {self._codec.name} data asks for {dictionary}, {limit}; a smaller one is enough")
 
     def _next_member(self) -> bool:
         rest = self._decoder.unused_data.lstrip(b"\0")

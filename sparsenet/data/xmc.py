@@ -75,10 +75,10 @@ class XmcReader:
         self._line = 1
         self.n_points, n_columns, n_labels = _counts(path, line, options)
         options.report_header(path, n_columns, n_labels)
-        asked = options.n_labels if options.with_labels else MAX_IDS
+        label_width = options.n_labels if options.with_labels else MAX_IDS
         announces = path, 1, "the header announces"
         self.n_features = checked_width(*announces, options.columns, n_columns, options.n_features)
-        self.n_labels = checked_width(*announces, "labels", n_labels or 0, asked)
+        self.n_labels = checked_width(*announces, "labels", n_labels or 0, label_width)
         self._rules = RowRules(
             path=path,
             end_feature=n_columns,

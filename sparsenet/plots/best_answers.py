@@ -62,7 +62,7 @@ class BestAnswers:
     def confusions(self) -> Any:
         """Count points by their true label (rows) and best label (columns), sparse (n_labels, n_labels)."""
         if not self.exclusive:
-            raise ValueError("confusions need one label a point: with several labels, none is mistaken for another")
+            raise ValueError("confusions need one label per point: with several labels, none is mistaken for another")
         known = np.diff(self.truth.indptr) == 1
         pairs = (self.truth.indices, self.best[known])
         width = len(self.names)

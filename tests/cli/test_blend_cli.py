@@ -144,7 +144,7 @@ def test_evaluate_measures_the_answers_of_predict(folder: Path, model: Path, tmp
     found.save(tmp_path / "m")
     X = read_xmc(folder / "test.txt").X
     named, deep = found.topk_numbers(X, 4)[0], found.topk_numbers(X, N_LABELS)[0]
-    assert (named != deep[:, :4]).any(), "the more are asked for, the more are looked at"
+    assert (named != deep[:, :4]).any(), "a larger k considers more labels"
     header, *rows = (folder / "test.txt").read_text().splitlines()
     rows = [f"{label} {row.partition(' ')[2]}" for label, row in zip(named[:, 3], rows, strict=True)]
     (tmp_path / "test.txt").write_text("\n".join([header, *rows]) + "\n")
@@ -259,7 +259,7 @@ def test_ctrl_c_in_the_first_epoch_keeps_the_old_model(
     interrupted_in(monkeypatch, epoch=0)
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *SMALL)
     done = run(*arguments, status=130)
-    said = "interrupted: saving the tree and the neighbours, without a network"
+    said = "interrupted: saving the tree and the neighbors, without a network"
     assert said in done.stderr, "where there is no model, a tree is better than nothing"
     before = files(tmp_path / "m")
     done = run(*arguments, "--cost", 3, status=130)

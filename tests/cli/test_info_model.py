@@ -70,7 +70,7 @@ def test_report_on_a_text_model(tmp_path: Path, method: str) -> None:
         }
     said = run("info", tmp_path / "m").stdout
     assert ("cost=2.0" if method == "linear" else "epochs=3") in said
-    assert "3 (one a point)" in said
+    assert "3 (one per text)" in said
 
 
 def test_report_names_text_columns(tmp_path: Path) -> None:

@@ -110,20 +110,20 @@ def test_scores_equal_those_of_scikit_learn(tmp_path, labels):
     texts, truth = ["one two", "three four", "five six"] * 9, labels * 9
     model = TextClassifier(random_state=0).fit(texts, truth if [] in labels else [own[0] for own in truth])
     model.save(tmp_path / "model")
-    asked, right = ["one two", "five three", "six six one", "four"], [labels[0], labels[1], labels[0], ["d"]]
-    rows = [json.dumps({"text": t, "label": own}) + "\n" for t, own in zip(asked, right, strict=True)]
+    texts, right = ["one two", "five three", "six six one", "four"], [labels[0], labels[1], labels[0], ["d"]]
+    rows = [json.dumps({"text": t, "label": own}) + "\n" for t, own in zip(texts, right, strict=True)]
     (tmp_path / "t.jsonl").write_text("".join(rows))
     code, stdout, _ = run("evaluate", tmp_path / "model", tmp_path / "t.jsonl", "--k", "2", "--json")
     assert code == 0
     scores = json.loads(stdout)
-    answers = model.predict(asked)
+    answers = model.predict(texts)
     answers = answers if model.multilabel_ else [[own] for own in answers]
     known = MultiLabelBinarizer().fit([*right, *answers])
     expected, found = known.transform(right), known.transform(answers)
     assert scores["micro_f1"] == pytest.approx(f1_score(expected, found, average="micro", zero_division=0))
     assert scores["macro_f1"] == pytest.approx(f1_score(expected, found, average="macro", zero_division=0))
     assert 0 < scores["macro_f1"] < scores["micro_f1"] < 1
-    assert scores.get("accuracy") == (None if model.multilabel_ else model.score(asked, [own[0] for own in right]))
+    assert scores.get("accuracy") == (None if model.multilabel_ else model.score(texts, [own[0] for own in right]))
     shown = run("evaluate", tmp_path / "model", tmp_path / "t.jsonl")[1]
     assert f"macro F1   {100 * scores['macro_f1']:6.2f}\n" in shown
     assert ("accuracy" in shown) == (not model.multilabel_)
@@ -694,10 +694,10 @@ def test_compress_matches_labels_like_evaluate(tmp_path, kind):
     rows = [*zip(texts, numbers, strict=True), ("what a goal", "none that it knows")]
     rows += [("a text without a label", "")] * (kind in ("an indicator", "lists"))
     write(tmp_path / "t.csv", [text for text, _ in rows], [str(label) for _, label in rows])
-    asked = ["--format", "csv", *COLUMNS, "--json"]
-    scores = json.loads(run("evaluate", tmp_path / "model", tmp_path / "t.csv", *asked)[1])
+    options = ["--format", "csv", *COLUMNS, "--json"]
+    scores = json.loads(run("evaluate", tmp_path / "model", tmp_path / "t.csv", *options)[1])
     small = ["--max-bytes", "1MB", "--output", tmp_path / "small"]
-    code, shown, said = run("compress", tmp_path / "model", *small, "--valid", tmp_path / "t.csv", *asked)
+    code, shown, said = run("compress", tmp_path / "model", *small, "--valid", tmp_path / "t.csv", *options)
     assert code == 0, said
     report = json.loads(shown)
     assert (report["n_texts"], report["accuracy_before"]) == (len(rows), scores["P@1"])

@@ -295,7 +295,7 @@ def test_reports_fewer_predictions_than_k(as_matrix):
         sparse.csr_array((np.tile([2.0, 1.0], 8), (np.repeat(range(8), 2), ids.ravel()))) if as_matrix else ids
     )
     with pytest.warns(
-        UserWarning, match="name at most 2 labels a point, and measuring at 5 counts the others as wrong"
+        UserWarning, match="name at most 2 labels per point, and measuring at 5 counts the others as wrong"
     ):
         assert metrics.evaluate(truth, predictions, ks=[1, 5])["P@5"] == 0.2
     for measure in (
@@ -304,7 +304,7 @@ def test_reports_fewer_predictions_than_k(as_matrix):
         metrics.ndcg_at_k,
         partial(metrics.psp_at_k, propensity=np.ones(8)),
     ):
-        with pytest.warns(UserWarning, match="name at most 2 labels a point, and measuring at 3") as warned:
+        with pytest.warns(UserWarning, match="name at most 2 labels per point, and measuring at 3") as warned:
             measure(truth, predictions, 3)
         assert warned[0].filename == __file__
     with warnings.catch_warnings():
