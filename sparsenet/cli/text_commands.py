@@ -76,7 +76,7 @@ def evaluate(source: TextSource, given: SimpleNamespace) -> dict[str, Any]:
     scores = results.measured(truth, ranked, ks, model, given.propensity)
     if model.threshold_ is not None:
         threads = given.threads or default_threads()
-        above = [model._fitted.answers.above(batch, None, threads) for batch in in_batches(texts, source.batch_rows)]
+        above = [model.fitted_.answers.above(batch, None, threads) for batch in in_batches(texts, source.batch_rows)]
         chosen = np.concatenate([labels for labels, _ in above])
         counts = np.concatenate([np.diff(indptr) for _, indptr in above])
         scores |= decisions(truth, chosen, np.append(0, np.cumsum(counts)), names)
@@ -180,6 +180,6 @@ def compress(given: SimpleNamespace, source: TextSource | None, output: Path) ->
 
 def _as_learnt(model: TextClassifier, truth: Any) -> Any:
     """Return labels in a form that the model takes, without unknown labels."""
-    target, known = model._fitted.target, truth[:, : len(model.classes_)]
+    target, known = model.fitted_.target, truth[:, : len(model.classes_)]
     kind = {"single": "lists", "dense": "sparse"}.get(target.kind, target.kind)
     return replace(target, kind=kind).decode(known.indices, known.indptr)

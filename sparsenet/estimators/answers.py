@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,16 @@ class AnswersMixin:
     _spare = 16
     #: Maximum number of excluded labels passed to the search, which then goes further. 0 if the search is exact.
     _most_unwanted = 0
+
+    @property
+    def fitted_(self) -> Any:
+        """The engine's fitted model, a dataclass; its fields may change between versions."""
+        check_is_fitted(self)
+        return self._fitted
+
+    def keep_validation(self, scores: Mapping[str, float]) -> None:
+        """Keep scores on validation points in `fitted_.validation` of a tree or blend, for `save`."""
+        self._fitted = replace(self._fitted, validation=dict(scores))
 
     def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
         """Return the positions of the k best labels of each point and their probabilities, (n, k) each, best first.

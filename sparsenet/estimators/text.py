@@ -342,6 +342,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     # --- within ---
 
+    @property
+    def fitted_(self) -> FittedText:
+        """The engine's fitted model, a dataclass; its fields may change between versions."""
+        return self._checked()
+
     def _best(self, X: Any, k: int) -> tuple[NDArray[np.int32], F32]:
         fitted = self._checked()
         k = min(integer("k", k, 1), len(fitted.target.classes))

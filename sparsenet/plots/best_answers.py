@@ -34,7 +34,7 @@ class BestAnswers:
         """Predict with a fitted classifier, or a pipeline that ends in one. Labels that it does not know are misses."""
         model, X = _last_of(model, X)
         best = model.predict_topk(X, 1)
-        rows = model._fitted.target.encode(y, drop_unknown=True)  # like `score`
+        rows = model.fitted_.target.encode(y, drop_unknown=True)  # like `score`
         if len(rows) != best.shape[0]:
             raise ValueError(f"y has {len(rows)} entries for {best.shape[0]} points: it must have one for each")
         truth = sparse.csr_array((np.ones(len(rows.indices)), rows.indices, rows.indptr), shape=best.shape)
