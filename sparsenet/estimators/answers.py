@@ -19,6 +19,7 @@ from sparsenet.core.validation import check_features, check_weights, integer, n_
 from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.features.targets import check_points
 from sparsenet.kernels.types import F32, I32
+from sparsenet.selection.choose import Decision
 
 #: Maximum ranked labels in a block of points, when many labels are excluded.
 LABELS_AT_A_TIME = 1 << 24
@@ -30,6 +31,7 @@ class AnswersMixin:
     classes_: NDArray[Any]
     n_features_in_: int
     n_jobs: Any
+    normalize: str
     _fitted: Any
     #: Initial k of the search for labels above a threshold; it grows for points that need more.
     _first_k = 16
@@ -43,6 +45,11 @@ class AnswersMixin:
         """The engine's fitted model, a dataclass; its fields may change between versions."""
         check_is_fitted(self)
         return self._fitted
+
+    def _choices(self) -> dict[str, Decision]:
+        """Return the decisions on parameters left to "auto"."""
+        own = {"normalize": self._fitted.scaling.explained()} if self.normalize == "auto" else {}
+        return {**getattr(self._fitted, "choices", {}), **own}
 
     def keep_validation(self, scores: Mapping[str, float]) -> None:
         """Keep scores on validation points in `fitted_.validation` of a tree or blend, for `save`."""
