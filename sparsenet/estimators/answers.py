@@ -49,7 +49,7 @@ class AnswersMixin:
     def _choices(self) -> dict[str, Decision]:
         """Return the decisions on parameters left to "auto"."""
         own = {"normalize": self._fitted.scaling.explained()} if self.normalize == "auto" else {}
-        return {**getattr(self._fitted, "choices", {}), **own}
+        return {**own, **getattr(self._fitted, "choices", {})}
 
     def keep_validation(self, scores: Mapping[str, float]) -> None:
         """Keep scores on validation points in `fitted_.validation` of a tree or blend, for `save`."""

@@ -1,4 +1,4 @@
-"""`BlendClassifier`: a network, a tree and nearest neighbours combined as a scikit-learn classifier."""
+"""`BlendClassifier`: a network, a tree and nearest neighbors combined as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WIDE_BUDGET = 256
 
 
 class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Classify into a few to millions of labels by combining a network, a tree and nearest neighbours.
+    """Classify into a few to millions of labels by combining a network, a tree and nearest neighbors.
 
     A `TreeClassifier` proposes candidate labels for each point, and an `ExtremeClassifier` scores them. The nearest
     training points vote for their labels, and all scores are combined. The parts make different errors, so on sparse
@@ -78,7 +78,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         of 2**24 numbers.
     time_budget : float or None
         Maximum seconds for `fit`; must be None with ``network="drop"``. The network gets the time that the tree and the
-        neighbours leave, and its size is reduced accordingly. If that is too short for a third of its epochs, the
+        neighbors leave, and its size is reduced accordingly. If that is too short for a third of its epochs, the
         network is left out with a warning. The tree is never cut short. With ``n_neighbors=0`` the network is always
         trained, for at least as long as the tree took.
     normalize : {"auto", "rows", "columns", "together", "mixed", "none"}
@@ -109,7 +109,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         frequency, and `power` the exponent of the cosine; both are chosen leave-one-out on a sample.
     choices_ : dict
         Decisions on the hold-out: ``"candidates"``, their number, and ``"weights"``, the factors of tree, network and
-        neighbours. Each decision has its options, gain, standard error and number of points. The hold-out is a 64th of
+        neighbors. Each decision has its options, gain, standard error and number of points. The hold-out is a 64th of
         the points, 512 to 2,048, and the network is not trained on it; from 65,536 points on the tree is not either.
         With fewer than 16,384 points it is a tenth, at most 1,024: tree and network learn all points, and others,
         trained without the hold-out, answer it. With fewer than 1,280 points nothing is decided.
@@ -176,7 +176,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         return model
 
     def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False) -> Self:
-        """Train the tree, the neighbours and the network on X and y from scratch.
+        """Train the tree, the neighbors and the network on X and y from scratch.
 
         Ctrl-C during the network's training stops within a second, keeps what was learnt and raises KeyboardInterrupt.
         The network is left out if it has trained for less than a third of its epochs. Ctrl-C while the parts are
@@ -192,7 +192,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
             integer `random_state`.
         resume : bool
-            Continue from `checkpoint`, if it exists, and train the tree and the neighbours again. With the same
+            Continue from `checkpoint`, if it exists, and train the tree and the neighbors again. With the same
             settings, the result equals an uninterrupted run, bit for bit. Only the network's settings are compared.
         """
         started, normalize = time.perf_counter(), self._check()
@@ -239,7 +239,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels that neither the tree nor the neighbours propose get 0. Rows sum to one with one label a row; otherwise
+        Labels that neither the tree nor the neighbors propose get 0. Rows sum to one with one label a row; otherwise
         each label has an independent probability. If the matrix would be too large, ValueError suggests `predict_topk`.
         """
         features = self._features(X)
@@ -319,7 +319,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         return min(self._fitted.candidates if asked is None else asked, len(self.classes_))
 
     def _neighbors(self) -> tuple[Neighbors | None, int]:
-        """Return the neighbours and the number that votes; (None, 0) without neighbours."""
+        """Return the neighbors and the number that votes; (None, 0) without neighbors."""
         k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
         if k == 0 and self._fitted.network is None:
             raise ValueError("n_neighbors is 0, and this model has no network: set at least 1")

@@ -101,7 +101,7 @@ def _choose_table_scaling(
 def _neighbor_precision(
     points: Rows, labels: Rows, threads: int, *, n_queries: int = 1024, n_neighbors: int = 10, max_rank: int = 5
 ) -> NDArray[np.float64]:
-    """Return the leave-one-out precision of a nearest-neighbour vote for the first `n_queries` points.
+    """Return the leave-one-out precision of a nearest-neighbor vote for the first `n_queries` points.
 
     A point's precision is taken at the number of labels that it has, up to `max_rank`.
     """

@@ -178,5 +178,5 @@ def test_refuses_to_load_a_tree_as_a_blend(model, tmp_path):
     model.save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
     save(tmp_path / "model", arrays, {**metadata, "neighbors": None})
-    with pytest.raises(ModelError, match="the model has a tree but neither a network nor neighbours"):
+    with pytest.raises(ModelError, match="the model has a tree but neither a network nor neighbors"):
         BlendClassifier.load(tmp_path / "model")
