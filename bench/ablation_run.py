@@ -88,7 +88,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     budget = Budget(job["seconds"], job["clock"], job["threads"])
     settings = NetworkOptions.of(model.get_params(deep=False))
     labels, how = Rows.of(Y), {"seed": job["seed"], "threads": job["threads"]}
-    scaling, features = scaled(model, X, labels, settings.normalize, **how)
+    scaling, features = scaled(X, labels, settings.normalize, **how)
     points = features, labels
     settings = settings.for_points(len(points[0]), dense=are_dense(points[0]))
     network, settings = build(settings, *points, **how)

@@ -26,6 +26,8 @@ LAYERS = [
 ENGINES = [["network", "tree", "linear", "neighbors"], ["text", "blend"]]
 #: Lazy imports of public names, and the old paths of pickles: everything, at first use.
 ENTRY_POINTS = {"__init__.py", "__main__.py"}
+#: What any file may import from the root: `__version__`, and the extension, for which `kernels` is checked below.
+NOT_PUBLIC = ("sparsenet.__", "sparsenet._core")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -37,25 +39,51 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path): path for path in SOURCES}
 
 
-def imported(path: Path) -> set[str]:
+def exported(path: Path) -> dict[str, str]:
+    """Return what a package's `__init__` imports: the qualified name behind each of its own names."""
+    return {
+        item.asname or item.name: f"{node.module}.{item.name}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for item in node.names
+    }
+
+
+#: The root imports public names at first use, and no module may depend on that.
+EXPORTS = {
+    module: exported(path) for module, path in MODULES.items() if path.name == "__init__.py" and path.parent != PACKAGE
+}
+
+
+def modules_behind(name: str) -> set[str]:
+    """Return the module of the package that defines a qualified name, and the `__init__` files that lead there."""
+    if name in MODULES:
+        return {name}
+    owner, _, own = name.rpartition(".")
+    if own in EXPORTS.get(owner, {}):
+        return {owner, *modules_behind(EXPORTS[owner][own])}
+    return modules_behind(owner) if owner else set()
+
+
+def imported(path: Path, source: str) -> set[str]:
     """Return the modules of the package that a file imports, inside functions and for annotations too."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names: list[str] = []
+    found: set[str] = set()
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names = [item.name for item in node.names]
+            names += [item.name for item in node.names if item.name != PACKAGE.name]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            names = [f"{node.module}.{item.name}" for item in node.names]
-        for name in names:
-            while name and name not in MODULES:
-                name = name.rpartition(".")[0]
-            if name and name != module_of(path):
-                found.add(name)
-    return found
+            names += [f"{node.module}.{item.name}" for item in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == PACKAGE.name:
+            names.append(f"{PACKAGE.name}.{node.attr}")  # after `import sparsenet`
+    for name in names:
+        if not name.startswith(NOT_PUBLIC):
+            found |= modules_behind(name)
+    return found - {module_of(path)}
 
 
-IMPORTS = {module: imported(path) for module, path in MODULES.items()}
+IMPORTS = {module: imported(path, path.read_text()) for module, path in MODULES.items()}
 
 
 def rank(layers: list[list[str]], name: str) -> int:
@@ -66,10 +94,10 @@ def is_allowed(module: str, other: str) -> bool:
     """Tell whether `module` may import `other`."""
     own, its = module.split(".")[1:], other.split(".")[1:]
     if not its:
-        return True  # `from sparsenet import kernels`, or the version
+        return False  # a public name: import it from the module that defines it
     if own[0] != its[0]:
         return rank(LAYERS, own[0]) > rank(LAYERS, its[0])
-    if own[0] != "engines" or len(its) == 1 or own[1] == its[1]:
+    if own[0] != "engines" or own[1] == its[1]:
         return True
     return rank(ENGINES, own[1]) > rank(ENGINES, its[1])
 
@@ -79,12 +107,30 @@ def test_imports_only_lower_layers(module: str) -> None:
     assert [other for other in sorted(IMPORTS[module]) if not is_allowed(module, other)] == []
 
 
+@pytest.mark.parametrize(
+    ("line", "modules"),
+    [
+        ("from sparsenet import kernels", ["sparsenet.kernels"]),
+        ("from sparsenet import BlendClassifier", ["sparsenet"]),
+        ("import sparsenet\nsparsenet.load('model')", ["sparsenet"]),
+        ("from sparsenet.storage import save", ["sparsenet.storage", "sparsenet.storage.directory"]),
+        (
+            "from sparsenet.index.hashing import LSHConfig as C",
+            ["sparsenet.index.hashing", "sparsenet.index.hashing.lsh_config"],
+        ),
+        ("from sparsenet.kernels import backend", ["sparsenet.kernels"]),
+        ("from sparsenet import __version__", []),
+    ],
+)
+def test_finds_the_modules_behind_an_import(line: str, modules: list[str]) -> None:
+    assert imported(PACKAGE / "core" / "new.py", line) == set(modules)
+    assert all(is_allowed("sparsenet.core.new", module) for module in modules) == (
+        modules in ([], ["sparsenet.kernels"])
+    )
+
+
 def test_no_circular_imports() -> None:
-    # A package's __init__ names what its modules export; an import of the package alone is one of these modules.
-    graph = {
-        module: {other for other in others if MODULES[other].name != "__init__.py"}
-        for module, others in IMPORTS.items()
-    }
+    graph = {module: others for module, others in IMPORTS.items() if MODULES[module].parent != PACKAGE}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -26,7 +26,7 @@ from sparsenet.selection.choose import Decision
 from sparsenet.storage.parts import nothing_believed
 
 #: Forms of labels for people, by `Target.kind`.
-LABELS = {"single": "one a point", "lists": "several a point", "dense": "columns", "sparse": "columns"}
+LABELS = {"single": "one per {noun}", "lists": "several per {noun}", "dense": "columns", "sparse": "columns"}
 
 
 def collect(path: Path) -> dict[str, Any]:
@@ -108,14 +108,14 @@ def _about_network(model: ExtremeClassifier, metadata: Mapping[str, Any]) -> dic
 
 
 def _about_tree(model: TreeClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    levels = model._fitted.levels
+    levels = model.fitted_.levels
     return {
         "features": model.n_features_in_,
         "levels": [len(level.children) - 1 for level in levels],
         "weights": sum(int(level.weights.size + level.bias.size) for level in levels),
         "precision": "8 bits",
         "points": model.n_points_,
-        "validation": model._fitted.validation,
+        "validation": model.fitted_.validation,
         "chosen": {"normalize": model.normalize_},
     }
 
@@ -137,15 +137,15 @@ def _about_blend(whole: BlendClassifier, metadata: Mapping[str, Any]) -> dict[st
     }
     if whole.network_ is None and whole.network is None:
         chosen["network"] = "none"  # the time budget was too short
-    return found | {"points": whole.n_points_, "validation": whole._fitted.validation, "chosen": chosen}
+    return found | {"points": whole.n_points_, "validation": whole.fitted_.validation, "chosen": chosen}
 
 
 def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    weights: Any = model._fitted.model
-    network, rules = isinstance(weights, NetworkModel), model._fitted.vocabulary.rules
+    weights: Any = model.fitted_.model
+    network, rules = isinstance(weights, NetworkModel), model.fitted_.vocabulary.rules
     best: Mapping[str, Any] = max(model.search_, key=lambda trial: trial["score"], default={})
     return {
-        "features": len(model._fitted.vocabulary),
+        "features": len(model.fitted_.vocabulary),
         "weights": _n_weights(weights.network) if network else int(weights.matrix.size + weights.bias.size),
         "precision": _precision(compact=weights.compact) if network else "8 bits",
         "points": model.n_texts_,
@@ -174,7 +174,7 @@ def describe(found: Mapping[str, Any]) -> str:
     noun = "text" if found["kind"] == TextClassifier.__name__ else "point"
     lines = {
         "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",
-        "labels": f"{found['labels']} ({LABELS[found['label_kind']]})",
+        "labels": f"{found['labels']} ({LABELS[found['label_kind']].format(noun=noun)})",
         "features": str(found["features"]),
         "levels": " > ".join(count(n, "node") for n in found.get("levels", [])),
         "weights": f"{found['weights']} of {found['precision']}",

@@ -69,7 +69,7 @@ def about(
 def train(given: SimpleNamespace) -> None:
     """Train a model and save it.
 
-    The file decides what is trained. Sparse points: a blend of a tree, a network and nearest neighbours. Text: a linear
+    The file decides what is trained. Sparse points: a blend of a tree, a network and nearest neighbors. Text: a linear
     model or a network, by the number of texts and labels. --method chooses another model.
 
     Ctrl-C stops training. A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is

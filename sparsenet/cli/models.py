@@ -46,5 +46,5 @@ def load_of_points(path: Path) -> PointClassifier:
 
 def has_named_labels(model: PointClassifier) -> bool:
     """Tell whether labels have other names in files than the numbers of columns."""
-    by_column = model._fitted.target.kind in ("dense", "sparse")
+    by_column = model.fitted_.target.kind in ("dense", "sparse")
     return not by_column and not np.array_equal(model.classes_, np.arange(len(model.classes_)))

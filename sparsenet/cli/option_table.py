@@ -68,11 +68,12 @@ class CommandOption:
 
     def parameter(self, command: str) -> Parameter:
         """Return the option as a parameter of a typer command."""
+        shown = self.default if self.shown is None and self.type in (str, int) else self.shown
         about: dict[str, Any] = {
-            "help": f"{self.help} Default: {self.shown}." if self.shown else self.help,
+            "help": self.help if shown in (None, ...) else f"{self.help} Default: {shown}.",
             "metavar": self.metavar,
             "callback": self.check,
-            "show_default": not self.shown and self.type not in (Path, bool),
+            "show_default": False,
             "rich_help_panel": None if command == "train" and self.essential else self.panel,
         }
         names = f"{self.flag}/--no-{self.flag[2:]}" if self.negatable else self.flag
@@ -129,6 +130,7 @@ FORMAT_HELP = (
     f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}. auto uses the file name, then the first line. "
     "A text model reads a file without a known suffix as lines."
 )
+TEXT_FORMAT_HELP = "auto, lines, csv, tsv or jsonl. auto uses the file name; without a known suffix it means lines."
 TRAIN_HELP = (
     "Training data. Sparse points: XMC-repository or svmlight format, or a SciPy matrix (.npz, with --labels-file). "
     "Text: a CSV, TSV, JSONL or Parquet table, or lines that start with __label__NAME. "
@@ -185,7 +187,7 @@ def table() -> tuple[CommandOption, ...]:
         _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
         CommandOption(
             "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend "
-            "combines a tree, a network and nearest neighbours.",
+            "combines a tree, a network and nearest neighbors.",
             shown="text: auto, by the number of texts and labels; points: blend",
             check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
         ),
@@ -194,7 +196,10 @@ def table() -> tuple[CommandOption, ...]:
             default="1,3,5", check=check.ranks,
         ),
         _number("k", 1, MOST, "Number of labels per answer.", commands=("predict",), default=5),
-        CommandOption("format", "FORMAT", FORMAT_HELP, commands=LABELLED, default="auto", check=one_of(*FORMATS)),
+        *(
+            CommandOption("format", "FORMAT", help, commands=commands, default="auto", check=one_of(*FORMATS))
+            for help, commands in ((FORMAT_HELP, ("train", "evaluate")), (TEXT_FORMAT_HELP, ("compress",)))
+        ),
         CommandOption(
             "format", "tsv|jsonl", TSV_HELP, commands=("predict",), default="tsv",
             check=one_of("tsv", "jsonl", advice="; --input-format sets the format of the input"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
-from sparsenet.cli.reporting import memory_for, say
+from sparsenet.cli.reporting import count, memory_for, say
 from sparsenet.core.progress import bar, is_wanted
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.formats import is_npz, table_format
@@ -40,18 +40,18 @@ class PointFile:
     labels: Path | None = None
     beside: str | None = None
 
-    def read(self) -> data.Dataset:
-        """Read the whole file, with a progress bar on a terminal."""
+    def read(self, *, with_labels: bool = True) -> data.Dataset:
+        """Read the whole file, with a progress bar on a terminal. `with_labels` is about a separate file of labels."""
         self._refuse_tables()
-        if self.is_of_matrices():
-            return self._matrices()
+        format = "auto" if self.is_of_matrices() else self.format
         options: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
-        if self.format != "xmc":
-            options["zero_based"] = True
-        if self.format != "svmlight" and self.beside is not None:
+        if format != "svmlight" and self.beside is not None:
             options["on_header"] = self._compare
         with self._progress() as on_bytes, memory_for(f"the points of {name_of(self.path)}"):
-            found = data.read(str(self.path), self.format, on_bytes=on_bytes, **options)
+            options["on_bytes"] = on_bytes
+            if self.labels is not None and with_labels:
+                return data.read_pair(str(self.path), str(self.labels), **options)
+            found = data.read(str(self.path), format, **options)
         assert isinstance(found, data.Dataset)
         return found
 
@@ -124,21 +124,9 @@ class PointFile:
         if self.labels is None:
             raise data.DataError(str(self.path), None, f"holds no labels: name their file with {option}")
 
-    def _matrices(self, *, with_labels: bool = True) -> data.Dataset:
-        """Read the points as a matrix, and their labels as another."""
-        how: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
-        if self.beside is not None:
-            how["on_header"] = self._compare
-        with self._progress() as on_bytes, memory_for(f"the points of {name_of(self.path)}"):
-            if self.labels is not None and with_labels:
-                return data.read_pair(str(self.path), str(self.labels), on_bytes=on_bytes, **how)
-            found = data.read(str(self.path), on_bytes=on_bytes, **how)
-        assert isinstance(found, data.Dataset)
-        return found
-
     def _slices(self, *, with_labels: bool) -> Iterator[data.Dataset]:
         """Read matrices as a whole, since they cannot be read in parts, and yield batches."""
-        whole = self._matrices(with_labels=with_labels)
+        whole = self.read(with_labels=with_labels)
         for begin in range(0, whole.n_points, self.batch_rows):
             own = slice(begin, begin + self.batch_rows)
             yield data.Dataset(X=whole.X[own], Y=whole.Y[own])
@@ -187,8 +175,7 @@ class UnknownFeatures:
     def tell(self, path: os.PathLike[str]) -> None:
         """Report how many there were, if any."""
         if self._n:
-            features, points = "feature" if self._n == 1 else "features", "point" if self._n_points == 1 else "points"
-            found = f"{self._n} {features} in {self._n_points} {points} of {name_of(path)}"
+            found = f"{count(self._n, 'feature')} in {count(self._n_points, 'point')} of {name_of(path)}"
             say(f"ignored {found}: the model knows features 0 to {self._n_known - 1}")
 
 

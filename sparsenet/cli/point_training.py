@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,6 @@ from sparsenet.cli.results import best_epoch
 from sparsenet.cli.runs import Clock, checkpoint_of, nothing_saved, save, saved_unmeasured
 from sparsenet.core.machine import default_threads
 from sparsenet.core.memory import in_words
-from sparsenet.core.rows import as_matrix
 from sparsenet.engines.network.building import TooLargeError
 from sparsenet.engines.network.training import checkpoints
 from sparsenet.estimators.blend import BlendClassifier
@@ -130,10 +128,10 @@ def _advice_on_size(points: data.Dataset) -> Iterator[None]:
 
 def _measure(model: TreeClassifier | BlendClassifier, held: tuple[Any, Any]) -> dict[str, float]:
     """Measure P@k on validation points, and keep the scores with the model. Labels that it does not know are misses."""
-    truth = as_matrix(model._fitted.target.encode(held[1], drop_unknown=True))
+    truth = model.indicator(held[1])
     ranked, _ = model.topk_numbers(held[0], max(RANKS))
     found = {f"P@{k}": metrics.precision_at_k(truth, ranked, k) for k in RANKS}
-    model._fitted = replace(model._fitted, validation=found)
+    model.keep_validation(found)
     return found
 
 
@@ -157,7 +155,7 @@ def _after_interrupt(model: PointClassifier, model_path: Path, epochs: int, *, s
     """Describe what Ctrl-C left behind."""
     if saved:
         bare = epochs == 0 and isinstance(model, BlendClassifier)
-        parts = "the tree and the neighbours, without a network" if bare else "what is trained so far"
+        parts = "the tree and the neighbors, without a network" if bare else "what is trained so far"
         return f"interrupted: saving {parts}" + ("; --resume continues the run" if kept else "")
     stays = f"interrupted in the first epoch: the model {model_path} stays as it was"
     return f"{stays}; --resume continues from the checkpoint" if kept else stays

@@ -25,9 +25,6 @@ from sparsenet.features.text import table_columns
 from sparsenet.features.text.text_files import TextFile
 from sparsenet.kernels.types import F32, I32, I64
 
-#: Up to this many labels are measured separately, and the most frequent of these are shown to people.
-MOST_BY_LABEL, MOST_SHOWN = 1000, 20
-
 
 class LabelledTexts(NamedTuple):
     """Texts, a row of true labels for each, and the names of the label columns."""
@@ -76,7 +73,7 @@ def evaluate(source: TextSource, given: SimpleNamespace) -> dict[str, Any]:
     scores = results.measured(truth, ranked, ks, model, given.propensity)
     if model.threshold_ is not None:
         threads = given.threads or default_threads()
-        above = [model._fitted.answers.above(batch, None, threads) for batch in in_batches(texts, source.batch_rows)]
+        above = [model.fitted_.answers.above(batch, None, threads) for batch in in_batches(texts, source.batch_rows)]
         chosen = np.concatenate([labels for labels, _ in above])
         counts = np.concatenate([np.diff(indptr) for _, indptr in above])
         scores |= decisions(truth, chosen, np.append(0, np.cumsum(counts)), names)
@@ -92,8 +89,11 @@ def evaluate(source: TextSource, given: SimpleNamespace) -> dict[str, Any]:
     return {**scores, **about, "seconds": time.perf_counter() - started}
 
 
-def describe(scores: Mapping[str, Any]) -> str:
-    """Lay out scores; if each text has one label, show how often it is first or among the best."""
+def describe(scores: Mapping[str, Any], most_shown: int = 20) -> str:
+    """Lay out scores; if each text has one label, show how often it is first or among the best.
+
+    The `most_shown` labels with the most texts get a line each.
+    """
     lines = [results.describe(scores, "text")]
     if "accuracy" in scores:
         shown = {"accuracy": scores["accuracy"], "macro F1": scores["macro_f1"]}
@@ -106,17 +106,20 @@ def describe(scores: Mapping[str, Any]) -> str:
         return "\n".join(lines)
     by_label = sorted(scores["by_label"], key=lambda own: (-own["texts"], own["f1"]))
     lines.append("\nprecision  recall      F1    texts  label")
-    for own in by_label[:MOST_SHOWN]:
+    for own in by_label[:most_shown]:
         precision, recall, f1 = (f"{100 * own[name]:.2f}" for name in ("precision", "recall", "f1"))
         label = own["label"].translate(results.ESCAPES)
         lines.append(f"{precision:>9}  {recall:>6}  {f1:>6}  {own['texts']:7,}  {label}")
-    if len(by_label) > MOST_SHOWN:
-        lines.append(f"and {count(len(by_label) - MOST_SHOWN, 'label')} more with no more texts: see --json")
+    if len(by_label) > most_shown:
+        lines.append(f"and {count(len(by_label) - most_shown, 'label')} more with no more texts: see --json")
     return "\n".join(lines)
 
 
-def decisions(truth: Any, chosen: I32, indptr: I64, names: Sequence[str]) -> dict[str, Any]:
-    """Return F1 scores of the labels chosen for each text; macro F1 averages over labels that are true or chosen."""
+def decisions(truth: Any, chosen: I32, indptr: I64, names: Sequence[str], most_by_label: int = 1000) -> dict[str, Any]:
+    """Return F1 scores of the labels chosen for each text, and of each label if there are at most `most_by_label`.
+
+    Macro F1 averages over labels that are true or chosen.
+    """
     found = sparse.csr_array((np.ones(len(chosen), np.float32), chosen, indptr), shape=truth.shape)
     seen = np.union1d(truth.indices, found.indices)
     scores: dict[str, Any] = {
@@ -124,7 +127,7 @@ def decisions(truth: Any, chosen: I32, indptr: I64, names: Sequence[str]) -> dic
         "macro_f1": metrics.macro_f1(truth[:, seen], found[:, seen]),
         "labels": len(seen),
     }
-    if len(seen) <= MOST_BY_LABEL:
+    if len(seen) <= most_by_label:
         tables = (truth.multiply(found), truth, found)
         right, there, named = (np.bincount(some.tocsr().indices, minlength=len(names)) for some in tables)
         scores["by_label"] = [
@@ -180,6 +183,6 @@ def compress(given: SimpleNamespace, source: TextSource | None, output: Path) ->
 
 def _as_learnt(model: TextClassifier, truth: Any) -> Any:
     """Return labels in a form that the model takes, without unknown labels."""
-    target, known = model._fitted.target, truth[:, : len(model.classes_)]
+    target, known = model.fitted_.target, truth[:, : len(model.classes_)]
     kind = {"single": "lists", "dense": "sparse"}.get(target.kind, target.kind)
     return replace(target, kind=kind).decode(known.indices, known.indptr)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,13 +105,8 @@ class TextSource:
 
     def _lines(self) -> Iterator[list[str]]:
         """Yield lines as soon as there are any, so that a pipe gets its answers in time."""
-        with (
-            open_source(self._path()) as source,
-            closing(  # type: ignore[type-var]
-                line_blocks(source, may_be_empty=True)
-            ) as blocks,
-        ):
-            for block in blocks:
+        with open_source(self._path()) as source:
+            for block in line_blocks(source, may_be_empty=True):
                 if block.first_line == 1 and block.text[: len(PARQUET)].tobytes() == PARQUET:
                     raise data.DataError(source.name, None, NO_PARQUET)
                 lines = block.text.tobytes().decode("utf-8", "replace").removesuffix("\n").split("\n")

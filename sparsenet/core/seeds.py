@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 
 def run_seed(
@@ -25,6 +24,8 @@ def run_seed(
 
 
 def _generator(random_state: Any) -> np.random.RandomState:
+    from sklearn.utils import check_random_state  # a second to import, unless an estimator has done so
+
     try:
         generator: np.random.RandomState = check_random_state(random_state)
     except ValueError:

@@ -11,16 +11,17 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from reprlib import Repr
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from sparsenet.core.machine import default_threads
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
+
+if TYPE_CHECKING:  # scikit-learn takes a second to import, and readers of data do not need it
+    from sklearn.base import BaseEstimator
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=Hashable)
@@ -152,6 +153,8 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
         _check_no_texts(estimator, X)
     checked = X
     if fitting or not _is_plain(estimator, X):
+        from sklearn.utils.validation import validate_data
+
         try:
             checked = validate_data(
                 estimator,

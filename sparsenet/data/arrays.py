@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,11 @@ class GrowingArray(Generic[Scalar]):
     It grows by a quarter at a time. For large arrays, realloc moves pages of memory instead of copying them.
     """
 
-    def __init__(self, dtype: type[Scalar], start: NDArray[Scalar] | None = None) -> None:
-        self._array: NDArray[Scalar] = np.empty(1024, dtype)
+    def __init__(self, start: NDArray[Scalar]) -> None:
+        self._array: NDArray[Scalar] = np.empty(1024, start.dtype)
         self.size = 0
-        if start is not None:
-            self.room(len(start))[: len(start)] = start
-            self.size = len(start)
+        self.room(len(start))[: len(start)] = start
+        self.size = len(start)
 
     def room(self, n: int) -> NDArray[Scalar]:
         """Return the free space after the end, at least `n` entries. The view is valid until the next call."""
@@ -35,9 +33,9 @@ class GrowingArray(Generic[Scalar]):
             self._array.resize(self.size + n + self.size // 4, refcheck=False)
         return self._array[self.size :]
 
-    def last(self, n: int) -> NDArray[Scalar]:
-        """Return the last `n` entries. The view is valid until the next call."""
-        return self._array[self.size - n : self.size]
+    def view(self) -> NDArray[Scalar]:
+        """Return the entries. The view is valid until the array grows."""
+        return self._array[: self.size]
 
     def reserve(self, n: int) -> None:
         """Make room for `n` entries in total. Pages that are never written take no memory."""
@@ -54,8 +52,7 @@ class GrowingArray(Generic[Scalar]):
         return array
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowArrays:
+class RowArrays(NamedTuple):
     """Parsed rows: features and labels, as two CSR matrices whose widths are not known yet."""
 
     indptr: NDArray[np.int64]
@@ -86,16 +83,14 @@ class RowCollector:
     """Parse blocks and collect their rows."""
 
     def __init__(self, label_dtype: type[np.int32] | type[np.float64]) -> None:
-        self._label_dtype: Any = label_dtype
-        self._start(None)
+        none = np.zeros(0, np.int32)
+        first_end = np.zeros(1, np.int64)
+        self._no_rows = RowArrays(first_end, none, np.zeros(0, np.float32), first_end, np.zeros(0, label_dtype))
+        self._start(self._no_rows)
 
-    def _start(self, rows: RowArrays | None) -> None:
-        zero = np.zeros(1, np.int64)
-        self._indptr = GrowingArray(np.int64, rows.indptr if rows else zero)
-        self._indices = GrowingArray(np.int32, rows.indices if rows else None)
-        self._values = GrowingArray(np.float32, rows.values if rows else None)
-        self._label_indptr = GrowingArray(np.int64, rows.label_indptr if rows else zero)
-        self._labels: GrowingArray[Any] = GrowingArray(self._label_dtype, rows.labels if rows else None)
+    def _start(self, rows: RowArrays) -> None:
+        self._arrays: list[GrowingArray[Any]] = [GrowingArray(array) for array in rows]
+        self._indptr, self._indices, self._values, self._label_indptr, self._labels = self._arrays
 
     @property
     def n_rows(self) -> int:
@@ -122,30 +117,17 @@ class RowCollector:
 
     def last(self, n_rows: int) -> RowArrays:
         """Return the last `n_rows` rows. Their entries are views, valid until the next call."""
-        ends, label_ends = self._indptr.last(n_rows + 1), self._label_indptr.last(n_rows + 1)
-        return RowArrays(
-            indptr=ends - ends[0],
-            indices=self._indices.last(int(ends[-1] - ends[0])),
-            values=self._values.last(int(ends[-1] - ends[0])),
-            label_indptr=label_ends - label_ends[0],
-            labels=self._labels.last(int(label_ends[-1] - label_ends[0])),
-        )
+        return RowArrays(*(array.view() for array in self._arrays)).rows(self.n_rows - n_rows, self.n_rows)
 
     def reserve(self, factor: float) -> None:
         """Make room for `factor` times the current number of rows."""
-        for array in (self._indptr, self._indices, self._values, self._label_indptr, self._labels):
+        for array in self._arrays:
             array.reserve(int(array.size * factor))
 
     def take(self) -> RowArrays:
         """Return all rows, and start again with none."""
-        rows = RowArrays(
-            indptr=self._indptr.take(),
-            indices=self._indices.take(),
-            values=self._values.take(),
-            label_indptr=self._label_indptr.take(),
-            labels=self._labels.take(),
-        )
-        self._start(None)
+        rows = RowArrays(*(array.take() for array in self._arrays))
+        self._start(self._no_rows)
         return rows
 
     def take_batches(self, batch_rows: int, *, all_rows: bool) -> Iterator[RowArrays]:

@@ -58,5 +58,5 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
         case "svmlight":
             return read_svmlight(path, **options)
     on_bytes = options.pop("on_bytes", None)
-    asked = Options(**options)
-    return read_points(path, asked, on_bytes) if is_npz(path) else read_sparse(path, asked, on_bytes)
+    reader_options = Options(**options)
+    return read_points(path, reader_options, on_bytes) if is_npz(path) else read_sparse(path, reader_options, on_bytes)

@@ -13,9 +13,6 @@ from sparsenet.data.codecs import CorruptError
 from sparsenet.data.errors import DataError
 from sparsenet.data.sources import Source
 
-# The bytes that are read and parsed at a time. A longer line must fit into memory, so its length is limited.
-BLOCK_BYTES = 2 << 20
-MAX_LINE_BYTES = 256 << 20
 HEAD_BYTES = 4096
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors write it at the start of UTF-8 files
 
@@ -45,7 +42,7 @@ class Block(NamedTuple):
 
 def line_blocks(source: Source, *, may_be_empty: bool = False) -> Iterator[Block]:
     """Yield the bytes of `source` as blocks of whole lines. A block is valid until the next one is taken."""
-    buffer = bytearray(BLOCK_BYTES + 1)  # the last byte is for a newline after the last line, if it lacks one
+    buffer = bytearray(source.sizes.block + 1)  # the last byte is for a newline after the last line, if it lacks one
     filled, line = 0, 1
     while n := _fill(source, buffer, filled, line):
         end = buffer.rfind(b"\n", filled, filled + n) + 1
@@ -81,11 +78,10 @@ def _block(buffer: bytearray, size: int, line: int) -> Block:
 
 
 def _larger(buffer: bytearray, source: Source, line: int) -> bytearray:
-    filled = len(buffer) - 1
-    if filled >= MAX_LINE_BYTES:
-        limit = f"{MAX_LINE_BYTES >> 20} MB" if MAX_LINE_BYTES >> 20 else f"{MAX_LINE_BYTES} bytes"
-        problem = f"the line is longer than {limit}; check that its rows are separated by newlines"
+    filled, limit = len(buffer) - 1, source.sizes.line
+    if filled >= limit:
+        problem = f"the line is longer than {limit >> 20} MB; check that its rows are separated by newlines"
         raise DataError(source.name, line, problem)
-    larger = bytearray(min(2 * filled, MAX_LINE_BYTES) + 1)
+    larger = bytearray(min(2 * filled, limit) + 1)
     larger[:filled] = memoryview(buffer)[:filled]
     return larger

@@ -11,7 +11,7 @@ import lzma
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from sparsenet.core.machine import available_memory
 
@@ -23,27 +23,8 @@ class CorruptError(Exception):
     """Compressed data that is cut short or damaged, or that takes too much memory to decompress."""
 
 
-class Decoder(Protocol):
-    """Decompressor of one member, with the interface of the standard library's lzma and bz2 decompressors."""
-
-    @property
-    def eof(self) -> bool:
-        """True at the end of the member."""
-
-    @property
-    def needs_input(self) -> bool:
-        """True if the decoder can return nothing more without new input."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """The bytes after the end of the member."""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Decompress `data`, and return about `max_length` bytes at most."""
-
-
-class GzipDecoder:
-    """zlib with the interface of `Decoder`. zlib checks the length and the CRC."""
+class _GzipDecoder:
+    """zlib with the interface of `lzma.LZMADecompressor`. zlib checks the length and the CRC."""
 
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(wbits=31)
@@ -51,28 +32,24 @@ class GzipDecoder:
 
     @property
     def eof(self) -> bool:
-        """True at the end of the member."""
         return self._inflate.eof
 
     @property
     def needs_input(self) -> bool:
-        """True if the decoder can return nothing more without new input."""
         return not (self._full or self._inflate.unconsumed_tail)
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after the end of the member."""
         return self._inflate.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Decompress `data`, and return about `max_length` bytes at most."""
         out = self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
         self._full = len(out) == max_length
         return out
 
 
-class ZstandardDecoder:
-    """The zstandard package with the interface of `Decoder`.
+class _ZstandardDecoder:
+    """The zstandard package with the interface of `lzma.LZMADecompressor`.
 
     The package cannot limit its output, so it receives little input at a time: a step yields at most 128 MB.
     """
@@ -86,21 +63,17 @@ class ZstandardDecoder:
 
     @property
     def eof(self) -> bool:
-        """True at the end of the member."""
         return bool(self._frame.eof)
 
     @property
     def needs_input(self) -> bool:
-        """True if the decoder can return nothing more without new input."""
         return self._position == len(self._input)
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after the end of the member."""
         return bytes(self._frame.unused_data) + self._input[self._position :]
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Decompress `data`, and return about `max_length` bytes at most."""
         if data:
             self._input, self._position = self._input[self._position :] + data, 0
         out, size = [], 0
@@ -110,11 +83,6 @@ class ZstandardDecoder:
             out.append(self._frame.decompress(step))
             size += len(out[-1])
         return b"".join(out)
-
-
-def _xz_decoder() -> Decoder:
-    """Return a decoder that refuses dictionaries that do not fit into memory."""
-    return lzma.LZMADecompressor(memlimit=_xz_limit())
 
 
 def _xz_limit(least: int = 128 << 20, most: int = 2 << 30) -> int:
@@ -163,7 +131,7 @@ def _zstandard_window(head: bytes) -> int | None:
     return int.from_bytes(head[start : start + size], "little") + (256 if size == 2 else 0)
 
 
-def _zstandard() -> tuple[Callable[[], Decoder], type[Exception]]:
+def _zstandard() -> tuple[Callable[[], Any], type[Exception]]:
     try:
         from compression import zstd  # Python 3.14
 
@@ -176,39 +144,34 @@ def _zstandard() -> tuple[Callable[[], Decoder], type[Exception]]:
         raise ImportError(
             "reading Zstandard files needs a package that is not installed: pip install sparsenet[zstd]"
         ) from None
-    return lambda: ZstandardDecoder(zstandard.ZstdDecompressor().decompressobj()), zstandard.ZstdError
+    return lambda: _ZstandardDecoder(zstandard.ZstdDecompressor().decompressobj()), zstandard.ZstdError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
     """A compressed format.
 
-    `magics` are the bytes that a member may start with. `load` returns a function that makes a decoder, and the error
-    that decoders raise. `window` returns the bytes of memory that a member asks for, given the start of the member;
-    `limit` returns how many the decoder may take.
+    `magics` are the bytes that a member may start with. `load` returns a function that makes a decoder of one member,
+    with the interface of `lzma.LZMADecompressor`, and the error that it raises. `window` returns the bytes of memory
+    that a member asks for, given the start of the member; `limit` returns how many the decoder may take.
     """
 
     name: str
     magics: tuple[bytes, ...]
-    load: Callable[[], tuple[Callable[[], Decoder], type[Exception]]]
+    load: Callable[[], tuple[Callable[[], Any], type[Exception]]]
     window: Callable[[bytes], int | None] = lambda head: None
     limit: Callable[[], int] = lambda: 0
-
-
-def _zstandard_limit() -> int:
-    """Return the default limit of the Zstandard decoder on the size of windows."""
-    return 128 << 20
 
 
 # Zstandard files may contain skippable frames, also at the start.
 _ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16)))
 
 CODECS = (
-    Codec(name="gzip", magics=(b"\x1f\x8b",), load=lambda: (GzipDecoder, zlib.error)),
+    Codec(name="gzip", magics=(b"\x1f\x8b",), load=lambda: (_GzipDecoder, zlib.error)),
     Codec(
         name="xz",
         magics=(b"\xfd7zXZ\0",),
-        load=lambda: (_xz_decoder, lzma.LZMAError),
+        load=lambda: (lambda: lzma.LZMADecompressor(memlimit=_xz_limit()), lzma.LZMAError),
         window=_xz_window,
         limit=_xz_limit,
     ),
@@ -223,7 +186,7 @@ CODECS = (
         magics=_ZSTD_MAGICS,
         load=_zstandard,
         window=_zstandard_window,
-        limit=_zstandard_limit,
+        limit=lambda: 128 << 20,  # the default of the decoder
     ),
 )
 MAGIC_BYTES = max(len(magic) for codec in CODECS for magic in codec.magics)
@@ -288,9 +251,9 @@ class Decompression:
     def _too_large(self) -> CorruptError:
         """Return the error for a window that is beyond the decoder's limit."""
         window = self._codec.window(self._start)
-        asked = "a dictionary" if window is None else f"a dictionary of {window:,} bytes"
+        dictionary = "a dictionary" if window is None else f"a dictionary of {window:,} bytes"
         limit = f"which is beyond the limit of {self._codec.limit():,} bytes of memory"
-        return CorruptError(f"the {self._codec.name} data asks for {asked}, {limit}; a smaller one is enough")
+        return CorruptError(f"the {self._codec.name} data asks for {dictionary}, {limit}; a smaller one is enough")
 
     def _next_member(self) -> bool:
         rest = self._decoder.unused_data.lstrip(b"\0")

@@ -17,12 +17,12 @@ MAX_IDS = 2**31 - 1  # ids are int32
 _TOKEN_BYTES = 200
 
 
-def checked_width(path: str, line: int | None, announces: str, kind: str, found: int, asked: int | None) -> int:
-    """Return `asked`, or `found` if that is None. Raise a DataError if there are more columns than that or 2^31 - 1."""
-    if found > (MAX_IDS if asked is None else asked):
-        limit = "2^31 - 1 at most are possible" if asked in (None, MAX_IDS) else f"at most {asked} are expected"
+def checked_width(path: str, line: int | None, announces: str, kind: str, found: int, width: int | None) -> int:
+    """Return `width`, or `found` if that is None. Raise a DataError if there are more columns than that or 2^31 - 1."""
+    if found > (MAX_IDS if width is None else width):
+        limit = "2^31 - 1 at most are possible" if width in (None, MAX_IDS) else f"at most {width} are expected"
         raise DataError(path, line, f"{announces} {found} {kind}, but {limit}")
-    return found if asked is None else asked
+    return found if width is None else width
 
 
 class RowError(IntEnum):

@@ -7,7 +7,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from sparsenet.data.blocks import MAX_LINE_BYTES, line_blocks
+from sparsenet.data.blocks import line_blocks
 from sparsenet.data.dialect import UTF_8
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.sources import OnSkipped, Source
@@ -17,7 +17,8 @@ PARQUET = b"PAR1"
 NO_PARQUET = "this is Parquet, whose end is read first: name a file whose name ends in .parquet, not a pipe"
 #: The advice for bytes that the encoding does not allow.
 ICONV = "convert the file, for instance with iconv"
-_QUOTED = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"')
+#: The rest of a quoted field, whose quotes are doubled, and the quote that closes it.
+_CLOSED = re.compile(r'([^"]*+(?:""[^"]*+)*+)"')
 
 
 class Line(NamedTuple):
@@ -72,7 +73,7 @@ class Record(NamedTuple):
 
 
 def delimited_records(
-    lines: Iterator[Line], path: str, delimiter: str, *, quotes: bool | None, on_skipped: OnSkipped | None = None
+    lines: Iterator[Line], source: Source, delimiter: str, *, quotes: bool | None, on_skipped: OnSkipped | None = None
 ) -> Iterator[Record]:
     """Split rows into fields; skip blank lines.
 
@@ -85,7 +86,7 @@ def delimited_records(
         if quotes is None and '"' in line.text:
             yield Record(_fields_of_line(line.text, delimiter), line.number)
         elif quotes and '"' in line.text:
-            yield Record(_QuotedRow(line, lines, path, delimiter).fields, line.number)
+            yield Record(_fields_of_lines(line, lines, source, delimiter), line.number)
         else:
             yield Record(line.text.split(delimiter), line.number)
 
@@ -94,75 +95,52 @@ def _fields_of_line(text: str, delimiter: str) -> list[str]:
     """Split a line at delimiters, except inside fields that start and end with a quote."""
     fields, position = [], 0
     while True:
-        if found := _QUOTED.match(text, position):
-            end = found.end()
-            if end == len(text) or text.startswith(delimiter, end):
-                fields.append(found[1].replace('""', '"'))
-            else:
-                found = None
-        if not found:
-            end = text.find(delimiter, position)
-            end = len(text) if end < 0 else end
+        closed = _CLOSED.match(text, position + 1) if text.startswith('"', position) else None
+        if closed and (closed.end() == len(text) or text.startswith(delimiter, closed.end())):
+            end = closed.end()
+            fields.append(closed[1].replace('""', '"'))
+        else:
+            end = _end_of_field(text, position, delimiter)
             fields.append(text[position:end])
         if end == len(text):
             return fields
         position = end + len(delimiter)
 
 
-class _QuotedRow:
-    """Split one row that contains quotes. It takes further lines if a field continues on them."""
+def _fields_of_lines(line: Line, more: Iterator[Line], source: Source, delimiter: str) -> list[str]:
+    """Split a row that contains quotes. Take further lines if a quoted field continues on them."""
+    fields, position = [], 0
+    while True:
+        if line.text.startswith('"', position):
+            field, line, end = _quoted_field(line, position + 1, more, source)
+            # Do not copy the rest of the line: a copy for each field takes quadratic time.
+            if end < len(line.text) and not line.text.startswith(delimiter, end):
+                found = quoted(line.text[end : end + 100])
+                problem = f"{found} follows a closing quote; double the quotes within a field"
+                raise DataError(source.name, line.number, problem)
+        else:
+            end = _end_of_field(line.text, position, delimiter)
+            field = line.text[position:end]
+        fields.append(field)
+        if end == len(line.text):
+            return fields
+        position = end + len(delimiter)
 
-    def __init__(self, line: Line, more: Iterator[Line], path: str, delimiter: str) -> None:
-        self._text, self._number = line
-        self._more = more
-        self._path = path
-        self._delimiter = delimiter
-        self._position = 0
-        self.fields = [self._field()]
-        while self._position < len(self._text):
-            self._position += len(delimiter)
-            self.fields.append(self._field())
 
-    def _field(self) -> str:
-        if self._text.startswith('"', self._position):
-            return self._quoted_field()
-        end = self._text.find(self._delimiter, self._position)
-        start, self._position = self._position, len(self._text) if end < 0 else end
-        return self._text[start : self._position]
-
-    def _quoted_field(self) -> str:
-        opened = self._number
-        parts: list[str] = []
-        room = MAX_LINE_BYTES
-        self._position += 1
-        while True:
-            end = self._text.find('"', self._position)
-            if end < 0:
-                parts += [self._text[self._position :], "\n"]
-                room -= len(parts[-2]) + 1
-                self._next_line(opened, room)
-                continue
-            parts.append(self._text[self._position : end])
-            self._position = end + 1
-            if not self._text.startswith('"', self._position):
-                break
-            parts.append('"')
-            self._position += 1
-        self._check_end()
-        return "".join(parts)
-
-    def _next_line(self, opened: int, room: int) -> None:
-        line = next(self._more, None) if room > 0 else None
-        if line is None:
+def _quoted_field(line: Line, start: int, more: Iterator[Line], source: Source) -> tuple[str, Line, int]:
+    """Return a field whose text begins at `start`, the line that it ends on, and the position after its last quote."""
+    opened, parts, room = line.number, [], source.sizes.line
+    while not (closed := _CLOSED.match(line.text, start)):
+        parts.append(line.text[start:])
+        room -= len(parts[-1]) + 1
+        following = next(more, None) if room > 0 else None
+        if following is None:
             problem = "a quote opens here and does not close; close it, or read the file with quotes=False"
-            raise DataError(self._path, opened, problem)
-        self._text, self._number = line
-        self._position = 0
+            raise DataError(source.name, opened, problem)
+        line, start = following, 0
+    return "\n".join([*parts, closed[1]]).replace('""', '"'), line, closed.end()
 
-    def _check_end(self) -> None:
-        # Do not copy the rest of the line: a copy for each field takes quadratic time.
-        if self._position < len(self._text) and not self._text.startswith(self._delimiter, self._position):
-            problem = (
-                f"{quoted(self._text[self._position :])} follows a closing quote; double the quotes within a field"
-            )
-            raise DataError(self._path, self._number, problem)
+
+def _end_of_field(text: str, position: int, delimiter: str) -> int:
+    end = text.find(delimiter, position)
+    return len(text) if end < 0 else end

@@ -122,7 +122,7 @@ def _read_npz(path: str, options: Options) -> Any:
             matrix: Any = sparse.csr_array(found.astype(np.float32))
     except _BROKEN as error:
         raise DataError(path, None, f"{no_matrix}: {error}") from None
-    options.tell_header(path, matrix.shape[1])
+    options.report_header(path, matrix.shape[1])
     width = checked_width(path, None, "has", options.columns, matrix.shape[1], options.n_features)
     matrix.sum_duplicates()
     wrong = np.flatnonzero(~np.isfinite(matrix.data))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import Any
 
-from sparsenet.core.validation import first_repeated, is_missing
-from sparsenet.data.columns import Column, TableColumns, joined, quoted_names
-from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.table_rows import Row, is_blank, is_not_finite, label_name, number
+from sparsenet.core.validation import is_missing
+from sparsenet.data.columns import TableColumns
+from sparsenet.data.errors import DataError
+from sparsenet.data.table_rows import Row, make_row
 
 #: Number of rows that are decoded at a time.
 ROWS_AT_A_TIME = 64
@@ -23,21 +22,21 @@ _UNREADABLE = (ValueError, OverflowError, LookupError)
 def parquet_rows(path: str, columns: TableColumns) -> Iterator[Row]:
     """Yield the rows of a Parquet file. Their `line` is the number of the row, counted from 0."""
     with _opened(path) as file:
-        names = _names(path, file.schema_arrow.names, columns)
-        first = 0
-        for batch in file.iter_batches(ROWS_AT_A_TIME, columns=list(dict.fromkeys(names.values()))):
-            values = {column: batch.column(name) for column, name in names.items()}
+        columns = _by_name(path, file.schema_arrow.names, columns)
+        wanted = list(dict.fromkeys(map(str, columns.wanted())))
+        row = 0
+        for batch in file.iter_batches(ROWS_AT_A_TIME, columns=wanted):
+            values = {name: batch.column(name) for name in wanted}
             try:
-                cells = {column: own.to_pylist() for column, own in values.items()}
+                cells: dict[str, Any] = {name: column.to_pylist() for name, column in values.items()}
             except _UNREADABLE:  # convert cell by cell: the rows before the bad cell are still yielded
-                cells = None
-            for row in range(len(batch)):
-                if cells is not None:
-                    own = {column: cells[column][row] for column in names}
-                else:
-                    own = {column: _cell(path, names[column], values[column][row], first + row) for column in names}
-                yield _row(path, own, names, columns, first + row)
-            first += len(batch)
+                cells = values
+            for i in range(len(batch)):
+                try:
+                    yield make_row({name: _cell(name, cells[name][i]) for name in wanted}, columns, row)
+                except ValueError as error:
+                    raise DataError(path, None, f"row {row}: {error}") from None
+                row += 1
 
 
 def parquet_names(path: str) -> list[str]:
@@ -65,8 +64,8 @@ def _opened(path: str) -> Iterator[Any]:
         raise DataError(path, None, f"is no Parquet file, or a damaged one: {found}") from None
 
 
-def _names(path: str, names: list[str], columns: TableColumns) -> dict[Column, str]:
-    """Return the name of each column to read, given by its name or position."""
+def _by_name(path: str, names: list[str], columns: TableColumns) -> TableColumns:
+    """Replace positions of columns by their names; refuse columns that are not there, or are there twice."""
     found = {c: names[c] if isinstance(c, int) and 0 <= c < len(names) else c for c in columns.wanted()}
     counts = Counter(names)
     for column in found.values():
@@ -77,67 +76,23 @@ def _names(path: str, names: list[str], columns: TableColumns) -> dict[Column, s
     clash = columns.clash(found.__getitem__)
     if clash is not None:
         raise DataError(path, None, clash)
-    return {column: str(name) for column, name in found.items()}
+    return TableColumns(
+        text=[found[column] for column in columns.text],
+        target=None if columns.target is None else found[columns.target],
+        features=tuple(found[column] for column in columns.features),
+        label_delimiter=columns.label_delimiter,
+    )
 
 
-def _row(path: str, cells: dict[Column, Any], names: dict[Column, str], columns: TableColumns, row: int) -> Row:
-    reading: Sequence[Column] = ()
-
-    def as_text(own: Sequence[Column], cell: Any) -> str:
-        nonlocal reading
-        reading = own
-        return _text(cell)
-
-    text, labels, numbers = "", [], []
-    try:
-        if columns.text:
-            text = joined(columns.text, [cells[column] for column in columns.text], as_text)
-        if columns.target is not None:
-            reading = [columns.target]
-            labels = _labels(cells[columns.target], columns.label_delimiter)
-        for column in columns.features:
-            reading = [column]
-            cell = cells[column]
-            numbers.append(number(float(cell) if isinstance(cell, Decimal) else cell))
-    except ValueError as error:
-        where = quoted_names([names[column] for column in reading])
-        raise DataError(path, None, f"row {row}: column {where} {error}") from None
-    return Row(text, labels, numbers, row)
-
-
-def _cell(path: str, name: str, cell: Any, row: int) -> Any:
-    """Convert a cell of pyarrow to a Python object."""
-    try:
-        return cell.as_py()
-    except UnicodeDecodeError as error:
-        byte = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
-        problem = f"holds text that is not UTF-8, {byte}: write the file with UTF-8"
-    except _UNREADABLE as error:
-        problem = f"holds a value that cannot be read: {error}"
-    raise DataError(path, None, f"row {row}: column {name!r} {problem}")
-
-
-def _text(cell: Any) -> str:
-    if isinstance(cell, bytes):
-        return cell.decode("utf-8", "replace")
-    if not isinstance(cell, str):
-        raise ValueError(f"must hold texts, got {cell!r}; fill missing texts in with '', or leave them out")
-    return cell
-
-
-def _labels(cell: Any, label_delimiter: str | None) -> list[str]:
-    if isinstance(cell, str) and label_delimiter is not None:
-        labels = [part for part in map(str.strip, cell.split(label_delimiter)) if part]
-    else:
-        cells: Sequence[Any] = cell if isinstance(cell, list) else [] if is_missing(cell) or is_blank(cell) else [cell]
-        labels = [_label(label) for label in cells]
-    twin = first_repeated(labels)
-    if twin is not None:
-        raise ValueError(f"holds the label {quoted(twin)} twice")
-    return labels
-
-
-def _label(label: Any) -> str:
-    if is_missing(label) or is_blank(label) or is_not_finite(label) or isinstance(label, bytes | list | dict):
-        raise ValueError(f"must hold labels, texts or numbers, got {label!r}")
-    return label_name(label)
+def _cell(name: str, cell: Any) -> Any:
+    """Convert a cell to a Python object, None if it is missing; refuse a cell that no Python object can hold."""
+    if hasattr(cell, "as_py"):
+        try:
+            cell = cell.as_py()
+        except UnicodeDecodeError as error:
+            byte = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
+            problem = f"holds text that is not UTF-8, {byte}: write the file with UTF-8"
+            raise ValueError(f"column {name!r} {problem}") from None
+        except _UNREADABLE as error:
+            raise ValueError(f"column {name!r} holds a value that cannot be read: {error}") from None
+    return None if is_missing(cell) else cell

@@ -1,17 +1,14 @@
-"""Options of the readers of sparse points, and the interface of a reader."""
+"""Options of the readers of sparse points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
 from sparsenet.core.machine import default_threads
-from sparsenet.data.arrays import RowArrays, RowCollector
-from sparsenet.data.blocks import Block
-from sparsenet.data.dataset import Dataset
 from sparsenet.data.explain import MAX_IDS
 from sparsenet.data.sources import OnSkipped
 
@@ -55,7 +52,7 @@ class Options:
         """The meaning of the columns: "labels" if the file is a matrix of labels, else "features"."""
         return self.matrix_of or "features"
 
-    def tell_header(self, path: str, n_columns: int, n_labels: int | None = None) -> None:
+    def report_header(self, path: str, n_columns: int, n_labels: int | None = None) -> None:
         """Call `on_header` with the numbers of features and labels, None for those in another file."""
         if self.on_header is not None:
             self.on_header(path, *((None, n_columns) if self.matrix_of == "labels" else (n_columns, n_labels)))
@@ -64,18 +61,3 @@ class Options:
     def n_threads(self) -> int:
         """Number of threads to parse with; by default one for each CPU."""
         return self.threads or default_threads()
-
-
-class Reader(Protocol):
-    """Parser of one file: it collects blocks in `rows`, and makes data sets of rows."""
-
-    rows: RowCollector
-
-    def feed(self, block: Block) -> None:
-        """Parse a block."""
-
-    def finish(self) -> None:
-        """Run the checks that need the whole file."""
-
-    def dataset(self, rows: RowArrays) -> Dataset:
-        """Make a data set of some rows."""

@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeAlias
 
 from sparsenet.data.codecs import ZIP_MAGIC, Decompression, find_codec, is_undecided
 from sparsenet.data.errors import DataError
 
-PathOrStream: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+PathOrStream: TypeAlias = "str | os.PathLike[str] | BinaryIO | Source"
 OnBytes: TypeAlias = Callable[[int], object]
 #: Called with a number of further lines that were skipped because they are blank or comments.
 OnSkipped: TypeAlias = Callable[[int], object]
@@ -22,7 +23,14 @@ STDIN = "<stdin>"
 #: The advice for a zip archive, which may hold a matrix of SciPy.
 BY_ITS_NAME = "a matrix of SciPy is read by its path, with a name that ends in .npz"
 
-READ_BYTES = 256 << 10
+
+@dataclass(frozen=True, kw_only=True)
+class ReadSizes:
+    """The bytes that are read and parsed at a time, and the limit on a line, which must fit into memory."""
+
+    read: int = 256 << 10
+    block: int = 2 << 20
+    line: int = 256 << 20
 
 
 class Source:
@@ -37,11 +45,15 @@ class Source:
         The size of the file in bytes, 0 if unknown.
     on_bytes : callable, optional
         Called after each read with the number of bytes read, before decompression.
+    sizes : ReadSizes
     """
 
-    def __init__(self, file: Any, name: str, size: int = 0, on_bytes: OnBytes | None = None) -> None:
+    def __init__(
+        self, file: Any, name: str, size: int = 0, on_bytes: OnBytes | None = None, sizes: ReadSizes = ReadSizes()
+    ) -> None:
         self.name = name
         self.size = size
+        self.sizes = sizes
         self.n_bytes = 0  # read so far, before decompression
         self._file = file
         # read1 returns the bytes that a pipe holds now; read would wait until the buffer is full.
@@ -80,7 +92,7 @@ class Source:
 
     def _read(self) -> bytes:
         with self._naming_errors():
-            data = self._read_some(READ_BYTES)
+            data = self._read_some(self.sizes.read)
         if data is None:
             raise self._would_block()
         if isinstance(data, str):
@@ -133,7 +145,9 @@ def refuse_stdin_twice(files: Mapping[str, PathOrStream | None]) -> None:
 @contextmanager
 def open_source(source: PathOrStream, on_bytes: OnBytes | None = None) -> Iterator[Source]:
     """Open a path, ``"-"`` for standard input, or a binary stream. A stream stays open afterwards."""
-    if not isinstance(source, str | os.PathLike):
+    if isinstance(source, Source):
+        yield source
+    elif not isinstance(source, str | os.PathLike):
         if not hasattr(source, "read"):
             raise TypeError(f"expected a path, '-' or a binary stream, got {type(source).__name__}")
         yield Source(source, name_of(source), on_bytes=on_bytes)

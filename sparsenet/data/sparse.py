@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -11,11 +11,12 @@ from sparsenet.data.blocks import Block, line_blocks
 from sparsenet.data.codecs import ZIP_MAGIC
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
-from sparsenet.data.reader_options import OnHeader, Options, Reader, SparseFormat, ZeroBased
+from sparsenet.data.reader_options import OnHeader, Options, SparseFormat, ZeroBased
 from sparsenet.data.sources import BY_ITS_NAME, OnBytes, OnSkipped, PathOrStream, Source, open_source
 from sparsenet.data.svmlight import SvmlightReader
 from sparsenet.data.xmc import XmcReader, is_xmc
 
+Reader: TypeAlias = XmcReader | SvmlightReader
 #: The first bytes of a file that numpy.save wrote.
 NUMPY_MAGIC = b"\x93NUMPY"
 

@@ -30,7 +30,6 @@ class SvmlightReader:
         self.rows = RowCollector(np.float64)
         self._path = path
         self._options = options
-        self._threads = options.n_threads
         self._n_read = 0
         self._line = 1
         self._announced = -1  # the number of points, if the first line is a header
@@ -49,7 +48,7 @@ class SvmlightReader:
         one_label = not options.multilabel
         n_labels = -1 if rules.n_labels is None else rules.n_labels
         limits = (rules.first_feature, rules.end_feature, n_labels, one_label)
-        parsed = self.rows.parse(kernels.parse_svmlight, block, *limits, threads=self._threads)
+        parsed = self.rows.parse(kernels.parse_svmlight, block, *limits, threads=options.n_threads)
         self._n_read += parsed.rows
         self._line += block.lines
         if parsed.error:

@@ -6,7 +6,8 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sparsenet.core.validation import first_repeated, is_unicode
@@ -44,7 +45,12 @@ def table_rows(
     if table == "jsonl":
         lines = text_lines(source)
         for line in not_blank(lines, on_skipped):
-            yield _Cells(json_object(line.text, source.name, line.number), source.name, line.number).row(columns)
+            cells = json_object(line.text, source.name, line.number)
+            lacking = next((column for column in columns.wanted() if column not in cells), None)
+            if lacking is not None:
+                there = ", ".join(map(repr, cells)) or "none"
+                raise DataError(source.name, line.number, f"there is no key {lacking!r}; there are {there}")
+            yield _row_of_line(cells, columns, source.name, line.number)
         return
     records, header = table_records(source, table, dialect, on_skipped), dialect.header
     if header is None:
@@ -60,7 +66,7 @@ def table_records(
         source, dialect.encoding or UTF_8, advice=f"{ICONV}, or pass its encoding, such as encoding='latin-1'"
     )
     how: dict[str, Any] = {"quotes": dialect.has_quotes(table), "on_skipped": on_skipped}
-    return delimited_records(lines, source.name, dialect.separator(table), **how)
+    return delimited_records(lines, source, dialect.separator(table), **how)
 
 
 def _delimited_rows(
@@ -81,14 +87,21 @@ def _delimited_rows(
             raise DataError(path, number, problem)
         cells: dict[Column, Any] = dict(enumerate(fields))
         cells.update(zip(names, fields, strict=True))
-        row = _Cells(cells, path, number).row(columns)
+        row = _row_of_line(cells, columns, path, number)
         missing.update(MISSING.intersection(row.labels))
         yield row
     if missing:
-        _tell_of_missing(path, columns.target, missing)
+        _warn_of_missing(path, columns.target, missing)
 
 
-def _tell_of_missing(path: str, column: Column | None, missing: Counter[str]) -> None:
+def _row_of_line(cells: Mapping[Column, Any], columns: TableColumns, path: str, number: int) -> Row:
+    try:
+        return make_row(cells, columns, number)
+    except ValueError as error:
+        raise DataError(path, number, str(error)) from None
+
+
+def _warn_of_missing(path: str, column: Column | None, missing: Counter[str]) -> None:
     """Warn of labels that are words for a missing value."""
     found = ", ".join(f"{label!r} in {n} row{'s' * (n > 1)}" for label, n in sorted(missing.items()))
     warnings.warn(
@@ -140,9 +153,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
-    names = [name for name, _ in pairs]
     repeated = _Repeated(found)
-    repeated.key = next(name for name in names if names.count(name) > 1)
+    repeated.key = str(first_repeated(name for name, _ in pairs))
     return repeated
 
 
@@ -165,89 +177,66 @@ def json_object(text: str, path: str, number: int) -> dict[Column, Any]:
     return found
 
 
-def is_blank(label: Any) -> bool:
+def make_row(cells: Mapping[Column, Any], columns: TableColumns, line: int) -> Row:
+    """Make a row of the cells of its columns; raise a ValueError that names the column whose cell is wrong."""
+    text = joined(columns.text, [cells[column] for column in columns.text], _as_text) if columns.text else ""
+    labels = [] if columns.target is None else _labels(columns.target, cells[columns.target], columns.label_delimiter)
+    return Row(text, labels, [_as_number(column, cells[column]) for column in columns.features], line)
+
+
+def _as_text(columns: Sequence[Column], cell: Any) -> str:
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "replace")
+    if not isinstance(cell, str):
+        advice = "; fill missing texts in with '', or leave them out" if cell is None else ""
+        raise ValueError(f"column {quoted_names(columns)} must hold texts, got {_brief(cell)}{advice}")
+    return cell
+
+
+def _labels(column: Column, cell: Any, delimiter: str | None) -> list[str]:
+    if isinstance(cell, str) and delimiter is not None:
+        labels = [part for part in map(str.strip, cell.split(delimiter)) if part]
+    else:
+        cells = cell if isinstance(cell, list) else [] if cell is None or _is_blank(cell) else [cell]
+        labels = [_label(column, label) for label in cells]
+    repeated = first_repeated(labels)
+    if repeated is not None:
+        raise ValueError(f"column {column!r} holds the label {quoted(repeated)} twice")
+    return labels
+
+
+def _label(column: Column, label: Any) -> str:
+    """Return the name of a label, the same in every format: without blanks around it, and booleans as in JSON."""
+    not_finite = isinstance(label, float) and not math.isfinite(label)  # JSON reads 1e400 as infinity, too
+    if label is None or _is_blank(label) or not_finite or isinstance(label, bytes | list | dict):
+        raise ValueError(f"column {column!r} must hold labels, texts or numbers, got {_brief(label)}")
+    name = json.dumps(label) if isinstance(label, bool) else str(label).strip()
+    if not is_unicode(name):
+        raise ValueError(f"label {name!a} has half of a surrogate pair, which no file can hold: replace it")
+    return name
+
+
+def _is_blank(label: Any) -> bool:
     """Return True for a string that is empty or blank, which is not a label."""
     return isinstance(label, str) and not label.strip()
 
 
-def is_not_finite(label: Any) -> bool:
-    """Return True for NaN and infinity, which are not labels. JSON reads 1e400 as infinity, too."""
-    return isinstance(label, float) and not math.isfinite(label)
-
-
-def label_name(label: str | float | bool) -> str:
-    """Return the name of a label, the same in every format: without blanks around it, and booleans as in JSON."""
-    return json.dumps(label) if isinstance(label, bool) else str(label).strip()
-
-
-def number(cell: Any) -> float:
-    """Return the number in a cell; raise a ValueError if it is not a finite 32-bit float."""
+def _as_number(column: Column, cell: Any) -> float:
+    """Return the number in a cell; refuse what is not a finite 32-bit float."""
+    cell = math.nan if cell is None else cell
     try:
-        if isinstance(cell, bool) or not isinstance(cell, str | int | float) or "_" in str(cell):
+        if isinstance(cell, bool) or not isinstance(cell, str | int | float | Decimal) or "_" in str(cell):
             raise ValueError
         found = float(cell)
     except (ValueError, OverflowError):
-        raise ValueError(f"must hold a number, found {quoted(str(cell))}") from None
+        raise ValueError(f"column {column!r} must hold a number, found {quoted(str(cell))}") from None
     if not math.isfinite(found) or abs(found) >= _LARGEST:
-        problem = f"holds {quoted(str(cell))[1:-1]}, which is no finite 32-bit float"
+        problem = f"column {column!r} holds {quoted(str(cell))[1:-1]}, which is no finite 32-bit float"
         raise ValueError(f"{problem}; fill missing values in and rescale large ones")
     return found
 
 
-class _Cells:
-    """The cells of one row, by column."""
-
-    def __init__(self, cells: dict[Column, Any], path: str, number: int) -> None:
-        self._cells = cells
-        self._path = path
-        self._number = number
-
-    def row(self, columns: TableColumns) -> Row:
-        text = self._text(columns.text) if columns.text else ""
-        labels = [] if columns.target is None else self._labels(columns.target, columns.label_delimiter)
-        return Row(text, labels, [self._number_in(column) for column in columns.features], self._number)
-
-    def _cell(self, column: Column) -> Any:
-        if column not in self._cells:
-            raise self._error(f"there is no key {column!r}; there are {', '.join(map(repr, self._cells)) or 'none'}")
-        return self._cells[column]
-
-    def _text(self, columns: list[Column]) -> str:
-        return joined(columns, [self._cell(column) for column in columns], self._as_text)
-
-    def _as_text(self, columns: Sequence[Column], cell: Any) -> str:
-        if not isinstance(cell, str):
-            raise self._error(f"{quoted_names(columns)} must hold a text, found {quoted(json.dumps(cell))}")
-        return cell
-
-    def _labels(self, column: Column, delimiter: str | None) -> list[str]:
-        cell = self._cell(column)
-        if isinstance(cell, str) and delimiter is not None:
-            labels = [part for part in map(str.strip, cell.split(delimiter)) if part]
-        else:
-            cells = cell if isinstance(cell, list) else [] if cell is None or is_blank(cell) else [cell]
-            labels = [self._label(column, label) for label in cells]
-        twin = first_repeated(labels)
-        if twin is not None:
-            raise self._error(f"label {quoted(twin)} is there twice; keep one of them")
-        return labels
-
-    def _label(self, column: Column, label: Any) -> str:
-        if is_blank(label) or not isinstance(label, str | int | float) or is_not_finite(label):
-            found = quoted(json.dumps(label))
-            raise self._error(f"{column!r} must hold labels, texts or numbers, found {found}")
-        name = label_name(label)
-        if not is_unicode(name):
-            raise self._error(f"label {name!a} has half of a surrogate pair, which no file can hold: replace it")
-        return name
-
-    def _number_in(self, column: Column) -> float:
-        try:
-            return number(self._cell(column))
-        except DataError:
-            raise
-        except ValueError as error:
-            raise self._error(f"{column!r} {error}") from None
-
-    def _error(self, problem: str) -> DataError:
-        return DataError(self._path, self._number, problem)
+def _brief(cell: Any) -> str:
+    """Return a cell as text, cut where it is long."""
+    text = repr(cell)
+    return text if len(text) <= 60 else text[:60] + "..."

@@ -69,7 +69,7 @@ class TextDataset:
         ['greet', 'bye']
         """
         if self.labels is None:
-            raise ValueError("there are no labels: no column of them was asked for")
+            raise ValueError("there are no labels: the table was read without a column of labels")
         for line, own in zip(self.lines.tolist(), self.labels, strict=True):
             if len(own) != 1:
                 raise ValueError(f"line {line} has {len(own)} labels, not one")
@@ -247,7 +247,7 @@ def _columns(
     if isinstance(features, str):
         raise TypeError(f"features must be a sequence of columns, got the string {features!r}")
     if delimiter == "":
-        raise ValueError("label_delimiter must not be empty; None for one label a cell")
+        raise ValueError("label_delimiter must not be empty; None means one label per cell")
     texts = [] if text is None else text_columns(text)
     columns = TableColumns(text=texts, target=target, features=tuple(features), label_delimiter=delimiter)
     if not columns.wanted():

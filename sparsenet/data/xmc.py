@@ -71,15 +71,14 @@ class XmcReader:
         self.rows = RowCollector(np.int32)
         self._path = path
         self._options = options
-        self._threads = options.n_threads
         self._n_read = 0
         self._line = 1
         self.n_points, n_columns, n_labels = _counts(path, line, options)
-        options.tell_header(path, n_columns, n_labels)
-        asked = options.n_labels if options.with_labels else MAX_IDS
+        options.report_header(path, n_columns, n_labels)
+        label_width = options.n_labels if options.with_labels else MAX_IDS
         announces = path, 1, "the header announces"
         self.n_features = checked_width(*announces, options.columns, n_columns, options.n_features)
-        self.n_labels = checked_width(*announces, "labels", n_labels or 0, asked)
+        self.n_labels = checked_width(*announces, "labels", n_labels or 0, label_width)
         self._rules = RowRules(
             path=path,
             end_feature=n_columns,
@@ -95,7 +94,7 @@ class XmcReader:
             return
         rules = self._rules
         limits = (1 + self.n_points, rules.end_feature, rules.n_labels or 0)
-        parsed = self.rows.parse(kernels.parse_xmc, block, *limits, threads=self._threads)
+        parsed = self.rows.parse(kernels.parse_xmc, block, *limits, threads=self._options.n_threads)
         self._n_read += parsed.rows
         self._line += block.lines
         if parsed.error:

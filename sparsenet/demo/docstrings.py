@@ -13,10 +13,11 @@ import inspect
 import pkgutil
 import sysconfig
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 #: Packages to import, since importing them has no side effects.
 LIVE_PACKAGES = ("numpy", "scipy", "sklearn")
@@ -49,21 +50,42 @@ class Symbols:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-def collect(on_source: Callable[[str], None] = lambda name: None) -> Symbols:
-    """Collect the docstrings of all public symbols; `on_source` receives the name of each package."""
+def collect(
+    on_source: Callable[[str], None] = lambda name: None,
+    *,
+    parsed: Sequence[str | None] = PARSED_PACKAGES,
+    packages: Sequence[str] = LIVE_PACKAGES,
+    modules: Sequence[str] = LIVE_MODULES,
+) -> Symbols:
+    """Collect the docstrings of all public symbols; `on_source` receives the name of each package.
+
+    The `parsed` packages are read as source files. The `packages`, with all that is in them, and the `modules` are
+    imported.
+    """
     found = Symbols()
-    for package in PARSED_PACKAGES:
+    for package in parsed:
         on_source(package or "standard library")
         _parse(package, found)
-    _Live(found).inspect_all(on_source)
+    objects: dict[int, tuple[object, _Alias]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated attributes warn when they are read
+        for name in (*packages, *modules):
+            if name in packages or name == "builtins":
+                on_source(name)
+            for path, module in _modules(name, found.problems, deep=name in packages):
+                for thing, alias in _members(path, module):
+                    _, known = objects.get(id(thing), (thing, alias))
+                    objects[id(thing)] = thing, min(alias, known)
+    for thing, alias in objects.values():
+        if text := _own_docstring(thing):
+            found.docstrings[alias.name.removeprefix("builtins.")] = text
     return found
 
 
 # --- imported objects ---
 
 
-@dataclass(order=True)
-class _Alias:
+class _Alias(NamedTuple):
     """A name of an object. The smallest alias is shown."""
 
     inherited: bool
@@ -73,57 +95,40 @@ class _Alias:
     name: str
 
 
-class _Live:
-    """Walks through imported modules, where an object may have several names."""
+def _modules(name: str, problems: dict[str, str], *, deep: bool) -> Iterator[tuple[str, ModuleType]]:
+    """Import a module, and all modules in it if `deep`."""
+    try:
+        module = importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # optional modules may raise anything
+        problems[name] = f"{type(error).__name__}: {error}"
+        return
+    yield name, module
+    for info in pkgutil.iter_modules(getattr(module, "__path__", ())) if deep else ():
+        if _is_public(info.name):
+            yield from _modules(f"{name}.{info.name}", problems, deep=True)
 
-    def __init__(self, found: Symbols) -> None:
-        self._found = found
-        self._objects: dict[int, tuple[object, _Alias]] = {}
 
-    def inspect_all(self, on_source: Callable[[str], None]) -> None:
-        """Import and walk everything, then name each object by its best alias."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # deprecated attributes warn when they are read
-            for name in (*LIVE_PACKAGES, *LIVE_MODULES):
-                if name not in LIVE_MODULES or name == "builtins":
-                    on_source(name)
-                for path, module in self._modules(name, deep=name in LIVE_PACKAGES):
-                    self._add_module(path, module)
-        for thing, alias in self._objects.values():
-            text = _own_docstring(thing)
-            if text:
-                self._found.docstrings[alias.name.removeprefix("builtins.")] = text
+def _members(path: str, module: ModuleType) -> Iterator[tuple[object, _Alias]]:
+    """Yield the public functions, classes and methods of a module with their names."""
+    exported = getattr(module, "__all__", None)
+    root = path.partition(".")[0]
+    for name, thing in vars(module).items():
+        if name.startswith("_") or inspect.ismodule(thing):
+            continue
+        home = str(getattr(thing, "__module__", None) or path)
+        if name not in exported if exported is not None else home.partition(".")[0] != root:
+            continue
+        borrowed = not home.startswith(path)
+        yield thing, _alias(f"{path}.{name}", borrowed=borrowed, inherited=False)
+        for member in dir(thing) if inspect.isclass(thing) else ():
+            value = inspect.getattr_static(thing, member, None)
+            if not member.startswith("_") and not inspect.isclass(value):
+                inherited = member not in vars(thing)
+                yield value, _alias(f"{path}.{name}.{member}", borrowed=borrowed, inherited=inherited)
 
-    def _modules(self, name: str, *, deep: bool) -> Iterator[tuple[str, ModuleType]]:
-        try:
-            module = importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # optional modules may raise anything
-            self._found.problems[name] = f"{type(error).__name__}: {error}"
-            return
-        yield name, module
-        for info in pkgutil.iter_modules(getattr(module, "__path__", ())) if deep else ():
-            if _is_public(info.name):
-                yield from self._modules(f"{name}.{info.name}", deep=True)
 
-    def _add_module(self, path: str, module: ModuleType) -> None:
-        exported = getattr(module, "__all__", None)
-        root = path.partition(".")[0]
-        for name, thing in vars(module).items():
-            if name.startswith("_") or inspect.ismodule(thing):
-                continue
-            home = str(getattr(thing, "__module__", None) or path)
-            if name in exported if exported is not None else home.partition(".")[0] == root:
-                self._add(thing, f"{path}.{name}", borrowed=not home.startswith(path))
-
-    def _add(self, thing: object, name: str, *, borrowed: bool, inherited: bool = False) -> None:
-        alias = _Alias(inherited, borrowed, name.count("."), len(name), name)
-        known = self._objects.get(id(thing))
-        self._objects[id(thing)] = (thing, min(alias, known[1]) if known else alias)
-        if inspect.isclass(thing):
-            for member in (member for member in dir(thing) if not member.startswith("_")):
-                value = inspect.getattr_static(thing, member, None)
-                if not inspect.isclass(value):
-                    self._add(value, f"{name}.{member}", borrowed=borrowed, inherited=member not in vars(thing))
+def _alias(name: str, *, borrowed: bool, inherited: bool) -> _Alias:
+    return _Alias(inherited, borrowed, name.count("."), len(name), name)
 
 
 def _own_docstring(thing: object) -> str | None:

@@ -37,7 +37,6 @@ QUESTIONS = (
 )
 #: Words that do not describe a function. Word pairs are better without them, too.
 STOP_WORDS = "a an and are as be by can for from if in is it not of on or that the this to which with".split()  # noqa: SIM905
-N_VALIDATION, N_TEST = 2000, 5000
 ANSWERS = 3
 
 
@@ -60,8 +59,33 @@ def run(output: Path, *, interactive: bool = False, threads: int | None = None, 
     started = time.perf_counter()
     if output.exists() and not output.is_dir():  # checked before training
         raise NotADirectoryError(f"{output}: is a file; a picture goes into a directory: choose another name")
+    with tqdm(unit=" packages", disable=None, leave=False) as bar:
+
+        def follow(source: str) -> None:
+            bar.set_description(f"reading the docstrings of {source}")
+            bar.update()
+
+        found = docstrings.collect(follow)
+    teach(found, output, interactive=interactive, threads=threads, seed=seed)
+    _say(f"{time.perf_counter() - started:.0f} seconds in all")
+
+
+def teach(
+    found: docstrings.Symbols,
+    output: Path,
+    *,
+    interactive: bool = False,
+    threads: int | None = None,
+    seed: int = 0,
+    held_out: int = 7000,
+    questions: Sequence[str] = QUESTIONS,
+) -> None:
+    """Train on docstrings, measure, draw, and answer questions."""
     console = Console(width=None if sys.stdout.isatty() else 120)
-    corpus = _gather(seed)
+    for name, problem in found.problems.items():
+        _say(f"left out {name}: {problem}")
+    _say(f"{len(found.docstrings)} symbols with a docstring")
+    corpus = build(found.docstrings, held_out=held_out, seed=seed)
     answerer, scores = learn(corpus, threads=threads, seed=seed)
     console.print(
         f"Held-out sentences ({scores['points']}): the right one of {len(corpus.symbols)} symbols comes first for "
@@ -70,8 +94,7 @@ def run(output: Path, *, interactive: bool = False, threads: int | None = None, 
         highlight=False,
     )
     _draw(answerer.model.history_, output)
-    console.print(table_of_answers(answerer, QUESTIONS))
-    _say(f"{time.perf_counter() - started:.0f} seconds in all")
+    console.print(table_of_answers(answerer, questions))
     if interactive:
         _converse(answerer, console)
 
@@ -79,7 +102,7 @@ def run(output: Path, *, interactive: bool = False, threads: int | None = None, 
 def learn(corpus: DocstringCorpus, *, threads: int | None = None, seed: int = 0) -> tuple[Answerer, dict[str, float]]:
     """Train on a corpus with the defaults, and measure on its held-out points.
 
-    Their first part chooses the best epoch, and the last part is measured once, at the end.
+    The first two sevenths of them choose the best epoch. The others are measured once, at the end.
     """
     vectorizer = TfidfVectorizer(
         stop_words=STOP_WORDS, ngram_range=(1, 2), sublinear_tf=True, min_df=2, dtype=np.float32
@@ -87,7 +110,7 @@ def learn(corpus: DocstringCorpus, *, threads: int | None = None, seed: int = 0)
     n_labels, held_out = len(corpus.symbols), corpus.held_out
     X, Y = vectorizer.fit_transform(corpus.train.texts), _indicator(corpus.train.labels, n_labels)
     held_X, held_Y = vectorizer.transform(held_out.texts), _indicator(held_out.labels, n_labels)
-    n_validation = len(held_out.texts) * N_VALIDATION // (N_VALIDATION + N_TEST)
+    n_validation = len(held_out.texts) * 2 // 7
     _say(f"{X.shape[0]} sentences, {X.shape[1]} features, {n_labels} symbols: training")
     model = ExtremeClassifier(n_jobs=threads, random_state=seed)
     callbacks = [] if sys.stderr.isatty() else [_EpochLines()]
@@ -119,20 +142,6 @@ class _EpochLines:
             f"epoch {record['epoch']:.0f}/{self._epochs}: loss {record['loss']:.4g}, "
             f"P@1 {record['P@1']:.1%}, {record['seconds']:.0f} s"
         )
-
-
-def _gather(seed: int) -> DocstringCorpus:
-    with tqdm(unit=" packages", disable=None, leave=False) as bar:
-
-        def follow(source: str) -> None:
-            bar.set_description(f"reading the docstrings of {source}")
-            bar.update()
-
-        found = docstrings.collect(follow)
-    for name, problem in found.problems.items():
-        _say(f"left out {name}: {problem}")
-    _say(f"{len(found.docstrings)} symbols with a docstring")
-    return build(found.docstrings, held_out=N_VALIDATION + N_TEST, seed=seed)
 
 
 def _indicator(labels: Sequence[Sequence[int]], width: int) -> csr_array:

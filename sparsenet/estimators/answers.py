@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from sparsenet.core.validation import check_features, check_weights, integer, n_
 from sparsenet.estimators.excluding import Excluded, without
 from sparsenet.features.targets import check_points
 from sparsenet.kernels.types import F32, I32
+from sparsenet.selection.choose import Decision
 
 #: Maximum ranked labels in a block of points, when many labels are excluded.
 LABELS_AT_A_TIME = 1 << 24
@@ -28,6 +31,7 @@ class AnswersMixin:
     classes_: NDArray[Any]
     n_features_in_: int
     n_jobs: Any
+    normalize: str
     _fitted: Any
     #: Initial k of the search for labels above a threshold; it grows for points that need more.
     _first_k = 16
@@ -35,6 +39,21 @@ class AnswersMixin:
     _spare = 16
     #: Maximum number of excluded labels passed to the search, which then goes further. 0 if the search is exact.
     _most_unwanted = 0
+
+    @property
+    def fitted_(self) -> Any:
+        """The engine's fitted model, a dataclass; its fields may change between versions."""
+        check_is_fitted(self)
+        return self._fitted
+
+    def _choices(self) -> dict[str, Decision]:
+        """Return the decisions on parameters left to "auto"."""
+        own = {"normalize": self._fitted.scaling.explained()} if self.normalize == "auto" else {}
+        return {**own, **getattr(self._fitted, "choices", {})}
+
+    def keep_validation(self, scores: Mapping[str, float]) -> None:
+        """Keep scores on validation points in `fitted_.validation` of a tree or blend, for `save`."""
+        self._fitted = replace(self._fitted, validation=dict(scores))
 
     def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
         """Return the positions of the k best labels of each point and their probabilities, (n, k) each, best first.

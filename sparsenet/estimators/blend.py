@@ -1,50 +1,53 @@
-"""`BlendClassifier`: a network, a tree and nearest neighbours combined as a scikit-learn classifier."""
+"""`BlendClassifier`: a network, a tree and nearest neighbors combined as a scikit-learn classifier."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import storage
 from sparsenet.core.memory import check_cells, check_width
 from sparsenet.core.rows import Rows
-from sparsenet.core.seeds import run_seed
-from sparsenet.core.validation import boolean, check_features, choice, integer, n_jobs, optional, switch
+from sparsenet.core.seeds import check_seed, run_seed
+from sparsenet.core.validation import check_features, choice, integer, n_jobs, optional, switch
+from sparsenet.engines.blend import blend_arrays
+from sparsenet.engines.blend.blend_arrays import BlendHeader
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend, InterruptedBlend, fit
 from sparsenet.engines.blend.network_part import TRAINED_FOR
 from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.engines.network.options import NetworkOptions, is_auto, seconds
+from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.network.training.checkpoints import check_classifier, is_there
 from sparsenet.engines.tree.tree_shape import bytes_a_feature
-from sparsenet.estimators import blend_parts, blend_saving
+from sparsenet.estimators import blend_parts
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.transaction import adopt_features, all_or_nothing
+from sparsenet.estimators.saving import SavingMixin
+from sparsenet.estimators.transaction import all_or_nothing, feature_names, with_features
 from sparsenet.estimators.tree import MOST_UNWANTED, TreeClassifier
+from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import CHOICES
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
-from sparsenet.kernels.types import F32, I32
+from sparsenet.kernels.types import F32, I32, Arrays
 
 #: The most features that a label holds in the wide path by default. Beside a tree more of them are no better
 #: (bench/notes/networks.md).
 WIDE_BUDGET = 256
 
 
-class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Classify into a few to millions of labels by combining a network, a tree and nearest neighbours.
+class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Classify into a few to millions of labels by combining a network, a tree and nearest neighbors.
 
     A `TreeClassifier` proposes candidate labels for each point, and an `ExtremeClassifier` scores them. The nearest
     training points vote for their labels, and all scores are combined. The parts make different errors, so on sparse
@@ -75,7 +78,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         of 2**24 numbers.
     time_budget : float or None
         Maximum seconds for `fit`; must be None with ``network="drop"``. The network gets the time that the tree and the
-        neighbours leave, and its size is reduced accordingly. If that is too short for a third of its epochs, the
+        neighbors leave, and its size is reduced accordingly. If that is too short for a third of its epochs, the
         network is left out with a warning. The tree is never cut short. With ``n_neighbors=0`` the network is always
         trained, for at least as long as the tree took.
     normalize : {"auto", "rows", "columns", "together", "mixed", "none"}
@@ -106,7 +109,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         frequency, and `power` the exponent of the cosine; both are chosen leave-one-out on a sample.
     choices_ : dict
         Decisions on the hold-out: ``"candidates"``, their number, and ``"weights"``, the factors of tree, network and
-        neighbours. Each decision has its options, gain, standard error and number of points. The hold-out is a 64th of
+        neighbors. Each decision has its options, gain, standard error and number of points. The hold-out is a 64th of
         the points, 512 to 2,048, and the network is not trained on it; from 65,536 points on the tree is not either.
         With fewer than 16,384 points it is a tenth, at most 1,024: tree and network learn all points, and others,
         trained without the hold-out, answer it. With fewer than 1,280 points nothing is decided.
@@ -173,7 +176,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return model
 
     def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False) -> Self:
-        """Train the tree, the neighbours and the network on X and y from scratch.
+        """Train the tree, the neighbors and the network on X and y from scratch.
 
         Ctrl-C during the network's training stops within a second, keeps what was learnt and raises KeyboardInterrupt.
         The network is left out if it has trained for less than a third of its epochs. Ctrl-C while the parts are
@@ -189,7 +192,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
             integer `random_state`.
         resume : bool
-            Continue from `checkpoint`, if it exists, and train the tree and the neighbours again. With the same
+            Continue from `checkpoint`, if it exists, and train the tree and the neighbors again. With the same
             settings, the result equals an uninterrupted run, bit for bit. Only the network's settings are compared.
         """
         started, normalize = time.perf_counter(), self._check()
@@ -212,7 +215,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             of_tree = bytes_a_feature(labels.width, self._threads())
             check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if self.n_neighbors > 0 else of_tree)
             how: dict[str, Any] = {"threads": self._threads()}
-            scaling, points = scaled(self, X, labels, normalize, some_label=True, seed=seed, **how)
+            scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
             how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
             try:
@@ -236,7 +239,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels that neither the tree nor the neighbours propose get 0. Rows sum to one with one label a row; otherwise
+        Labels that neither the tree nor the neighbors propose get 0. Rows sum to one with one label a row; otherwise
         each label has an independent probability. If the matrix would be too large, ValueError suggests `predict_topk`.
         """
         features = self._features(X)
@@ -248,21 +251,53 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
             np.put_along_axis(out[own], labels.astype(np.int64), p, 1)
         return self._with_blank(features, out)
 
-    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Save to a directory, replaced atomically: safetensors files and a manifest with checksums.
-
-        Predictions after `load` are equal, bit for bit, unless `compact`: 8-bit and 16-bit numbers then reduce the
-        network to a quarter to half of its size, and the training points as well. With ``n_neighbors=0``, the training
-        points are not saved.
-        """
-        check_is_fitted(self)
-        storage.save(path, *blend_saving.pack(self, small=boolean("compact", compact)))
+    def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
+        self._check()  # invalid parameters could not be loaded
+        check_seed(self.random_state)
+        fitted = self._fitted if self.n_neighbors > 0 else replace(self._fitted, neighbors=None)
+        if fitted.network is None and fitted.neighbors is None:
+            raise ValueError("n_neighbors is 0 and this model has no network, so only tree_ would be saved: save that")
+        untrained = self.network if fitted.network is None and isinstance(self.network, ExtremeClassifier) else None
+        if untrained is not None:
+            blend_parts.check_untrained(untrained)
+        self.tree_._check()
+        parts = {"tree": self.tree_} | ({} if self.network_ is None else {"network": self.network_})
+        header = BlendHeader(
+            self._header(but=PARTS),
+            tree=self.tree_._header(n_jobs=self.n_jobs),  # equal models are equal files on any machine
+            network=None if self.network_ is None else self._network_header(self.network_),
+            given=[name for name in PARTS if name in parts and isinstance(getattr(self, name), BaseEstimator)],
+            untrained=None if untrained is None else pack_parameters(untrained.get_params(deep=False)),
+            is_dropped=isinstance(self.network, str),
+        )
+        return blend_arrays.pack(fitted, header, small=small)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a saved model; raise ModelError with the reason for a damaged or foreign one."""
-        model: Self = storage.load_as(path, partial(blend_saving.unpack, cls))
-        return model
+    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
+        header, fitted = blend_arrays.unpack(arrays, metadata)
+        tree = TreeClassifier._of_header(header.tree)
+        tree._check()
+        network = None if header.network is None else ExtremeClassifier._of_header(header.network)
+        parts: dict[str, Any] = {"tree": tree} | ({} if network is None else {"network": network})
+        given = {name: blend_parts.as_given(part) for name, part in parts.items() if name in header.given}
+        if header.untrained:
+            given["network"] = ExtremeClassifier(**unpack_parameters(header.untrained))
+            blend_parts.check_untrained(given["network"])
+        if header.is_dropped:
+            given["network"] = DROPPED
+        model: Self = cls._of_header(header.whole, **given)
+        if fitted.scaling.is_of_table and fitted.neighbors is None:
+            model.n_neighbors = 0  # old models of tables had none, whatever the parameter was
+        model._check()
+        check_seed(model.random_state)
+        return model._adopt(fitted, tree, network)
+
+    def _network_header(self, network: ExtremeClassifier) -> Header:
+        try:
+            network._check_unchanged()
+            return network._header(n_jobs=self.n_jobs)
+        except ValueError as error:
+            raise ValueError(f"network_: {error}") from None
 
     def _check(self) -> str:
         """Validate the blend's own parameters; return `normalize`."""
@@ -284,7 +319,7 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         return min(self._fitted.candidates if asked is None else asked, len(self.classes_))
 
     def _neighbors(self) -> tuple[Neighbors | None, int]:
-        """Return the neighbours and the number that votes; (None, 0) without neighbours."""
+        """Return the neighbors and the number that votes; (None, 0) without neighbors."""
         k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
         if k == 0 and self._fitted.network is None:
             raise ValueError("n_neighbors is 0, and this model has no network: set at least 1")
@@ -319,11 +354,11 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """Be fitted; `tree` and `network` hold the parameters of the parts."""
         self._fitted = fitted
         n_features = self.n_features_in_
-        self.tree_ = adopt_features(tree, n_features, None)._adopt(fitted.tree)
+        self.tree_ = with_features(tree, n_features)._adopt(fitted.tree)
         self.network_ = None
         if fitted.network is not None and network is not None:
-            self.network_ = adopt_features(network, n_features, None)._adopt(fitted.network)
-        self.neighbors_, self.candidates_, self.choices_ = fitted.neighbors, fitted.candidates, dict(fitted.choices)
+            self.network_ = with_features(network, n_features)._adopt(fitted.network)
+        self.neighbors_, self.candidates_, self.choices_ = fitted.neighbors, fitted.candidates, self._choices()
         self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         return self
@@ -331,4 +366,4 @@ class BlendClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ig
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_fitted" in state:  # pickles of version 0.1 hold choices of another form, or none
-            self.choices_ = dict(self._fitted.choices)
+            self.choices_ = self._choices()

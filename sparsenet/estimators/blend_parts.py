@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from sklearn.base import clone
 
+from sparsenet.core.seeds import check_seed
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import checkpoints
 from sparsenet.estimators.extreme import ExtremeClassifier
@@ -50,6 +51,19 @@ def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any]
         raise ValueError(f"time_budget is {time_budget:g}, and {name} has its own: set one of them")
     part.set_params(normalize="none", **of_the_whole)
     return part
+
+
+def as_given(part: Part) -> Part:
+    """Return an untrained copy of a loaded part, as a parameter of the blend."""
+    usual = type(part)().get_params(deep=False)
+    copy: Part = clone(part).set_params(**{name: usual[name] for name in OF_THE_WHOLE})
+    return copy
+
+
+def check_untrained(network: ExtremeClassifier) -> None:
+    """Check the parameters of a given network that was left out."""
+    network._options()
+    check_seed(network.random_state)
 
 
 def check_without_network(checkpoint: Any, time_budget: float | None, n_neighbors: int) -> None:

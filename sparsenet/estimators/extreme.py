@@ -14,22 +14,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sparsenet.core.memory import arrays_of
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import check_features
-from sparsenet.engines.network import sizing
+from sparsenet.engines.network import network_arrays, sizing
 from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
-from sparsenet.engines.network.network_arrays import KIND
 from sparsenet.engines.network.optim import Optimizer
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import Sampler
 from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
 from sparsenet.estimators.network_answers import PredictionMixin
-from sparsenet.estimators.network_saving import SavingMixin
-from sparsenet.estimators.transaction import all_or_nothing, given_validation
+from sparsenet.estimators.saving import SavingMixin
+from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.targets import Target, check_points
 from sparsenet.features.units import scaled
 from sparsenet.index.hashing import LSHConfig
+from sparsenet.kernels.types import Arrays
 
 
 class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -256,14 +256,14 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         options, threads, started = self._options(), self._threads(), time.perf_counter()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         if resume and checkpoint is not None:
-            checkpoints.check_classifier(checkpoint, KIND)
+            checkpoints.check_classifier(checkpoint, network_arrays.KIND)
         with all_or_nothing(self):
             shared = arrays_of(X, y, *(validation if isinstance(validation, tuple | list) else ()))
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             check_n_features(options, X.shape[1], labels.width, threads)
             how: dict[str, Any] = {"seed": seed, "threads": threads}
-            scaling, features = scaled(self, X, labels, options.normalize, some_label=True, **how)
+            scaling, features = scaled(X, labels, options.normalize, some_label=True, names=feature_names(self), **how)
             seen = LabelStats.nothing(X, scaling, labels.width)
             given = given_validation(self, validation, scaling, target)
             points = features, labels
@@ -308,7 +308,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
                     target, labels = Target.learn(y, classes, incremental=True)
                     check_n_features(options, X.shape[1], labels.width, threads)
                     how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": threads}
-                    scaling, features = scaled(self, X, labels, options.normalize, **how)
+                    scaling, features = scaled(X, labels, options.normalize, names=feature_names(self), **how)
                     how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
                     return self._adopt(fit_first((features, labels), options, shared=shared, **how))
                 fitted = self._fitted
@@ -327,10 +327,24 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     def _options(self) -> NetworkOptions:
         return NetworkOptions.of(self.get_params(deep=False))
 
+    def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
+        self._check_unchanged()
+        return network_arrays.pack(self._fitted, self._header(), small=small)
+
+    def _check_unchanged(self) -> None:
+        """Refuse parameters changed since training if the network no longer matches them."""
+        network_arrays.check_unchanged(self._fitted, self.get_params(deep=False), self.n_features_in_)
+
+    @classmethod
+    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
+        header, fitted = network_arrays.unpack(arrays, metadata)
+        model: Self = cls._of_header(header)
+        return model._adopt(fitted)
+
     def _adopt(self, fitted: FittedNetwork) -> Self:
         self._fitted = fitted
         self.network_, self.classes_, self.normalize_ = fitted.network, fitted.target.classes, fitted.scaling.kind
-        self.choices_ = dict(fitted.choices)
+        self.choices_ = self._choices()
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         self.n_threads_ = self._threads()
@@ -339,4 +353,4 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_fitted" in state:  # pickles of version 0.1 hold choices of another form, or none
-            self.choices_ = dict(self._fitted.choices)
+            self.choices_ = self._choices()

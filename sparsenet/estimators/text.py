@@ -24,18 +24,19 @@ from sparsenet.core.validation import check_weights, choice, integer, n_jobs, nu
 from sparsenet.data.columns import Column, TextColumns, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat
+from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
+from sparsenet.engines.text import text_arrays
 from sparsenet.engines.text.compression import Compression, compress
 from sparsenet.engines.text.fit_text import FittedText, fit, refit
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.engines.text.word_effects import Explanation, explain
-from sparsenet.estimators import text_saving
 from sparsenet.features.targets import listed
 from sparsenet.features.text import table_columns
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
 from sparsenet.features.text.text_files import FileRules, iter_texts
 from sparsenet.features.text.text_frames import labelled_columns, texts_in
-from sparsenet.kernels.types import F32
+from sparsenet.kernels.types import F32, Arrays
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -327,20 +328,39 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if texts is not None:
             found = check_texts(texts_in(texts, self.columns_), "texts")
             labelled = found, self._truth(found, labels)
-        size = partial(text_saving.saved_size, self)
-        self._fitted, report = compress(fitted, limit, size, labelled, self._threads())
+        self._fitted, report = compress(fitted, limit, self._saved_size, labelled, self._threads())
         return report
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a directory as safetensors and a manifest with checksums; an old model is replaced atomically."""
-        storage.save(path, *text_saving.pack(self, self._checked()))
+        storage.save(path, *self._pack(self._checked()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load a saved model, with bit-equal predictions; raise ModelError if it is damaged or of another kind."""
-        return storage.load_as(path, partial(text_saving.unpack, cls))
+        return storage.load_as(path, cls._unpack)
+
+    def _saved_size(self, fitted: FittedText) -> int:
+        return storage.size(*self._pack(fitted))
+
+    def _pack(self, fitted: FittedText) -> tuple[Arrays, dict[str, Any]]:
+        """Return the arrays and JSON of a model, which may be smaller than the classifier's."""
+        self._check()  # invalid parameters could not be loaded
+        return text_arrays.pack(fitted, pack_parameters(self.get_params(deep=False)), self.columns_)
+
+    @classmethod
+    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
+        fitted, parameters, columns = text_arrays.unpack(arrays, metadata)
+        model = cls(**unpack_parameters(parameters))
+        model._check()
+        return model._adopt(fitted, columns)
 
     # --- within ---
+
+    @property
+    def fitted_(self) -> FittedText:
+        """The engine's fitted model, a dataclass; its fields may change between versions."""
+        return self._checked()
 
     def _best(self, X: Any, k: int) -> tuple[NDArray[np.int32], F32]:
         fitted = self._checked()

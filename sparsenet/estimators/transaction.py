@@ -33,8 +33,8 @@ def feature_names(model: Any) -> NDArray[Any] | None:
     return names
 
 
-def adopt_features(model: Any, n_features: int, names: NDArray[Any] | None) -> Any:
-    """Set the number and names of features of a loaded model, and return it."""
+def with_features(model: Any, n_features: int, names: NDArray[Any] | None = None) -> Any:
+    """Set the number and names of features of a new classifier, and return it."""
     model.n_features_in_ = n_features
     if names is not None:
         model.feature_names_in_ = names

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import storage
 from sparsenet.core.memory import check_cells, check_width
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import MAX_WIDTH, boolean, check_features, choice, integer, optional, real, switch
+from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer, optional, real, switch
+from sparsenet.engines.tree import tree_arrays
 from sparsenet.engines.tree.fit_tree import FittedTree, fit, logits
 from sparsenet.engines.tree.machines import COST, Rules
 from sparsenet.engines.tree.tree_shape import bytes_a_feature
-from sparsenet.estimators import tree_saving
 from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.transaction import all_or_nothing
+from sparsenet.estimators.saving import SavingMixin
+from sparsenet.estimators.transaction import all_or_nothing, feature_names
 from sparsenet.features.label_stats import LabelStats
-from sparsenet.features.scaling import CHOICES, WHY_SCALED
+from sparsenet.features.scaling import CHOICES
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
-from sparsenet.kernels.types import F32, I32
-from sparsenet.selection.choose import Decision
+from sparsenet.kernels.types import F32, I32, Arrays
 
 #: Excluded labels take places in the beam, so it widens by their number, at most by this.
 MOST_UNWANTED = 64
 
 
-class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classify into a few to millions of labels by linear machines in a label tree.
 
     Similar labels share a node of up to 16 children, similar nodes share a parent, up to the root. Each node has one
@@ -135,10 +131,11 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             check_width(X.shape[1], bytes_a_feature(labels.width, threads))
-            scaling, points = scaled(self, X, labels, normalize, seed=seed, threads=threads, some_label=True)
+            how: dict[str, Any] = {"seed": seed, "threads": threads}
+            scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
             seen = LabelStats.nothing(X, scaling, labels.width).counting(points, labels)
-            about: dict[str, Any] = {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
-            return self._adopt(fit((points, labels), rules, seed=seed, threads=threads, **about))
+            how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
+            return self._adopt(fit((points, labels), rules, **how))
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -155,21 +152,16 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
             out[rows[points], labels[points, places]] = p[points, places]
         return self._with_blank(features, out)
 
-    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Save to a directory, replaced atomically: safetensors files and a manifest with checksums.
-
-        Predictions after `load` are equal, bit for bit. `compact` has no effect, since a tree has 8-bit weights anyway;
-        it exists for compatibility with the other classifiers.
-        """
-        check_is_fitted(self)
-        boolean("compact", compact)
-        storage.save(path, *tree_saving.pack(self))
+    def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
+        self._check()  # invalid parameters could not be loaded
+        return tree_arrays.pack(self._fitted, self._header())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a saved model; raise ModelError with the reason for a damaged or foreign one."""
-        model: Self = storage.load_as(path, partial(tree_saving.unpack, cls))
-        return model
+    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
+        header, fitted = tree_arrays.unpack(arrays, metadata)
+        model: Self = cls._of_header(header)
+        model._check()
+        return model._adopt(fitted)
 
     def _check(self) -> Rules:
         """Validate all parameters; return the training rules of the machines."""
@@ -196,8 +188,6 @@ class TreeClassifier(AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _adopt(self, fitted: FittedTree) -> Self:
         self._fitted = fitted
-        self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
-        kind = fitted.scaling.kind
-        self.choices_ = {"normalize": Decision(kind, WHY_SCALED.get(kind, ""))} if self.normalize == "auto" else {}
+        self.classes_, self.normalize_, self.choices_ = fitted.target.classes, fitted.scaling.kind, self._choices()
         self.label_counts_, self.n_points_, self.cost_ = fitted.seen.label_counts, fitted.seen.n_points, fitted.cost
         return self

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.validation import integer
+from sparsenet.core.validation import MAX_WIDTH, integer
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import SCALINGS, Scaling
 from sparsenet.features.targets import KINDS, Target
@@ -23,19 +24,41 @@ USUAL_ROOM, MOST_TIMES = 1 << 26, 64
 _DTYPE = re.compile(r"[<>|=]?[biufUO]\d{0,9}")
 
 
-def pack_feature_names(names: NDArray[Any] | None) -> Arrays:
-    """Convert the column names of a data frame to arrays."""
-    return {} if names is None else pack_strings(names.tolist(), "features")
+@dataclass(frozen=True, eq=False)
+class Header:
+    """The estimator's part of a saved model.
 
+    Attributes
+    ----------
+    parameters : dict
+        The constructor parameters, checked, as JSON.
+    n_features : int
+    feature_names : ndarray or None
+        The column names of a data frame.
+    """
 
-def unpack_feature_names(arrays: Arrays, metadata: Mapping[str, Any], n_features: int) -> NDArray[Any] | None:
-    """Restore the column names that `pack_feature_names` converted, or None."""
-    if not metadata["named_features"]:
-        return None
-    names = np.array(unpack_strings(arrays, "features"), dtype=object)
-    if len(names) != n_features:
-        raise ModelError(f"the model names {len(names)} of {n_features} features")
-    return names
+    parameters: dict[str, Any]
+    n_features: int
+    feature_names: NDArray[Any] | None = None
+
+    def pack(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return arrays and JSON for `unpack`."""
+        names = self.feature_names
+        return {} if names is None else pack_strings(names.tolist(), "features"), {
+            "parameters": self.parameters,
+            "n_features": self.n_features,
+            "named_features": names is not None,
+        }
+
+    @classmethod
+    def unpack(cls, arrays: Arrays, metadata: Mapping[str, Any]) -> Header:
+        """Restore a header, and check its features."""
+        n_features, names = integer("n_features", metadata["n_features"], 0, MAX_WIDTH), None
+        if metadata["named_features"]:
+            names = np.array(unpack_strings(arrays, "features"), dtype=object)
+            if len(names) != n_features:
+                raise ModelError(f"the model names {len(names)} of {n_features} features")
+        return cls(metadata["parameters"], n_features, names)
 
 
 def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:

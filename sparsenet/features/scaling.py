@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
 
@@ -27,6 +27,7 @@ from sparsenet.core.machine import available_memory
 from sparsenet.core.matrices import without_zeros
 from sparsenet.core.rows import Rows, by_row
 from sparsenet.kernels.types import F64
+from sparsenet.selection.choose import Decision
 
 SCALINGS = ("rows", "columns", "together", "mixed", "none")
 CHOICES = ("auto", *SCALINGS)
@@ -39,8 +40,6 @@ WHY_SCALED = {
 }
 #: Bound of scaled values: far beyond any training point, and far below an overflow of float32 in a layer.
 _MAX_SCALED = 1e12
-#: Numbers that are scaled at a time for ``"mixed"``.
-_NUMBERS_OF_MIXED = 1 << 21
 #: Sums of squares below this may have underflowed: the smallest normal float64 is 2**-1022.
 SMALLEST_SQUARES = 2.0**-900
 #: Values below 2**SMALL_EXPONENT are multiplied by a power of two before they are squared.
@@ -54,12 +53,13 @@ class Scaling:
     """A fitted scaling: its kind and, unless that is ``"rows"`` or ``"none"``, each column's centre and factor.
 
     A scaled value is ``(value - centre) * factor``. For ``"mixed"`` the centre is zero except for common amounts, so
-    that sparse columns stay sparse.
+    that sparse columns stay sparse. `decision` is the evidence for the kind, if the labels decided.
     """
 
     kind: str
     centre: F64 | None = None
     factor: F64 | None = None
+    decision: Decision | None = field(default=None, compare=False)
 
     @classmethod
     def learn(cls, X: Any, kind: str) -> Scaling:
@@ -117,6 +117,10 @@ class Scaling:
         n_numbers = np.count_nonzero(is_centred) + columns.lengths[~is_centred].sum() / columns.n
         return cls("mixed", centre / lift, _inverse(spread * np.sqrt(n_numbers or 1.0), lift))
 
+    def explained(self) -> Decision:
+        """Return why ``normalize="auto"`` chose this kind."""
+        return self.decision or Decision(self.kind, WHY_SCALED.get(self.kind, ""))
+
     @property
     def is_of_table(self) -> bool:
         """Whether columns have centres, so that a zero is a value like any other."""
@@ -165,13 +169,14 @@ class Scaling:
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
 
-    def _mixed(self, X: Any) -> Rows:
+    def _mixed(self, X: Any, max_numbers: int = 1 << 21) -> Rows:
+        """Scale blocks of at most `max_numbers` values."""
         assert self.centre is not None
         assert self.factor is not None
         amounts, scaled_zeros = self._scaled_zeros
         indptr, indices, values = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
         n_numbers = getattr(X, "nnz", math.prod(X.shape)) + X.shape[0] * len(amounts)
-        n_rows = max(_NUMBERS_OF_MIXED * X.shape[0] // max(n_numbers, 1), 1)
+        n_rows = max(max_numbers * X.shape[0] // max(n_numbers, 1), 1)
         for begin in range(0, X.shape[0], n_rows):
             part = sparse.csr_array(X[begin : begin + n_rows], dtype=np.float64)
             part = sparse.csr_array((part.data * self.factor[part.indices], part.indices, part.indptr), part.shape)

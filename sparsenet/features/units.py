@@ -8,7 +8,7 @@ points share labels more often (bench/notes/scaling.md).
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,20 +23,27 @@ from sparsenet.features.kinds import MIN_ROWS, detect_kind, warn_of_dominant_col
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import check_lengths
 from sparsenet.index.exact import exact_topk
+from sparsenet.selection.choose import Decision, Option, Rule, choose
 
-#: Numbers of X that the comparison of scalings samples at most.
-MOST_NUMBERS = 1 << 22
+#: Evidence for one common unit.
+BEYOND_CHANCE = Rule("precision of nearest neighbors", standard_errors=2.0)
 #: Bytes for each column of X that detecting its kind takes, and that fitting the ``"mixed"`` scaling takes.
 BYTES_TO_DETECT_KIND, BYTES_TO_FIT_MIXED = 33, 108
 
 
 def scaled(
-    model: Any, X: Any, labels: Rows, choice: str, *, seed: int, threads: int, some_label: bool = False
+    X: Any,
+    labels: Rows,
+    choice: str,
+    *,
+    seed: int,
+    threads: int,
+    some_label: bool = False,
+    names: NDArray[Any] | None = None,
 ) -> tuple[Scaling, Rows]:
     """Scale a validated X, (n, d) sparse or dense, by `choice`, and return the scaling and the scaled rows.
 
-    ``"auto"`` chooses the scaling by the kind of X, and for a table by its labels. `model` provides the column names
-    for warnings, if it knows them.
+    ``"auto"`` chooses the scaling by the kind of X, and for a table by its labels. Warnings use the column `names`.
     """
     check_lengths(X.shape[0], labels, some_label=some_label)
     if choice == "auto" and X.shape[0] >= MIN_ROWS:
@@ -52,10 +59,10 @@ def scaled(
         scaling = Scaling.of_mixed(X)
     else:
         if issparse(X):
-            warn_of_dominant_column(X, getattr(model, "feature_names_in_", None))
+            warn_of_dominant_column(X, names)
         scaling = Scaling("rows")
     points = scaling.apply(X)
-    warn_of_vanished_columns(X, scaling, points, getattr(model, "feature_names_in_", None))
+    warn_of_vanished_columns(X, scaling, points, names)
     return scaling, points
 
 
@@ -68,30 +75,33 @@ def _choose_table_scaling(
     threads: int,
     *,
     max_points: int = 1 << 15,
+    max_numbers: int = 1 << 22,
     min_median: float = 0.25,
-    standard_errors: float = 2.0,
+    rule: Rule = BEYOND_CHANCE,
 ) -> Scaling:
-    """Return `together` if it improves nearest-neighbour precision by `standard_errors`, else `columns`.
+    """Return `together` if nearest neighbors then share more labels beyond chance, else `columns`.
 
-    Standardised columns are the safe default, since they are right for any units.
+    Standardised columns are the safe default, since they are right for any units. The comparison samples at most
+    `max_points` rows and `max_numbers` values.
     """
-    n_sampled = max(min(max_points, MOST_NUMBERS // max(X.shape[1], 1)), 1)
+    n_sampled = max(min(max_points, max_numbers // max(X.shape[1], 1)), 1)
     sample = np.random.default_rng(seed).permutation(X.shape[0])[:n_sampled]
     sampled, sampled_labels = X[sample], labels.take(sample)
-    by_one = together.apply(sampled)
-    # Under one factor for all, a few outliers can shrink all other points to almost nothing. Neighbours do not change
+    points = {scaling.kind: scaling.apply(sampled) for scaling in (together, columns)}
+    # Under one factor for all, a few outliers can shrink all other points to almost nothing. Neighbors do not change
     # by that, but no model can learn from such points. The mean squared length is 1, so check the median.
-    if np.median(np.square(by_one.data.reshape(sampled.shape)).sum(axis=1)) < min_median:
-        return columns
-    gains = _neighbor_precision(by_one, sampled_labels, threads)
-    gains -= _neighbor_precision(columns.apply(sampled), sampled_labels, threads)
-    return together if gains.sum() > standard_errors * math.sqrt(np.square(gains).sum()) else columns
+    if np.median(np.square(points["together"].data.reshape(sampled.shape)).sum(axis=1)) < min_median:
+        why = "with one factor for all columns, outliers would shrink most rows to almost nothing"
+        return replace(columns, decision=Decision("columns", why))
+    options = [Option(scaling.kind, scaling.kind) for scaling in (columns, together)]
+    decision = choose(options, lambda kind: _neighbor_precision(points[kind], sampled_labels, threads), rule)
+    return replace(together if decision.value == "together" else columns, decision=decision)
 
 
 def _neighbor_precision(
     points: Rows, labels: Rows, threads: int, *, n_queries: int = 1024, n_neighbors: int = 10, max_rank: int = 5
 ) -> NDArray[np.float64]:
-    """Return the leave-one-out precision of a nearest-neighbour vote for the first `n_queries` points.
+    """Return the leave-one-out precision of a nearest-neighbor vote for the first `n_queries` points.
 
     A point's precision is taken at the number of labels that it has, up to `max_rank`.
     """

@@ -117,7 +117,7 @@ def evaluate(
         if not np.iterable(ranks):
             raise ValueError(f"{name} must be a sequence of whole numbers, got {ranks!r}: pass [{ranks!r}]")
     if len(ks) == 0:
-        raise ValueError("ks is empty: name at least one k")
+        raise ValueError("ks is empty: pass at least one k")
     hits = _found(truth, predictions, *ks, *recall_ks)
     result = {f"P@{k}": hits.precision(k) for k in ks}
     result |= {f"nDCG@{k}": hits.ndcg(k) for k in ks}
@@ -140,8 +140,8 @@ def _found(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
         most = np.shape(predictions)[1]
     if most < k:
         warnings.warn(
-            f"predictions name at most {most} labels a point, and measuring at {k} counts the others as wrong: predict "
-            f"at least {k}, or name a smaller k",
+            f"predictions name at most {most} labels per point, and measuring at {k} counts the others as wrong: "
+            f"predict at least {k}, or pass a smaller k",
             UserWarning,
             stacklevel=3,
         )

@@ -173,7 +173,7 @@ def _ranked_ids(predictions: Predictions, shape: tuple[int, int], k: int) -> I32
         ordered = np.sort(block, axis=1)
         twice = np.any((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), axis=1)
         if twice.any():
-            raise ValueError(f"predictions name a label twice in row {first + int(np.argmax(twice))}")
+            raise ValueError(f"predictions have a label twice in row {first + int(np.argmax(twice))}")
     return ids
 
 

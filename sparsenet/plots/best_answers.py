@@ -34,7 +34,7 @@ class BestAnswers:
         """Predict with a fitted classifier, or a pipeline that ends in one. Labels that it does not know are misses."""
         model, X = _last_of(model, X)
         best = model.predict_topk(X, 1)
-        rows = model._fitted.target.encode(y, drop_unknown=True)  # like `score`
+        rows = model.fitted_.target.encode(y, drop_unknown=True)  # like `score`
         if len(rows) != best.shape[0]:
             raise ValueError(f"y has {len(rows)} entries for {best.shape[0]} points: it must have one for each")
         truth = sparse.csr_array((np.ones(len(rows.indices)), rows.indices, rows.indptr), shape=best.shape)
@@ -62,7 +62,7 @@ class BestAnswers:
     def confusions(self) -> Any:
         """Count points by their true label (rows) and best label (columns), sparse (n_labels, n_labels)."""
         if not self.exclusive:
-            raise ValueError("confusions need one label a point: with several labels, none is mistaken for another")
+            raise ValueError("confusions need one label per point: with several labels, none is mistaken for another")
         known = np.diff(self.truth.indptr) == 1
         pairs = (self.truth.indices, self.best[known])
         width = len(self.names)

@@ -68,7 +68,7 @@ def choose(options: Sequence[Option], score: Callable[[Any], F64], rule: Rule) -
     >>> scores = {"usual": np.zeros(100), "dearer": np.tile([0.0, 1.0], 50)}
     >>> found = choose([Option("usual", 1), Option("dearer", 2)], lambda v: list(scores.values())[v - 1], Rule("P@1"))
     >>> found.value, found.gain, found.why
-    (2, 0.5, 'dearer: P@1 50.00 points above usual (standard error 5.03), 100 held-out points')
+    (2, 0.5, 'dearer: P@1 50.00 percentage points above usual (standard error 5.03), 100 held-out points')
     """
     default, others = options[0], options[1:]
     usual, names = score(default.value), tuple(option.name for option in options)
@@ -78,9 +78,10 @@ def choose(options: Sequence[Option], score: Callable[[Any], F64], rule: Rule) -
     beyond_chance = [each for each in gains if each.mean > max(rule.min_gain, rule.standard_errors * each.error)]
     best = max(beyond_chance or gains, key=lambda each: each.mean)
     verdict = "" if beyond_chance else f", not beyond chance: {default.name} stays"
+    side = "above" if best.mean >= 0 else "below"
     why = (
-        f"{best.option.name}: {rule.metric} {100 * abs(best.mean):.2f} points {'above' if best.mean >= 0 else 'below'} "
-        f"{default.name} (standard error {100 * best.error:.2f}), {len(usual)} held-out points{verdict}"
+        f"{best.option.name}: {rule.metric} {100 * abs(best.mean):.2f} percentage points {side} {default.name} "
+        f"(standard error {100 * best.error:.2f}), {len(usual)} held-out points{verdict}"
     )
     chosen = best.option if beyond_chance else default
     return Decision(chosen.value, why, names, best.mean, best.error, len(usual))

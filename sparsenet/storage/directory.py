@@ -32,6 +32,7 @@ from sparsenet.storage.format import (
     manifest_bytes,
     parse_manifest,
 )
+from sparsenet.storage.parts import nothing_believed
 
 T = TypeVar("T")
 _CHUNK = 1 << 20
@@ -145,10 +146,11 @@ def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], di
 
 
 def load_as(directory: str | os.PathLike[str], make: Callable[[dict[str, NDArray[Any]], dict[str, Any]], T]) -> T:
-    """Load a model and apply `make` to its arrays and metadata; a ModelError of `make` gets the directory's name."""
+    """Load a model and apply `make` to its arrays and metadata; its errors become ModelError and name the path."""
     parts = load(directory)
     try:
-        return make(*parts)
+        with nothing_believed():
+            return make(*parts)
     except ModelError as error:
         raise ModelError(f"{os.fspath(directory)}: {error}") from error
 

@@ -13,7 +13,7 @@ import sparsenet
 from sparsenet import BlendClassifier, kernels, metrics
 from sparsenet.data import read_xmc
 from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, run, write_xmc
-from tests.support.interrupting import interrupted_in
+from tests.support.interrupting import interrupted_before, interrupted_in
 
 SMALL = ("--hidden", 16, "--epochs", 8)
 
@@ -118,10 +118,7 @@ def test_options_of_the_network_are_refused_with_no_network(
 
 
 def test_ctrl_c_without_a_network_saves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(kernels, "nearest_points", interrupted)
+    interrupted_before(monkeypatch, kernels, "nearest_points")
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", "--no-network")
     assert run(*arguments, status=130).stderr.endswith("sparsenet: interrupted: nothing is saved\n")
     assert not (tmp_path / "m").exists()
@@ -147,7 +144,7 @@ def test_evaluate_measures_the_answers_of_predict(folder: Path, model: Path, tmp
     found.save(tmp_path / "m")
     X = read_xmc(folder / "test.txt").X
     named, deep = found.topk_numbers(X, 4)[0], found.topk_numbers(X, N_LABELS)[0]
-    assert (named != deep[:, :4]).any(), "the more are asked for, the more are looked at"
+    assert (named != deep[:, :4]).any(), "a larger k considers more labels"
     header, *rows = (folder / "test.txt").read_text().splitlines()
     rows = [f"{label} {row.partition(' ')[2]}" for label, row in zip(named[:, 3], rows, strict=True)]
     (tmp_path / "test.txt").write_text("\n".join([header, *rows]) + "\n")
@@ -225,10 +222,7 @@ def test_ctrl_c(
     train(folder / "train.txt", tmp_path / "m", *SMALL)
     before = files(tmp_path / "m")
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(*((kernels, "train_nodes") if where == "tree" else (metrics, "precision_at_k")), interrupted)
+    interrupted_before(monkeypatch, *((kernels, "train_nodes") if where == "tree" else (metrics, "precision_at_k")))
     arguments = ("--method", "blend", *SMALL, "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr.endswith(f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n")
@@ -265,7 +259,7 @@ def test_ctrl_c_in_the_first_epoch_keeps_the_old_model(
     interrupted_in(monkeypatch, epoch=0)
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", *SMALL)
     done = run(*arguments, status=130)
-    said = "interrupted: saving the tree and the neighbours, without a network"
+    said = "interrupted: saving the tree and the neighbors, without a network"
     assert said in done.stderr, "where there is no model, a tree is better than nothing"
     before = files(tmp_path / "m")
     done = run(*arguments, "--cost", 3, status=130)

@@ -18,6 +18,7 @@ from sparsenet.cli import option_values
 from sparsenet.data import read_xmc
 from sparsenet.engines.network.model import Network
 from tests.support.command_line import N_FEATURES, N_LABELS, command, fails, files, run, write_xmc
+from tests.support.interrupting import interrupted_before
 from tests.support.patience import PATIENCE
 
 
@@ -27,9 +28,9 @@ def test_progress_is_shown_on_request(folder: Path, tmp_path: Path) -> None:
         quiet = run(*train, "--method", method)
         assert "epoch" not in quiet.stderr
         plain = files(tmp_path / "model")
-        told = run(*train, "--method", method, "--progress")
-        lines = told.stderr.splitlines()
-        assert "\r" not in told.stderr
+        shown = run(*train, "--method", method, "--progress")
+        lines = shown.stderr.splitlines()
+        assert "\r" not in shown.stderr
         assert len(lines) == len(set(lines))
         assert (
             [line for line in lines if line.startswith("epoch")][-1]
@@ -43,8 +44,8 @@ def test_progress_is_shown_on_request(folder: Path, tmp_path: Path) -> None:
 def test_progress_lines_are_in_order(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparsenet.core.progress.BETWEEN_LINES", 1e-6)
     train = ["train", folder / "train.txt", "--model", tmp_path / "model", "--method", "network", "--batch-size", 32]
-    told = run(*train, "--epochs", 2, "--progress").stderr
-    steps = re.findall(r"^epoch (\d)/2 +(\d+)%.* left(?:, loss ([\d.]+))?", told, re.MULTILINE)
+    shown = run(*train, "--epochs", 2, "--progress").stderr
+    steps = re.findall(r"^epoch (\d)/2 +(\d+)%.* left(?:, loss ([\d.]+))?", shown, re.MULTILINE)
     done = [int(percent) for _, percent, _ in steps]
     assert len(done) > 30
     assert done == sorted(set(done)), "once each"
@@ -154,9 +155,9 @@ class TestInterruption:
         model = tmp_path / "model"
         process = start_training(folder, model, *long, "--json")
         process.send_signal(signal.SIGINT)
-        asked = time.monotonic()
+        started = time.monotonic()
         out, err = process.communicate(timeout=60 * PATIENCE)
-        assert time.monotonic() - asked < 5 * PATIENCE  # a second on an idle machine
+        assert time.monotonic() - started < 5 * PATIENCE  # a second on an idle machine
         assert process.returncode == 130
         assert json.loads(out)["interrupted"]
         assert "Traceback" not in err
@@ -195,14 +196,8 @@ class TestInterruption:
 
     @pytest.fixture
     def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Send SIGINT in the first training step."""
-        step = Network.train_step
-
-        def train_step(*arguments: Any, **options: Any) -> float:
-            os.kill(os.getpid(), signal.SIGINT)
-            return step(*arguments, **options)
-
-        monkeypatch.setattr(Network, "train_step", train_step)
+        """Send SIGINT in each training step."""
+        interrupted_before(monkeypatch, Network, "train_step")
 
     @pytest.mark.usefixtures("ctrl_c")
     def test_untrained_model_does_not_replace_a_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
@@ -374,8 +369,8 @@ class TestPredict:
         for more in (["--batch-size", 1], []):
             done = run("predict", model, *more, stdin="\n".join(far) + "\n")
             assert done.stdout == plain.stdout
-            told = f"ignored 3 features in 2 points of <stdin>: the model knows features 0 to {N_FEATURES - 1}"
-            assert done.stderr == f"sparsenet: {told}\n"
+            shown = f"ignored 3 features in 2 points of <stdin>: the model knows features 0 to {N_FEATURES - 1}"
+            assert done.stderr == f"sparsenet: {shown}\n"
         file = tmp_path / "points.txt"
         file.write_text("\n".join(far) + "\n")
         assert "feature 60 is out of range" in fails("evaluate", model, file)

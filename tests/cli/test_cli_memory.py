@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparsenet import ExtremeClassifier, TextClassifier, TreeClassifier, data
-from sparsenet.cli import models
+from sparsenet.cli import about_machine, models
 from tests.support.command_line import fails, run
 from tests.support.patience import PATIENCE
 
@@ -37,46 +38,56 @@ def points(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def fails_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return a function that runs a command in which one step fails to allocate memory, and returns its error."""
+
+    def run_failing(owner: Any, step: str, words: str, *arguments: object) -> str:
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, failing(words))
+            return fails(*arguments)
+
+    return run_failing
+
+
 @pytest.mark.parametrize("words", NO_WORDS)
 @pytest.mark.parametrize(("method", "kind"), [("tree", TreeClassifier), ("network", ExtremeClassifier)])
 def test_failed_allocation_in_training_names_the_model_size(
-    points: Path, monkeypatch: pytest.MonkeyPatch, words: str, method: str, kind: type
+    points: Path, fails_in: Callable[..., str], words: str, method: str, kind: type
 ) -> None:
-    monkeypatch.setattr(kind, "fit", failing(words))
-    said = fails("train", points, "--method", method, "--model", points.with_name("m"))
+    said = fails_in(kind, "fit", words, "train", points, "--method", method, "--model", points.with_name("m"))
     assert said.startswith("sparsenet: error: memory ran out for training a model of 2 features and 2 labels: if most")
 
 
-def test_informative_memory_error_is_kept(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TreeClassifier, "fit", failing("y has too many columns"))
-    said = fails("train", points, "--method", "tree", "--model", points.with_name("m"))
+def test_informative_memory_error_is_kept(points: Path, fails_in: Callable[..., str]) -> None:
+    train = ("train", points, "--method", "tree", "--model", points.with_name("m"))
+    said = fails_in(TreeClassifier, "fit", "y has too many columns", *train)
     assert said == "sparsenet: error: y has too many columns\n"
 
 
-def test_failed_allocation_names_the_step(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_allocation_names_the_step(points: Path, fails_in: Callable[..., str]) -> None:
     model = points.with_name("m")
     run("train", points, "--method", "tree", "--model", model)
-    for name, target, what in (
-        ("read", data, f"the points of {points}"),
-        ("load", models, f"loading {model}"),
-        ("topk_numbers", TreeClassifier, "scoring 18 points by 2 features and 2 labels: lower --batch-size"),
+    train = ("train", points, "--model", points.with_name("n"))
+    scoring = "scoring 18 points by 2 features and 2 labels: lower --batch-size"
+    for owner, step, command, what in (
+        (data, "read", train, f"the points of {points}"),
+        (models, "load", ("evaluate", model, points), f"loading {model}"),
+        (models, "load", ("predict", model, points), f"loading {model}"),
+        (TreeClassifier, "topk_numbers", ("evaluate", model, points), scoring),
+        (TreeClassifier, "topk_numbers", ("predict", model, points), scoring),
     ):
-        command = ["train", points, "--model", points.with_name("n")] if name == "read" else ["evaluate", model, points]
-        with monkeypatch.context() as patched:
-            patched.setattr(target, name, failing(NO_WORDS[0]))
-            assert fails(*command) == f"sparsenet: error: memory ran out for {what}\n"
-            if name != "read":
-                assert f"memory ran out for {what}" in fails("predict", model, points)
+        said = fails_in(owner, step, NO_WORDS[0], *command)
+        assert said == f"sparsenet: error: memory ran out for {what}\n"
 
 
-def test_failed_allocation_of_texts_names_the_file(points: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_allocation_of_texts_names_the_file(points: Path, fails_in: Callable[..., str]) -> None:
     texts = points.with_name("t.csv")
     texts.write_text("text,label\na,x\nb,y\n")
-    monkeypatch.setattr(TextClassifier, "fit", failing(NO_WORDS[1]))
-    said = fails("train", texts, "--model", points.with_name("m"))
+    said = fails_in(TextClassifier, "fit", NO_WORDS[1], "train", texts, "--model", points.with_name("m"))
     assert said == f"sparsenet: error: memory ran out for training on the texts of {texts}\n"
-    monkeypatch.setattr("sparsenet.cli.about_machine.collect", failing("std::bad_alloc"))
-    assert fails("info") == "sparsenet: error: memory ran out (std::bad_alloc)\n"
+    said = fails_in(about_machine, "collect", "std::bad_alloc", "info")
+    assert said == "sparsenet: error: memory ran out (std::bad_alloc)\n"
 
 
 def test_header_with_too_many_features_is_refused(tmp_path: Path) -> None:

@@ -52,14 +52,14 @@ def test_validation_header_is_compared_with_training_points(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("how", ["whole", "batches"])
 def test_readers_report_the_header(how: str) -> None:
-    told: list[tuple[str, int, int]] = []
+    headers: list[tuple[str, int, int]] = []
 
     def tell(*announced: object) -> None:
-        told.append(announced)
+        headers.append(announced)
 
     for text in (b"1 5 3\n0 0:1\n", b"0 0:1\n"):
         if how == "whole":
             read(BytesIO(text), on_header=tell)
         else:
             list(iter_batches(BytesIO(text), batch_rows=1, n_features=6, n_labels=4, on_header=tell))
-    assert [(n_features, n_labels) for _, n_features, n_labels in told] == [(5, 3)]
+    assert [(n_features, n_labels) for _, n_features, n_labels in headers] == [(5, 3)]

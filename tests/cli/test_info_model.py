@@ -70,7 +70,7 @@ def test_report_on_a_text_model(tmp_path: Path, method: str) -> None:
         }
     said = run("info", tmp_path / "m").stdout
     assert ("cost=2.0" if method == "linear" else "epochs=3") in said
-    assert "3 (one a point)" in said
+    assert "3 (one per text)" in said
 
 
 def test_report_names_text_columns(tmp_path: Path) -> None:
@@ -122,8 +122,10 @@ def test_decisions_are_shown_with_their_reason(tagger: Path) -> None:
     found = collect(tagger)
     assert found["choices"]["batch_size"]["options"] == []
     assert "\ndecided" not in describe(found)
-    found["choices"]["cost"] = Decision("dearer", "dearer: P@1 1.00 points above usual", ("usual", "dearer"))._asdict()
-    assert "\ndecided     cost: dearer: P@1 1.00 points above usual\n" in describe(found)
+    found["choices"]["cost"] = Decision(
+        "dearer", "dearer: P@1 1.00 percentage points above usual", ("usual", "dearer")
+    )._asdict()
+    assert "\ndecided     cost: dearer: P@1 1.00 percentage points above usual\n" in describe(found)
 
 
 def test_info_without_a_model_describes_the_machine() -> None:

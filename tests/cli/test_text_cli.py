@@ -5,11 +5,8 @@ from __future__ import annotations
 import builtins
 import filecmp
 import json
-import os
 import re
 import shutil
-import signal
-import time
 
 import numpy as np
 import pytest
@@ -19,7 +16,8 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from typer.testing import CliRunner
 
 from sparsenet import TextClassifier, cli, kernels, metrics
-from sparsenet.cli import text_sources, text_training
+from sparsenet.cli import text_commands, text_sources, text_training
+from tests.support.interrupting import interrupted_before
 from tests.support.text_command_line import in_process as sparsenet
 from tests.support.text_command_line import run, unchecked
 from tests.support.texts import planted, write
@@ -79,10 +77,11 @@ def test_each_label_is_measured(trained, tmp_path, monkeypatch):
     assert lines[5] == "precision  recall      F1    texts  label"
     assert [line.split()[-1] for line in lines[6:10]] == sorted(set(labels), key=lambda label: -labels.count(label))
     assert lines[10:] == [""]
-    monkeypatch.setattr("sparsenet.cli.text_commands.MOST_SHOWN", 3)
-    assert run(*ask)[1].endswith("\nand 1 label more with no more texts: see --json\n")
-    monkeypatch.setattr("sparsenet.cli.text_commands.MOST_BY_LABEL", 3)
-    assert "by_label" not in json.loads(run(*ask, "--json")[1])
+    assert text_commands.describe(scores, most_shown=3).endswith("\nand 1 label more with no more texts: see --json")
+    truth = csr_array(np.eye(4, dtype=np.float32))
+    for most, shown in ((4, True), (3, False)):
+        found = text_commands.decisions(truth, np.arange(4), np.arange(5), list("abcd"), most_by_label=most)
+        assert ("by_label" in found) == shown
 
 
 def test_threads_do_not_change_the_model(trained, tmp_path):
@@ -111,20 +110,20 @@ def test_scores_equal_those_of_scikit_learn(tmp_path, labels):
     texts, truth = ["one two", "three four", "five six"] * 9, labels * 9
     model = TextClassifier(random_state=0).fit(texts, truth if [] in labels else [own[0] for own in truth])
     model.save(tmp_path / "model")
-    asked, right = ["one two", "five three", "six six one", "four"], [labels[0], labels[1], labels[0], ["d"]]
-    rows = [json.dumps({"text": t, "label": own}) + "\n" for t, own in zip(asked, right, strict=True)]
+    texts, right = ["one two", "five three", "six six one", "four"], [labels[0], labels[1], labels[0], ["d"]]
+    rows = [json.dumps({"text": t, "label": own}) + "\n" for t, own in zip(texts, right, strict=True)]
     (tmp_path / "t.jsonl").write_text("".join(rows))
     code, stdout, _ = run("evaluate", tmp_path / "model", tmp_path / "t.jsonl", "--k", "2", "--json")
     assert code == 0
     scores = json.loads(stdout)
-    answers = model.predict(asked)
+    answers = model.predict(texts)
     answers = answers if model.multilabel_ else [[own] for own in answers]
     known = MultiLabelBinarizer().fit([*right, *answers])
     expected, found = known.transform(right), known.transform(answers)
     assert scores["micro_f1"] == pytest.approx(f1_score(expected, found, average="micro", zero_division=0))
     assert scores["macro_f1"] == pytest.approx(f1_score(expected, found, average="macro", zero_division=0))
     assert 0 < scores["macro_f1"] < scores["micro_f1"] < 1
-    assert scores.get("accuracy") == (None if model.multilabel_ else model.score(asked, [own[0] for own in right]))
+    assert scores.get("accuracy") == (None if model.multilabel_ else model.score(texts, [own[0] for own in right]))
     shown = run("evaluate", tmp_path / "model", tmp_path / "t.jsonl")[1]
     assert f"macro F1   {100 * scores['macro_f1']:6.2f}\n" in shown
     assert ("accuracy" in shown) == (not model.multilabel_)
@@ -329,13 +328,26 @@ def test_wrong_ngram_lengths_are_refused(tmp_path, given):
     assert "expected lengths from 1 to 64 such as 3-5, auto or none" in said
 
 
-def test_explicit_format_reads_the_same_texts(trained, tmp_path, monkeypatch):
+class Streaming(text_sources.TextSource):
+    """A file of texts that is never held as a whole."""
+
+    def read(self):
+        raise AssertionError
+
+
+class NotForTraining(text_sources.TextSource):
+    """A file of texts that no model is trained on."""
+
+    def fit(self, model):
+        raise AssertionError
+
+
+def test_explicit_format_reads_the_same_texts(trained, tmp_path):
     folder, _ = trained
     plain = tmp_path / "train"
     plain.write_bytes((folder / "train.csv").read_bytes())
     expected = TextClassifier.load(folder / "model").predict_proba(["what a goal", "salt"])
-    monkeypatch.setattr(text_sources.TextSource, "read", None)  # which would hold the file as a whole
-    source, model = text_sources.TextSource(plain, "csv", ["review"], "topic"), TextClassifier(random_state=0)
+    source, model = Streaming(plain, "csv", ["review"], "topic"), TextClassifier(random_state=0)
     source.fit(model)
     assert model.predict_proba(["what a goal", "salt"]).tolist() == expected.tolist()
     with pytest.raises(ValueError, match="format must be one of 'auto', 'csv', 'tsv', 'jsonl', 'lines', got 'xls'"):
@@ -368,12 +380,11 @@ def test_propensities_count_texts(tmp_path):
         ("review,topic\n" + "good,x\n" * 100 + "bad\n", "line 102: 1 fields where the first row has 2"),
     ],
 )
-def test_validation_texts_are_checked_before_training(trained, tmp_path, monkeypatch, content, message):
+def test_validation_texts_are_checked_before_training(trained, tmp_path, content, message):
     folder, _ = trained
-    monkeypatch.setattr(text_sources.TextSource, "fit", None)
     if content is not None:
         (tmp_path / "valid.csv").write_text(content)
-    source = text_sources.TextSource(folder / "train.csv", "csv", ["review"], "topic")
+    source = NotForTraining(folder / "train.csv", "csv", ["review"], "topic")
     valid = text_sources.beside(source, tmp_path / "valid.csv", "auto")
     with pytest.raises((OSError, ValueError), match=message):
         text_training.train(source, tmp_path / "model", valid, {})
@@ -417,17 +428,10 @@ def test_ctrl_c_reports_what_is_saved(trained, tmp_path, monkeypatch, name, said
     folder, _ = trained
     model = tmp_path / "model"
     shutil.copytree(folder / "model", model)
-
-    def interrupted(*_):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(1)
-
-    monkeypatch.setattr(kernels, name, interrupted)
+    interrupted_before(monkeypatch, kernels, name)
     arguments = ["train", folder / "train.csv", *COLUMNS, "--valid", folder / "test.csv", "--model", model, "--seed", 1]
     before = [path.read_bytes() for path in sorted(model.iterdir())]
-    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes ignore SIGINT
     done = CliRunner().invoke(cli.app, [*map(str, arguments)])
-    signal.signal(signal.SIGINT, heeded)
     assert done.exit_code == 130
     assert done.stderr == f"sparsenet: interrupted: {said.format(model)}\n"
     assert done.stdout == ""
@@ -458,7 +462,7 @@ def test_answers_before_a_wrong_row_are_written(trained):
     )
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 2
-    assert b"line 3: 'text' must hold a text, found 'null'" in done.stderr
+    assert b"line 3: column 'text' must hold texts, got None" in done.stderr
 
 
 def test_advice_names_options(trained, tmp_path):
@@ -690,10 +694,10 @@ def test_compress_matches_labels_like_evaluate(tmp_path, kind):
     rows = [*zip(texts, numbers, strict=True), ("what a goal", "none that it knows")]
     rows += [("a text without a label", "")] * (kind in ("an indicator", "lists"))
     write(tmp_path / "t.csv", [text for text, _ in rows], [str(label) for _, label in rows])
-    asked = ["--format", "csv", *COLUMNS, "--json"]
-    scores = json.loads(run("evaluate", tmp_path / "model", tmp_path / "t.csv", *asked)[1])
+    options = ["--format", "csv", *COLUMNS, "--json"]
+    scores = json.loads(run("evaluate", tmp_path / "model", tmp_path / "t.csv", *options)[1])
     small = ["--max-bytes", "1MB", "--output", tmp_path / "small"]
-    code, shown, said = run("compress", tmp_path / "model", *small, "--valid", tmp_path / "t.csv", *asked)
+    code, shown, said = run("compress", tmp_path / "model", *small, "--valid", tmp_path / "t.csv", *options)
     assert code == 0, said
     report = json.loads(shown)
     assert (report["n_texts"], report["accuracy_before"]) == (len(rows), scores["P@1"])

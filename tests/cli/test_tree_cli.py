@@ -14,6 +14,7 @@ import pytest
 from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics, storage
 from sparsenet.data import read_xmc
 from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, run, write_xmc
+from tests.support.interrupting import interrupted_before
 
 #: More than the nodes of one level take.
 MANY = 100
@@ -277,13 +278,7 @@ def test_ctrl_c(
     train(folder / "train.txt", tmp_path / "m")
     before = files(tmp_path / "m")
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    if where == "training":
-        monkeypatch.setattr(kernels, "train_nodes", interrupted)
-    else:
-        monkeypatch.setattr(metrics, "precision_at_k", interrupted)
+    interrupted_before(monkeypatch, *((kernels, "train_nodes") if where == "training" else (metrics, "precision_at_k")))
     arguments = ("--method", "tree", "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr == f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n"

@@ -73,15 +73,15 @@ def test_names_and_positions_go_together_unless_they_are_of_one_column(tmp_path,
         read_table(path, text=["title", 2], target="label")
 
 
-@pytest.mark.parametrize(("suffix", "null"), [("jsonl", "null"), ("parquet", "None")])
-def test_a_missing_cell_is_empty_beside_others_and_an_error_alone(tmp_path, suffix, null):
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_missing_cell_is_empty_beside_others_and_an_error_alone(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     rows = [("Printer", None, "x"), (None, "No paper", "y"), (None, "", "y")]
     assert read_table(write(path, rows), text=["title", "body"]).texts == ["Printer", "No paper", ""]
     write(path, [*rows, (None, None, "y")])
-    with pytest.raises(DataError, match=rf"'title' or 'body' must hold (a text|texts), (found|got) '?{null}"):
+    with pytest.raises(DataError, match="column 'title' or 'body' must hold texts, got None; fill missing"):
         read_table(path, text=["title", "body"])
-    with pytest.raises(DataError, match=rf"'body' must hold (a text|texts), (found|got) '?{null}"):
+    with pytest.raises(DataError, match="column 'body' must hold texts, got None; fill missing"):
         read_table(path, text=["body"])
 
 
@@ -95,7 +95,7 @@ def test_a_key_that_is_not_there_is_no_empty_cell():
 def test_a_cell_that_is_no_text_is_named_by_its_column(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     write(path, [("Printer", 7, "x")])
-    with pytest.raises(DataError, match=r"(line 1|row 0): (column )?'body' must hold (a text|texts), (found|got) '?7"):
+    with pytest.raises(DataError, match=r"(line 1|row 0): column 'body' must hold texts, got 7"):
         read_table(path, text=["title", "body"])
 
 

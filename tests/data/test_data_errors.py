@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
-from tests.support.data_cases import COMPRESSORS, ROAD_PARAMS, ROADS, same, use_road
+from tests.support.data_cases import COMPRESSORS, ROAD_PARAMS, ROADS, in_blocks, same, use_road
 
 
 @pytest.fixture(params=ROAD_PARAMS, autouse=True)
@@ -179,9 +179,9 @@ GOOD_THEN_BAD = b"0 1:1\n1 2:1\n0 3:1\n1 x\n1 4:1\n"
 @pytest.mark.parametrize("header", [b"5 5 2\n", b""])
 @pytest.mark.parametrize("block_bytes", [8, 2 << 20])
 @pytest.mark.parametrize(("batch_rows", "lengths"), [(1, [1, 1, 1]), (2, [2, 1]), (9, [3])])
-def test_points_before_an_error_come_before_it(monkeypatch, header, block_bytes, batch_rows, lengths):
-    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", block_bytes)
-    batches = iter_batches(io.BytesIO(header + GOOD_THEN_BAD), batch_rows=batch_rows, n_features=5, n_labels=2)
+def test_points_before_an_error_come_before_it(header, block_bytes, batch_rows, lengths):
+    source = in_blocks(header + GOOD_THEN_BAD, block=block_bytes)
+    batches = iter_batches(source, batch_rows=batch_rows, n_features=5, n_labels=2)
     found = [next(batches) for _ in lengths]
     assert [batch.n_points for batch in found] == lengths
     assert [feature for batch in found for feature in batch.X.indices] == [1, 2, 3]
@@ -189,10 +189,9 @@ def test_points_before_an_error_come_before_it(monkeypatch, header, block_bytes,
         next(batches)
 
 
-def test_batches_before_a_file_that_breaks_off(monkeypatch):
-    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", 100)
+def test_batches_before_a_file_that_breaks_off():
     broken = COMPRESSORS["gz"](TEXT)[:-20]
-    batches = iter_batches(io.BytesIO(broken), batch_rows=1)
+    batches = iter_batches(in_blocks(broken, block=100), batch_rows=1)
     assert next(batches).X.indices.tolist() == [0]
     with pytest.raises(DataError, match="cut short"):
         list(batches)
@@ -353,13 +352,12 @@ def test_zstandard_that_is_not_installed(tmp_path, monkeypatch):
         read(write(tmp_path, COMPRESSORS["zst"](TEXT)))
 
 
-def test_lines_that_are_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", 100)
-    monkeypatch.setattr("sparsenet.data.blocks.MAX_LINE_BYTES", 1000)
-    row = " ".join(f"{i}:1" for i in range(120))
-    assert read_svmlight(io.BytesIO(f"1 1:1\n2 {row}\n".encode())).X.nnz == 121
-    with pytest.raises(DataError, match="line 2: the line is longer than 1000 bytes"):
-        read_svmlight(io.BytesIO(f"1 1:1\n2 {row} {row}\n".encode()))
+def test_lines_that_are_too_long():
+    row = " ".join(f"{i}:1" for i in range(70_000))  # more than half a MB
+    sizes = {"block": 100, "line": 1 << 20}
+    assert read_svmlight(in_blocks(f"1 1:1\n2 {row}\n".encode(), **sizes)).X.nnz == 70_001
+    with pytest.raises(DataError, match="line 2: the line is longer than 1 MB"):
+        read_svmlight(in_blocks(f"1 1:1\n2 {row} {row}\n".encode(), **sizes))
 
 
 def test_a_line_of_100_mb():

@@ -41,12 +41,16 @@ def test_a_pair_of_files_holds_what_one_does(folder, points, labels):
 
 def test_streams_are_read_and_widths_may_be_larger():
     X, Y = sparse.csr_array([[0, 1.5], [2, 0]]), sparse.csr_array([[1, 1, 0], [0, 0, 0]])
-    told = []
+    headers = []
     found = read_pair(
-        BytesIO(text_of(X)), BytesIO(text_of(Y)), n_features=5, n_labels=7, on_header=lambda *about: told.append(about)
+        BytesIO(text_of(X)),
+        BytesIO(text_of(Y)),
+        n_features=5,
+        n_labels=7,
+        on_header=lambda *about: headers.append(about),
     )
     assert (found.X.shape, found.Y.shape) == ((2, 5), (2, 7))
-    assert told == [("<stream>", 2, None), ("<stream>", None, 3)]
+    assert headers == [("<stream>", 2, None), ("<stream>", None, 3)]
     assert found.X.toarray()[:, :2].tolist() == X.toarray().tolist()
     assert found.Y.toarray()[:, :3].tolist() == Y.toarray().tolist()
 
@@ -67,8 +71,8 @@ def test_points_alone_are_read_without_labels(folder):
         assert alone.Y.shape == (300, 0)
     wide = [batch.Y.shape for batch in data.iter_batches(folder / "train_X_X.txt", batch_rows=200, n_labels=20)]
     assert wide == [(200, 20), (100, 20)]
-    asked = read(str(folder / "train.X.npz"), n_features=70, n_labels=5, threads=1)
-    assert (asked.X.shape, asked.Y.shape) == ((300, 70), (300, 5))
+    wider = read(str(folder / "train.X.npz"), n_features=70, n_labels=5, threads=1)
+    assert (wider.X.shape, wider.Y.shape) == ((300, 70), (300, 5))
     with pytest.raises(DataError, match="read_pair reads both"):
         read_xmc(folder / "train_X_X.txt")
 

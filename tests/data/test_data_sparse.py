@@ -14,10 +14,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
-from tests.support.data_cases import COMPRESSORS, HARD_NUMBERS, ROAD_PARAMS, nearest_float32, same, use_road
+from tests.support.data_cases import COMPRESSORS, HARD_NUMBERS, ROAD_PARAMS, in_blocks, nearest_float32, same, use_road
 
 #: The road is a fixture, the same for all examples of a test.
 one_road = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -65,6 +64,8 @@ def test_xmc_round_trip(data, newline, cut):
 @one_road
 @given(points().filter(lambda data: data[0].shape[0] > 0), st.booleans(), st.booleans())
 def test_svmlight_equals_sklearn(data, zero_based, multilabel):
+    from sklearn.datasets import dump_svmlight_file, load_svmlight_file  # a second to import
+
     X, Y = data
     assume(X.nnz or Y.nnz or not multilabel)  # a file of blank lines holds no points
     y = Y if multilabel else np.arange(X.shape[0]) - 1
@@ -170,15 +171,12 @@ def sample(n: int = 700, seed: int = 0) -> bytes:
 
 @pytest.mark.parametrize("compression", COMPRESSORS)
 @pytest.mark.parametrize("block", [1, 7, 100, 5000])
-def test_blocks_and_compression_do_not_show(monkeypatch, tmp_path, compression, block):
+def test_blocks_and_compression_do_not_show(compression, block):
     text = sample(60 if block == 1 else 700)
     expected = read_xmc(io.BytesIO(text))
-    path = tmp_path / "data"
-    path.write_bytes(COMPRESSORS[compression](text))
-    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", block)
-    monkeypatch.setattr("sparsenet.data.sources.READ_BYTES", block)
-    assert same(read(path), expected)
-    batches = list(iter_batches(path, batch_rows=13))
+    compressed = COMPRESSORS[compression](text)
+    assert same(read(in_blocks(compressed, block=block, read=block)), expected)
+    batches = list(iter_batches(in_blocks(compressed, block=block, read=block), batch_rows=13))
     assert [batch.n_points for batch in batches[:-1]] == [13] * (len(batches) - 1)
     joined = Dataset(X=sparse.vstack([b.X for b in batches]), Y=sparse.vstack([b.Y for b in batches]))
     assert same(joined, expected)
@@ -252,9 +250,8 @@ def test_batches_ignore_labels_on_demand():
     assert (batch.X.shape, batch.Y.shape) == ((1, 5), (1, 0))
 
 
-def test_memory_is_bounded_by_the_batch(monkeypatch):
-    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", 1 << 12)
-    batches = iter_batches(io.BytesIO(sample(3000)), batch_rows=10)
+def test_memory_is_bounded_by_the_batch():
+    batches = iter_batches(in_blocks(sample(3000), block=1 << 12), batch_rows=10)
     held = [batch.X.data if batch.X.data.base is None else batch.X.data.base for batch in batches]
     assert max(map(len, held)) < 2000  # of 27,000
 

@@ -13,6 +13,7 @@ from sparsenet.data.blocks import Block, line_blocks
 from sparsenet.data.sources import Source
 from sparsenet.data.stray import is_out_of_proportion, line_of
 from tests.support.command_line import fails, run
+from tests.support.data_cases import in_blocks
 
 
 def written(labels: list[int] | None = None, features: list[int] | None = None) -> bytes:
@@ -45,13 +46,11 @@ def test_the_id_is_the_one_of_the_file() -> None:
         read_svmlight(BytesIO(b"0 1:1 2:1\n1 2:1 30000000:1\n0 3:1\n"), zero_based="auto")
 
 
-def test_the_line_is_found_among_comments_and_in_later_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", 64)
+def test_the_line_is_found_among_comments_and_in_later_blocks() -> None:
     lines = written(features=SMALL).splitlines(keepends=True)
     lines[200:200] = [b"# a comment\n", b" \t\r\n", b"\n", b"1 50000000:1\n", b"\n"]
     with pytest.warns(UserWarning, match="line 204: feature 50000000"):
-        read_svmlight(BytesIO(b"".join(lines)))
-    monkeypatch.undo()
+        read_svmlight(in_blocks(b"".join(lines), block=64))
     with pytest.warns(UserWarning, match="line 204: feature 50000000"):
         read_svmlight(BytesIO(b"".join(lines)))
 

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from sparsenet.data import DataError, TextDataset, iter_table, read, read_table
+from sparsenet.data.sources import ReadSizes, Source
 from sparsenet.data.table_rows import MISSING
-from tests.support.data_cases import COMPRESSORS, time_ratio
+from tests.support.data_cases import COMPRESSORS, in_blocks, time_ratio
 
 cells = st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"]), max_size=12)
 #: Labels that mean a missing value are warned of: a test of their own has those.
@@ -230,11 +231,10 @@ def test_blank_lines_are_no_rows_and_are_told_of(format, text, n_skipped):
     assert sum(counts) == n_skipped
 
 
-def test_batches_are_the_rows(monkeypatch):
-    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", 3)
+def test_batches_are_the_rows():
     text = "text,label\n" + "".join(f'"row\n{i}",{i % 3}\n' for i in range(25))
     whole = read_table(io.BytesIO(text.encode()), format="csv")
-    batches = list(iter_table(io.BytesIO(text.encode()), batch_rows=7, format="csv"))
+    batches = list(iter_table(in_blocks(text.encode(), block=3), batch_rows=7, format="csv"))
     assert [batch.n_points for batch in batches] == [7, 7, 7, 4]
     assert [text for batch in batches for text in batch.texts or []] == whole.texts
     assert [labels for batch in batches for labels in batch.labels or []] == whole.labels
@@ -252,7 +252,7 @@ ERRORS = {
     "open quote": ("csv", 'text,label\na,b\n"c,d\ne,f\n', {}, 3, "a quote opens here and does not close; close it"),
     "open quote on a later line": ("csv", 'text,label\n"a\nb","c\n', {}, 3, "a quote opens here"),
     "after a quote": ("csv", 'text,label\n"a"b,c\n', {}, 2, "'b,c' follows a closing quote"),
-    "a repeated label": ("csv", "text,label\na,x;y;x\n", {"label_delimiter": ";"}, 2, "label 'x' is there twice"),
+    "a repeated label": ("csv", "text,label\na,x;y;x\n", {"label_delimiter": ";"}, 2, "holds the label 'x' twice"),
     "no number": ("csv", "text,n\na,one\n", {"features": ["n"], "target": None}, 2, "must hold a number, found 'one'"),
     "missing number": ("csv", "text,n\na,\n", {"features": ["n"], "target": None}, 2, "must hold a number, found ''"),
     "nan": ("csv", "text,n\na,nan\n", {"features": ["n"], "target": None}, 2, "'n' holds nan, which is no finite"),
@@ -260,10 +260,10 @@ ERRORS = {
     "broken JSON": ("jsonl", '{"text": "a", "label": 1}\n{"text": \n', {}, 2, "broken JSON: Expecting value at column"),
     "not an object": ("jsonl", "[1]\n", {}, 1, "expected a JSON object, found '[1]'"),
     "missing key": ("jsonl", '{"text": "a", "tag": 1}\n', {}, 1, "there is no key 'label'; there are 'text', 'tag'"),
-    "text that is none": ("jsonl", '{"text": 3, "label": 1}\n', {}, 1, "'text' must hold a text, found '3'"),
+    "text that is none": ("jsonl", '{"text": 3, "label": 1}\n', {}, 1, "column 'text' must hold texts, got 3"),
     "label that is none": ("jsonl", '{"text": "", "label": {"a": 1}}\n', {}, 1, "'label' must hold labels"),
     "infinite label": ("jsonl", '{"text": "", "label": 1e400}\n', {}, 1, "'label' must hold labels, texts or numbers"),
-    "one of several": ("jsonl", '{"text": "", "label": [1, -1e400]}\n', {}, 1, "found '-Infinity'"),
+    "one of several": ("jsonl", '{"text": "", "label": [1, -1e400]}\n', {}, 1, "got -inf"),
     "nan label": ("jsonl", '{"text": "", "label": NaN}\n', {}, 1, "'label' must hold labels"),
     "deep JSON": ("jsonl", "[" * 200_000 + "\n", {}, 1, "JSON that cannot be read"),
     "boolean": ("jsonl", '{"text": "", "n": true}\n', {"features": ["n"], "target": None}, 1, "'n' must hold a number"),
@@ -301,15 +301,13 @@ def test_labels_that_seem_to_be_missing_are_told_of_once(tmp_path: Path, format)
 
 @pytest.mark.parametrize("block", [3, 2 << 20])
 @pytest.mark.parametrize(("format", "header"), [("csv", True), ("csv", False), ("tsv", False), ("lines", None)])
-def test_lines_that_end_in_carriage_returns_alone_are_not_one_line(tmp_path: Path, monkeypatch, format, header, block):
-    monkeypatch.setattr("sparsenet.data.blocks.BLOCK_BYTES", block)
-    path = tmp_path / "old"
-    path.write_bytes(b"text,label\ra,b\rc,d\r")
-    words = r"old, line 1: lines seem to end in carriage returns alone, .*; convert them, for instance with tr"
+def test_lines_that_end_in_carriage_returns_alone_are_not_one_line(format, header, block):
+    content = b"text,label\ra,b\rc,d\r"
+    words = r"stream, line 1: lines seem to end in carriage returns alone, .*; convert them, for instance with tr"
     with pytest.raises(DataError, match=words):
-        read_table(path, text=0, target=None, format=format, header=header)
+        read_table(in_blocks(content, block=block), text=0, target=None, format=format, header=header)
     with pytest.raises(DataError, match=words):
-        read(path)  # as sparse points
+        read(in_blocks(content, block=block))  # as sparse points
 
 
 @pytest.mark.parametrize("text", ["a\rb\nc\rd\n", "a\rb\nc", "a\r\r\n", "a\r", "a\r\r"])
@@ -431,17 +429,17 @@ def test_rows_before_one_that_is_wrong_come_before_the_error(batch_rows: int):
         for batch in batches:
             found.extend(batch.texts or [])
 
-    with pytest.raises(DataError, match="must hold a text") as caught:
+    with pytest.raises(DataError, match="must hold texts") as caught:
         take()
     assert (found, caught.value.line) == (["a", "b", "c"], 4)
     assert list(batches) == []
 
 
-def test_a_quote_that_swallows_the_file_is_refused_early(monkeypatch):
-    monkeypatch.setattr("sparsenet.data.lines.MAX_LINE_BYTES", 1000)
-    taken = io.BytesIO(b'text,label\n"a,b\n' + b"c,d\n" * 1_000_000)
+def test_a_quote_that_swallows_the_file_is_refused_early():
+    stream = io.BytesIO(b'text,label\n"a,b\n' + b"c,d\n" * 1_000_000)
     with pytest.raises(DataError, match="line 2: a quote opens here"):
-        read_table(taken, format="csv")
+        read_table(Source(stream, "stream", sizes=ReadSizes(line=1000)), format="csv")
+    assert stream.tell() < 3 << 20  # one block of 2 MiB
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "T.PQ"])
@@ -483,9 +481,9 @@ def test_what_is_wrong_with_a_cell_of_parquet_is_said_with_its_row(tmp_path: Pat
     assert read_table(path, text=None, features=["price"]).features.tolist() == [[1.5]]
     with pytest.raises(DataError, match=r"row 0: column 'label' must hold a number, found 'x;y'$"):
         read_table(path, text=None, target=None, features=["label"])
-    told: list[int] = []
-    read_table(path, text=None, on_bytes=told.append)
-    assert told == [path.stat().st_size]
+    sizes: list[int] = []
+    read_table(path, text=None, on_bytes=sizes.append)
+    assert sizes == [path.stat().st_size]
     with pytest.raises(DataError, match="this is Parquet, whose end is read first"):
         read_table(io.BytesIO(path.read_bytes()), format="parquet")
 
@@ -553,5 +551,5 @@ def test_labels_of_points_that_have_one_each_are_a_flat_list():
         labels(b"text,label\na b,x\nc,y|z\n")
     with pytest.raises(ValueError, match="line 2 has 0 labels, not one"):
         labels(b"text,label\na b,\n")
-    with pytest.raises(ValueError, match="no column of them was asked for"):
+    with pytest.raises(ValueError, match="read without a column of labels"):
         labels(b"text,label\na b,x\n", target=None)

@@ -8,8 +8,7 @@ import pytest
 
 from sparsenet import demo
 from sparsenet.demo import docstring_points as corpora
-from sparsenet.demo import docstrings as docstrings_module
-from sparsenet.demo import talk
+from sparsenet.demo import docstrings, talk
 
 NUMPYDOC = """sort(a, axis=-1)
 
@@ -92,18 +91,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def only(monkeypatch: pytest.MonkeyPatch, *, parsed: tuple[str | None, ...] = (), live: tuple[str, ...] = ()) -> None:
-    monkeypatch.setattr(docstrings_module, "PARSED_PACKAGES", parsed)
-    monkeypatch.setattr(docstrings_module, "LIVE_PACKAGES", live)
-    monkeypatch.setattr(docstrings_module, "LIVE_MODULES", ())
-
-
 class TestDocstrings:
-    def test_source_files_are_parsed_without_running_them(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_source_files_are_parsed_without_running_them(self, package: Path) -> None:
         (package / "__init__.py").write_text("from ._private import shown as exported\nfrom .inner import *")
-        monkeypatch.setattr(docstrings_module, "_folder", lambda name: package)
-        only(monkeypatch, parsed=(package.name,))
-        found = docstrings_module.collect()
+        found = docstrings.collect(parsed=[package.name], packages=[], modules=[])
         assert found.docstrings == {
             f"{package.name}.exported": "Shown under another name.",
             f"{package.name}.Box": "A box.",
@@ -113,56 +104,43 @@ class TestDocstrings:
         assert [*found.problems] == [f"{package.name}.broken"]
         assert package.name not in sys.modules
 
-    def test_failed_imports_are_reported(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_imports_are_reported(self, package: Path) -> None:
         (package / "__init__.py").write_text("")
-        only(monkeypatch, live=(package.name,))
-        found = docstrings_module.collect()
+        found = docstrings.collect(parsed=[], packages=[package.name], modules=[])
         assert found.problems[f"{package.name}.explodes"] == "RuntimeError: ran"
         assert "SyntaxError" in found.problems[f"{package.name}.broken"]
         assert found.docstrings[f"{package.name}.inner.Box.open"] == "Open the box."
 
-    def test_functions_in_c_have_their_best_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        only(monkeypatch)
-        monkeypatch.setattr(docstrings_module, "LIVE_MODULES", ("builtins", "math", "collections"))
-        found = docstrings_module.collect().docstrings
+    def test_functions_in_c_have_their_best_names(self) -> None:
+        found = docstrings.collect(parsed=[], packages=[], modules=["builtins", "math", "collections"]).docstrings
         assert {"list.sort", "math.sqrt", "collections.deque.append", "dict.keys"} <= set(found)
         assert "collections.OrderedDict.get" not in found, "it is dict.get, inherited"
         assert "math.pi" not in found, "a number has no docstring of its own"
 
     def test_modules_with_side_effects_are_skipped(self) -> None:
-        assert {"antigravity", "this", "tkinter", "idlelib", "test"} <= docstrings_module.SKIPPED_PARTS
-        assert docstrings_module.SKIPPED_PARTS.isdisjoint(
-            [*docstrings_module.LIVE_MODULES, *docstrings_module.LIVE_PACKAGES]
-        )
+        assert {"antigravity", "this", "tkinter", "idlelib", "test"} <= docstrings.SKIPPED_PARTS
+        assert docstrings.SKIPPED_PARTS.isdisjoint([*docstrings.LIVE_MODULES, *docstrings.LIVE_PACKAGES])
 
 
 THINGS = ["apple", "boat", "candle", "drum", "engine", "flute", "garden", "hammer", "island", "jacket"]
 DEEDS = ["paint", "carry", "repair", "measure", "rotate", "borrow"]
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the docstrings by sixty short ones, which a demo learns in a second."""
+def sixty_symbols() -> docstrings.Symbols:
+    """Return sixty short docstrings, which a demo learns in a second."""
     texts = {
         f"tools.{thing}.{deed}": f"To {deed} the {thing}.\n\nWill {deed} one {thing} well. "
         f"Use it to {deed} a {thing} today. You can {deed} any {thing} here."
         for thing in THINGS
         for deed in DEEDS
     }
-    symbols = docstrings_module.Symbols(texts, {"tools.broken": "SyntaxError: invalid syntax"})
-    monkeypatch.setattr(docstrings_module, "collect", lambda follow: symbols)
-    monkeypatch.setattr(talk, "QUESTIONS", ("repair my boat", "carry an apple"))
+    return docstrings.Symbols(texts, {"tools.broken": "SyntaxError: invalid syntax"})
 
 
-@pytest.mark.usefixtures("small")
 class TestDemo:
-    def test_trains_evaluates_draws_and_answers(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_trains_evaluates_draws_and_answers(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         pytest.importorskip("matplotlib")
-        monkeypatch.setattr(talk, "N_VALIDATION", 10)
-        monkeypatch.setattr(talk, "N_TEST", 20)
-        demo.run(tmp_path / "out")
+        talk.teach(sixty_symbols(), tmp_path / "out", held_out=30, questions=["repair my boat", "carry an apple"])
         shown = capsys.readouterr()
         assert (tmp_path / "out" / "training.png").stat().st_size > 1000
         assert "P@1" in shown.out
@@ -188,7 +166,7 @@ class TestDemo:
         self, end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys, "stdin", io.StringIO(f"measure the drum\n{end}"))
-        demo.run(tmp_path / "out", interactive=True)
+        talk.teach(sixty_symbols(), tmp_path / "out", interactive=True, questions=[])
         shown = capsys.readouterr().out
         assert "> " not in shown
         assert shown.index("measure the drum") < shown.rindex("tools.drum.measure")

@@ -67,10 +67,14 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "a text that is null": (
         "t.jsonl",
         as_jsonl([ROW, {**ROW, "text": None}]),
-        "line 2: 'text' must hold a text, found",
+        "line 2: column 'text' must hold texts, got None",
     ),
     "a label that is null": ("t.jsonl", as_jsonl([ROW, {**ROW, "label": None}]), "line 2: the text has no label"),
-    "a label that is an object": ("t.jsonl", as_jsonl([{**ROW, "label": {}}]), "line 1: 'label' must hold labels"),
+    "a label that is an object": (
+        "t.jsonl",
+        as_jsonl([{**ROW, "label": {}}]),
+        "line 1: column 'label' must hold labels",
+    ),
     "a line without a label": ("t.txt", as_lines([("a", "x")]) + "b\n", "line 2: the text has no label"),
     "a label without a name": ("t.txt", as_lines([("a", "x"), ("b", "")]), "line 2: a label has no name"),
     "Latin 1 in a line": ("t.txt", as_lines([("a", "x")]).encode() + b"__label__x \xe9\n", "line 2: byte 0xe9"),

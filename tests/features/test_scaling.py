@@ -12,14 +12,15 @@ import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
-from sparsenet.features.units import _neighbor_precision, scaled
+from sparsenet.features.units import _choose_table_scaling, _neighbor_precision, scaled
+from sparsenet.selection.choose import Rule
 from tests.support.planted import X, Y, fast
 
 
 def chosen(table):
     """Return the scaling chosen for a table whose labels do not matter, from within a call like `fit`."""
     labels = Target.learn(np.zeros(table.shape[0], int))[1]
-    return scaled(None, table, labels, "auto", seed=0, threads=1)[0].kind
+    return scaled(table, labels, "auto", seed=0, threads=1)[0].kind
 
 
 def zipf(n, n_words, length, exponent, seed):
@@ -188,7 +189,7 @@ def mostly_noise(n=2000, seed=0):
 
 
 def of_table(X, y, choice="auto", threads=1):
-    scaling, points = scaled(None, X, Target.learn(y)[1], choice, seed=0, threads=threads)
+    scaling, points = scaled(X, Target.learn(y)[1], choice, seed=0, threads=threads)
     return scaling.kind, points
 
 
@@ -229,9 +230,34 @@ def test_standardizes_with_too_few_points_to_compare():
         assert of_table(X[:n], y[:n])[0] == "columns"
 
 
-def test_standardizes_points_too_wide_to_compare(monkeypatch):
-    monkeypatch.setattr("sparsenet.features.units.MOST_NUMBERS", 39)
-    assert of_table(*mostly_noise())[0] == "columns"
+def compared(X, y, **rules):
+    """Return the scaling that the labels choose, under other rules than the default ones."""
+    return _choose_table_scaling(X, Target.learn(y)[1], *Scaling.of_table(X), 0, 1, **rules)
+
+
+def test_standardizes_points_too_wide_to_compare():
+    X, y = mostly_noise()
+    assert compared(X, y).kind == "together"
+    assert compared(X, y, max_numbers=39).kind == "columns"
+
+
+def test_a_common_unit_needs_evidence():
+    X, y = mostly_noise()
+    chosen = compared(X, y)
+    assert chosen.decision[:1] + chosen.decision[2:3] == ("together", ("columns", "together"))
+    assert chosen.decision.gain > 2 * chosen.decision.standard_error > 0
+    beyond = chosen.decision.gain / chosen.decision.standard_error
+    assert compared(X, y, rule=Rule("precision", standard_errors=beyond + 1)).kind == "columns"
+    assert "outliers" in compared(X, y, min_median=2.0).decision.why
+
+
+@pytest.mark.parametrize("classifier", [ExtremeClassifier(epochs=1), TreeClassifier(), BlendClassifier(network="drop")])
+def test_records_the_evidence_for_the_scaling(classifier):
+    X, y = mostly_noise()
+    decision = classifier.set_params(random_state=0, normalize="auto").fit(X, y).choices_["normalize"]
+    assert (decision.value, decision.options, decision.n) == ("together", ("columns", "together"), 1024)
+    assert decision.gain > 2 * decision.standard_error > 0
+    assert "normalize" not in classifier.set_params(normalize="columns").fit(X, y).choices_
 
 
 def test_compares_all_labels_of_a_point():
@@ -374,7 +400,7 @@ def test_a_network_reports_why():
     X, y = mostly_noise()
     value, because = ExtremeClassifier(epochs=1, random_state=0).fit(X, y).choices_["normalize"][:2]
     assert value == "together"
-    assert "share more labels" in because
+    assert because.startswith("together: precision of nearest neighbors")
     assert ExtremeClassifier(epochs=1, random_state=0).fit(X * UNITS, y).choices_["normalize"][0] == "columns"
 
 
@@ -448,14 +474,13 @@ def test_mixed_standardizes_amounts_and_keeps_other_zeros():
     assert (np.diff(points.indices)[np.diff(np.repeat(np.arange(900), np.diff(points.indptr))) == 0] > 0).all()
 
 
-def test_mixed_ignores_stored_zeros_and_batches(monkeypatch):
+def test_mixed_ignores_stored_zeros_and_batches():
     table = beside()
     _, whole = of_table(table, np.zeros(900, int), "mixed")
-    monkeypatch.setattr("sparsenet.features.scaling._NUMBERS_OF_MIXED", 400)
     with_zeros = sparse.csr_array(table + 1)
     with_zeros.data -= 1  # also where zeros are stored
     for stored in (table, sparse.csr_array(table), with_zeros):
-        _, points = of_table(stored, np.zeros(900, int), "mixed")
+        points = Scaling.of_mixed(stored)._mixed(stored, max_numbers=400)
         for ours, theirs in ((points.indptr, whole.indptr), (points.indices, whole.indices), (points.data, whole.data)):
             np.testing.assert_array_equal(ours, theirs)
 

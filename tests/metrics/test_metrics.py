@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.metrics import f1_score
 
 from sparsenet import metrics
 
@@ -115,6 +114,8 @@ def test_top_labels(problem, k):
 
 @given(problem=problems())
 def test_f1_matches_scikit_learn(problem):
+    from sklearn.metrics import f1_score  # a second to import, which the other tests need not wait for
+
     n_labels, truth, scores, _ = problem
     true, predicted = truth_matrix(truth, n_labels), csr(scores, n_labels)
     dense = [(matrix.toarray() != 0).astype(int) for matrix in (true, predicted)]
@@ -294,7 +295,7 @@ def test_reports_fewer_predictions_than_k(as_matrix):
         sparse.csr_array((np.tile([2.0, 1.0], 8), (np.repeat(range(8), 2), ids.ravel()))) if as_matrix else ids
     )
     with pytest.warns(
-        UserWarning, match="name at most 2 labels a point, and measuring at 5 counts the others as wrong"
+        UserWarning, match="name at most 2 labels per point, and measuring at 5 counts the others as wrong"
     ):
         assert metrics.evaluate(truth, predictions, ks=[1, 5])["P@5"] == 0.2
     for measure in (
@@ -303,7 +304,7 @@ def test_reports_fewer_predictions_than_k(as_matrix):
         metrics.ndcg_at_k,
         partial(metrics.psp_at_k, propensity=np.ones(8)),
     ):
-        with pytest.warns(UserWarning, match="name at most 2 labels a point, and measuring at 3") as warned:
+        with pytest.warns(UserWarning, match="name at most 2 labels per point, and measuring at 3") as warned:
             measure(truth, predictions, 3)
         assert warned[0].filename == __file__
     with warnings.catch_warnings():

@@ -141,7 +141,7 @@ def test_several_labels_have_a_calibration_but_no_confusions(tmp_path):
     model = ExtremeClassifier(hidden=8, epochs=2, random_state=0, n_jobs=1).fit(X, Y)
     assert "Confusions" not in saved(plots.evaluation(plots.Answers.of(model, X, Y)), tmp_path / "several.png")
     saved(plots.calibration(model, X, Y), tmp_path / "calibration.png")
-    with pytest.raises(ValueError, match="confusions need one label a point"):
+    with pytest.raises(ValueError, match="confusions need one label per point"):
         plots.confusion(model, X, Y)
 
 

@@ -63,15 +63,17 @@ def test_a_decision_records_its_evidence():
     assert found.gain == pytest.approx(0.1)
     assert found.standard_error == pytest.approx(math.sqrt(0.1 * 0.9 / (N - 1)))
     assert found.n == N
-    assert found.why == ("option 1: accuracy 10.00 points above option 0 (standard error 1.50), 400 held-out points")
+    assert found.why == (
+        "option 1: accuracy 10.00 percentage points above option 0 (standard error 1.50), 400 held-out points"
+    )
 
 
 def test_a_decision_says_why_the_default_stays():
     within = choose(*scores(200, 203), Rule("accuracy")).why
     assert within.endswith("400 held-out points, not beyond chance: option 0 stays")
-    assert "0.75 points above option 0" in within
+    assert "0.75 percentage points above option 0" in within
     worse = choose(*scores(200, 180), Rule("accuracy"))
-    assert "option 1: accuracy 5.00 points below option 0" in worse.why
+    assert "option 1: accuracy 5.00 percentage points below option 0" in worse.why
     assert worse.gain == pytest.approx(-0.05)
 
 

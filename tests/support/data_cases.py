@@ -9,6 +9,7 @@ import lzma
 import time
 from collections.abc import Callable
 from decimal import Decimal, localcontext
+from io import BytesIO
 from types import ModuleType
 
 import numpy as np
@@ -19,6 +20,7 @@ import sparsenet.data.blocks
 import sparsenet.data.svmlight
 import sparsenet.data.xmc
 from sparsenet.data import Dataset
+from sparsenet.data.sources import ReadSizes, Source
 from tests.support.backends import MODULES, has_extension
 
 ROADS = ["native", "numba"] if has_extension() else ["numba"]
@@ -51,6 +53,11 @@ def use_road(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
     for user in (sparsenet.data.blocks, sparsenet.data.svmlight, sparsenet.data.xmc):
         monkeypatch.setattr(user, "kernels", module)
     return module
+
+
+def in_blocks(content: bytes, **sizes: int) -> Source:
+    """Return a stream that is read with other `ReadSizes` than files are."""
+    return Source(BytesIO(content), "stream", sizes=ReadSizes(**sizes))
 
 
 def same(a: Dataset, b: Dataset) -> bool:

@@ -21,12 +21,12 @@ class StopAt:
 
 
 def interrupted_before(monkeypatch, owner, name):
-    """Press Ctrl-C whenever the method begins."""
+    """Press Ctrl-C whenever the function or method begins."""
     method = getattr(owner, name)
 
-    def interrupted(*args):
+    def interrupted(*args, **options):
         os.kill(os.getpid(), signal.SIGINT)
-        return method(*args)
+        return method(*args, **options)
 
     monkeypatch.setattr(owner, name, interrupted)
 

@@ -1,9 +1,10 @@
-"""Pack the neighbors, combination and decisions of a blend into arrays and JSON; unpacking checks everything."""
+"""Pack a fitted blend into arrays and JSON, and unpack it; unpacking checks everything."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,159 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import integer, optional, real
+from sparsenet.core.validation import boolean, integer, optional, real
 from sparsenet.engines.blend.combination import Combination
+from sparsenet.engines.blend.fit_blend import FEW, FittedBlend
 from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.engines.network import network_arrays
+from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.engines.network.parameters import from_json, to_json
+from sparsenet.engines.tree import tree_arrays
+from sparsenet.engines.tree.fit_tree import FittedTree
+from sparsenet.engines.tree.machines import COST
+from sparsenet.features.feature_arrays import (
+    Header,
+    pack_labels,
+    pack_scaling,
+    pack_seen,
+    unpack_scaling,
+    unpack_seen,
+    unpack_target,
+)
 from sparsenet.kernels.types import Arrays
 from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
+from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 
+#: The kind of model, as manifests name it.
+KIND = "BlendClassifier"
 #: Entries of neighbors in a manifest.
 NEIGHBOR_ENTRIES = ("rarity", "power")
 
 
-def pack_combination(combination: Combination | Version1Combination) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class BlendHeader:
+    """The estimators' part of a saved blend.
+
+    Attributes
+    ----------
+    whole, tree, network : Header
+        Parameters and features of the blend and of its parts; None without a network.
+    given : list of str
+        The parts that the user passed as classifiers.
+    untrained : dict or None
+        The parameters, as JSON, of a network that the user passed and the time budget left out.
+    is_dropped : bool
+        Whether the user left out the network.
+    """
+
+    whole: Header
+    tree: Header
+    network: Header | None
+    given: list[str]
+    untrained: dict[str, Any] | None
+    is_dropped: bool
+
+
+def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and JSON of an equal blend; if `small`, of a nearly equal one in fewer bits."""
+    network, about_network = None, None
+    if fitted.network is not None and header.network is not None:
+        network, about_network = network_arrays.pack(fitted.network, header.network, small=small)
+    tree, about_tree = tree_arrays.pack(fitted.tree, header.tree)
+    labels, about_target = pack_labels(fitted.target)
+    seen, about_seen = pack_seen(fitted.seen)
+    names, about = header.whole.pack()
+    del about["n_features"]  # the tree has it
+    neighbors = fitted.neighbors
+    arrays: Arrays = {
+        **pack_part("network", network or {}),
+        **pack_part("tree", tree),
+        **pack_part("neighbors", _pack_neighbors(neighbors, small=small)),
+        **seen,
+        **labels,
+        **pack_scaling(fitted.scaling),
+        **names,
+    }
+    return arrays, {
+        "model": KIND,
+        **about,
+        "given": header.given,
+        "untrained": header.untrained,
+        "dropped": header.is_dropped,
+        **about_seen,
+        "candidates": fitted.candidates,
+        "combination": _pack_combination(fitted.combination),
+        "choices": _pack_choices(fitted.choices),
+        "network": about_network,
+        "tree": about_tree,
+        "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in NEIGHBOR_ENTRIES},
+        "target": about_target,
+        "scaling": fitted.scaling.kind,
+        **tree_arrays.pack_validation(fitted.validation),
+    }
+
+
+def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[BlendHeader, FittedBlend]:
+    """Return the headers and the blend; raises ModelError if the parts contradict each other."""
+    check_kind(metadata, KIND)
+    tree_header, tree = tree_arrays.unpack(unpack_part("tree", arrays), metadata["tree"])
+    n_features, network_header, network = tree_header.n_features, None, None
+    if metadata["network"] is not None:
+        network_header, network = network_arrays.unpack(unpack_part("network", arrays), metadata["network"])
+        if network_header.n_features != n_features:
+            raise ModelError(f"the tree has {n_features} features, the network {network_header.n_features}")
+    elif metadata["neighbors"] is None:
+        raise ModelError("the model has a tree but neither a network nor neighbors")
+    target = unpack_target(arrays, metadata["target"])
+    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
+    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    for part, kind in ((tree, tree_arrays.KIND), (network, network_arrays.KIND)):
+        if part is not None:
+            _check_part(part, kind, seen.label_counts)
+    shape = (seen.n_points, n_features, len(target.classes))
+    neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
+    if "combination" in metadata:
+        combination = _unpack_combination(metadata["combination"])
+    else:
+        is_consistent = isinstance(tree_header.parameters.get("cost", "auto"), str) and tree.cost > COST
+        combination = Version1Combination.of_saved(metadata, is_consistent=is_consistent)
+    fitted = FittedBlend(
+        network,
+        tree,
+        neighbors,
+        target,
+        scaling,
+        seen,
+        integer("candidates", metadata.get("candidates", FEW), 1),
+        combination,
+        _unpack_choices(metadata.get("choices", {})),
+        tree_arrays.unpack_validation(metadata),
+    )
+    header = BlendHeader(
+        whole=Header.unpack(arrays, {**metadata, "n_features": n_features}),
+        tree=tree_header,
+        network=network_header,
+        given=metadata["given"],
+        untrained=metadata.get("untrained"),
+        is_dropped=boolean("dropped", metadata.get("dropped", False)),
+    )
+    return header, fitted
+
+
+def _check_part(part: FittedTree | FittedNetwork, kind: str, counts: NDArray[Any]) -> None:
+    """Refuse a part with other labels than the blend, or with scaled points."""
+    own = part.seen.label_counts
+    if own.shape != counts.shape or np.any(own > counts):
+        raise ModelError(f"the label counts of the {kind} contradict those of the model")
+    if not np.array_equal(part.target.classes, np.arange(len(counts))):
+        raise ModelError(f"the labels of the {kind} differ from the model's")
+    if part.scaling.kind != "none" or part.target.kind != "sparse":
+        raise ModelError(f"the {kind} must take scaled points and an indicator of labels")
+
+
+def _pack_combination(combination: Combination | Version1Combination) -> dict[str, Any]:
     """Return a combination as JSON."""
     if isinstance(combination, Version1Combination):
         return {"version": 1, **combination.to_json()}
@@ -37,7 +177,7 @@ def pack_combination(combination: Combination | Version1Combination) -> dict[str
     }
 
 
-def unpack_combination(
+def _unpack_combination(
     about: Mapping[str, Any], *, most: float = 1e4, furthest: float = 1e6
 ) -> Combination | Version1Combination:
     """Return a packed combination; weights are `most` at most, shifts at most `furthest` from 0."""
@@ -52,13 +192,13 @@ def unpack_combination(
     return Combination((tree, network, neighbors), slope, shift, fall, temperature)
 
 
-def pack_choices(choices: Mapping[str, Decision]) -> dict[str, Any]:
+def _pack_choices(choices: Mapping[str, Decision]) -> dict[str, Any]:
     """Return decisions as JSON."""
     return {name: {key: to_json(key, value) for key, value in own._asdict().items()} for name, own in choices.items()}
 
 
-def unpack_choices(saved: Mapping[str, Any]) -> dict[str, Decision]:
-    """Return the decisions that `pack_choices` packed."""
+def _unpack_choices(saved: Mapping[str, Any]) -> dict[str, Decision]:
+    """Return the decisions that `_pack_choices` packed."""
     return {str(name): _unpack_decision(own) for name, own in saved.items()}
 
 
@@ -72,7 +212,7 @@ def _unpack_decision(saved: Mapping[str, Any]) -> Decision:
     return found
 
 
-def pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:
+def _pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:
     """Return the inverted index of points and their labels; if `small`, in 16 bits where possible."""
     if neighbors is None:
         return {}
@@ -88,7 +228,7 @@ def pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:
     }
 
 
-def unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
+def _unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
     """Return the neighbors of a model of `shape` (points, features, labels); kernels do not check these ids again."""
     if about is None:
         return None

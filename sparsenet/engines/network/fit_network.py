@@ -166,7 +166,7 @@ def fit(
         keep_best=measured is not None,
         time_left=lambda: options.time_left(time.perf_counter() - started),
     )
-    made = sizing.explain_sizes(options, network, scaling.kind, len(points[0]))
+    made = sizing.explain_sizes(options, network, scaling, len(points[0]))
     sizing.report_choices(made, options.verbose)
     finished = options.schedule.decay != "constant"
     fitted = FittedNetwork(network, target, scaling, seen.counting(*points), finished=finished, choices=made)
@@ -210,7 +210,7 @@ def fit_first(
     """Take one pass at a constant learning rate over the first batch of points, and keep the optimizers' state."""
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
     network, options = build(options, *points, held=own_bytes(points, shared), seed=seed, threads=threads)
-    made = sizing.explain_sizes(options, network, scaling.kind, len(points[0]))
+    made = sizing.explain_sizes(options, network, scaling, len(points[0]))
     made.pop("epochs", None)  # a call takes one pass
     return _one_pass(FittedNetwork(network, target, scaling, seen, choices=made), options, points, seed, threads)
 

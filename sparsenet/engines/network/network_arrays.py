@@ -5,28 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparsenet.core.seeds import check_seed
-from sparsenet.core.validation import MAX_WIDTH, boolean, integer, real
+from sparsenet.core.validation import boolean, integer, real
 from sparsenet.engines.network import compact
 from sparsenet.engines.network.building import AS_IT_WAS, check_layout, outline, wide_config
 from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import Adagrad
 from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
-from sparsenet.engines.network.parameters import SAVABLE, from_json, pack_parameters, to_json, unpack_parameters
+from sparsenet.engines.network.parameters import SAVABLE, from_json, to_json, unpack_parameters
 from sparsenet.engines.network.sizing import fitted_options
 from sparsenet.engines.network.wide import WideConfig, WidePath
 from sparsenet.features.feature_arrays import (
-    pack_feature_names,
+    Header,
     pack_labels,
     pack_scaling,
     pack_seen,
-    unpack_feature_names,
     unpack_scaling,
     unpack_seen,
     unpack_target,
@@ -43,34 +41,18 @@ KIND = "ExtremeClassifier"
 AS_SAVED = "as it was saved"
 
 
-class UnpackedNetwork(NamedTuple):
-    """A network from a saved model, the parameters of its classifier, and the names of features, if any."""
-
-    parameters: dict[str, Any]
-    feature_names: NDArray[Any] | None
-    fitted: FittedNetwork
-
-
-def pack(
-    fitted: FittedNetwork,
-    parameters: Mapping[str, Any],
-    n_features: int,
-    *,
-    feature_names: NDArray[Any] | None = None,
-    small: bool = False,
-) -> tuple[Arrays, dict[str, Any]]:
+def pack(fitted: FittedNetwork, header: Header, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal network; if `small`, of a nearly equal one in fewer bits."""
-    _check_unchanged(fitted, parameters, n_features)
+    names, about = header.pack()
     weights: Arrays = dict(fitted.network.weights())
     seen, about_seen = pack_seen(fitted.seen)
     arrays: Arrays = {**(compact.shrink(weights) if small else weights), **seen}
     labels, about_target = pack_labels(fitted.target)
-    arrays |= {**labels, **pack_scaling(fitted.scaling), **pack_feature_names(feature_names)}
+    arrays |= {**labels, **pack_scaling(fitted.scaling), **names}
     return arrays, {
         "model": KIND,
         "compact": small,
-        "parameters": pack_parameters(parameters),
-        "n_features": n_features,
+        **about,
         **about_seen,
         "calls": fitted.calls,
         "finished": fitted.finished,
@@ -79,7 +61,6 @@ def pack(
         "target": about_target,
         "scaling": fitted.scaling.kind,
         "wide": _wide_start(fitted.network),
-        "named_features": feature_names is not None,
         "history": [_history_entry(record) for record in fitted.history],
     }
 
@@ -93,7 +74,7 @@ def _wide_start(network: Network) -> dict[str, float] | None:
     return {"norm": wide.config.norm, "learning_rate": adagrad.rate, "epsilon": adagrad.epsilon}
 
 
-def _check_unchanged(fitted: FittedNetwork, parameters: Mapping[str, Any], n_features: int) -> None:
+def check_unchanged(fitted: FittedNetwork, parameters: Mapping[str, Any], n_features: int) -> None:
     """Refuse parameters changed since training if the network no longer matches them."""
     check_seed(parameters["random_state"])
     options, counts = fitted_options(parameters, fitted.choices), fitted.seen.label_counts
@@ -122,14 +103,13 @@ def _unpack_history(saved: Any) -> list[dict[str, float]]:
     ]
 
 
-def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> UnpackedNetwork:
-    """Return a packed network; raises ModelError if its parts contradict each other."""
+def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedNetwork]:
+    """Return the header and the network; raises ModelError if the parts contradict each other."""
     check_kind(metadata, KIND)
     if boolean("compact", metadata.get("compact", False)):
         arrays = compact.grow(arrays)
-    parameters = {**DEFAULTS, **unpack_parameters(metadata["parameters"])}
-    n_features = integer("n_features", metadata["n_features"], 0, MAX_WIDTH)
-    names = unpack_feature_names(arrays, metadata, n_features)
+    header = Header.unpack(arrays, metadata)
+    parameters, n_features = all_parameters(header), header.n_features
     target = unpack_target(arrays, metadata["target"])
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
@@ -142,7 +122,12 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> UnpackedNetwork:
     history, calls = _unpack_history(metadata["history"]), integer("calls", metadata["calls"], 0)
     finished = boolean("finished", metadata.get("finished", False))  # absent from old models
     fitted = FittedNetwork(network, target, scaling, seen, history, calls=calls, finished=finished, choices=choices)
-    return UnpackedNetwork(parameters, names, fitted)
+    return header, fitted
+
+
+def all_parameters(header: Header) -> dict[str, Any]:
+    """Return the parameters of a packed network, with today's defaults for those that are newer."""
+    return {**DEFAULTS, **unpack_parameters(header.parameters)}
 
 
 def _network(options: NetworkOptions, arrays: Arrays, n_features: int, seen: LabelStats) -> Network:

@@ -22,7 +22,7 @@ from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
-from sparsenet.features.scaling import WHY_SCALED
+from sparsenet.features.scaling import Scaling
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
 
@@ -155,7 +155,7 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
     return replace(options, resumed=True, **kept)
 
 
-def explain_sizes(options: NetworkOptions, network: Network, scaling: str, n_points: int) -> Choices:
+def explain_sizes(options: NetworkOptions, network: Network, scaling: Scaling, n_points: int) -> Choices:
     """Return the chosen value of each "auto" parameter, and the reason."""
     output, wide = network.output, network.output.wide
     every = isinstance(output.sampler, AllSampler)
@@ -171,7 +171,7 @@ def explain_sizes(options: NetworkOptions, network: Network, scaling: str, n_poi
         "batch_size": Decision(options.batch_size, f"a pass over {n_points:,} points has {steps:,} steps"),
         "precision": Decision("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
         "epochs": _decision(options, "epochs", options.n_epochs(n_points), why_epochs),
-        "normalize": Decision(scaling, WHY_SCALED.get(scaling, "")),
+        "normalize": scaling.explained(),
     }
     optimizer = options.optimizer
     if options.hidden and isinstance(optimizer, Adam | Adagrad | SGD):

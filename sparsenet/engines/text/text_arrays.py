@@ -16,6 +16,8 @@ from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.features.feature_arrays import pack_labels, unpack_target
 from sparsenet.features.targets import Target
 from sparsenet.features.text.featuriser import FeatureRules
+from sparsenet.features.text.table_columns import KnownColumns, lasting
+from sparsenet.features.text.table_columns import unpack as unpack_columns
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage import ModelError
@@ -25,8 +27,10 @@ from sparsenet.storage.parts import check_kind
 KIND = "TextClassifier"
 
 
-def pack(fitted: FittedText) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays and the metadata that `unpack` takes."""
+def pack(
+    fitted: FittedText, parameters: dict[str, Any], columns: KnownColumns | None = None
+) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and the metadata that `unpack` takes; `parameters` of the estimator are JSON."""
     words, model = fitted.vocabulary, fitted.model
     labels, label_metadata = pack_labels(fitted.target)
     weights, model_metadata = model.to_arrays()
@@ -46,12 +50,14 @@ def pack(fitted: FittedText) -> tuple[Arrays, dict[str, Any]]:
         "calls": fitted.calls,
         "validation_score": fitted.score,
         "search": list(fitted.search),
+        "parameters": parameters,
         **model_metadata,
+        **({} if (known := lasting(columns)) is None else {"columns": known}),
     }
 
 
-def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> FittedText:
-    """Make a fitted model of the result of `pack`; a ModelError or any other error means that it is damaged."""
+def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[FittedText, dict[str, Any], KnownColumns | None]:
+    """Return what `pack` packed; a ModelError or any other error means that it is damaged."""
     check_kind(metadata, KIND)
     arrays = compact_arrays.unpack(arrays)
     words = Vocabulary(FeatureRules(**metadata["rules"]), arrays["slots"], arrays["feature_weights"])
@@ -63,7 +69,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> FittedText:
     score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
     if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
         raise ModelError(f"search must be a list of what was tried, got {search!r}")
-    return FittedText(target, words, model, arrays["counts"], n_texts, calls, score=score, search=search)
+    fitted = FittedText(target, words, model, arrays["counts"], n_texts, calls, score=score, search=search)
+    return fitted, metadata["parameters"], unpack_columns(metadata)
 
 
 def _check(target: Target, words: Vocabulary, model: LinearModel | NetworkModel, arrays: Arrays) -> None:

@@ -23,12 +23,14 @@ from sparsenet.engines.network.building import TooLargeError
 from sparsenet.engines.network.fit_network import FittedNetwork, fit, grow
 from sparsenet.engines.network.inference import dense_scores
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.network_arrays import pack, unpack
+from sparsenet.engines.network.network_arrays import all_parameters, pack, unpack
 from sparsenet.engines.network.optim import Schedule
 from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
+from sparsenet.engines.network.parameters import pack_parameters
 from sparsenet.engines.network.sizing import fitted_options
 from sparsenet.engines.network.training import Trainer
 from sparsenet.engines.text.replay import ReplayBuffer, n_passes
+from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.vocabulary import Vocabulary
@@ -164,8 +166,8 @@ class NetworkModel:
         if self.memory is None:
             why = "this model keeps no texts to train on again, as compressed ones do not"
             warnings.warn(f"{why}: it may forget earlier texts as it learns these", stacklevel=4)
-        parameters, _, fitted = unpack(*_grown(*self._packed(), points.width, labels.width, places))
-        parameters["n_jobs"] = threads
+        header, fitted = unpack(*_grown(*self._packed(), points.width, labels.width, places))
+        parameters = {**all_parameters(header), "n_jobs": threads}
         settings = fitted_options(parameters, fitted.choices)
         grow(fitted.network, settings, (points, labels), threads)
         memory = (self.memory or ReplayBuffer.empty(len(places[1]))).moved(labels.width, places)
@@ -194,8 +196,8 @@ class NetworkModel:
     @classmethod
     def of_arrays(cls, arrays: Arrays, metadata: Mapping[str, Any]) -> NetworkModel:
         """Make a model of the result of `to_arrays`."""
-        parameters, _, fitted = unpack(unpack_part("network", arrays), metadata["network"])
-        model = cls(fitted, parameters)
+        header, fitted = unpack(unpack_part("network", arrays), metadata["network"])
+        model = cls(fitted, all_parameters(header))
         kept = unpack_part("memory", arrays)
         memory = ReplayBuffer.of_arrays(kept, model.n_features, model.n_columns) if kept else None
         calibration = Calibration.checked(metadata)
@@ -208,12 +210,12 @@ class NetworkModel:
         kept = np.sort(np.argsort(-weight, kind="stable")[:n])
         arrays["wide.weight"], arrays["wide.indices"] = arrays["wide.weight"][kept], arrays["wide.indices"][kept]
         arrays["wide.indptr"] = np.searchsorted(kept, indptr).astype(np.int64)
-        parameters, _, fitted = unpack(arrays, metadata)
-        parameters, _, fitted = unpack(*pack(fitted, parameters, self.n_features, small=True))
-        return replace(self, fitted=fitted, parameters=parameters, compact=True, memory=None)
+        header, fitted = unpack(arrays, metadata)
+        header, fitted = unpack(*pack(fitted, header, small=True))
+        return replace(self, fitted=fitted, parameters=all_parameters(header), compact=True, memory=None)
 
     def _packed(self, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
-        return pack(self.fitted, self.parameters, self.n_features, small=small)
+        return pack(self.fitted, Header(pack_parameters(self.parameters), self.n_features), small=small)
 
 
 def _grown(

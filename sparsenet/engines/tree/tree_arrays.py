@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sparsenet.core.validation import MAX_WIDTH, integer, real
+from sparsenet.core.validation import integer, real
 from sparsenet.engines.tree import machines, tree_shape
 from sparsenet.engines.tree.fit_tree import FittedTree
-from sparsenet.engines.tree.machines import Level
+from sparsenet.engines.tree.machines import COST, Level
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.features.feature_arrays import (
+    Header,
     pack_labels,
     pack_scaling,
     pack_seen,
@@ -30,16 +31,17 @@ KIND = "TreeClassifier"
 PARTS = tuple(field.name for field in fields(Level))
 
 
-def pack(fitted: FittedTree, n_features: int) -> tuple[Arrays, dict[str, Any]]:
+def pack(fitted: FittedTree, header: Header) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal tree."""
+    names, about = header.pack()
     seen, about_seen = pack_seen(fitted.seen)
     arrays: Arrays = {"labels": fitted.shape.labels, **seen, **pack_scaling(fitted.scaling)}
     for depth, level in enumerate(fitted.levels):
         arrays |= {f"level{depth}.{part}": getattr(level, part) for part in PARTS}
     own, about_target = pack_labels(fitted.target)
-    return arrays | own, {
+    return arrays | own | names, {
         "model": KIND,
-        "n_features": n_features,
+        **about,
         "cost": fitted.cost,
         **about_seen,
         "n_levels": len(fitted.levels),
@@ -49,14 +51,12 @@ def pack(fitted: FittedTree, n_features: int) -> tuple[Arrays, dict[str, Any]]:
     }
 
 
-def unpack(arrays: Arrays, metadata: Mapping[str, Any], usual_cost: float) -> FittedTree:
-    """Return the tree that `pack` packed; raises ModelError where the parts do not fit together.
-
-    `usual_cost` is the cost of old models, which do not hold it.
-    """
+def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedTree]:
+    """Return the header and the tree; raises ModelError if the parts do not fit together."""
     check_kind(metadata, KIND)
-    target, labels = unpack_target(arrays, metadata["target"]), arrays["labels"]
-    n_labels, n_features = len(target.classes), integer("n_features", metadata["n_features"], 1, MAX_WIDTH)
+    header, target = Header.unpack(arrays, metadata), unpack_target(arrays, metadata["target"])
+    labels = arrays["labels"]
+    n_labels, n_features = len(target.classes), integer("n_features", header.n_features, 1)
     if labels.dtype != np.int32 or labels.ndim != 1 or labels.min(initial=0) < 0 or len(labels) == 0:
         raise ModelError("labels must be positions in classes")
     depths = range(integer("n_levels", metadata["n_levels"], 1))
@@ -67,10 +67,11 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any], usual_cost: float) -> Fi
         machines.check(level, n_features)
     shape = Shape(labels, [level.children for level in levels])
     tree_shape.check(shape, n_labels)
-    cost = real("cost", metadata.get("cost", usual_cost), 0, 1e6, open_low=True)
+    given = header.parameters.get("cost", "auto")  # old models do not hold the cost in use
+    cost = real("cost", metadata.get("cost", COST if given == "auto" else given), 0, 1e6, open_low=True)
     scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
     seen = unpack_seen(arrays, metadata, scaling.kind, n_labels, n_features)
-    return FittedTree(shape, levels, cost, target, scaling, seen, unpack_validation(metadata))
+    return header, FittedTree(shape, levels, cost, target, scaling, seen, unpack_validation(metadata))
 
 
 def pack_validation(validation: Mapping[str, float] | None) -> dict[str, Any]:

@@ -295,7 +295,7 @@ def test_noise_keeps_the_fixed_weights():
 def test_decisions_are_recorded_saved_and_shown(tmp_path, y):
     labels = NOISY_Y.argmax(axis=1) if y == "single" else NOISY_Y
     model = blend(network=ExtremeClassifier(hidden=8, epochs=3, batch_size=64)).fit(NOISY, labels)
-    assert set(model.choices_) == {"rarity", "power", "candidates", "weights"}
+    assert set(model.choices_) == {"normalize", "rarity", "power", "candidates", "weights"}
     assert model.choices_["candidates"].value == model.candidates_
     model.save(tmp_path / "model")
     again = BlendClassifier.load(tmp_path / "model")
@@ -303,11 +303,11 @@ def test_decisions_are_recorded_saved_and_shown(tmp_path, y):
     assert again._fitted.combination == model._fitted.combination
     found = about_model.collect(tmp_path / "model")
     said = about_model.describe(found)
-    for name, choice in model.choices_.items():
+    for name, choice in model._fitted.choices.items():
         assert found["choices"][name] == json.loads(json.dumps(choice._asdict()))
         assert f"{name}: {choice.why}" in said
     small = blend(network=ExtremeClassifier(hidden=8, epochs=3)).fit(X, Y)
-    assert set(small.choices_) == {"rarity", "power"}
+    assert set(small._fitted.choices) == {"rarity", "power"}
     small.save(tmp_path / "small")
     assert "weights:" not in about_model.describe(about_model.collect(tmp_path / "small"))
 
@@ -425,7 +425,7 @@ def test_ctrl_c_in_the_second_tree_keeps_the_model(monkeypatch, network):
     assert (model.network_ is None) == (network == "drop")
     assert model._fitted.combination == Combination(WITHOUT_NETWORK if network == "drop" else WEIGHTS)
     assert model.score(NOISY, NOISY_Y) > 0.8
-    assert set(model.choices_) == {"rarity", "power"}
+    assert set(model._fitted.choices) == {"rarity", "power"}
 
 
 @pytest.mark.parametrize("step", [0, 20, 100])
@@ -484,6 +484,6 @@ def test_no_memory_for_a_second_part_leaves_the_default_combination(monkeypatch)
     calls.clear()
     with pytest.warns(UserWarning, match="default weights and probabilities: no memory for the second tree"):
         model.fit(NOISY, NOISY_Y)
-    assert set(model.choices_) == {"rarity", "power"}
+    assert set(model._fitted.choices) == {"rarity", "power"}
     assert model._fitted.combination == Combination(WITHOUT_NETWORK)
     assert model.n_features_in_ == NOISY.shape[1]

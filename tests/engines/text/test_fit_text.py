@@ -50,18 +50,18 @@ def test_refit_takes_new_labels():
 
 def test_packed_models_answer_as_before():
     before = fitted()
-    arrays, metadata = text_arrays.pack(before)
-    after = text_arrays.unpack(arrays, metadata)
+    arrays, metadata = text_arrays.pack(before, {})
+    after, *_ = text_arrays.unpack(arrays, metadata)
     np.testing.assert_array_equal(after.answers.probabilities(TEXTS, 1), before.answers.probabilities(TEXTS, 1))
     assert (after.score, list(after.search)) == (before.score, list(before.search))
 
 
 def test_fitted_models_are_compressed_and_explained():
     before = fitted()
-    whole = size(*text_arrays.pack(before))
+    whole = size(*text_arrays.pack(before, {}))
     truth = before.target.encode(LABELS)
-    small, report = compress(before, whole - 200, lambda one: size(*text_arrays.pack(one)), (TEXTS, truth))
-    assert size(*text_arrays.pack(small)) == report.bytes_after <= whole - 200 < report.bytes_before == whole
+    small, report = compress(before, whole - 200, lambda one: size(*text_arrays.pack(one, {})), (TEXTS, truth))
+    assert size(*text_arrays.pack(small, {})) == report.bytes_after <= whole - 200 < report.bytes_before == whole
     assert report.accuracy_before == report.accuracy_after == 1.0
     explanation = explain(small, "an apple", "fruit")
     assert explanation.score == pytest.approx(explanation.bias + sum(part.score for part in explanation.parts))

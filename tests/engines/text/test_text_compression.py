@@ -11,7 +11,6 @@ import pytest
 from sparsenet import ModelError, TextClassifier
 from sparsenet.engines.text import compact_arrays
 from sparsenet.engines.text.compression import coarse
-from sparsenet.estimators.text_saving import saved_size
 from tests.support.text_command_line import run
 from tests.support.texts import planted, write
 
@@ -101,10 +100,10 @@ def test_the_report_tells_measured_from_unmeasured():
 )
 def test_rejects_impossible_sizes_without_changes(arguments, message):
     model = fitted()
-    before = saved_size(model, model._fitted)
+    before = model._saved_size(model._fitted)
     with pytest.raises(ValueError, match=message):
         model.compress(*arguments)
-    assert saved_size(model, model._fitted) == before
+    assert model._saved_size(model._fitted) == before
 
 
 def test_unknown_labels_count_as_misses():
