@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from sparsenet.core.rows import Rows
 from sparsenet.core.validation import boolean, integer, optional, real
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.fit_blend import FEW, FittedBlend
 from sparsenet.engines.blend.version1 import Version1Combination
-from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.engines.neighbors import neighbor_arrays
 from sparsenet.engines.network import network_arrays
 from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.engines.network.parameters import from_json, to_json
@@ -39,8 +37,6 @@ from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 
 #: The kind of model, as manifests name it.
 KIND = "BlendClassifier"
-#: Entries of neighbors in a manifest.
-NEIGHBOR_ENTRIES = ("rarity", "power")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +73,11 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
     seen, about_seen = pack_seen(fitted.seen)
     names, about = header.whole.pack()
     del about["n_features"]  # the tree has it
-    neighbors = fitted.neighbors
+    neighbors, about_neighbors = neighbor_arrays.pack(fitted.neighbors, small=small)
     arrays: Arrays = {
         **pack_part("network", network or {}),
         **pack_part("tree", tree),
-        **pack_part("neighbors", _pack_neighbors(neighbors, small=small)),
+        **pack_part("neighbors", neighbors),
         **seen,
         **labels,
         **pack_scaling(fitted.scaling),
@@ -99,7 +95,7 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
         "choices": _pack_choices(fitted.choices),
         "network": about_network,
         "tree": about_tree,
-        "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in NEIGHBOR_ENTRIES},
+        "neighbors": about_neighbors,
         "target": about_target,
         "scaling": fitted.scaling.kind,
         **tree_arrays.pack_validation(fitted.validation),
@@ -124,7 +120,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[BlendHeader, Fi
         if part is not None:
             _check_part(part, kind, seen.label_counts)
     shape = (seen.n_points, n_features, len(target.classes))
-    neighbors = _unpack_neighbors(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
+    neighbors = neighbor_arrays.unpack(unpack_part("neighbors", arrays), metadata["neighbors"], shape)
     if "combination" in metadata:
         combination = _unpack_combination(metadata["combination"])
     else:
@@ -210,48 +206,3 @@ def _unpack_decision(saved: Mapping[str, Any]) -> Decision:
         optional(real, name, getattr(found, name), -math.inf, math.inf)
     integer("n", found.n, 0)
     return found
-
-
-def _pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:
-    """Return the inverted index of points and their labels; if `small`, in 16 bits where possible."""
-    if neighbors is None:
-        return {}
-    index, labels = neighbors.index, neighbors.labels
-    few = small and index.width <= np.iinfo(np.uint16).max + 1
-    return {
-        "index.indptr": index.indptr,
-        "index.indices": index.indices.astype(np.uint16) if few else index.indices,
-        "index.data": index.data.astype(np.float16) if small else index.data,
-        "labels.indptr": labels.indptr,
-        "labels.indices": labels.indices,
-        "weights": neighbors.weights,
-    }
-
-
-def _unpack_neighbors(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
-    """Return the neighbors of a model of `shape` (points, features, labels); kernels do not check these ids again."""
-    if about is None:
-        return None
-    n_points, n_features, n_labels = shape
-    values, weights = arrays["index.data"].astype(np.float32), arrays["weights"]
-    points = arrays["index.indices"]
-    points = points.astype(np.int32) if points.dtype == np.uint16 else points
-    index = _rows("points", arrays["index.indptr"], points, values, n_points)
-    ones = np.ones(len(arrays["labels.indices"]), np.float32)
-    labels = _rows("labels", arrays["labels.indptr"], arrays["labels.indices"], ones, n_labels)
-    if not 0 < n_points == len(labels):
-        raise ModelError(f"the neighbors are {len(labels)} points, of a model of {n_points}")
-    if len(index) != n_features or weights.shape != (n_features,) or weights.dtype != np.float32:
-        raise ModelError(f"the neighbors are not of points with {n_features} features")
-    if not (np.isfinite(weights).all() and weights.min() >= 0):
-        raise ModelError("the weights of features of the neighbors must be finite and not negative")
-    rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
-    return Neighbors(index, labels, weights, rarity, power)
-
-
-def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:
-    """Return rows after checking every number."""
-    fits = indptr.ndim == 1 and len(indptr) and indptr[-1] == len(indices) == len(data)
-    if not fits or indptr.dtype != np.int64 or indices.dtype != np.int32:
-        raise ModelError(f"the row pointers of the {what} of the neighbors do not fit")
-    return Rows.of(csr_array((data, indices, indptr), shape=(len(indptr) - 1, width)), keep_zeros=True)

@@ -1,0 +1,60 @@
+"""Pack neighbors into arrays, and unpack them; unpacking checks everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import real
+from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage.format import ModelError
+
+
+def pack(neighbors: Neighbors | None, *, small: bool) -> tuple[Arrays, dict[str, float] | None]:
+    """Return the inverted index of points and their labels, in 16 bits where possible if `small`, and the exponents."""
+    if neighbors is None:
+        return {}, None
+    index, labels = neighbors.index, neighbors.labels
+    few = small and index.width <= np.iinfo(np.uint16).max + 1
+    return {
+        "index.indptr": index.indptr,
+        "index.indices": index.indices.astype(np.uint16) if few else index.indices,
+        "index.data": index.data.astype(np.float16) if small else index.data,
+        "labels.indptr": labels.indptr,
+        "labels.indices": labels.indices,
+        "weights": neighbors.weights,
+    }, {"rarity": neighbors.rarity, "power": neighbors.power}
+
+
+def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
+    """Return the neighbors of a model of `shape` (points, features, labels); kernels do not check these ids again."""
+    if about is None:
+        return None
+    n_points, n_features, n_labels = shape
+    values, weights = arrays["index.data"].astype(np.float32), arrays["weights"]
+    points = arrays["index.indices"]
+    points = points.astype(np.int32) if points.dtype == np.uint16 else points
+    index = _rows("points", arrays["index.indptr"], points, values, n_points)
+    ones = np.ones(len(arrays["labels.indices"]), np.float32)
+    labels = _rows("labels", arrays["labels.indptr"], arrays["labels.indices"], ones, n_labels)
+    if not 0 < n_points == len(labels):
+        raise ModelError(f"the neighbors are {len(labels)} points, of a model of {n_points}")
+    if len(index) != n_features or weights.shape != (n_features,) or weights.dtype != np.float32:
+        raise ModelError(f"the neighbors are not of points with {n_features} features")
+    if not (np.isfinite(weights).all() and weights.min() >= 0):
+        raise ModelError("the weights of features of the neighbors must be finite and not negative")
+    rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
+    return Neighbors(index, labels, weights, rarity, power)
+
+
+def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:
+    """Return rows after checking every number."""
+    fits = indptr.ndim == 1 and len(indptr) and indptr[-1] == len(indices) == len(data)
+    if not fits or indptr.dtype != np.int64 or indices.dtype != np.int32:
+        raise ModelError(f"the row pointers of the {what} of the neighbors do not fit")
+    return Rows.of(csr_array((data, indices, indptr), shape=(len(indptr) - 1, width)), keep_zeros=True)
