@@ -66,7 +66,7 @@ NEW_PATHS = {
     "sparsenet.estimators.targets": ("sparsenet.features.targets",),
     "sparsenet.estimators.units": ("sparsenet.features.units",),
     "sparsenet.exact": ("sparsenet.index.exact",),
-    "sparsenet.frequency": ("sparsenet.selection.frequency",),
+    "sparsenet.frequency": ("sparsenet.engines.network.training.trial",),
     "sparsenet.layers": ("sparsenet.engines.network.layers",),
     "sparsenet.loading": ("sparsenet.estimators.loading",),
     "sparsenet.losses": ("sparsenet.engines.network.losses",),

@@ -139,7 +139,7 @@ def test_memory_bounds_the_width(hidden):
 
 
 def test_memory_bounds_the_wide_path(monkeypatch):
-    monkeypatch.setattr(sizing, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
+    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
     assert needs(0, 8) < needs(0)
     model = auto(memory_limit=needs(0, 8)).fit(X, Y)
     assert (width(model), model.choices_["wide_budget"][0]) == (0, 8)
@@ -241,7 +241,7 @@ def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
 
 
 def test_a_resumed_run_keeps_its_wide_path(tmp_path, monkeypatch):
-    monkeypatch.setattr(sizing, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
+    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
     monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     limit = needs(0, 8)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
@@ -254,7 +254,7 @@ def test_a_resumed_run_keeps_its_wide_path(tmp_path, monkeypatch):
 
 
 def test_few_wide_weights_leave_room_for_hidden_units(monkeypatch):
-    monkeypatch.setattr(sizing, "AUTO", replace(options.AUTO, budgets=(1024, 1), widths=(256, 1)))
+    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, budgets=(1024, 1), widths=(256, 1)))
     limit = needs(1, 1)
     assert limit < needs(0)
     model = auto(memory_limit=limit).fit(X, Y)

@@ -17,7 +17,7 @@ from scipy import sparse
 from sparsenet import BlendClassifier, CheckpointError, Network
 from sparsenet.core.centroids import support_bound
 from sparsenet.core.rows import Rows, transpose
-from sparsenet.engines.network import building, network_holdout, options
+from sparsenet.engines.network import building, options
 from sparsenet.engines.network.building import memory_needed, outline
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.features.scaling import Scaling
@@ -208,13 +208,12 @@ def test_predicts_memory_of_features():
 @pytest.mark.slow
 def test_predicts_memory_of_a_trial(monkeypatch):
     _, _, points, y = sparse_points(6000, 5000, 1500, 0.04)  # most weights are in the wide path
-    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, all_labels=10))
-    monkeypatch.setattr(network_holdout, "ENOUGH", 100)
+    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, all_labels=10, trial_from=100))
     foretold = []
     monkeypatch.setattr(building, "check_memory", lambda needed, *rest: foretold.append(sum(needed.values())))
     model = fast(hidden="auto", n_negatives=500, epochs=3)
     model.fit(points, y)  # imports and compiles
-    assert "kept from training" in model.choices_["hidden"][1]
+    assert "held-out points" in model.choices_["hidden"][1]
     del model._fitted, model.network_
     tracemalloc.start()
     model.fit(points, y)

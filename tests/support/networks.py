@@ -9,6 +9,7 @@ from sparsenet import (
     AllSampler,
     BinaryCrossEntropy,
     Dense,
+    ExtremeClassifier,
     Network,
     Rows,
     SampledOutput,
@@ -20,6 +21,7 @@ from sparsenet import (
     WidePath,
 )
 from sparsenet.core.rows import transpose
+from sparsenet.engines.network.options import NetworkOptions
 from tests.support.planted import X as POINTS
 from tests.support.planted import Y as LABELS
 
@@ -68,3 +70,18 @@ def precision(made, threads=1):
 def assert_equal_weights(a, b):
     for name, array in a.weights().items():
         np.testing.assert_array_equal(array, b.weights()[name], err_msg=name)
+
+
+class RuledClassifier(ExtremeClassifier):
+    """An ExtremeClassifier with rules of its own for parameters that are "auto"."""
+
+    def __init__(self, rules=None, **parameters):
+        super().__init__(**parameters)
+        self.rules = rules
+
+    @classmethod
+    def _get_param_names(cls):
+        return ExtremeClassifier._get_param_names()
+
+    def _options(self):
+        return NetworkOptions.of(self.get_params(deep=False), rules=self.rules)

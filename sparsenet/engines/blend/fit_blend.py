@@ -22,8 +22,8 @@ from sparsenet.engines.blend.version1 import Version1Combination, upgraded
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
-from sparsenet.engines.network.network_holdout import ENOUGH, EVERY, FEWEST, MOST, rows_of
-from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.network.network_holdout import rows_of
+from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.fit_tree import FittedTree
@@ -48,10 +48,10 @@ class HoldoutSize:
     most. If that is at least `least_of_few`, further parts are trained without it; the final parts learn all points.
     """
 
-    every: int = EVERY
-    least: int = FEWEST
-    most: int = MOST
-    from_network: int = ENOUGH
+    every: int = AUTO.held_one_in
+    least: int = AUTO.least_held
+    most: int = AUTO.most_held
+    from_network: int = AUTO.trial_from
     from_tree: int = 1 << 16
     most_of_few: int = 1024
     least_of_few: int = 128

@@ -13,7 +13,7 @@ import numpy as np
 from sparsenet.engines.network import sizing
 from sparsenet.engines.network.building import outline
 from sparsenet.engines.network.fit_network import FittedNetwork
-from sparsenet.engines.network.network_holdout import points_for_training
+from sparsenet.engines.network.network_holdout import split_points
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import CheckpointError, checkpoints
 from sparsenet.engines.network.training.fingerprint import DATA, data_of, differences, fingerprint
@@ -94,13 +94,13 @@ def check_resumed(
 
 
 def _check_same_run(options: NetworkOptions, points: Points, holdout: Holdout | None, place: Path, seed: int) -> None:
-    own, measured, _ = points_for_training(options, points, None, holdout, seed)
+    own, validation, *_ = split_points(options, points, None, holdout, seed)
     n_points, n_labels = len(own[0]), own[1].width
     options = sizing.resumed_options(options.for_points(n_points), place, n_points)
     counts = np.bincount(own[1].indices, minlength=n_labels)
     made = outline(options, own[0].width, counts, n_points, seed, 1)
     config = options.training(n_points, seed=seed, threads=1)
-    now = fingerprint(made, config, data_of(*own, measured), classifier=TRAINED_FOR)
+    now = fingerprint(made, config, data_of(*own, validation), classifier=TRAINED_FOR)
     before = checkpoints.run_of(place)
     unknown = UNKNOWN_YET | ({"epochs"} if options.epochs is None else set())  # scouting may find fewer
     known = {name: value for name, value in now.items() if name not in unknown}

@@ -18,7 +18,7 @@ from sparsenet.core.rows import transpose
 from sparsenet.engines.network import scouting, sizing
 from sparsenet.engines.network.building import build, check_memory, memory_limit, outline, reconfigure
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.network_holdout import points_for_training
+from sparsenet.engines.network.network_holdout import split_points
 from sparsenet.engines.network.optim import Schedule
 from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.engines.network.training.progress_bar import ProgressBar
@@ -150,20 +150,21 @@ def fit(
     target = Target.of_columns(n_labels) if target is None else target
     scaling = Scaling("none") if scaling is None else scaling
     seen = LabelStats.of_rows(points[0].width, n_labels) if seen is None else seen
-    points, measured, kept = points_for_training(options, points, validation, holdout, seed)
+    split = split_points(options, points, validation, holdout, seed)
+    points = split.train
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
-    held = own_bytes([*points, *[part.features for part in (measured, kept) if part]], shared)
+    held = own_bytes([*points, *[part.features for part in (split.validation, split.held_out) if part]], shared)
     if resume and checkpoint is not None:
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
-    if measured is None:
-        options = scouting.scout(options, points, held=held, seed=seed, threads=threads)
+    options = scouting.scout(options, split, held=held, seed=seed, threads=threads)
+    held_out = split.held_out if options.may_lose_hidden(n_labels) else None
     network, options = build(
         *(options, *points),
         held=held,
         seed=seed,
         threads=threads,
-        scored=kept is not None,
-        keep_best=measured is not None,
+        scored=held_out is not None,
+        keep_best=split.validation is not None,
         time_left=lambda: options.time_left(time.perf_counter() - started),
     )
     made = sizing.explain_sizes(options, network, scaling, len(points[0]))
@@ -174,11 +175,11 @@ def fit(
     with shown(options, callbacks) as all_callbacks:
         left = options.time_left(time.perf_counter() - started)
         if network.input is None and left is not None:
-            kept = None  # no hidden units in this time, so nothing to compare
+            held_out = None  # no hidden units in this time, so nothing to compare
         trainer = Trainer(
             *(network, *points, config),
-            validation=measured,
-            trial=options.trial(len(points[0]), kept, calibrates) if kept else None,
+            validation=split.validation,
+            trial=options.trial(len(points[0]), held_out, calibrates) if held_out else None,
             callbacks=all_callbacks,
             checkpoint=checkpoint,
             time_budget=left,

@@ -26,9 +26,10 @@ from sparsenet.engines.network.losses import BinaryCrossEntropy, Loss, SampledSo
 from sparsenet.engines.network.optim import SGD, Adagrad, Adam, Optimizer, Schedule
 from sparsenet.engines.network.samplers import AllSampler, FrequencySampler, LSHSampler, RandomSampler, Sampler
 from sparsenet.engines.network.training import TrainingConfig, Trial, Validation
+from sparsenet.engines.network.training.trial import TrialRules
 from sparsenet.features import scaling
 from sparsenet.index.hashing import LSHConfig
-from sparsenet.selection.choose import Decision
+from sparsenet.selection.choose import Decision, Rule
 
 SAMPLERS = ("random", "frequency", "lsh", "none")
 LOSSES = ("bce", "softmax")
@@ -61,6 +62,16 @@ class AutoRules:
         Hidden units and wide weights of a label; the next lower one if memory or time is short.
     rate_after_fit : float
         Fraction of the rates for further training of a model from `fit`: full rates cost up to 2.7 points of P@1.
+    trial_from, held_one_in, least_held, most_held : int
+        From `trial_from` points on, one in `held_one_in` is held out for the trial, between `least_held` and
+        `most_held`.
+    scouting_one_in, scouting_least, scouting_scores : int
+        A first training to choose the epochs holds out one point in `scouting_one_in`. It needs `scouting_least` of
+        them, and `scouting_scores` bounds the scores that it computes after each pass.
+    trial : TrialRules
+        The evidence that decisions of the trial need.
+    scouting : Rule
+        The evidence that fewer passes, or no hidden units, need in a first training.
     """
 
     fewest_epochs: int = 5
@@ -78,6 +89,19 @@ class AutoRules:
     widths: tuple[int, ...] = (256, 128, 64)
     budgets: tuple[int, ...] = (1024, 512, 256, 128)
     rate_after_fit: float = 0.25
+    trial_from: int = 16384
+    held_one_in: int = 64
+    least_held: int = 512
+    most_held: int = 2048
+    scouting_one_in: int = 10
+    scouting_least: int = 400
+    scouting_scores: int = 1 << 27
+    trial: TrialRules = field(default_factory=TrialRules)
+    scouting: Rule = field(default_factory=lambda: Rule("share of right labels"))
+
+    def n_held(self, n_points: int) -> int:
+        """Return the size of the hold-out for the trial."""
+        return min(max(n_points // self.held_one_in, self.least_held), self.most_held)
 
 
 AUTO = AutoRules()
@@ -152,21 +176,25 @@ class NetworkOptions:
     short_of: Mapping[str, str] = field(default_factory=dict)
     because: Mapping[str, Decision] = field(default_factory=dict)
     resumed: bool = False
+    rules: AutoRules = field(default_factory=lambda: AUTO)
     parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any], *, most: int = AUTO.budgets[0]) -> NetworkOptions:
+    def of(
+        cls, parameters: Mapping[str, Any], *, most: int = AUTO.budgets[0], rules: AutoRules | None = None
+    ) -> NetworkOptions:
         """Check the parameters of an estimator, as `get_params` returns them; an error names the first wrong one.
 
-        ``wide_budget="auto"`` means `most` at first.
+        ``wide_budget="auto"`` means `most` at first. The other sizes that are "auto" follow `rules`, AUTO by default.
         """
+        rules = AUTO if rules is None else rules
         if unknown := parameters.keys() - DEFAULTS.keys():
             raise TypeError(f"unknown parameters of a network: {', '.join(sorted(unknown))}")
         p = {**DEFAULTS, **parameters}
         wide_decay = real("wide_weight_decay", p["wide_weight_decay"], 0, 1)
         wide_rate = None if is_auto(p["wide_learning_rate"]) else _rate("wide_learning_rate", p)
         options = cls(
-            hidden=AUTO.widths[:1] if is_auto(p["hidden"]) else _widths(p["hidden"]),
+            hidden=rules.widths[:1] if is_auto(p["hidden"]) else _widths(p["hidden"]),
             wide=boolean("wide", p["wide"]),
             activation=choice("activation", p["activation"], ACTIVATIONS),
             dropout=real("dropout", p["dropout"], 0, 1, open_high=True),
@@ -176,12 +204,12 @@ class NetworkOptions:
             bf16=_bf16(p["precision"]),
             per_sample=boolean("per_sample", p["per_sample"]),
             epochs=None if is_auto(p["epochs"]) else integer("epochs", p["epochs"], 1, MAX_WIDTH),
-            batch_size=AUTO.batch_sizes[0]
+            batch_size=rules.batch_sizes[0]
             if is_auto(p["batch_size"])
             else integer("batch_size", p["batch_size"], 1, 1 << 20),
-            optimizer=_optimizer(p),
+            optimizer=_optimizer(p, rules.rate),
             wide_rate=wide_rate,
-            wide_optimizer=Adagrad(rate=AUTO.wide_rate if wide_rate is None else wide_rate, decay=wide_decay),
+            wide_optimizer=Adagrad(rate=rules.wide_rate if wide_rate is None else wide_rate, decay=wide_decay),
             wide_budget=most if is_auto(p["wide_budget"]) else integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
             schedule=Schedule(
                 warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)
@@ -194,6 +222,7 @@ class NetworkOptions:
             n_jobs=n_jobs(p["n_jobs"]),
             verbose=optional(switch, "verbose", p["verbose"]),
             auto=_auto_names(p),
+            rules=rules,
             parameters=p,
         )
         options._check_together()
@@ -220,23 +249,36 @@ class NetworkOptions:
 
     def may_lose_hidden(self, n_labels: int) -> bool:
         """Tell whether a trial may drop the hidden units."""
-        return "hidden" in self.auto and self.may_be_wide_alone and self.epochs != 1 and n_labels > AUTO.all_labels
+        return (
+            "hidden" in self.auto and self.may_be_wide_alone and self.epochs != 1 and n_labels > self.rules.all_labels
+        )
 
-    def trial(self, n_points: int, kept: Validation, calibrates: bool) -> Trial:
+    def trial(self, n_points: int, held_out: Validation, calibrates: bool) -> Trial:
         """Return the trial of hidden units and further passes on held-out points."""
-        epochs = -(-self.n_epochs(n_points) // AUTO.trial_after)
-        return Trial(epochs, kept, calibrates, may_end="epochs" in self.auto and epochs > 1)
+        epochs, rules = -(-self.n_epochs(n_points) // self.rules.trial_after), self.rules
+        may_end = "epochs" in self.auto and epochs > 1
+        return Trial(epochs, held_out, calibrates, may_end, rules.trial)
+
+    def scouts(self, n_points: int) -> bool:
+        """Tell whether a first training chooses the epochs: if there are so many that they may overfit."""
+        is_open = self.epochs is None and self.time_budget is None
+        return is_open and self.n_epochs(n_points) > self.rules.most_epochs
+
+    def n_for_scouting(self, n_points: int, n_labels: int) -> int:
+        """Return how many points a first training leaves out; 0 without one."""
+        n_held = min(n_points // self.rules.scouting_one_in, self.rules.scouting_scores // n_labels)
+        return n_held if self.scouts(n_points) and n_held >= self.rules.scouting_least else 0
 
     def for_points(self, n_points: int, *, dense: bool = False) -> NetworkOptions:
         """Return the options with batch size and learning rate for `n_points`, where these are "auto"."""
         options = self
         if "batch_size" in self.auto:
-            fitting = [size for size in AUTO.batch_sizes if n_points >= size * AUTO.steps_per_pass]
-            options = replace(options, batch_size=max(fitting, default=AUTO.batch_sizes[0]))
+            fitting = [size for size in self.rules.batch_sizes if n_points >= size * self.rules.steps_per_pass]
+            options = replace(options, batch_size=max(fitting, default=self.rules.batch_sizes[0]))
         if "learning_rate" in self.auto:
             faster = dense and isinstance(self.optimizer, Adam)
-            growth = math.sqrt(max(options.batch_size / AUTO.batch_sizes[0], 1.0))
-            rate = AUTO.rate * (AUTO.dense_factor if faster else 1) * growth
+            growth = math.sqrt(max(options.batch_size / self.rules.batch_sizes[0], 1.0))
+            rate = self.rules.rate * (self.rules.dense_factor if faster else 1) * growth
             options = replace(options, optimizer=replace(self.optimizer, rate=rate))  # type: ignore[type-var]
             why = f"for batches of {options.batch_size:,}{', of dense points' if faster else ''}"
             options = replace(options, because={**options.because, "learning_rate": Decision(rate, why)})
@@ -265,15 +307,15 @@ class NetworkOptions:
         """Return the number of negatives of a step; `n_labels` means all."""
         if self.n_negatives is not None:
             return min(self.n_negatives, n_labels)
-        return n_labels if n_labels <= AUTO.all_labels else AUTO.negatives
+        return n_labels if n_labels <= self.rules.all_labels else self.rules.negatives
 
     def n_epochs(self, n_points: int) -> int:
         """Return the number of passes over `n_points`."""
         if self.epochs is not None:
             return self.epochs
         steps_a_pass = -(-n_points // self.batch_size)
-        enough, least = -(-AUTO.enough_steps // steps_a_pass), -(-AUTO.least_steps // steps_a_pass)
-        return max(AUTO.fewest_epochs, min(AUTO.most_epochs, enough), least)
+        enough, least = -(-self.rules.enough_steps // steps_a_pass), -(-self.rules.least_steps // steps_a_pass)
+        return max(self.rules.fewest_epochs, min(self.rules.most_epochs, enough), least)
 
 
 def is_auto(value: Any) -> bool:
@@ -339,9 +381,9 @@ def seconds(name: str, value: Any) -> float:
     return real(name, value, 0, 1e9, open_low=True)
 
 
-def _optimizer(p: Mapping[str, Any]) -> Optimizer:
+def _optimizer(p: Mapping[str, Any], usual_rate: float) -> Optimizer:
     value = p["optimizer"]
-    rate = AUTO.rate if is_auto(p["learning_rate"]) else _rate("learning_rate", p)
+    rate = usual_rate if is_auto(p["learning_rate"]) else _rate("learning_rate", p)
     decay = real("weight_decay", p["weight_decay"], 0, 1)
     if hasattr(instance("optimizer", value), "state_shapes"):
         optimizer: Optimizer = value

@@ -128,12 +128,12 @@ class SampledOutput:
         self.weight.allocate(uniform(rng, self.weight.shape, 3.0 * max(self.n_inputs, 1)))
         self.bias.allocate(np.full(self.bias.shape, self.initial_bias, np.float32))
 
-    def rescale(self, *, deep: float, slope: float, shifts: F32) -> None:
-        """Rescale the weights so that scores become ``slope * (deep * deep_path + wide_path + bias) + shifts``.
+    def rescale(self, slope: float, shifts: F32) -> None:
+        """Rescale the weights so that scores become ``slope * score + shifts``, with a shift for each label.
 
-        The shape of `shifts` is (n_labels,). Weights are replaced by new arrays, since callers may hold the old ones.
+        Weights are replaced by new arrays, since callers may hold the old ones.
         """
-        self.weight.value = np.float32(deep * slope) * self.weight.value
+        self.weight.value = np.float32(slope) * self.weight.value
         self.bias.value = np.float32(slope) * self.bias.value + shifts[:, None]
         if self.wide and slope != 1:
             self.wide.forget_inverted()

@@ -7,7 +7,7 @@ not predict which (bench/notes/networks.md, Passes over few points).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,62 +15,39 @@ import numpy as np
 from sparsenet.core.memory import own_bytes
 from sparsenet.core.progress import parts_done
 from sparsenet.core.ranked import share_right
-from sparsenet.core.rows import Rows
 from sparsenet.engines.network.building import build
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.options import AUTO, NetworkOptions
+from sparsenet.engines.network.network_holdout import TrainingPoints
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import Progress, StopTraining, Trainer
 from sparsenet.features.targets import Points
 from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision, Option, Rule, choose
-from sparsenet.selection.holdout import split
-
-#: When fewer passes, or no hidden units, replace the default.
-BEYOND_CHANCE = Rule("share of right labels", standard_errors=2.0)
 
 
-def scout(
-    options: NetworkOptions,
-    points: Points,
-    *,
-    held: int,
-    seed: int,
-    threads: int,
-    one_in: int = 10,
-    least_held: int = 400,
-    most_scores: int = 1 << 27,
-) -> NetworkOptions:
+def scout(options: NetworkOptions, points: TrainingPoints, *, held: int, seed: int, threads: int) -> NetworkOptions:
     """Return the options, with fewer passes or without hidden units if that is better in a first training.
 
-    It runs a third of the passes. It is skipped if the number of passes is given, or too small to do harm.
-
-    Parameters
-    ----------
-    held : int
-        Bytes that the caller holds.
-    one_in, least_held : int
-        One point in `one_in` is held out; with fewer than `least_held` of these there is no first training.
-    most_scores : int
-        Bound of the scores computed after a pass.
+    It runs a third of the passes. It is skipped if the number of passes is given, or too small to do harm. `held` is
+    the number of bytes that the caller holds.
     """
-    n_points, n_labels = len(points[0]), points[1].width
-    n_held, n_epochs = min(n_points // one_in, most_scores // n_labels), options.n_epochs(n_points)
-    is_open = options.epochs is None and options.time_budget is None and n_epochs > AUTO.most_epochs
-    if not is_open or n_held < least_held:
+    n_points, n_labels = len(points.train[0]), points.train[1].width
+    split = points.for_scouting() if options.scouts(n_points) else None
+    if split is None:
         return options
-    kept, apart = split(n_points, n_held, seed)
-    rest, held_out = ((points[0].take(some), points[1].take(some)) for some in (kept, apart))
-    if len(rest[1].indices) == 0:
+    rest, held_out = split
+    if len(rest[1].indices) == 0 or len(held_out[0]) * n_labels > options.rules.scouting_scores:
         return options
     held += own_bytes([*rest, *held_out])
     network, built = build(replace(options, verbose=False), *rest, held=held, seed=seed, threads=threads)
+    n_epochs = options.n_epochs(n_points)
     config = replace(built, epochs=n_epochs).training(len(rest[0]), seed=seed, threads=threads)
-    most = -(-n_epochs // AUTO.trial_after)
+    most = -(-n_epochs // options.rules.trial_after)
+    may_lose_hidden = network.input is not None and options.may_lose_hidden(n_labels)
     with parts_done(most * len(rest[0]), f"{most} passes to see how many to take", options.verbose) as report:
-        alone = network.input is not None and options.may_lose_hidden(n_labels)
-        watch = _Watch(network, *held_out, threads, most, report, alone=alone)
+        watch = _Watch(network, held_out, threads, most, report, may_lose_hidden=may_lose_hidden)
         Trainer(network, *rest, config, callbacks=[watch]).run()
-    return watch.chosen(options)
+    return decide(options, watch.with_hidden, watch.without)
 
 
 class _Watch:
@@ -79,19 +56,18 @@ class _Watch:
     def __init__(
         self,
         network: Network,
-        features: Rows,
-        labels: Rows,
+        held_out: Points,
         threads: int,
         most: int,
         report: Callable[[float], object],
         *,
-        alone: bool,
+        may_lose_hidden: bool,
     ) -> None:
-        self.network, self.features, self.labels, self.threads, self.most = network, features, labels, threads, most
+        self.network, self.held_out, self.threads, self.most = network, held_out, threads, most
         self.report, self.done = report, 0
         self.with_hidden: list[F64] = []
         self.without: list[F64] = []
-        self.alone = alone
+        self.may_lose_hidden = may_lose_hidden
 
     def on_batch(self, progress: Progress) -> None:
         """Report the points done."""
@@ -100,33 +76,40 @@ class _Watch:
 
     def on_epoch(self, record: dict[str, float]) -> None:
         """Measure, and stop after enough passes."""
-        self.with_hidden.append(self._measured(self.network))
-        if self.alone:
-            self.without.append(self._measured(self.network.wide_alone()))
+        self.with_hidden.append(self._share_right(self.network))
+        if self.may_lose_hidden:
+            self.without.append(self._share_right(self.network.wide_alone()))
         if len(self.with_hidden) == self.most:
             raise StopTraining
 
-    def chosen(self, options: NetworkOptions) -> NetworkOptions:
-        """Return the options after two decisions: hidden units, each path at its best pass, and the passes."""
-        measured, because = self.with_hidden, dict(options.because)
-        if self.without:
-            both, alone = (max(series, key=np.sum) for series in (self.with_hidden, self.without))
-            hidden = _compared("with hidden units", both, "without hidden units", alone)
-            if hidden.value is alone:
-                measured, because["hidden"] = self.without, hidden
-                options = replace(options, hidden=())
-        best = int(np.argmax([own.sum() for own in measured]))
-        epochs = _compared(f"{self.most} passes", measured[-1], f"{best + 1} passes", measured[best])
-        if best + 1 < self.most and epochs.value is measured[best]:
-            because["epochs"] = epochs
-            options = replace(options, epochs=best + 1)
-        return replace(options, because=because)
-
-    def _measured(self, network: Network, most: int = 5) -> F64:
+    def _share_right(self, network: Network, most: int = 5) -> F64:
         """Return the share of right labels among the best of each point, as many as it has, `most` at most."""
-        return share_right(network.topk(self.features, min(most, self.labels.width), self.threads)[0], self.labels)
+        features, labels = self.held_out
+        return share_right(network.topk(features, min(most, labels.width), self.threads)[0], labels)
 
 
-def _compared(default: str, usual: F64, name: str, measured: F64) -> Decision:
-    decision = choose([Option(default, usual), Option(name, measured)], lambda own: own, BEYOND_CHANCE)
+def decide(options: NetworkOptions, with_hidden: Sequence[F64], without: Sequence[F64] = ()) -> NetworkOptions:
+    """Choose hidden units, each path at its best pass, and then the number of passes.
+
+    Both sequences hold the scores of each held-out point after each pass; `without` is empty if hidden units stay.
+    """
+    measured, because = with_hidden, dict(options.because)
+    if without:
+        both, alone = (max(series, key=np.sum) for series in (with_hidden, without))
+        hidden = _compared("with hidden units", both, "without hidden units", alone, options.rules.scouting)
+        if hidden.value:
+            measured, because["hidden"] = without, hidden
+            options = replace(options, hidden=())
+    most, best = len(measured), int(np.argmax([scores.sum() for scores in measured]))
+    names = f"{most} passes", f"{best + 1} passes"
+    epochs = _compared(names[0], measured[-1], names[1], measured[best], options.rules.scouting)
+    if epochs.value:
+        because["epochs"] = epochs
+        options = replace(options, epochs=best + 1)
+    return replace(options, because=because)
+
+
+def _compared(default: str, usual: F64, name: str, measured: F64, rule: Rule) -> Decision:
+    """Decide whether the measured option replaces the default."""
+    decision = choose([Option(default, False), Option(name, True)], {False: usual, True: measured}.__getitem__, rule)
     return decision._replace(why=f"{decision.why} of a first training")

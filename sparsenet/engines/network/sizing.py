@@ -19,7 +19,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import SGD, Adagrad, Adam
-from sparsenet.engines.network.options import AUTO, NetworkOptions
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
 from sparsenet.features.scaling import Scaling
@@ -51,14 +51,14 @@ def _reduced(options: NetworkOptions, short_of: str, **changed: Any) -> NetworkO
 def _budgets(options: NetworkOptions) -> list[int]:
     if "wide_budget" not in options.auto or options.resumed or not options.wide:
         return [options.wide_budget]
-    return [budget for budget in AUTO.budgets if budget <= options.wide_budget]
+    return [budget for budget in options.rules.budgets if budget <= options.wide_budget]
 
 
 def _widths(options: NetworkOptions) -> list[tuple[int, ...]]:
     if "hidden" not in options.auto or options.resumed:
         return [options.hidden]
     alone: list[tuple[int, ...]] = [()] if options.may_be_wide_alone else []
-    return [w for w in [*((width,) for width in AUTO.widths), *alone] if sum(w) <= sum(options.hidden)]
+    return [w for w in [*((width,) for width in options.rules.widths), *alone] if sum(w) <= sum(options.hidden)]
 
 
 def fit_into_time(
@@ -86,7 +86,7 @@ def fit_into_time(
         for hidden in (widths[-1], widths[0])
     )
     n_points = len(points[0])
-    n_steps = min(AUTO.fewest_epochs, options.n_epochs(n_points)) * -(-n_points // options.batch_size)
+    n_steps = min(options.rules.fewest_epochs, options.n_epochs(n_points)) * -(-n_points // options.batch_size)
     for hidden in widths[:-1]:
         share = (sum(hidden) - sum(widths[-1])) / (sum(widths[0]) - sum(widths[-1]))
         if n_steps * (fast + share * max(slow - fast, 0.0)) <= left():
@@ -142,7 +142,7 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
     found["epochs"] = epochs
     kept = {name: value for name, value in found.items() if name in options.auto}
     possible = {
-        "hidden": width in AUTO.widths or (width == 0 and options.may_be_wide_alone),
+        "hidden": width in options.rules.widths or (width == 0 and options.may_be_wide_alone),
         "wide_budget": found["wide_budget"] <= options.wide_budget,
         "epochs": epochs is None or epochs <= options.n_epochs(n_points),
     }
@@ -194,32 +194,21 @@ def explain_hashing(network: Network) -> Choices:
 
 
 def explain_trial(trainer: Trainer) -> Choices:
-    """Return the decisions of the trial: hidden units and passes."""
-    why, found, verdict = [], Choices(), trainer.verdict
+    """Return the decisions of the trial: hidden units, passes and the weight of label counts."""
+    found, verdict, epochs = Choices(), trainer.verdict, trainer.epochs
+    if trainer.correction.decision is not None:
+        found["count_weight"] = trainer.correction.decision
     if verdict is not None:
-        both, alone = verdict.with_hidden, verdict.without
-        shares = f"{100 * both:.1f} % with the deep path, {100 * alone:.1f} % without it"
-        why.append(f"a mean of P@1, P@3 and P@5 of {shares}, on points kept from training")
-    if trainer.weighing.deep != 1:
-        evidence = trainer.weighing.decision
-        because = f" ({evidence.why})" if evidence else ""
-        why.append(f"in the end the deep path counts {trainer.weighing.deep:g} of what it learnt{because}")
-    if gained := trainer.weighing.frequent:
-        verb = "gain" if gained > 0 else "lose"
-        why.append(f"labels {verb} {abs(gained):g} times the logarithm of how many points they have")
-    if why:
-        compared = verdict.hidden if verdict is not None else None
-        found["hidden"] = _with_evidence(compared, trainer.network.output.n_inputs, "; ".join(why))
-    if trainer.epochs < trainer.config.epochs:
-        looked = trainer.epochs - 1
-        reason = f"after {looked} no more was right than after the first, beyond chance, on points kept from training"
-        found["epochs"] = _with_evidence(verdict.passes if verdict is not None else None, trainer.epochs, reason)
+        width = trainer.network.output.n_inputs
+        kept = "; the best epoch had them" if verdict.drops and width else ""
+        found["hidden"] = verdict.hidden._replace(value=width, why=verdict.hidden.why + kept)
+    if epochs < trainer.config.epochs:
+        passes = verdict.passes if verdict is not None else None
+        if passes is None:
+            found["epochs"] = Decision(epochs, "the resumed run had it")
+        else:
+            found["epochs"] = passes._replace(value=epochs, why=f"{passes.why}, so training ends after the next one")
     return found
-
-
-def _with_evidence(compared: Decision | None, value: Any, why: str) -> Decision:
-    """Return a decision with the options and the gain of the comparison, if there was one."""
-    return (compared or Decision(value, why))._replace(value=value, why=why)
 
 
 def _decision(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import expit
 
 from sparsenet.core.batches import Slots, Workspace
 from sparsenet.core.centroids import centroids, lengths
@@ -18,6 +18,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.network.optim import Adagrad
 from sparsenet.engines.network.wide import WideConfig, WidePath, initial_norms
 from sparsenet.kernels.types import F32, F64, I64
+from sparsenet.selection.newton import LossTerms, newton
 
 #: Adagrad's first step relative to the root mean square of the initial weights. It is smaller if labels have fewer
 #: points on average than the second number, since large steps overfit them.
@@ -184,28 +185,19 @@ def _leave_one_out_scores(dots: F64, added: F64, length: F64, counts: I64, confi
     return np.asarray((dots - added) / rest * initial_norms(config, counts - 1), np.float64)
 
 
-def _fit_factor(pairs: _ScoredPairs, steps: int = 30) -> float:
-    """Fit a logistic regression with one factor and one bias by Newton's method; return the factor, at least 0."""
+def _fit_factor(pairs: _ScoredPairs) -> float:
+    """Fit a logistic regression with one factor and one bias; return the factor, at least 0."""
     x, weight = pairs.scores, pairs.weights
     is_positive = np.arange(len(x)) < pairs.n_positives
-    fit = np.array([0.0, np.log(weight[is_positive].sum() / max(weight[~is_positive].sum(), 1e-9))])
-    loss = _loss(pairs, is_positive, fit)
-    for _ in range(steps):
-        p = np.exp(-np.logaddexp(0, -(fit[0] * x + fit[1])))
+
+    def loss(fit: F64) -> LossTerms:
+        z = fit[0] * x + fit[1]
+        p = expit(z)
         g, h = weight * (p - is_positive), weight * p * (1 - p)
         # Sums instead of matrix products, whose last bits depend on the library's threads.
         hessian = np.array([[(h * x * x).sum(), (h * x).sum()], [(h * x).sum(), h.sum()]])
-        step = np.linalg.solve(hessian + 1e-9 * np.eye(2), np.array([(g * x).sum(), g.sum()]))
-        new = _loss(pairs, is_positive, fit - step)
-        while not new < loss and np.abs(step).max() > 1e-6:
-            step /= 2
-            new = _loss(pairs, is_positive, fit - step)
-        if not new < loss * (1 - 1e-9):
-            break
-        fit, loss = fit - step, new
-    return max(float(fit[0]), 0.0)
+        value = (weight * np.logaddexp(0, np.where(is_positive, -z, z))).sum()
+        return LossTerms(float(value), np.array([(g * x).sum(), g.sum()]), hessian)
 
-
-def _loss(pairs: _ScoredPairs, is_positive: NDArray[np.bool_], fit: F64) -> float:
-    z = fit[0] * pairs.scores + fit[1]
-    return float((pairs.weights * np.logaddexp(0, np.where(is_positive, -z, z))).sum())
+    log_odds = np.log(weight[is_positive].sum() / max(weight[~is_positive].sum(), 1e-9))
+    return max(float(newton(loss, np.array([0.0, log_odds]), 1e-9, max_steps=30)[0]), 0.0)

@@ -8,8 +8,9 @@ from scipy.sparse import csr_array
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.core.ranked import share_right
-from sparsenet.engines.network import scouting
+from sparsenet.engines.network import network_holdout, scouting, sizing
 from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.selection.holdout import Holdout
 
 N, WIDTH, N_LABELS = 4000, 4000, 4000
 
@@ -55,10 +56,11 @@ def test_a_blend_finds_it_for_its_network(data: tuple[csr_array, csr_array]) -> 
     assert model.network_.n_iter_ < 9
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], without: list[list[float]]) -> None:
-    """Set the held-out precision after each epoch, with hidden units and then without."""
-    answers = iter([np.array(row) for pair in zip(with_hidden, without, strict=True) for row in pair])
-    monkeypatch.setattr(scouting._Watch, "_measured", lambda self, network: next(answers))
+OPTIONS = NetworkOptions.of({}).for_points(N)
+
+
+def rows(*matrices: csr_array) -> tuple[Rows, ...]:
+    return tuple(Rows.of(csr_array(matrix, dtype=np.float32)) for matrix in matrices)
 
 
 @pytest.mark.parametrize(
@@ -71,18 +73,9 @@ def watched(monkeypatch: pytest.MonkeyPatch, with_hidden: list[list[float]], wit
         ([0.6] * 9, [0.5] * 9, (None, (256,))),
     ],
 )
-def test_what_is_seen_decides(
-    monkeypatch: pytest.MonkeyPatch,
-    data: tuple[csr_array, csr_array],
-    last: list[float],
-    alone: list[float],
-    expected: tuple[int | None, tuple[int, ...]],
-) -> None:
-    seen = [[0.3] * 9, [0.5] * 9, *[[0.3] * 9] * 6, last]
-    watched(monkeypatch, seen, [alone] * 9)
-    settings = NetworkOptions.of(ExtremeClassifier().get_params(deep=False)).for_points(N)
-    points = tuple(Rows.of(csr_array(matrix, dtype=np.float32)) for matrix in data)
-    found = scouting.scout(settings, points, held=0, seed=0, threads=1)
+def test_held_out_precision_decides(last: list[float], alone: list[float], expected: tuple[int | None, tuple]) -> None:
+    with_hidden = [np.array(scores) for scores in ([0.3] * 9, [0.5] * 9, *[[0.3] * 9] * 6, last)]
+    found = scouting.decide(OPTIONS, with_hidden, [np.array(alone)] * 9)
     assert (found.epochs, found.hidden) == expected
     assert found.because["learning_rate"].why == "for batches of 256"
 
@@ -91,25 +84,30 @@ def test_what_is_seen_decides(
     ("parameters", "n_points"),
     [({"epochs": 25}, N), ({"time_budget": 5.0}, N), ({}, 3999), ({}, 12800)],
 )
-def test_nothing_is_tried_where_the_number_is_known(
-    monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], n_points: int
-) -> None:
-    monkeypatch.setattr(scouting, "build", lambda *args, **kwargs: pytest.fail("a network was made"))
-    settings = NetworkOptions.of(ExtremeClassifier(**parameters).get_params(deep=False)).for_points(n_points)
-    points = tuple(Rows.of(csr_array(np.ones((n_points, 1), np.float32))) for _ in range(2))
+def test_nothing_is_tried_where_the_number_is_known(parameters: dict[str, Any], n_points: int) -> None:
+    settings = NetworkOptions.of(parameters).for_points(n_points)
+    points = network_holdout.split_points(settings, rows(*[np.ones((n_points, 1))] * 2), None, None, 0)
+    assert points.scouting is None
     assert scouting.scout(settings, points, held=0, seed=0, threads=1) is settings
 
 
-def test_with_validation_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, data: tuple[csr_array, csr_array]) -> None:
-    monkeypatch.setattr(scouting, "scout", lambda *args, **kwargs: pytest.fail("a first training began"))
-    X, Y = data
-    model = ExtremeClassifier(hidden=0, patience=1, random_state=0).fit(X, Y, validation=(X[:50], Y[:50]))
-    assert model.n_iter_ > 0
+def test_with_validation_nothing_is_tried(data: tuple[csr_array, csr_array]) -> None:
+    points = network_holdout.split_points(OPTIONS, rows(*data), rows(data[0][:50], data[1][:50]), None, 0)
+    assert points.for_scouting() is None
 
 
-def test_a_run_that_is_resumed_has_as_many(
-    data: tuple[csr_array, csr_array], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_holdout_of_the_caller_serves_a_first_training(data: tuple[csr_array, csr_array]) -> None:
+    """It is not drawn twice, and the final training leaves it out, too."""
+    holdout = Holdout.draw(N, 500, seed=3)
+    points = network_holdout.split_points(OPTIONS, rows(*data), None, holdout, 0)
+    rest, held_out = points.for_scouting()
+    assert rest is points.train
+    for part, own, numbers in ((rest, rows(*data), holdout.kept), (held_out, rows(*data), holdout.held)):
+        for some, whole in zip(part, own, strict=True):
+            np.testing.assert_array_equal(some.indices, whole.take(numbers).indices)
+
+
+def test_a_run_that_is_resumed_has_as_many(data: tuple[csr_array, csr_array], tmp_path: Any) -> None:
     X, Y = data
 
     class Interrupted:
@@ -120,9 +118,8 @@ def test_a_run_that_is_resumed_has_as_many(
     whole = ExtremeClassifier(random_state=0).fit(X, Y)
     with pytest.raises(KeyboardInterrupt):
         ExtremeClassifier(random_state=0).fit(X, Y, callbacks=[Interrupted()], checkpoint=tmp_path / "run")
-    with monkeypatch.context() as patched:  # which the checkpoint tells
-        patched.setattr(scouting, "build", lambda *args, **kwargs: pytest.fail("a first training began again"))
-        resumed = ExtremeClassifier(random_state=0).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+    assert not sizing.resumed_options(OPTIONS, tmp_path / "run", N).scouts(N)
+    resumed = ExtremeClassifier(random_state=0).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert resumed.choices_["epochs"][0] == whole.choices_["epochs"][0] == resumed.n_iter_
     np.testing.assert_array_equal(resumed.topk_numbers(X[:100])[1], whole.topk_numbers(X[:100])[1])
 

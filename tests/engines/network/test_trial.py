@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from bench import planted
 from sparsenet import (
@@ -19,7 +19,6 @@ from sparsenet import (
     ExtremeClassifier,
     LSHSampler,
     Rows,
-    SampledOutput,
     SampledSoftmax,
     Schedule,
     Trainer,
@@ -32,17 +31,21 @@ from sparsenet import (
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import as_matrix
 from sparsenet.core.seeds import run_seed
-from sparsenet.engines.network import network_holdout, options
-from sparsenet.engines.network.training import ScoreCorrection, Verdict, trainer, trial
+from sparsenet.engines.network.options import AUTO
+from sparsenet.engines.network.training import ScoreCorrection, TrialRules
 from sparsenet.engines.network.training.budget import TimeBudget
-from sparsenet.engines.network.training.trial import WEIGHTS, Look
-from sparsenet.selection import frequency
+from sparsenet.engines.network.training.trial import HoldoutPrecision, log_counts_of
+from sparsenet.selection.choose import Rule
 from sparsenet.selection.holdout import split
-from tests.support.interrupting import StopAt, interrupted_before
-from tests.support.networks import FEATURES, TRUTH, assert_equal_weights, network, train
+from tests.support.interrupting import StopAt
+from tests.support.networks import FEATURES, TRUTH, RuledClassifier, assert_equal_weights, network, train
 
 N, FAST = 1600, {"random_state": 0, "n_jobs": 1, "batch_size": 32, "epochs": 6, "verbose": 0}
 NOISY = planted.generate(planted.Shape.with_labels(2500, features=10_000, points=N, test_points=600))
+#: Trials run with only ten labels and a thousand points.
+RULES = replace(AUTO, all_labels=10, trial_from=1000, least_held=200)
+#: Rules that a share of right labels never fulfils, and always.
+NEVER, ALWAYS = Rule("P@k", min_gain=2.0), Rule("P@k", standard_errors=-np.inf, min_gain=-2.0)
 
 
 def tangled(n):
@@ -62,16 +65,12 @@ def precision(model, data, k=1):
     return metrics.precision_at_k(Y, model.topk(X, k)[0], k)
 
 
-@pytest.fixture(autouse=True)
-def _few_are_many(monkeypatch):
-    """Run trials with only ten labels and a thousand points."""
-    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, all_labels=10))
-    for name, value in {"ENOUGH": 1000, "FEWEST": 200}.items():
-        monkeypatch.setattr(network_holdout, name, value)
+def classifier(rules=RULES, **parameters):
+    return RuledClassifier(rules, **{**FAST, **parameters})
 
 
-def fitted(data, *, checkpoint=None, resume=False, callbacks=(), **parameters):
-    model = ExtremeClassifier(**{**FAST, **parameters})
+def fitted(data, *, rules=RULES, checkpoint=None, resume=False, callbacks=(), **parameters):
+    model = classifier(rules, **parameters)
     return model.fit(*DATA[data], checkpoint=checkpoint, resume=resume, callbacks=callbacks)
 
 
@@ -90,8 +89,9 @@ def test_drops_hidden_units_that_do_not_help(capsys):
     width, why = model.choices_["hidden"][:2]
     assert width == model.network_.output.n_inputs == 0
     assert model.network_.input is None
-    assert why.startswith("a mean of P@1, P@3 and P@5 of ")
-    assert why.endswith(" % without it, on points kept from training")
+    assert why.startswith("with hidden units: mean of P@1, P@3 and P@5 ")
+    assert " points below without hidden units (standard error " in why
+    assert "200 held-out points" in why
     told = capsys.readouterr().err
     assert "chose hidden=256 (there is memory and time for it)" in told
     assert f"chose hidden=0 ({why})" in told
@@ -100,7 +100,7 @@ def test_drops_hidden_units_that_do_not_help(capsys):
     assert model.label_counts_.sum() < DATA["noisy"][1].nnz
     rest = split(N, 200, run_seed(0))[0]
     X, Y = (matrix[rest] for matrix in DATA["noisy"])
-    both, alone = (precision(ExtremeClassifier(**FAST, hidden=hidden).fit(X, Y), "noisy", 3) for hidden in (256, 0))
+    both, alone = (precision(classifier(hidden=hidden).fit(X, Y), "noisy", 3) for hidden in (256, 0))
     assert both + 0.02 < precision(model, "noisy", 3) > alone - 0.02
 
 
@@ -108,7 +108,7 @@ def test_keeps_hidden_units_that_help(capsys):
     model = fitted("tangled", verbose=1)
     width, why = model.choices_["hidden"][:2]
     assert width == model.network_.output.n_inputs == 256
-    assert " % with the deep path, " in why
+    assert " points above without hidden units (standard error " in why
     assert f"chose hidden=256 ({why})" in capsys.readouterr().err
     assert precision(model, "tangled") > precision(fitted("tangled", hidden=0), "tangled") + 0.2
 
@@ -121,22 +121,19 @@ def test_keeps_hidden_units_that_help(capsys):
         {"epochs": 1},
         {"wide": False},
         {"sampler": "lsh"},
-        {"labels": 2500},
-        {"points": N + 1},
+        {"rules": replace(RULES, all_labels=2500)},
+        {"rules": replace(RULES, trial_from=N + 1)},
     ],
     ids=str,
 )
-def test_skips_the_trial_if_settings_or_data_rule_it_out(monkeypatch, parameters):
-    parameters = dict(parameters)
-    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, all_labels=parameters.pop("labels", 10)))
-    monkeypatch.setattr(network_holdout, "ENOUGH", parameters.pop("points", 1000))
+def test_skips_the_trial_if_settings_or_data_rule_it_out(parameters):
     model = fitted("noisy", **{"epochs": 2, **parameters})
     assert model.n_points_ == N
-    assert "kept" not in model.choices_.get("hidden", ("", ""))[1]
+    assert "held-out" not in model.choices_.get("hidden", ("", ""))[1]
 
 
 def test_partial_fit_runs_no_trial():
-    model = ExtremeClassifier(**FAST).partial_fit(*DATA["noisy"])
+    model = classifier().partial_fit(*DATA["noisy"])
     assert (model.n_points_, model.choices_["hidden"][0]) == (N, 256)
 
 
@@ -164,16 +161,6 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, data, batch):
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_ctrl_c_during_the_trial_loses_nothing(monkeypatch, tmp_path, data):
-    whole = fitted(data)
-    with monkeypatch.context() as patch:
-        interrupted_before(patch, Trial, "look")
-        with pytest.raises(KeyboardInterrupt):
-            fitted(data, checkpoint=tmp_path / "run")
-    assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))
-
-
-@pytest.mark.parametrize("data", DATA)
 def test_a_model_after_a_trial_is_saved_and_learns_on(tmp_path, data):
     model, (X, Y) = fitted(data), DATA[data]
     model.save(tmp_path / "model")
@@ -186,73 +173,70 @@ def test_a_model_after_a_trial_is_saved_and_learns_on(tmp_path, data):
 def test_the_verdict_compares_both_on_held_out_points():
     made = network(16)
     train(made, epochs=3, batch_size=50)
-    held = Validation(FEATURES, as_matrix(TRUTH))
-    looks = Trial(epochs=1, held_out=held)
-    look = looks.look(made, 1, lambda: None)
-    verdict = looks.judge(look, None)
+    trial = held_out()
+    measured = trial.measure(made, 1, lambda: None)
+    verdict = trial.decide(measured)
     units = made.hidden_units(FEATURES, 1)
     wide = made.output.wide
     weights = sparse.csr_array((wide.weight.value.ravel(), wide.indices, wide.indptr), shape=(40, 60))
     alone = as_matrix(FEATURES) @ weights.T.toarray() + made.output.bias.value.ravel()
     both = alone + units @ made.output.weight.value.T
-    for scores, found in ((both, verdict.with_hidden), (alone, verdict.without)):
+    for scores, found in ((both, measured.network), (alone, measured.wide)):
         best = np.argsort(-scores, axis=1)[:, :5]
         wanted = [metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)]
-        assert found == pytest.approx(np.mean(wanted), abs=0.003)  # rounding alone separates some scores
-    assert verdict.right_without == pytest.approx(wanted[0], abs=0.003)
-    better = max(look, key=lambda path: path.mean())
-    np.testing.assert_allclose(look.worth, better.mean(axis=1))
+        np.testing.assert_allclose(found.mean(axis=0), wanted, atol=0.005)  # rounding alone separates some scores
+    assert verdict.wide_precision == pytest.approx(wanted[0], abs=0.005)
+    assert verdict.hidden.gain == pytest.approx(measured.network.mean() - measured.wide.mean())
+    np.testing.assert_allclose(measured.best(), max(measured, key=np.mean).mean(axis=1))
     assert made.output.n_inputs == 16  # as it was
 
 
 def test_drops_hidden_units_that_are_only_as_good():
-    assert Verdict(0.5, 0.5, 0.5).drops
-    assert not Verdict(0.5, 0.49, 0.6).drops
+    same = np.full((8, 3), 0.5)
+    assert held_out().decide(HoldoutPrecision(same, same)).drops
+    assert not held_out().decide(HoldoutPrecision(same + 0.01, same)).drops
 
 
 def test_improvement_must_exceed_chance():
-    looks, rng = replace(held_out(), epochs=2), np.random.default_rng(0)
+    trial, rng = replace(held_out(), epochs=2), np.random.default_rng(0)
     first = rng.random(400)
-    for gain, rises in ((0.0, False), (0.005, False), (0.02, True), (-0.1, False)):
+    for gain, ends in ((0.0, True), (0.005, True), (0.02, False), (-0.1, True)):
         gains = rng.normal(0, 0.2, 400)
-        worth = first + gains - gains.mean() + gain  # with a standard error of 0.01
-        for look in (
-            Look(np.tile(worth[:, None], 3), np.zeros((400, 3))),
-            Look(np.zeros((400, 3)), np.tile(worth[:, None], 3)),
-        ):
-            assert looks.judge(look, first).rises is rises
-            assert looks.judge(look, None).rises
+        precision = np.tile((first + gains - gains.mean() + gain)[:, None], 3)  # with a standard error of 0.01
+        for measured in (HoldoutPrecision(precision, precision - 1), HoldoutPrecision(precision - 1, precision)):
+            assert trial.decide(measured, first).ends is ends
+            assert not trial.decide(measured).ends
 
 
-@pytest.fixture
-def nothing_to_gain(monkeypatch):
-    """Let the first of six epochs learn everything, on any measure."""
-    judge = Trial.judge
-
-    def judged(self, look, first):
-        return judge(self, look, None if first is None else look.worth)
-
-    monkeypatch.setattr(Trial, "judge", judged)
-    monkeypatch.setattr(options, "AUTO", replace(options.AUTO, most_epochs=6, least_steps=1))
+#: The first of six epochs learns everything, on any measure.
+NOTHING_TO_GAIN = replace(RULES, most_epochs=6, least_steps=1, trial=TrialRules(passes=NEVER))
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_skips_epochs_that_gain_nothing(nothing_to_gain, data):
-    told = set()
-    watcher = SimpleNamespace(on_batch=lambda progress: told.add((progress.epoch, progress.epochs)))
-    model = fitted(data, epochs="auto", callbacks=[watcher])
+def test_skips_epochs_that_gain_nothing(data):
+    planned = set()
+    watcher = SimpleNamespace(on_batch=lambda progress: planned.add((progress.epoch, progress.epochs)))
+    model = fitted(data, rules=NOTHING_TO_GAIN, epochs="auto", callbacks=[watcher])
     assert (model.n_iter_, model.choices_["epochs"][0]) == (3, 3)
-    assert "after 2 no more was right than after the first" in model.choices_["epochs"][1]
-    assert told == {(0, 6), (1, 6), (2, 3)}
-    assert fitted(data).n_iter_ == 6  # six given epochs are kept
-    assert "epochs" not in fitted(data).choices_
+    assert model.choices_["epochs"][1].startswith("the first 2 passes: ")
+    assert planned == {(0, 6), (1, 6), (2, 3)}
+    given = fitted(data, rules=NOTHING_TO_GAIN)
+    assert given.n_iter_ == 6  # six given epochs are kept
+    assert "epochs" not in given.choices_
 
 
-def test_rates_reach_their_end_in_the_last_epoch(nothing_to_gain, monkeypatch):
-    factors, factor = [], Schedule.factor
-    monkeypatch.setattr(Schedule, "factor", lambda *args: factors.append(factor(*args)) or factors[-1])
-    model = fitted("tangled", epochs="auto")
-    steps = len(factors) // model.n_iter_
+def test_rates_reach_their_end_in_the_last_epoch():
+    factors = []
+
+    class Recorded(Schedule):
+        def factor(self, step, total):
+            factors.append(super().factor(step, total))
+            return factors[-1]
+
+    trial = Trial(2, held_out().held_out, may_end=True, rules=TrialRules(passes=NEVER))
+    trainer = train(network(16), run={"trial": trial}, epochs=6, batch_size=50, schedule=Recorded())
+    steps = len(factors) // trainer.epochs
+    assert trainer.epochs == 3
     assert factors[2 * steps - 1] == pytest.approx(0.7)  # a third of the way from 1 to 0.1
     assert factors[2 * steps] < 0.4
     assert factors[-1] == pytest.approx(0.1)
@@ -261,46 +245,75 @@ def test_rates_reach_their_end_in_the_last_epoch(nothing_to_gain, monkeypatch):
 
 @pytest.mark.parametrize("epoch", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2))])
 @pytest.mark.parametrize("data", DATA)
-def test_an_early_end_is_resumed(nothing_to_gain, monkeypatch, tmp_path, data, epoch):
-    judge, judged = Trial.judge, []
-    monkeypatch.setattr(Trial, "judge", lambda self, look, first: judged.append(first) or judge(self, look, first))
-    whole = fitted(data, epochs="auto")
+def test_an_early_end_is_resumed(tmp_path, data, epoch):
+    how = {"rules": NOTHING_TO_GAIN, "epochs": "auto"}
+    whole = fitted(data, **how)
     steps = -(-(N - 200) // FAST["batch_size"])
     with pytest.raises(KeyboardInterrupt):
-        fitted(data, epochs="auto", checkpoint=tmp_path / "run", callbacks=[StopAt(epoch * steps + 5)])
-    again = fitted(data, epochs="auto", checkpoint=tmp_path / "run", resume=True)
+        fitted(data, **how, checkpoint=tmp_path / "run", callbacks=[StopAt(epoch * steps + 5)])
+    again = fitted(data, **how, checkpoint=tmp_path / "run", resume=True)
     assert again.n_iter_ == 3
     assert_equal(whole, again)
-    assert len(judged) == 2
-    assert judged[0].shape == (200,)
-    np.testing.assert_array_equal(*judged)
+    if epoch < 2:  # the decision compares with the first epoch, which the checkpoint restores
+        assert again.choices_["epochs"] == whole.choices_["epochs"]
 
 
-@pytest.mark.parametrize("which", range(2))
-@pytest.mark.parametrize("data", DATA)
-def test_ctrl_c_in_either_evaluation_loses_nothing(nothing_to_gain, monkeypatch, tmp_path, data, which):
-    whole, look, looks = fitted(data, epochs="auto"), Trial.look, itertools.count()
+class Interrupted(Trial):
+    """A trial that presses Ctrl-C when it measures for the given time, or when it corrects scores."""
 
-    def interrupted(*args):
-        if next(looks) == which:
+    def __init__(self, *args, at, **rules):
+        super().__init__(*args, **rules)
+        object.__setattr__(self, "at", at)
+        object.__setattr__(self, "calls", itertools.count())
+
+    def measure(self, *args):
+        if next(self.calls) == self.at:
             os.kill(os.getpid(), signal.SIGINT)
-        return look(*args)
+        return super().measure(*args)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Trial, "look", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            fitted(data, epochs="auto", checkpoint=tmp_path / "run")
-    assert next(looks) == which + 1
-    assert_equal(whole, fitted(data, epochs="auto", checkpoint=tmp_path / "run", resume=True))
+    def correct(self, *args):
+        if self.at == "correction":
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().correct(*args)
 
 
-def test_reserves_no_time_for_a_finished_evaluation(nothing_to_gain, monkeypatch):
-    made = []
-    monkeypatch.setattr(trainer, "TimeBudget", lambda seconds: made.append(Noted(seconds)) or made[-1])
-    look = Trial.look
-    monkeypatch.setattr(Trial, "look", lambda *args: time.sleep(0.2) or look(*args))
-    fitted("tangled", epochs="auto", time_budget=1000.0)
-    assert 0.2 <= sum(made[0].reserved) < 0.39
+def trained(trial, *, checkpoint=None, resume=False, callbacks=(), validation=None, budget=None):
+    """Train a network for six epochs with a trial after the second."""
+    config = TrainingConfig(epochs=6, batch_size=50)
+    how = {"trial": trial, "checkpoint": checkpoint, "callbacks": callbacks, "validation": validation}
+    trainer = Trainer(network(16), FEATURES, TRUTH, config, **how)
+    trainer._budget = budget or trainer._budget
+    assert trainer.resume() is resume
+    trainer.run()
+    return trainer
+
+
+@pytest.mark.parametrize("hidden", [NEVER, ALWAYS], ids=["dropped", "kept"])
+@pytest.mark.parametrize("passes", [NEVER, ALWAYS], ids=["ended", "all"])
+@pytest.mark.parametrize("at", [0, 1, "correction"])
+def test_ctrl_c_in_a_trial_loses_nothing(tmp_path, hidden, passes, at):
+    how = {"may_end": True, "rules": TrialRules(hidden=hidden, passes=passes)}
+    whole = trained(Trial(2, held_out().held_out, **how))
+    with pytest.raises(KeyboardInterrupt):
+        trained(Interrupted(2, held_out().held_out, at=at, **how), checkpoint=tmp_path / "run")
+    again = trained(Trial(2, held_out().held_out, **how), checkpoint=tmp_path / "run", resume=True)
+    assert whole.epochs == again.epochs == len(again.history) == (3 if passes is NEVER else 6)
+    assert (again.network.input is None) == (hidden is NEVER)
+    assert_equal_weights(whole.network, again.network)
+
+
+class Slow(Trial):
+    """A trial that takes its time."""
+
+    def measure(self, *args):
+        time.sleep(0.2)
+        return super().measure(*args)
+
+
+def test_reserves_no_time_for_a_finished_evaluation():
+    budget = Noted(1000.0)
+    trained(Slow(2, held_out().held_out, may_end=True), budget=budget)
+    assert 0.2 <= sum(budget.reserved) < 0.39
 
 
 def test_resumes_old_checkpoints_without_an_early_end(tmp_path):
@@ -318,100 +331,60 @@ def test_resumes_old_checkpoints_without_an_early_end(tmp_path):
 def test_labels_learnt_in_one_epoch_take_no_more():
     """One feature determines one label, and each point has one: there is nothing else to learn."""
     X = sparse.csr_array(np.tile(np.eye(40), (N // 40, 1)))
-    model = ExtremeClassifier(**{**FAST, "epochs": "auto"}).fit(X, X)
-    planned = -(-options.AUTO.least_steps // -(-(N - 200) // FAST["batch_size"]))
-    assert model.n_iter_ == -(-planned // options.AUTO.trial_after) + 1 < planned
-
-
-@pytest.mark.parametrize("data", DATA)
-def test_the_correction_is_folded_into_the_weights(monkeypatch, data):
-    models = {}
-    for weighing in (ScoreCorrection(), ScoreCorrection(0.5, 2.0, -1.5, 0.25)):
-        monkeypatch.setattr(Trial, "weigh", lambda *args, weighing=weighing: weighing)
-        models[weighing] = model = fitted(data)
-    before, after = (model.network_.weights() for model in models.values())
-    bias = before.pop("output.bias") + 0.25 * frequency.log_counts_of(model.label_counts_)[:, None]
-    np.testing.assert_array_equal(after.pop("output.weight"), before.pop("output.weight"))  # half of them, twice
-    np.testing.assert_allclose(after.pop("output.bias"), 2 * bias - 1.5, rtol=1e-6)
-    np.testing.assert_array_equal(after.pop("wide.weight"), 2 * before.pop("wide.weight"))
-    for name, array in before.items():
-        np.testing.assert_array_equal(after[name], array, err_msg=name)
-    if data == "noisy":  # no deep path is left here
-        X = TEST[data][0][:50]
-        scores, others = (logit(model.predict_proba(X).astype(np.float64)) for model in models.values())
-        gained = 0.5 * frequency.log_counts_of(model.label_counts_)
-        np.testing.assert_allclose(others, 2 * scores + gained - 1.5, rtol=1e-3, atol=1e-3)
-    said = [model.choices_["hidden"][1] for model in models.values()]
-    gain = "labels gain 0.25 times the logarithm of how many points they have"
-    assert said[1] == f"{said[0]}; in the end the deep path counts 0.5 of what it learnt; {gain}"
+    model = classifier(epochs="auto").fit(X, X)
+    planned = -(-RULES.least_steps // -(-(N - 200) // FAST["batch_size"]))
+    assert model.n_iter_ == -(-planned // RULES.trial_after) + 1 < planned
 
 
 COUNTS = np.bincount(TRUTH.indices, minlength=TRUTH.width)
 
 
-def held_out():
-    return Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)))
+def held_out(**rules):
+    return Trial(epochs=1, held_out=Validation(FEATURES, as_matrix(TRUTH)), rules=TrialRules(**rules))
 
 
-def test_uninformative_hidden_units_count_less():
-    made = network(16)
-    train(made, epochs=30, batch_size=50)
-    weigh = held_out().weigh
-    assert weigh(made, COUNTS, 1, lambda: None).deep == 1
-    weight = made.output.weight.value
-    weight[:] = np.random.default_rng(0).normal(0, 20, weight.shape)
-    before = weight.copy()
-    looks = []
-    assert weigh(made, COUNTS, 2, lambda: looks.append(1)).deep == min(WEIGHTS)
-    assert looks  # the evaluations for an early end
-    np.testing.assert_array_equal(weight, before)  # the evaluation changes nothing
+def correct(trial, made):
+    return trial.correct(made, COUNTS, 1, lambda: None)
 
 
-def test_hidden_units_count_less_only_beyond_chance(monkeypatch):
-    worth, right = np.zeros((2, len(WEIGHTS), 100))
-    rows = {weight: row for row, weight in enumerate(WEIGHTS)}
-    monkeypatch.setattr(trial._HoldoutScores, "worth", lambda self, weight: (worth[rows[weight]], right[rows[weight]]))
+class Corrected(Trial):
+    """A trial with a given correction."""
 
-    def weighed():
-        return held_out().weigh(network(16), COUNTS, 1, lambda: None).deep
+    def __init__(self, *args, correction, **rules):
+        super().__init__(*args, **rules)
+        object.__setattr__(self, "correction", correction)
 
-    assert weighed() == 1
-    worth[1] = np.tile([0.5, -0.45], 50)
-    assert weighed() == 1
-    worth[2], worth[3] = 0.01, 0.02
-    assert weighed() == WEIGHTS[3]
-    right[0] = right[2] = 0.5
-    assert weighed() == WEIGHTS[2]  # with the other the best label would be right less often
+    def correct(self, network, *_):
+        return self.correction
 
 
-def test_weights_match_a_fit_on_all_labels():
-    made = network(16)
-    train(made, epochs=5, batch_size=50)
-    made.output.weight.value *= 3
-    seen = held_out()._scored(made, 1, lambda: None)
-    kept = made.output.weight.value.copy()
-    for weight in WEIGHTS:
-        worth, right = seen.worth(weight)
-        made.output.weight.value[:] = np.float32(weight) * kept
-        best = made.topk(FEATURES, 5, 1)[0]
-        wanted = [metrics.precision_at_k(as_matrix(TRUTH), best, k) for k in (1, 3, 5)]
-        assert worth.mean() == pytest.approx(np.mean(wanted), abs=0.003)
-        assert right.mean() == pytest.approx(wanted[0], abs=0.003)
+@pytest.mark.parametrize("hidden", [NEVER, ALWAYS], ids=["dropped", "kept"])
+def test_the_correction_is_folded_into_the_weights(hidden):
+    parts, rules = held_out().held_out, TrialRules(hidden=hidden)
+    plain = trained(Corrected(2, parts, correction=ScoreCorrection(), rules=rules)).network
+    other = trained(Corrected(2, parts, correction=ScoreCorrection(0.25, 2.0, -1.5), rules=rules)).network
+    before, after = plain.weights(), other.weights()
+    bias = before.pop("output.bias") + 0.25 * log_counts_of(COUNTS)[:, None]
+    np.testing.assert_allclose(after.pop("output.bias"), 2 * bias - 1.5, rtol=1e-6)
+    for name in ("output.weight", "wide.weight"):
+        np.testing.assert_array_equal(after.pop(name), 2 * before.pop(name))
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array, err_msg=name)
+    scores, others = (made.all_scores(FEATURES, 1) for made in (plain, other))
+    np.testing.assert_allclose(others, 2 * (scores + 0.25 * log_counts_of(COUNTS)) - 1.5, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
 @pytest.mark.parametrize(("slope", "shift"), [(3.0, 0.0), (1.0, 2.0), (0.5, -1.0)])
-def test_corrects_overconfident_and_underconfident_scores(monkeypatch, hidden, slope, shift):
-    monkeypatch.setattr(frequency, "fit_log_count_weight", lambda *_: 0.0)  # a second fit would find a little more
+def test_corrects_overconfident_and_underconfident_scores(hidden, slope, shift):
     made = network(*hidden)
     train(made, epochs=5, batch_size=50)
     surprise = []
     for worse in (False, True):
         if worse:
-            made.output.rescale(deep=1.0, slope=slope, shifts=np.full(TRUTH.width, shift, np.float32))
-        weighing = replace(held_out().weigh(made, COUNTS, 1, lambda: None), deep=1.0)
-        shifts = weighing.shifts(COUNTS)
-        made.output.rescale(deep=weighing.deep, slope=weighing.slope, shifts=shifts)
+            made.output.rescale(slope, np.full(TRUTH.width, shift, np.float32))
+        correction = correct(held_out(count_weights=(0.0,)), made)  # a second choice might find a little more
+        made.output.rescale(correction.slope, correction.shifts(COUNTS))
         labels, scores = made.topk(FEATURES, 20, 1)
         right = is_hit(labels, TRUTH)
         surprise.append(np.logaddexp(0, np.where(right, -scores, scores)).mean())
@@ -421,15 +394,26 @@ def test_corrects_overconfident_and_underconfident_scores(monkeypatch, hidden, s
 
 @pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
 def test_corrects_scores_of_frequent_labels(hidden):
-    made, log_counts, lost = network(*hidden), frequency.log_counts_of(COUNTS), 1.5
+    made, weights = network(*hidden), (0.0, 10.0, 20.0)
     train(made, epochs=5, batch_size=50)
-    usual = held_out().weigh(made, COUNTS, 1, lambda: None)
-    made.output.rescale(deep=1.0, slope=1.0, shifts=-np.float32(lost) * log_counts)
-    found = held_out().weigh(made, COUNTS, 1, lambda: None)
-    assert found.frequent > usual.frequent + 0.5
-    made.output.rescale(deep=1.0, slope=found.slope, shifts=found.shifts(COUNTS))
+    assert correct(held_out(count_weights=weights), made).count_weight == 0
+    made.output.rescale(1.0, -np.float32(20) * log_counts_of(COUNTS))
+    found = correct(held_out(count_weights=weights), made)
+    assert found.count_weight == found.decision.value == 20
+    assert found.decision.why.startswith("log counts at 20: mean of P@1, P@3 and P@5 ")
+    made.output.rescale(found.slope, found.shifts(COUNTS))
     labels, scores = made.topk(FEATURES, 20, 1)
     assert expit(scores).sum() == pytest.approx(is_hit(labels, TRUTH).sum(), rel=0.03)
+
+
+def test_label_counts_enter_only_beyond_chance():
+    made = network(16)
+    train(made, epochs=5, batch_size=50)
+    made.output.rescale(1.0, -np.float32(20) * log_counts_of(COUNTS))
+    gain = correct(held_out(count_weights=(0.0, 20.0)), made).decision
+    assert gain.gain > 2 * gain.standard_error
+    for rule in (Rule("P@k", standard_errors=1.01 * gain.gain / gain.standard_error), Rule("P@k", min_gain=gain.gain)):
+        assert correct(held_out(count_weights=(0.0, 20.0), counts=rule), made).count_weight == 0
 
 
 def test_counts_each_label_once():
@@ -442,7 +426,7 @@ def test_counts_each_label_once():
         seen = trial._scored(made, 1, lambda: None, candidates=5, others=others)
         assert seen.counts.sum() == pytest.approx(scores.size, rel=0.02)
         assert (seen.counts * seen.right).sum() == pytest.approx(right.sum())
-        found = seen.scores(1.0).astype(np.float64)
+        found = seen.scores.astype(np.float64)
         for odds in (found, 2 * found - 1):
             surprise = (seen.counts * np.logaddexp(0, np.where(seen.right, -odds, odds))).sum()
             slope, shift = (1, 0) if odds is found else (2, -1)
@@ -455,43 +439,34 @@ def test_the_final_evaluation_is_bounded():
     seen = trial._scored(made, 1, lambda: None, most_points=50)
     assert len(seen.right) == 50
     one = trial.held_out.features.take(np.array([0, len(FEATURES) - 1]))
-    np.testing.assert_allclose(seen.scores(1.0)[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
+    np.testing.assert_allclose(seen.scores[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
 
 
 def test_unknown_labels_do_not_affect_calibration():
     made = network(16)
     train(made, epochs=5, batch_size=50)
     unknown = sparse.csr_array((len(TRUTH), TRUTH.width))
-    assert (
-        Trial(epochs=1, held_out=Validation(FEATURES, unknown)).weigh(made, COUNTS, 1, lambda: None)
-        == ScoreCorrection()
-    )
+    assert correct(Trial(epochs=1, held_out=Validation(FEATURES, unknown)), made) == ScoreCorrection()
+    n_true = len(TRUTH.indices)
+    assert correct(held_out(least_true=n_true + 1), made) == ScoreCorrection() != correct(held_out(), made)
 
 
-def test_skips_evaluations_that_cannot_decide(monkeypatch):
-    monkeypatch.setattr(Trial, "_scored", None)
-    monkeypatch.setattr(SampledOutput, "rescale", None)
-    made = network(loss=SampledSoftmax())
-    before = made.output.wide.weight.value
-    train(made, run={"trial": held_out()}, epochs=2)
-    assert made.output.wide.weight.value is before
-
-
-def test_fits_label_frequency_if_scores_are_not_fitted(monkeypatch):
+def test_chooses_the_weight_of_counts_if_scores_are_not_calibrated():
     made = network(16)
     train(made, epochs=5, batch_size=50)
-    monkeypatch.setattr(frequency, "fit_log_count_weight", lambda *_: 0.25)
-    whole = held_out().weigh(made, COUNTS, 1, lambda: None)
+    trial = held_out(count_weights=(0.0, 0.25), counts=ALWAYS)
+    whole = correct(trial, made)
     assert whole.slope != 1
-    assert replace(held_out(), calibrates=False).weigh(made, COUNTS, 1, lambda: None) == ScoreCorrection(
-        whole.deep, 1, 0, 0.25
-    )
+    assert correct(replace(trial, calibrates=False), made) == ScoreCorrection(0.25)
 
 
 def test_softmax_scores_are_not_corrected():
     made = network(16, loss=SampledSoftmax())
-    train(made, epochs=5, batch_size=50)
-    assert replace(held_out().weigh(made, COUNTS, 1, lambda: None), deep=1.0) == ScoreCorrection()
+    trial, before = held_out(counts=ALWAYS, hidden=ALWAYS), made.output.wide.weight
+    trainer = train(made, run={"trial": trial}, epochs=2, batch_size=50)
+    assert trainer.correction == ScoreCorrection()
+    assert trainer.correction.decision is None
+    assert made.output.wide.weight is before
 
 
 @pytest.mark.parametrize("log_odds", [False, True])
@@ -500,61 +475,55 @@ def test_scores_of_a_custom_log_odds_loss_are_fitted(log_odds):
     own = SimpleNamespace(gradient=usual.gradient, probabilities=usual.probabilities, log_odds=log_odds)
     made = network(16, loss=own)
     train(made, epochs=5, batch_size=50)
-    found = replace(held_out().weigh(made, COUNTS, 1, lambda: None), deep=1.0)
-    assert (found != ScoreCorrection()) == log_odds
+    assert (correct(held_out(), made) != ScoreCorrection()) == log_odds
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_probabilities_are_calibrated(monkeypatch, data):
+def test_probabilities_are_calibrated(data):
     X, Y = TEST[data]
 
-    def surprise():
-        model = fitted(data)
+    def surprise(**rules):
+        model = fitted(data, rules=replace(RULES, trial=TrialRules(count_weights=(0.0,), **rules)))
         p = np.clip(model.predict_proba(X).astype(np.float64), 1e-12, 1 - 1e-12)
         return -np.where(Y.toarray() != 0, np.log(p), np.log1p(-p)).sum(axis=1).mean(), model
 
-    weighed, model = surprise()
-    weigh = Trial.weigh
-    monkeypatch.setattr(Trial, "weigh", lambda *args: ScoreCorrection(weigh(*args).deep))
-    plain, raw = surprise()
-    assert weighed < 0.98 * plain
+    calibrated, model = surprise()
+    plain, raw = surprise(least_true=10**9)
+    assert calibrated < 0.98 * plain
     np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], raw.topk_numbers(X, 3)[0])
 
 
-def halved(network):
-    network.output.weight.value[:] = -2 * network.output.weight.value
-    return ScoreCorrection(deep=0.5)
+class Renumbered(Trial):
+    """A trial whose correction prefers labels of low numbers, although that is worse."""
+
+    def correct(self, network, *_):
+        network.output.bias.value[:] -= 9 * np.arange(network.output.n_labels)[:, None]
+        return ScoreCorrection(1.0)
 
 
-def by_number(network):
-    network.output.bias.value[:] -= 9 * np.arange(network.output.n_labels)[:, None]
-    return ScoreCorrection(frequent=1.0)
+@pytest.mark.parametrize("hidden", [NEVER, ALWAYS], ids=["dropped", "kept"])
+def test_reports_the_model_that_is_kept(hidden):
+    parts, rules = held_out().held_out, TrialRules(hidden=hidden)
+    before = trained(Corrected(2, parts, correction=ScoreCorrection(), rules=rules), validation=parts).history
+    trainer = trained(Renumbered(2, parts, rules=rules), validation=parts)
+    best = max(range(6), key=lambda epoch: before[epoch]["P@1"])
+    changed = [own["P@1"] != other["P@1"] for own, other in zip(trainer.history, before, strict=True)]
+    assert [epoch for epoch, is_other in enumerate(changed) if is_other] == [best]
+    found = metrics.precision_at_k(as_matrix(TRUTH), trainer.network.topk(FEATURES, 1, 1)[0], 1)
+    assert trainer.history[best]["P@1"] == pytest.approx(found)
 
 
-@pytest.mark.parametrize("weigh", [halved, by_number])
-@pytest.mark.parametrize("data", DATA)
-def test_reports_the_model_that_is_kept(monkeypatch, data, weigh):
-    """The weight is fixed here, although it makes the result worse."""
-    monkeypatch.setattr(Trial, "weigh", lambda *_: ScoreCorrection())
-    before = fitted(data, validation_fraction=0.15).history_
-    monkeypatch.setattr(Trial, "weigh", lambda self, network, *_: weigh(network))
-    model = fitted(data, validation_fraction=0.15)
-    held = split(N, 240, run_seed(0))[1]
-    X, Y = DATA[data]
-    found = metrics.precision_at_k(Y[held], model.topk(X[held], 1)[0], 1)
-    at = int(np.argmax([record["P@1"] for record in before]))
-    changed = [own["P@1"] != theirs["P@1"] for own, theirs in zip(model.history_, before, strict=True)]
-    if model.network_.output.n_inputs or weigh is by_number:
-        assert [i for i, is_other in enumerate(changed) if is_other] == [at]
-    assert model.history_[at]["P@1"] == pytest.approx(found)
+class Pessimist(Trial):
+    """A trial that measures a low precision of the wide path alone, and prefers it."""
+
+    def decide(self, measured, first=None):
+        return super().decide(measured, first)._replace(wide_precision=0.01)
 
 
-def test_keeps_hidden_units_if_the_best_epoch_had_them(monkeypatch):
-    judge = Trial.judge
-    monkeypatch.setattr(Trial, "judge", lambda *args: judge(*args)._replace(right_without=0.01))
-    model = fitted("noisy", validation_fraction=0.15)
-    assert model.choices_["hidden"][0] == 256
-    assert fitted("noisy").choices_["hidden"][0] == 0
+def test_keeps_hidden_units_if_the_best_epoch_had_them():
+    parts, rules = held_out().held_out, TrialRules(hidden=NEVER)
+    assert trained(Pessimist(2, parts, rules=rules), validation=parts).network.input is not None
+    assert trained(Pessimist(2, parts, rules=rules)).network.input is None
 
 
 class Noted(TimeBudget):
@@ -578,49 +547,47 @@ class Noted(TimeBudget):
         super().not_steps(seconds)
 
 
-@pytest.mark.parametrize("data", DATA)
-def test_the_time_budget_includes_the_trial(monkeypatch, data):
-    made = []
-    monkeypatch.setattr(trainer, "TimeBudget", lambda seconds: made.append(Noted(seconds)) or made[-1])
-    fitted(data, time_budget=1000.0)
-    assert made[0].told == ["not_steps", "reserve", *(["change_pace"] if data == "noisy" else [])]
+@pytest.mark.parametrize("hidden", [NEVER, ALWAYS], ids=["dropped", "kept"])
+def test_the_time_budget_includes_the_trial(hidden):
+    budget = Noted(1000.0)
+    trained(held_out(hidden=hidden), budget=budget)
+    assert budget.told == ["not_steps", "reserve", *(["change_pace"] if hidden is NEVER else [])]
 
 
-def test_skips_the_verdict_when_time_is_up(monkeypatch):
-    monkeypatch.setattr(TimeBudget, "is_spent", lambda self: self._taken >= 60)  # in the second of six epochs
-    monkeypatch.setattr(Trial, "judge", None)
-    monkeypatch.setattr(Trial, "weigh", lambda *args: ScoreCorrection())
-    assert fitted("noisy").n_iter_ == 2
+class Spent(TimeBudget):
+    """A time budget for ten steps, of eight an epoch."""
+
+    def is_spent(self):
+        return self._taken >= 10
 
 
-def both_paths():
-    return network(16), held_out()
+class Unwanted(Trial):
+    """A trial that must not happen."""
+
+    def decide(self, *args):
+        raise AssertionError("nothing is to be measured")
+
+    correct = decide
 
 
-def test_a_trainer_resumes_without_dropped_units(monkeypatch, tmp_path):
-    monkeypatch.setattr(Trial, "judge", lambda *args: Verdict(0.5, 0.5, 0.5))
-    config = TrainingConfig(epochs=3, batch_size=50)
-    made, trial = both_paths()
-    whole = Trainer(made, FEATURES, TRUTH, config, trial=trial)
-    whole.run()
-    assert made.input is None
-    half, trial = both_paths()
-    stopped = Trainer(half, FEATURES, TRUTH, config, trial=trial, checkpoint=tmp_path, callbacks=[StopAt(12)])
+def test_skips_the_verdict_when_time_is_up():
+    assert len(trained(Unwanted(3, held_out().held_out), budget=Spent(1.0)).history) == 2
+
+
+def test_a_trainer_resumes_without_dropped_units(tmp_path):
+    trial = held_out(hidden=NEVER)
+    whole = trained(trial)
+    assert whole.network.input is None
     with pytest.raises(KeyboardInterrupt):
-        stopped.run()
-    rest, trial = both_paths()
-    again = Trainer(rest, FEATURES, TRUTH, config, trial=trial, checkpoint=tmp_path)
-    assert again.resume()
-    again.run()
-    assert_equal_weights(rest, made)
+        trained(trial, checkpoint=tmp_path, callbacks=[StopAt(12)])
+    assert_equal_weights(trained(trial, checkpoint=tmp_path, resume=True).network, whole.network)
     for other in (None, Trial(epochs=2, held_out=trial.held_out)):
         with pytest.raises(CheckpointError, match="trial"):
-            Trainer(network(16), FEATURES, TRUTH, config, trial=other, checkpoint=tmp_path).resume()
+            trained(other, checkpoint=tmp_path, resume=True)
 
 
 def test_rejects_an_impossible_trial():
-    made, trial = both_paths()
-    config = TrainingConfig(epochs=3)
+    made, trial, config = network(16), held_out(), TrainingConfig(epochs=3)
     with pytest.raises(ValueError, match="this one has none"):
         Trainer(network(16, wide=False), FEATURES, TRUTH, config, trial=trial)
     with pytest.raises(ValueError, match="an LSHSampler hashes them"):
@@ -637,25 +604,10 @@ def test_rejects_an_impossible_trial():
         Trial(epochs=1, held_out=nothing)
 
 
-@pytest.mark.parametrize("data", DATA)
-def test_ctrl_c_in_the_final_evaluation_loses_nothing(monkeypatch, tmp_path, data):
-    whole = fitted(data)
-    with monkeypatch.context() as patch:
-        interrupted_before(patch, Trial, "_scored")
-        with pytest.raises(KeyboardInterrupt):
-            fitted(data, checkpoint=tmp_path / "run")
-    assert_equal(whole, fitted(data, checkpoint=tmp_path / "run", resume=True))
-
-
-def test_a_run_that_ends_before_the_trial_is_kept(monkeypatch):
-    def never(*args):
-        raise AssertionError("nothing is to be measured")
-
-    monkeypatch.setattr(Trial, "judge", never)
-    monkeypatch.setattr(Trial, "weigh", never)
-    assert fitted("tangled", time_budget=1e-6, hidden="auto").n_iter_ == 1
+def test_a_run_that_ends_before_the_trial_is_kept():
+    assert len(trained(Unwanted(2, held_out().held_out), budget=TimeBudget(1e-6)).history) == 1
     with pytest.raises(KeyboardInterrupt):
-        fitted("tangled", callbacks=[StopAt(3)])
+        trained(Unwanted(2, held_out().held_out), callbacks=[StopAt(3)])
 
 
 def test_reserves_time_for_the_final_evaluation(monkeypatch):

@@ -4,7 +4,7 @@ from sparsenet.engines.network.training.checkpoints import CheckpointError
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.engines.network.training.trainer import DivergenceError, Trainer
 from sparsenet.engines.network.training.training_config import TrainingConfig
-from sparsenet.engines.network.training.trial import ScoreCorrection, Trial, Verdict
+from sparsenet.engines.network.training.trial import ScoreCorrection, Trial, TrialRules, Verdict
 
 __all__ = [
     "Callback",
@@ -16,6 +16,7 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "Trial",
+    "TrialRules",
     "Validation",
     "Verdict",
     "check_callbacks",

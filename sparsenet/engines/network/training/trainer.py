@@ -75,7 +75,7 @@ class Trainer:
     ----------
     verdict : Verdict or None
         The decision of `trial`, if it was made in this process.
-    weighing : ScoreCorrection
+    correction : ScoreCorrection
         The score correction that `trial` fitted at the end.
 
     Examples
@@ -118,10 +118,10 @@ class Trainer:
         self._features, self._labels = features, labels
         self._validation, self._trial, self._callbacks = validation, trial, check_callbacks(callbacks)
         self.verdict: Verdict | None = None
-        self.weighing = ScoreCorrection()
+        self.correction = ScoreCorrection()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
-        self._state, self._look_seconds = RunState(), 0.0
+        self._state, self._trial_seconds = RunState(), 0.0
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
         self._interrupted, self._stopped = threading.Event(), False
@@ -240,19 +240,19 @@ class Trainer:
         if trained != trial.epochs and not (trial.may_end and trained == 1):
             return
         started = time.perf_counter()
-        look = trial.look(self.network, self.config.threads, self._check_interrupt)
+        measured = trial.measure(self.network, self.config.threads, self._check_interrupt)
         seconds = time.perf_counter() - started
         self._budget.not_steps(seconds)
-        self._budget.reserve(seconds - self._look_seconds)  # reserve time for the next look
-        self._look_seconds = seconds
+        self._budget.reserve(seconds - self._trial_seconds)  # for the next measurement
+        self._trial_seconds = seconds
         if trained != trial.epochs:
-            state.first = look.worth
+            state.first = measured.best()
             return
-        self.verdict = trial.judge(look, state.first)
-        if not self.verdict.rises and trained + 1 < self.config.epochs:
+        self.verdict = trial.decide(measured, state.first)
+        if self.verdict.ends and trained + 1 < self.config.epochs:
             state.last = trained + 1
         # With validation, it must also beat the best epoch so far, whose weights would be kept.
-        if self.verdict.drops and self.verdict.right_without > state.best.score:
+        if self.verdict.drops and self.verdict.wide_precision > state.best.score:
             self._drop_hidden()
 
     def _drop_hidden(self) -> None:
@@ -262,15 +262,14 @@ class Trainer:
         self._budget.change_pace()
 
     def _rescale_scores(self) -> None:
-        """Rescale the scores by the trial's correction, unless time ran out before its first look."""
+        """Rescale the scores by the trial's correction, unless time ran out before it."""
         if self._trial is None or self._state.epoch < self._trial.epochs:
             return
         arguments = self.network, self._label_counts, self.config.threads
-        self.weighing = correction = self._trial.weigh(*arguments, self._check_interrupt)
+        self.correction = correction = self._trial.correct(*arguments, self._check_interrupt)
         if correction != ScoreCorrection():
-            shifts = correction.shifts(self._label_counts)
-            self.network.output.rescale(deep=correction.deep, slope=correction.slope, shifts=shifts)
-        if self._validation and correction.reorders:
+            self.network.output.rescale(correction.slope, correction.shifts(self._label_counts))
+        if self._validation and correction.count_weight:
             measured = self._validation.measure(self.network, self.config.threads, lambda: None)
             self.history[self._state.best.epoch] |= measured  # the scores changed
 
