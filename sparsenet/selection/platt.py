@@ -15,8 +15,8 @@ def fit_platt(
     scores: F32,
     truth: Bools,
     *,
-    slope: float,
-    precision: float,
+    slope: float = 1.0,
+    precision: float = 0.25,
     counts: F64 | None = None,
     bounds: tuple[float, float] = STEEPNESS,
 ) -> tuple[float, float]:
@@ -28,7 +28,7 @@ def fit_platt(
     Parameters
     ----------
     slope, precision : float
-        Prior mean and precision of the slope.
+        Prior mean and precision of the slope: by default a standard deviation of 2.
     counts : ndarray, optional
         Weight of each score; one by default.
     bounds : (float, float)

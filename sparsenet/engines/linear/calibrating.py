@@ -25,8 +25,7 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool, missed: int = 0) -> Calib
     if exclusive:
         return Calibration(competing.fit(scores, labels).steepness)
     truth = _as_table(labels, scores.shape)
-    usual = Calibration.steepness
-    found = Calibration(*fit_platt(scores, truth, slope=usual, precision=1 / usual**2))
+    found = Calibration(*fit_platt(scores, truth, slope=Calibration.steepness))
     return replace(found, threshold=_best_threshold(found.probabilities(scores, exclusive=False), truth, missed))
 
 

@@ -198,7 +198,7 @@ class Trial:
             return ScoreCorrection(decision.value, decision=decision)
         scores, some = scored.scores + np.float32(decision.value) * log_counts, scored.counts > 0
         right, counts = scored.right[some], scored.counts[some]
-        slope, shift = fit_platt(scores[some], right, slope=1.0, precision=1.0, counts=counts)
+        slope, shift = fit_platt(scores[some], right, counts=counts)
         return ScoreCorrection(decision.value, slope, shift, decision)
 
     def _scored(
