@@ -46,6 +46,17 @@ class AnswersMixin:
         check_is_fitted(self)
         return self._fitted
 
+    def _keep(self, fitted: Any) -> None:
+        """Set the fitted model, and the attributes that all classifiers of points have."""
+        self._fitted = fitted
+        self.classes_, self.normalize_, self.choices_ = fitted.target.classes, fitted.scaling.kind, self._choices()
+        self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]  # defined by the other base class
+        if "_fitted" in state:  # pickles of version 0.1 hold choices of another form, or none
+            self.choices_ = self._choices()
+
     def _choices(self) -> dict[str, Decision]:
         """Return the decisions on parameters left to "auto"."""
         own = {"normalize": self._fitted.scaling.explained()} if self.normalize == "auto" else {}

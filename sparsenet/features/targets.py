@@ -22,8 +22,7 @@ from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import check_names, is_missing
-from sparsenet.features.indicators import indicator_of, is_bit, native
-from sparsenet.features.label_columns import check_columns, column_names
+from sparsenet.features.indicators import check_columns, column_names, indicator_of, is_bit, native
 
 KINDS = ("single", "lists", "dense", "sparse")
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
