@@ -24,12 +24,6 @@ def width(model):
     return model.network_.output.n_inputs
 
 
-@pytest.fixture
-def pace(monkeypatch):
-    """Make a step take ten seconds, and two without the deep path."""
-    monkeypatch.setattr(sizing, "_seconds_a_step", lambda network, *a, **k: 2.0 + network.output.n_inputs / 32)
-
-
 def test_small_data_get_the_default_size(capsys):
     model = auto(verbose=1).fit(X, Y)
     assert width(model) == 256
@@ -155,7 +149,6 @@ def test_rejects_what_does_not_fit_at_all():
         fast(wide_budget=100, memory_limit="20kB").fit(X, Y)
 
 
-@pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize(("seconds", "hidden"), [(1000, 256), (141, 256), (130, 128), (80, 64), (40, 0), (1, 0)])
 def test_time_bounds_the_width(seconds, hidden):
     """Train two epochs of seven steps, with 2 to 10 seconds a step."""
@@ -165,17 +158,20 @@ def test_time_bounds_the_width(seconds, hidden):
 
 
 def chosen(seconds, **parameters):
-    """Choose like `fit` with the given number of seconds left."""
+    """Choose like `fit` with the given seconds left, where a step takes two seconds, or ten with 256 hidden units."""
     settings = NetworkOptions.of(auto(**parameters).get_params())
     points = Rows.of(sparse.csr_array(X)), Rows.of(sparse.csr_array(Y))
 
     def make(settings):
         return building.outline(settings, X.shape[1], Y.sum(axis=0), X.shape[0], 0, 1)
 
-    return sizing.fit_into_time(settings, points, make, lambda: float(seconds), seed=0, threads=1)
+    def seconds_a_step(network, *arguments, **options):
+        return 2.0 + network.output.n_inputs / 32
+
+    how = {"seed": 0, "threads": 1, "seconds_a_step": seconds_a_step}
+    return sizing.fit_into_time(settings, points, make, lambda: float(seconds), **how)
 
 
-@pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize("parameters", [{"wide": False}, {"sampler": "lsh"}], ids=str)
 def test_keeps_hidden_units_that_are_required(parameters):
     assert chosen(1, **parameters).hidden == (64,)
