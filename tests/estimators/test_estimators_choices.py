@@ -30,9 +30,9 @@ def test_small_data_get_the_default_size(capsys):
     assert model.choices_["hidden"][0] == 256
     assert model.choices_["wide_budget"][0] == 1024
     assert {"n_negatives", "wide_learning_rate", "normalize", "precision"} < model.choices_.keys()
-    told = capsys.readouterr().err
-    assert "sparsenet: chose hidden=256 (there is memory and time for it)" in told
-    assert "n_negatives=40 (all labels)" in told
+    report = capsys.readouterr().err
+    assert "sparsenet: chose hidden=256 (there is memory and time for it)" in report
+    assert "n_negatives=40 (all labels)" in report
 
 
 def test_keeps_given_settings():

@@ -126,7 +126,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedN
 
 
 def all_parameters(header: Header) -> dict[str, Any]:
-    """Return the parameters of a packed network, with today's defaults for those that are newer."""
+    """Return the parameters of a packed network, and the defaults of newer parameters."""
     return {**DEFAULTS, **unpack_parameters(header.parameters)}
 
 
