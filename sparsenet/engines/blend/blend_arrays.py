@@ -23,15 +23,7 @@ from sparsenet.engines.network.parameters import from_json, to_json
 from sparsenet.engines.tree import tree_arrays
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import COST
-from sparsenet.features.feature_arrays import (
-    Header,
-    pack_labels,
-    pack_scaling,
-    pack_seen,
-    unpack_scaling,
-    unpack_seen,
-    unpack_target,
-)
+from sparsenet.features.feature_arrays import Header, pack_common, unpack_common
 from sparsenet.kernels.types import Arrays
 from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
@@ -73,19 +65,13 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
     if fitted.network is not None and header.network is not None:
         network, about_network = network_arrays.pack(fitted.network, header.network, small=small)
     tree, about_tree = tree_arrays.pack(fitted.tree, header.tree)
-    labels, about_target = pack_labels(fitted.target)
-    seen, about_seen = pack_seen(fitted.seen)
-    names, about = header.whole.pack()
+    arrays, about = pack_common(header.whole, fitted)
     del about["n_features"]  # the tree has it
     neighbors = fitted.neighbors
-    arrays: Arrays = {
+    arrays |= {
         **pack_part("network", network or {}),
         **pack_part("tree", tree),
         **pack_part("neighbors", _pack_neighbors(neighbors, small=small)),
-        **seen,
-        **labels,
-        **pack_scaling(fitted.scaling),
-        **names,
     }
     return arrays, {
         "model": KIND,
@@ -93,15 +79,12 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
         "given": header.given,
         "untrained": header.untrained,
         "dropped": header.is_dropped,
-        **about_seen,
         "candidates": fitted.candidates,
         "combination": _pack_combination(fitted.combination),
         "choices": _pack_choices(fitted.choices),
         "network": about_network,
         "tree": about_tree,
         "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in NEIGHBOR_ENTRIES},
-        "target": about_target,
-        "scaling": fitted.scaling.kind,
         **tree_arrays.pack_validation(fitted.validation),
     }
 
@@ -117,9 +100,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[BlendHeader, Fi
             raise ModelError(f"the tree has {n_features} features, the network {network_header.n_features}")
     elif metadata["neighbors"] is None:
         raise ModelError("the model has a tree but neither a network nor neighbors")
-    target = unpack_target(arrays, metadata["target"])
-    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    whole, target, scaling, seen = unpack_common(arrays, {**metadata, "n_features": n_features})
     for part, kind in ((tree, tree_arrays.KIND), (network, network_arrays.KIND)):
         if part is not None:
             _check_part(part, kind, seen.label_counts)
@@ -143,7 +124,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[BlendHeader, Fi
         tree_arrays.unpack_validation(metadata),
     )
     header = BlendHeader(
-        whole=Header.unpack(arrays, {**metadata, "n_features": n_features}),
+        whole=whole,
         tree=tree_header,
         network=network_header,
         given=metadata["given"],
