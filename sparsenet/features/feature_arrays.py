@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.validation import MAX_WIDTH, integer
+from sparsenet.core.validation import MAX_WIDTH, integer, optional, real
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import SCALINGS, Scaling
 from sparsenet.features.targets import KINDS, Target
 from sparsenet.kernels.types import Arrays
+from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
@@ -61,7 +63,9 @@ def pack_common(header: Header, fitted: Any) -> tuple[Arrays, dict[str, Any]]:
         arrays |= pack_strings(names.tolist(), "features")
     if scaling.is_of_table:
         arrays |= {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
+    decision = {} if scaling.decision is None else {"scaling_choice": pack_decision(scaling.decision)}
     return arrays, {
+        **decision,
         "parameters": header.parameters,
         "n_features": header.n_features,
         "named_features": names is not None,
@@ -80,8 +84,28 @@ def unpack_common(arrays: Arrays, metadata: Mapping[str, Any]) -> Common:
             raise ModelError(f"the model names {len(names)} of {n_features} features")
     target = unpack_target(arrays, metadata["target"])
     scaling = _unpack_scaling(arrays, metadata["scaling"], n_features)
+    if "scaling_choice" in metadata:
+        scaling = replace(scaling, decision=unpack_decision(metadata["scaling_choice"]))
+        if scaling.explained().value != scaling.kind:
+            raise ModelError(f"the scaling is {scaling.kind!r}, but {scaling.explained().value!r} was chosen")
     seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
     return Common(Header(metadata["parameters"], n_features, names), target, scaling, seen)
+
+
+def pack_decision(decision: Decision) -> dict[str, Any]:
+    """Convert a decision to JSON, if its value is one."""
+    return {**decision._asdict(), "options": list(decision.options)}
+
+
+def unpack_decision(saved: Mapping[str, Any]) -> Decision:
+    """Restore and check a decision."""
+    found = Decision(**{**saved, "options": tuple(saved["options"])})
+    if not all(isinstance(text, str) for text in (found.why, *found.options)):
+        raise ModelError("a choice has its reason and its options in words")
+    for name in ("gain", "standard_error"):
+        optional(real, name, getattr(found, name), -math.inf, math.inf)
+    integer("n", found.n, 0)
+    return found
 
 
 def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:

@@ -138,6 +138,20 @@ def test_parameters_that_could_not_be_loaded_are_not_saved(tmp_path, kind):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("value", "together"), ("value", None), ("why", 1), ("options", [1]), ("gain", "much"), ("n", -1)],
+)
+def test_refuses_a_forged_choice_of_the_scaling(tmp_path, name, value):
+    table = np.random.default_rng(0).normal(size=(80, 3))
+    TreeClassifier(random_state=0, n_jobs=1).fit(table, NAMES).save(tmp_path / "model")
+    arrays, metadata = storage.load(tmp_path / "model")
+    assert metadata["scaling_choice"]["value"] == "columns"
+    forging.save(tmp_path / "model", arrays, forging.with_value(metadata, ("scaling_choice", name), value))
+    with pytest.raises(ModelError, match="model: "):
+        sparsenet.load(tmp_path / "model")
+
+
 def test_loading_leaves_the_shared_random_generator_alone(tmp_path):
     for kind, model in (("tree", TreeClassifier()), ("blend", BlendClassifier(network="drop"))):
         model.fit(X, Y).save(tmp_path / kind)

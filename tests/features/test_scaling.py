@@ -10,6 +10,7 @@ from sklearn.datasets import make_classification
 
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+from sparsenet.cli.about_model import collect, describe
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
 from sparsenet.features.units import _choose_table_scaling, _neighbor_precision, scaled
@@ -252,9 +253,12 @@ def test_a_common_unit_needs_evidence():
 
 
 @pytest.mark.parametrize("classifier", [ExtremeClassifier(epochs=1), TreeClassifier(), BlendClassifier(network="drop")])
-def test_records_the_evidence_for_the_scaling(classifier):
+def test_records_saves_and_shows_the_evidence_for_the_scaling(classifier, tmp_path):
     X, y = mostly_noise()
     decision = classifier.set_params(random_state=0, normalize="auto").fit(X, y).choices_["normalize"]
+    classifier.save(tmp_path / "model")
+    assert sparsenet.load(tmp_path / "model").choices_["normalize"] == decision
+    assert f"normalize: {decision.why}" in describe(collect(tmp_path / "model"))
     assert (decision.value, decision.options, decision.n) == ("together", ("columns", "together"), 1024)
     assert decision.gain > 2 * decision.standard_error > 0
     assert "normalize" not in classifier.set_params(normalize="columns").fit(X, y).choices_

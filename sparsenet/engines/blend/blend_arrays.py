@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import boolean, integer, optional, real
+from sparsenet.core.validation import boolean, integer, real
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.fit_blend import FEW, FittedBlend
 from sparsenet.engines.blend.version1 import Version1Combination
@@ -23,9 +22,8 @@ from sparsenet.engines.network.parameters import from_json, to_json
 from sparsenet.engines.tree import tree_arrays
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import COST
-from sparsenet.features.feature_arrays import Header, pack_common, unpack_common
+from sparsenet.features.feature_arrays import Header, pack_common, pack_decision, unpack_common, unpack_decision
 from sparsenet.kernels.types import Arrays
-from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 
@@ -81,7 +79,10 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
         "dropped": header.is_dropped,
         "candidates": fitted.candidates,
         "combination": _pack_combination(fitted.combination),
-        "choices": _pack_choices(fitted.choices),
+        "choices": {
+            name: pack_decision(choice._replace(value=to_json(name, choice.value)))
+            for name, choice in fitted.choices.items()
+        },
         "network": about_network,
         "tree": about_tree,
         "neighbors": None if neighbors is None else {name: getattr(neighbors, name) for name in NEIGHBOR_ENTRIES},
@@ -120,7 +121,10 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[BlendHeader, Fi
         seen,
         integer("candidates", metadata.get("candidates", FEW), 1),
         combination,
-        _unpack_choices(metadata.get("choices", {})),
+        {
+            str(name): unpack_decision({**choice, "value": from_json(choice["value"])})
+            for name, choice in metadata.get("choices", {}).items()
+        },
         tree_arrays.unpack_validation(metadata),
     )
     header = BlendHeader(
@@ -171,26 +175,6 @@ def _unpack_combination(
     slope, temperature = (real(name, about[name], 0, most, open_low=True) for name in ("slope", "temperature"))
     shift, fall = (real(name, about[name], -furthest, furthest) for name in ("shift", "fall"))
     return Combination((tree, network, neighbors), slope, shift, fall, temperature)
-
-
-def _pack_choices(choices: Mapping[str, Decision]) -> dict[str, Any]:
-    """Return decisions as JSON."""
-    return {name: {key: to_json(key, value) for key, value in own._asdict().items()} for name, own in choices.items()}
-
-
-def _unpack_choices(saved: Mapping[str, Any]) -> dict[str, Decision]:
-    """Return the decisions that `_pack_choices` packed."""
-    return {str(name): _unpack_decision(own) for name, own in saved.items()}
-
-
-def _unpack_decision(saved: Mapping[str, Any]) -> Decision:
-    found = Decision(**{key: from_json(value) for key, value in saved.items()})
-    if not all(isinstance(text, str) for text in (found.why, *found.options)):
-        raise ModelError("a choice has its reason and its options in words")
-    for name in ("gain", "standard_error"):
-        optional(real, name, getattr(found, name), -math.inf, math.inf)
-    integer("n", found.n, 0)
-    return found
 
 
 def _pack_neighbors(neighbors: Neighbors | None, *, small: bool) -> Arrays:

@@ -97,6 +97,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedN
     parameters = all_parameters(header)
     check_seed(parameters["random_state"])
     choices = {str(name): Decision(from_json(value), AS_SAVED) for name, value in metadata.get("choices", {}).items()}
+    if "normalize" in choices and scaling.decision is not None:
+        choices["normalize"] = scaling.decision
     options = fitted_options(parameters, choices)
     network = _network(options, arrays, header.n_features, seen)
     if network.output.wide and metadata.get("wide"):
