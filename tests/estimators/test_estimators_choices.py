@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from sparsenet import ExtremeClassifier, LSHConfig
-from sparsenet.core.batches import Batcher
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network import building, options, sizing
 from sparsenet.engines.network.optim import SGD
@@ -97,15 +96,9 @@ def test_partial_fit_is_equal_before_and_after_saving(monkeypatch, tmp_path, fir
         if first == "partial_fit":
             each.network_.drop_state()
             each._fitted = replace(each._fitted, steps=0)
-    sizes = []
-
-    def noted(*points, batch_size, **more):
-        sizes.append(batch_size)
-        return Batcher(*points, batch_size=batch_size, **more)
-
-    monkeypatch.setattr("sparsenet.engines.network.training.trainer.Batcher", noted)
+    steps = [each._fitted.steps for each in (model, copy)]
     weights = [each.partial_fit(X[:50], Y[:50]).network_.weights() for each in (model, copy)]
-    assert sizes == [20, 20]
+    assert [each.fitted_.steps - before for each, before in zip((model, copy), steps, strict=True)] == [3, 3]
     for name, array in weights[0].items():
         np.testing.assert_array_equal(array, weights[1][name])
 
@@ -209,24 +202,20 @@ def test_a_saved_model_keeps_its_size(tmp_path):
         loaded.set_params(hidden=32).save(tmp_path / "model")
 
 
-class StoppedError(Exception):
-    """A callback that ends a run after its second epoch."""
-
-
 class StopAfterTwo:
+    """A callback that interrupts a run after its second epoch."""
+
     def on_epoch(self, record):
         if record["epoch"] == 2:
-            raise StoppedError
+            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("hidden", [64, 0])
-def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
+def test_a_resumed_run_keeps_its_width(tmp_path, hidden):
     limit = needs(hidden)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
-
-    monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     begun = auto(memory_limit=limit, epochs=4)
-    with pytest.raises(StoppedError):
+    with pytest.raises(KeyboardInterrupt):
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
     resumed = auto(epochs=4).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert width(resumed) == hidden
@@ -238,11 +227,10 @@ def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
 
 def test_a_resumed_run_keeps_its_wide_path(tmp_path, monkeypatch):
     monkeypatch.setattr(sizing, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
-    monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     limit = needs(0, 8)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
     begun = auto(memory_limit=limit, epochs=4)
-    with pytest.raises(StoppedError):
+    with pytest.raises(KeyboardInterrupt):
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
     resumed = auto(epochs=4, time_budget=1e6).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert resumed.choices_["wide_budget"][0] == 8
