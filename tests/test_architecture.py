@@ -26,7 +26,7 @@ LAYERS = [
 ENGINES = [["network", "tree", "linear", "neighbors"], ["text", "blend"]]
 #: Lazy imports of public names, and the old paths of pickles: everything, at first use.
 ENTRY_POINTS = {"__init__.py", "__main__.py"}
-#: What any file may import from the root: `__version__`, and the extension, for which `kernels` is checked below.
+#: Any file may import `__version__` from the root; only `kernels` may import the extension, as another test checks.
 NOT_PUBLIC = ("sparsenet.__", "sparsenet._core")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

@@ -26,12 +26,12 @@ def _entries_before(features: Rows, label_points: Rows) -> I64:
     return totals
 
 
-def _owners(indptr: I64) -> I64:
+def owners_of(indptr: I64) -> I64:
     """Return the row of each entry."""
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
-def _label_blocks(features: Rows, label_points: Rows) -> list[int]:
+def label_blocks(features: Rows, label_points: Rows) -> list[int]:
     """Return the bounds of blocks of labels with about `BLOCK_ENTRIES` entries to add up each."""
     before = _entries_before(features, label_points)[:-1]
     return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(label_points)]

@@ -21,9 +21,6 @@ from sparsenet.features.targets import check_points
 from sparsenet.kernels.types import F32, I32
 from sparsenet.selection.choose import Decision
 
-#: Maximum ranked labels in a block of points, when many labels are excluded.
-LABELS_AT_A_TIME = 1 << 24
-
 
 class AnswersMixin:
     """Prediction methods on top of `_best_by_features`, which finds the best k labels of each point."""
@@ -45,6 +42,17 @@ class AnswersMixin:
         """The engine's fitted model, a dataclass; its fields may change between versions."""
         check_is_fitted(self)
         return self._fitted
+
+    def _keep(self, fitted: Any) -> None:
+        """Set the fitted model, and the attributes that all classifiers of points have."""
+        self._fitted = fitted
+        self.classes_, self.normalize_, self.choices_ = fitted.target.classes, fitted.scaling.kind, self._choices()
+        self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]  # defined by the other base class
+        if "_fitted" in state:  # pickles of version 0.1 hold choices of another form, or none
+            self.choices_ = self._choices()
 
     def _choices(self) -> dict[str, Decision]:
         """Return the decisions on parameters left to "auto"."""
@@ -139,8 +147,13 @@ class AnswersMixin:
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(is_left.sum(axis=1))))
         return csr_array((probabilities[is_left], labels[is_left], indptr), shape=(len(labels), len(self.classes_)))
 
-    def _best_without(self, features: Rows, k: int, excluded: Excluded) -> tuple[I32, F32]:
-        """Return the k best labels of each point without excluded ones, padded with -1 and a probability of 0."""
+    def _best_without(
+        self, features: Rows, k: int, excluded: Excluded, *, max_ranked: int = 1 << 24
+    ) -> tuple[I32, F32]:
+        """Return the k best labels of each point without excluded ones, padded with -1 and a probability of 0.
+
+        A block of points ranks at most `max_ranked` labels.
+        """
         n_excluded = excluded.counts(len(features))
         # k plus the excluded labels are always enough, rounded to powers of two so that points share calls. Few of the
         # best labels are usually excluded, so start with fewer, and rank more only for the points that need it. The
@@ -152,7 +165,7 @@ class AnswersMixin:
         while len(waiting):
             for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), unwanted[waiting].tolist(), strict=True))):
                 group = waiting[(n_ranked[waiting] == n) & (unwanted[waiting] == passed)]
-                at_a_time = max(min(POINTS_AT_A_TIME, LABELS_AT_A_TIME // n), 1)
+                at_a_time = max(min(POINTS_AT_A_TIME, max_ranked // n), 1)
                 for points in np.array_split(group, -(-len(group) // at_a_time)):
                     labels, block_p = self._best(features.take(points), n, passed)
                     best[points], p[points] = without(labels, block_p, excluded.among(labels, points), k)

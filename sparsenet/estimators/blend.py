@@ -315,8 +315,8 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         return None if is_auto(self.candidates) else integer("candidates", self.candidates, 1)
 
     def _candidates(self) -> int:
-        asked = self._given_candidates()
-        return min(self._fitted.candidates if asked is None else asked, len(self.classes_))
+        given = self._given_candidates()
+        return min(self._fitted.candidates if given is None else given, len(self.classes_))
 
     def _neighbors(self) -> tuple[Neighbors | None, int]:
         """Return the neighbors and the number that votes; (None, 0) without neighbors."""
@@ -352,18 +352,9 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
 
     def _adopt(self, fitted: FittedBlend, tree: TreeClassifier, network: ExtremeClassifier | None) -> Self:
         """Be fitted; `tree` and `network` hold the parameters of the parts."""
-        self._fitted = fitted
-        n_features = self.n_features_in_
-        self.tree_ = with_features(tree, n_features)._adopt(fitted.tree)
-        self.network_ = None
+        self._keep(fitted)
+        self.tree_ = with_features(tree, self.n_features_in_)._adopt(fitted.tree)
+        self.network_, self.neighbors_, self.candidates_ = None, fitted.neighbors, fitted.candidates
         if fitted.network is not None and network is not None:
-            self.network_ = with_features(network, n_features)._adopt(fitted.network)
-        self.neighbors_, self.candidates_, self.choices_ = fitted.neighbors, fitted.candidates, self._choices()
-        self.classes_, self.normalize_ = fitted.target.classes, fitted.scaling.kind
-        self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
+            self.network_ = with_features(network, self.n_features_in_)._adopt(fitted.network)
         return self
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_fitted" in state:  # pickles of version 0.1 hold choices of another form, or none
-            self.choices_ = self._choices()

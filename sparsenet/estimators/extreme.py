@@ -10,11 +10,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.memory import arrays_of
+from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import check_features
-from sparsenet.engines.network import network_arrays, sizing
+from sparsenet.engines.network import inference, network_arrays, sizing
 from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
@@ -22,17 +24,18 @@ from sparsenet.engines.network.optim import Optimizer
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import Sampler
 from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
-from sparsenet.estimators.network_answers import PredictionMixin
+from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.predictor import Predictor
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.targets import Target, check_points
 from sparsenet.features.units import scaled
 from sparsenet.index.hashing import LSHConfig
-from sparsenet.kernels.types import Arrays
+from sparsenet.kernels.types import F32, I32, Arrays
 
 
-class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier for a few to millions of labels, one or several a point.
 
     Each label is a neuron with two inputs: a deep path through hidden layers, and a wide path of sparse weights from
@@ -160,6 +163,9 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     >>> model.predict_topk([[1.0, 0.1, 0.0]], k=2).shape
     (1, 3)
     """
+
+    _fitted: FittedNetwork
+    _spare = 64  # all labels are scored each time, which takes longer than to rank some more
 
     def __init__(
         self,
@@ -327,6 +333,58 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
     def _options(self) -> NetworkOptions:
         return NetworkOptions.of(self.get_params(deep=False))
 
+    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+        return inference.topk(self.network_, features, k, self._threads())
+
+    def _best_label(self, features: Rows) -> I32:
+        # Skip the probability, which may take another pass over all labels.
+        labels, _ = self.network_.topk(features, 1, self._threads())
+        self._fitted.seen.answer_blank(features, labels)
+        return labels[:, 0]
+
+    def predictor(
+        self,
+        k: int = 5,
+        *,
+        candidates: int = 100,
+        postings: int = 2048,
+        recall: float | None = None,
+        sample: Any = None,
+    ) -> Predictor:
+        """Build a `Predictor`, which answers in a fraction of a millisecond from a shortlist of labels.
+
+        The wide path chooses `candidates` labels for each point, and only these are scored exactly. More candidates
+        are slower, but increase the recall, which `Predictor.recall` measures. Each feature proposes at most `postings`
+        labels. Given a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a validation set, the
+        fewest postings that reach the recall are used, which is faster.
+        """
+        check_is_fitted(self)
+        return Predictor(self, k=k, candidates=candidates, postings=postings, recall=recall, sample=sample)
+
+    def predict_proba(self, X: Any) -> F32:
+        """Return the probability of every label, dense (n, n_labels).
+
+        Rows sum to one with one label a row and under softmax; otherwise each label has an independent probability.
+        Probabilities are calibrated if training has a hold-out: see `hidden`. If the matrix would be too large,
+        ValueError suggests `predict_topk`.
+        """
+        features = self._features(X)
+        scores = inference.dense_scores(self.network_, features, self._threads())
+        exclusive = self._fitted.target.kind == "single"
+        return self._with_blank(features, inference.dense_probabilities(self.network_, scores, exclusive=exclusive))
+
+    def decision_function(self, X: Any) -> F32:
+        """Return the scores behind `predict`, dense (n, n_labels), or the log-odds, (n,), for two classes.
+
+        One or two rows are summed in a different order than more rows, so the last bits may differ.
+        """
+        features = self._features(X)
+        scores = inference.dense_scores(self.network_, features, self._threads())
+        scores[self._fitted.seen.blank(features)] = inference.scores_of(self.network_, self._fitted.seen.shares())
+        if self._fitted.target.kind == "single" and len(self.classes_) == 2:
+            return inference.log_odds(self.network_, scores)
+        return scores
+
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
         self._check_unchanged()
         return network_arrays.pack(self._fitted, self._header(), small=small)
@@ -342,15 +400,7 @@ class ExtremeClassifier(SavingMixin, PredictionMixin, ClassifierMixin, BaseEstim
         return model._adopt(fitted)
 
     def _adopt(self, fitted: FittedNetwork) -> Self:
-        self._fitted = fitted
-        self.network_, self.classes_, self.normalize_ = fitted.network, fitted.target.classes, fitted.scaling.kind
-        self.choices_ = self._choices()
+        self._keep(fitted)
+        self.network_, self.n_threads_ = fitted.network, self._threads()
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
-        self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
-        self.n_threads_ = self._threads()
         return self
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_fitted" in state:  # pickles of version 0.1 hold choices of another form, or none
-            self.choices_ = self._choices()

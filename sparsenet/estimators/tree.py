@@ -187,7 +187,6 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         return labels, expit(odds, out=odds)
 
     def _adopt(self, fitted: FittedTree) -> Self:
-        self._fitted = fitted
-        self.classes_, self.normalize_, self.choices_ = fitted.target.classes, fitted.scaling.kind, self._choices()
-        self.label_counts_, self.n_points_, self.cost_ = fitted.seen.label_counts, fitted.seen.n_points, fitted.cost
+        self._keep(fitted)
+        self.cost_ = fitted.cost
         return self

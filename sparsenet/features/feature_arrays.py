@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.validation import MAX_WIDTH, integer
+from sparsenet.core.validation import MAX_WIDTH, integer, optional, real
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import SCALINGS, Scaling
 from sparsenet.features.targets import KINDS, Target
 from sparsenet.kernels.types import Arrays
+from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
@@ -41,24 +43,69 @@ class Header:
     n_features: int
     feature_names: NDArray[Any] | None = None
 
-    def pack(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return arrays and JSON for `unpack`."""
-        names = self.feature_names
-        return {} if names is None else pack_strings(names.tolist(), "features"), {
-            "parameters": self.parameters,
-            "n_features": self.n_features,
-            "named_features": names is not None,
-        }
 
-    @classmethod
-    def unpack(cls, arrays: Arrays, metadata: Mapping[str, Any]) -> Header:
-        """Restore a header, and check its features."""
-        n_features, names = integer("n_features", metadata["n_features"], 0, MAX_WIDTH), None
-        if metadata["named_features"]:
-            names = np.array(unpack_strings(arrays, "features"), dtype=object)
-            if len(names) != n_features:
-                raise ModelError(f"the model names {len(names)} of {n_features} features")
-        return cls(metadata["parameters"], n_features, names)
+class Common(NamedTuple):
+    """The content that saved models of points have in common."""
+
+    header: Header
+    target: Target
+    scaling: Scaling
+    seen: LabelStats
+
+
+def pack_common(header: Header, fitted: Any) -> tuple[Arrays, dict[str, Any]]:
+    """Convert a header, and the labels, scaling and label statistics of a fitted model, to arrays and JSON."""
+    names, scaling = header.feature_names, fitted.scaling
+    labels, about_target = pack_labels(fitted.target)
+    seen, about_seen = _pack_seen(fitted.seen)
+    arrays = {**labels, **seen}
+    if names is not None:
+        arrays |= pack_strings(names.tolist(), "features")
+    if scaling.is_of_table:
+        arrays |= {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
+    decision = {} if scaling.decision is None else {"scaling_choice": pack_decision(scaling.decision)}
+    return arrays, {
+        **decision,
+        "parameters": header.parameters,
+        "n_features": header.n_features,
+        "named_features": names is not None,
+        "target": about_target,
+        "scaling": scaling.kind,
+        **about_seen,
+    }
+
+
+def unpack_common(arrays: Arrays, metadata: Mapping[str, Any]) -> Common:
+    """Restore and check what `pack_common` packed."""
+    n_features, names = integer("n_features", metadata["n_features"], 0, MAX_WIDTH), None
+    if metadata["named_features"]:
+        names = np.array(unpack_strings(arrays, "features"), dtype=object)
+        if len(names) != n_features:
+            raise ModelError(f"the model names {len(names)} of {n_features} features")
+    target = unpack_target(arrays, metadata["target"])
+    scaling = _unpack_scaling(arrays, metadata["scaling"], n_features)
+    if "scaling_choice" in metadata:
+        scaling = replace(scaling, decision=unpack_decision(metadata["scaling_choice"]))
+        if scaling.explained().value != scaling.kind:
+            raise ModelError(f"the scaling is {scaling.kind!r}, but {scaling.explained().value!r} was chosen")
+    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    return Common(Header(metadata["parameters"], n_features, names), target, scaling, seen)
+
+
+def pack_decision(decision: Decision) -> dict[str, Any]:
+    """Convert a decision to JSON, if its value is one."""
+    return {**decision._asdict(), "options": list(decision.options)}
+
+
+def unpack_decision(saved: Mapping[str, Any]) -> Decision:
+    """Restore and check a decision."""
+    found = Decision(**{**saved, "options": tuple(saved["options"])})
+    if not all(isinstance(text, str) for text in (found.why, *found.options)):
+        raise ModelError("a choice has its reason and its options in words")
+    for name in ("gain", "standard_error"):
+        optional(real, name, getattr(found, name), -math.inf, math.inf)
+    integer("n", found.n, 0)
+    return found
 
 
 def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
@@ -70,14 +117,7 @@ def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
     return np.array(names, dtype=str if fixed_width and room <= max(USUAL_ROOM, MOST_TIMES * own) else object)
 
 
-def pack_scaling(scaling: Scaling) -> Arrays:
-    """Convert a scaling to arrays; `unpack_scaling` also needs its kind."""
-    if scaling.centre is None or scaling.factor is None:
-        return {}
-    return {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
-
-
-def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
+def _unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     """Restore and check the scaling of a saved model."""
     if kind not in SCALINGS:
         raise ModelError(f"the scaling must be one of {', '.join(SCALINGS)}, got {kind!r}")
@@ -92,7 +132,7 @@ def unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     return Scaling(kind, centre, factor)
 
 
-def pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
+def _pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
     """Convert label statistics to arrays and manifest numbers for `unpack_seen`."""
     arrays: Arrays = {"counts": seen.label_counts}
     if seen.features is None:

@@ -22,8 +22,7 @@ from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import check_names, is_missing
-from sparsenet.features.indicators import indicator_of, is_bit, native
-from sparsenet.features.label_columns import check_columns, column_names
+from sparsenet.features.indicators import check_columns, column_names, indicator_of, is_bit, native
 
 KINDS = ("single", "lists", "dense", "sparse")
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
@@ -75,17 +74,15 @@ def listed(y: Any) -> Any:
 
 
 def _plain(y: Any) -> Any:
-    """Convert array-likes to arrays; lists stay, since their rows may differ in length."""
+    """Convert array-likes to arrays; lists stay, since their rows may differ in length.
+
+    Masked labels are an error: a plain array would expose the values under the mask.
+    """
     y = listed(y)
-    _refuse_masked(y)
-    return np.asarray(y) if hasattr(y, "__array__") and not hasattr(y, "tocsr") else y
-
-
-def _refuse_masked(y: Any) -> None:
-    """Reject masked labels: conversion to a plain array would expose the values under the mask."""
     if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
         row = int(np.argwhere(np.ma.getmaskarray(y))[0, 0])
         raise ValueError(f"y is masked in row {row}: every row needs a label; drop the row")
+    return np.asarray(y) if hasattr(y, "__array__") and not hasattr(y, "tocsr") else y
 
 
 @dataclass(frozen=True)
@@ -235,8 +232,9 @@ def _labels(values: Any, name: str, rows: NDArray[np.int64] | None = None) -> ND
         labels = np.asarray(values)
         if isinstance(values, list | tuple) and labels.dtype.kind == "U":  # NumPy turns numbers among strings into text
             labels = np.array(values, dtype=object)
-        elif labels.dtype.kind == "f" and isinstance(values, list | tuple) and all(map(_is_whole, values)):
-            labels = np.array(values, dtype=object)  # NumPy turns integers beyond 64 bits into floats
+        elif labels.dtype.kind == "f" and isinstance(values, list | tuple):
+            if all(isinstance(value, int | np.integer) for value in values):
+                labels = np.array(values, dtype=object)  # NumPy turns integers beyond 64 bits into floats
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected; it is taken as one label for each row"
         warnings.warn(message, DataConversionWarning, stacklevel=2)
@@ -258,7 +256,7 @@ def _check_float_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64]
     finite = np.isfinite(labels)
     if not finite.all():
         at = int(np.argmin(finite))
-        raise ValueError(f"{name} holds {labels[at]} in row {_row(at, rows)} (NaN or inf){_advice(rows)}")
+        raise ValueError(f"{name} holds {labels[at]} {_in_row(at, rows, ' (NaN or inf)')}")
     check_classification_targets(labels)
 
 
@@ -278,30 +276,20 @@ def _object_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | No
         numbers = labels.astype(np.float64)
         _check_float_labels(numbers, name, rows)
         return numbers
-    _refuse_missing(labels, name, rows)
+    for at, label in enumerate(labels.tolist()):
+        if is_missing(label):
+            raise ValueError(f"{name} holds {label!r} {_in_row(at, rows)}")
     found = ", ".join(sorted(t.__name__ for t in types))
     raise ValueError(
         f"Unknown label type: {name} must hold strings alone or whole numbers alone, got {found}: convert them with str"
     )
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer)
-
-
-def _refuse_missing(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | None) -> None:
-    for at, label in enumerate(labels.tolist()):
-        if is_missing(label):
-            raise ValueError(f"{name} holds {label!r} in row {_row(at, rows)}{_advice(rows)}")
-
-
-def _row(at: int, rows: NDArray[np.int64] | None) -> int:
-    return at if rows is None else int(rows[at])
-
-
-def _advice(rows: NDArray[np.int64] | None) -> str:
-    """Return the advice for a missing label; with `rows`, each row is a list of labels."""
-    return ": every row needs a label; drop the row" if rows is None else ": leave it out of the list"
+def _in_row(at: int, rows: NDArray[np.int64] | None, note: str = "") -> str:
+    """Return the place of a missing label, and advice; with `rows`, each row is a list of labels."""
+    if rows is None:
+        return f"in row {at}{note}: every row needs a label; drop the row"
+    return f"in row {rows[at]}{note}: leave it out of the list"
 
 
 def _distinct(labels: NDArray[Any]) -> NDArray[Any]:

@@ -89,7 +89,7 @@ def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
 
 
 @pytest.mark.parametrize(
-    ("asked", "labels", "negatives"),
+    ("given", "labels", "negatives"),
     [
         ("auto", 9, 9),
         ("auto", 1024, 1024),
@@ -99,8 +99,8 @@ def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
         (500, 600, 500),
     ],
 )
-def test_negatives_follow_the_number_of_labels(asked, labels, negatives):
-    assert NetworkOptions.of(ExtremeClassifier(n_negatives=asked).get_params()).negatives(labels) == negatives
+def test_negatives_follow_the_number_of_labels(given, labels, negatives):
+    assert NetworkOptions.of(ExtremeClassifier(n_negatives=given).get_params()).negatives(labels) == negatives
 
 
 # --- kinds of y ---

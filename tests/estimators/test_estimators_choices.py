@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from sparsenet import ExtremeClassifier, LSHConfig
-from sparsenet.core.batches import Batcher
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network import building, options, sizing
 from sparsenet.engines.network.optim import SGD
@@ -24,21 +23,15 @@ def width(model):
     return model.network_.output.n_inputs
 
 
-@pytest.fixture
-def pace(monkeypatch):
-    """Make a step take ten seconds, and two without the deep path."""
-    monkeypatch.setattr(sizing, "_seconds_a_step", lambda network, *a, **k: 2.0 + network.output.n_inputs / 32)
-
-
 def test_small_data_get_the_default_size(capsys):
     model = auto(verbose=1).fit(X, Y)
     assert width(model) == 256
     assert model.choices_["hidden"][0] == 256
     assert model.choices_["wide_budget"][0] == 1024
     assert {"n_negatives", "wide_learning_rate", "normalize", "precision"} < model.choices_.keys()
-    told = capsys.readouterr().err
-    assert "sparsenet: chose hidden=256 (there is memory and time for it)" in told
-    assert "n_negatives=40 (all labels)" in told
+    report = capsys.readouterr().err
+    assert "sparsenet: chose hidden=256 (there is memory and time for it)" in report
+    assert "n_negatives=40 (all labels)" in report
 
 
 def test_keeps_given_settings():
@@ -103,15 +96,9 @@ def test_partial_fit_is_equal_before_and_after_saving(monkeypatch, tmp_path, fir
         if first == "partial_fit":
             each.network_.drop_state()
             each._fitted = replace(each._fitted, steps=0)
-    sizes = []
-
-    def noted(*points, batch_size, **more):
-        sizes.append(batch_size)
-        return Batcher(*points, batch_size=batch_size, **more)
-
-    monkeypatch.setattr("sparsenet.engines.network.training.trainer.Batcher", noted)
+    steps = [each._fitted.steps for each in (model, copy)]
     weights = [each.partial_fit(X[:50], Y[:50]).network_.weights() for each in (model, copy)]
-    assert sizes == [20, 20]
+    assert [each.fitted_.steps - before for each, before in zip((model, copy), steps, strict=True)] == [3, 3]
     for name, array in weights[0].items():
         np.testing.assert_array_equal(array, weights[1][name])
 
@@ -155,7 +142,6 @@ def test_rejects_what_does_not_fit_at_all():
         fast(wide_budget=100, memory_limit="20kB").fit(X, Y)
 
 
-@pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize(("seconds", "hidden"), [(1000, 256), (141, 256), (130, 128), (80, 64), (40, 0), (1, 0)])
 def test_time_bounds_the_width(seconds, hidden):
     """Train two epochs of seven steps, with 2 to 10 seconds a step."""
@@ -165,17 +151,20 @@ def test_time_bounds_the_width(seconds, hidden):
 
 
 def chosen(seconds, **parameters):
-    """Choose like `fit` with the given number of seconds left."""
+    """Choose like `fit` with the given seconds left, where a step takes two seconds, or ten with 256 hidden units."""
     settings = NetworkOptions.of(auto(**parameters).get_params())
     points = Rows.of(sparse.csr_array(X)), Rows.of(sparse.csr_array(Y))
 
     def make(settings):
         return building.outline(settings, X.shape[1], Y.sum(axis=0), X.shape[0], 0, 1)
 
-    return sizing.fit_into_time(settings, points, make, lambda: float(seconds), seed=0, threads=1)
+    def seconds_a_step(network, *arguments, **options):
+        return 2.0 + network.output.n_inputs / 32
+
+    how = {"seed": 0, "threads": 1, "seconds_a_step": seconds_a_step}
+    return sizing.fit_into_time(settings, points, make, lambda: float(seconds), **how)
 
 
-@pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize("parameters", [{"wide": False}, {"sampler": "lsh"}], ids=str)
 def test_keeps_hidden_units_that_are_required(parameters):
     assert chosen(1, **parameters).hidden == (64,)
@@ -213,24 +202,20 @@ def test_a_saved_model_keeps_its_size(tmp_path):
         loaded.set_params(hidden=32).save(tmp_path / "model")
 
 
-class StoppedError(Exception):
-    """A callback that ends a run after its second epoch."""
-
-
 class StopAfterTwo:
+    """A callback that interrupts a run after its second epoch."""
+
     def on_epoch(self, record):
         if record["epoch"] == 2:
-            raise StoppedError
+            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("hidden", [64, 0])
-def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
+def test_a_resumed_run_keeps_its_width(tmp_path, hidden):
     limit = needs(hidden)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
-
-    monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     begun = auto(memory_limit=limit, epochs=4)
-    with pytest.raises(StoppedError):
+    with pytest.raises(KeyboardInterrupt):
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
     resumed = auto(epochs=4).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert width(resumed) == hidden
@@ -242,11 +227,10 @@ def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
 
 def test_a_resumed_run_keeps_its_wide_path(tmp_path, monkeypatch):
     monkeypatch.setattr(options, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
-    monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
     limit = needs(0, 8)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
     begun = auto(memory_limit=limit, epochs=4)
-    with pytest.raises(StoppedError):
+    with pytest.raises(KeyboardInterrupt):
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
     resumed = auto(epochs=4, time_budget=1e6).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert resumed.choices_["wide_budget"][0] == 8

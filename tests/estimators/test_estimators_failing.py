@@ -188,7 +188,7 @@ def test_a_failing_requested_checkpoint_ends_the_training(tmp_path):
 
 def test_a_failing_automatic_checkpoint_is_ignored(tmp_path):
     run = tmp_path / "run"
-    with pytest.warns(RuntimeWarning, match="goes on without a checkpoint: .*run: is a file") as told:
+    with pytest.warns(RuntimeWarning, match="goes on without a checkpoint: .*run: is a file") as caught:
         model = fast(epochs=3).fit(X, Y, checkpoint=Spare(run), callbacks=[Blocking(run)])
-    assert len(told) == 1
+    assert len(caught) == 1
     np.testing.assert_array_equal(model.predict_proba(X), fast(epochs=3).fit(X, Y).predict_proba(X))

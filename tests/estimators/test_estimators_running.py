@@ -174,23 +174,23 @@ def test_predicts_memory_needed(parameters, monkeypatch):
     counts = np.bincount(labels.indices, minlength=labels.width)
     support = int(support_bound(features, transpose(labels), known.wide_budget).sum()) if known.wide else 0
     network = outline(known, features.width, counts, len(features), seed=0, threads=1)
-    foretold = memory_needed(known, network, features, labels, support, scored=True, keep_best=True)
+    expected = memory_needed(known, network, features, labels, support, scored=True, keep_best=True)
 
     trained = model.set_params(hidden=2).fit(points, y)  # imports and compiles
     model = trained.set_params(**{"hidden": 64, **parameters})
     scaled = features.data.nbytes + features.indptr.nbytes
-    told = []
-    monkeypatch.setattr(building, "check_memory", lambda needed, *rest: told.append(needed))
+    needed_by_fit = []
+    monkeypatch.setattr(building, "check_memory", lambda needed, *rest: needed_by_fit.append(needed))
     del trained._fitted, trained.network_
     tracemalloc.start()
     model.fit(points, y, validation=(points[:100], y[:100]))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     arrays = sum(array.nbytes for array in model.network_.weights().values())
-    assert foretold["weights"] == pytest.approx(arrays, rel=0.1)
-    assert sum(told[0].values()) == pytest.approx(peak, rel=0.1)
-    assert told[0].pop("points") == pytest.approx(scaled, rel=0.1)  # with the validation points
-    assert told[0] == foretold
+    assert expected["weights"] == pytest.approx(arrays, rel=0.1)
+    assert sum(needed_by_fit[0].values()) == pytest.approx(peak, rel=0.1)
+    assert needed_by_fit[0].pop("points") == pytest.approx(scaled, rel=0.1)  # with the validation points
+    assert needed_by_fit[0] == expected
 
 
 def test_predicts_memory_of_features():
@@ -209,8 +209,8 @@ def test_predicts_memory_of_features():
 def test_predicts_memory_of_a_trial(monkeypatch):
     _, _, points, y = sparse_points(6000, 5000, 1500, 0.04)  # most weights are in the wide path
     monkeypatch.setattr(options, "AUTO", replace(options.AUTO, all_labels=10, trial_from=100))
-    foretold = []
-    monkeypatch.setattr(building, "check_memory", lambda needed, *rest: foretold.append(sum(needed.values())))
+    expected = []
+    monkeypatch.setattr(building, "check_memory", lambda needed, *rest: expected.append(sum(needed.values())))
     model = fast(hidden="auto", n_negatives=500, epochs=3)
     model.fit(points, y)  # imports and compiles
     assert "held-out points" in model.choices_["hidden"][1]
@@ -219,7 +219,7 @@ def test_predicts_memory_of_a_trial(monkeypatch):
     model.fit(points, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert foretold[-1] == pytest.approx(peak, rel=0.1)
+    assert expected[-1] == pytest.approx(peak, rel=0.1)
 
 
 def test_scaling_a_dense_table_takes_little_extra_memory():
@@ -244,16 +244,16 @@ def test_shows_progress_only_on_request(capsys):
 
 
 @pytest.mark.parametrize(
-    ("sampler", "is_told"), [("lsh", True), ("random", False), ("frequency", False), ("none", False)]
+    ("sampler", "is_reported"), [("lsh", True), ("random", False), ("frequency", False), ("none", False)]
 )
-def test_reports_the_recall_of_the_index(sampler, is_told):
+def test_reports_the_recall_of_the_index(sampler, is_reported):
     class Follow:
         def on_batch(self, progress):
-            told.add(progress.index_recall is not None)
+            reported.add(progress.index_recall is not None)
 
-    told = set()
+    reported = set()
     model = fast(sampler=sampler, n_negatives=10, epochs=10, batch_size=32).fit(X, Y, callbacks=[Follow()])
-    assert (True in told) == ("index_recall" in model.history_[-1]) == is_told
+    assert (True in reported) == ("index_recall" in model.history_[-1]) == is_reported
 
 
 def test_the_progress_bar_shows_recall():

@@ -1,6 +1,7 @@
 """Excluded labels, such as products that a customer has already bought."""
 
-from typing import Any
+import copy
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -99,42 +100,48 @@ def test_rejects_a_mask_of_another_length(model):
         model.topk(X, 2, exclude=["a"] * N_LABELS)
 
 
-def test_ranks_few_labels_first_and_more_if_needed(monkeypatch):
-    model, asked = TreeClassifier(random_state=0).fit(X, Y), []
+class WatchedTree(TreeClassifier):
+    """A tree that records its searches: points, labels of each, and labels to pass over."""
+
+    searches: ClassVar[list[tuple[int, int, int]]] = []
+
+    def _best(self, features, k, unwanted=0):
+        self.searches.append((len(features), k, unwanted))
+        return super()._best(features, k, unwanted)
+
+
+@pytest.fixture
+def watched():
+    model = WatchedTree(random_state=0).fit(X, Y)
+    yield model
+    model.searches.clear()
+
+
+def test_ranks_few_labels_first_and_more_if_needed(watched):
+    model = watched
     ranked = model.topk_numbers(X, N_LABELS)[0]
     excluded = np.zeros(Y.shape, bool)
     np.put_along_axis(excluded, ranked[:, 10:], True, axis=1)  # thirty of forty labels, none of them needed
     np.put_along_axis(excluded[7:8], ranked[7:8], np.arange(N_LABELS) < 36, axis=1)  # most of the best
     excluded[9] = True
-    best = model._best
-
-    def watched(features, k, unwanted):
-        asked.append((len(features), k, unwanted))
-        return best(features, k, unwanted)
-
-    monkeypatch.setattr(model, "_best", watched)
+    model.searches.clear()
     numbers, _ = model.topk_numbers(X, 2, exclude=excluded)
-    assert asked == [(N - 2, 18, 32), (2, 18, MOST_UNWANTED), (2, 40, MOST_UNWANTED)]
+    assert model.searches == [(N - 2, 18, 32), (2, 18, MOST_UNWANTED), (2, 40, MOST_UNWANTED)]
     expected = ranked[:, :2].copy()
     expected[7], expected[9] = ranked[7, 36:38], -1
     np.testing.assert_array_equal(numbers, expected)
 
 
-def test_ranks_points_in_blocks_if_nearly_all_labels_are_excluded(monkeypatch):
-    model = TreeClassifier(random_state=0).fit(X, Y)
+def test_ranks_points_in_blocks_if_nearly_all_labels_are_excluded(watched):
     mask = np.arange(N_LABELS) < N_LABELS - 2
-    expected, best, most = model.topk_numbers(X, 2, exclude=mask), model._best, []
-    monkeypatch.setattr("sparsenet.estimators.answers.LABELS_AT_A_TIME", 100)
-
-    def watched(features, k, unwanted):
-        most.append(len(features) * k)
-        return best(features, k, unwanted)
-
-    monkeypatch.setattr(model, "_best", watched)
-    for ours, theirs in zip(model.topk_numbers(X, 2, exclude=mask), expected, strict=True):
+    expected = watched.topk_numbers(X, 2, exclude=mask)
+    watched.searches.clear()
+    excluded = Excluded.of(mask, N, N_LABELS)
+    found = watched._best_without(watched._features(X), 2, excluded, max_ranked=100)
+    for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert len(most) > 1
-    assert max(most) <= 100
+    assert len(watched.searches) > 1
+    assert max(n_points * k for n_points, k, _ in watched.searches) <= 100
 
 
 #: Many nodes of labels with two points each, which have the label's feature and features of other labels.
@@ -155,22 +162,23 @@ def narrow(request):
     return NARROW[request.param].fit(SPEAKING, OWN[:, 0])
 
 
-def test_excluded_labels_do_not_fill_the_beam(monkeypatch, narrow):
+def test_excluded_labels_do_not_fill_the_beam(narrow):
     """A point's features lead to nodes that may hold excluded labels only."""
     few = np.arange(40)
     rows = np.repeat(few, OTHERS)
     excluded = sparse.csr_array((np.ones(len(rows)), (rows, RELATED[few].ravel())), (len(few), WIDE))
 
-    def share_found():
-        found = narrow.topk_numbers(SPEAKING[few], 12, exclude=excluded)[0]
+    def share_found(model):
+        found = model.topk_numbers(SPEAKING[few], 12, exclude=excluded)[0]
         return np.mean([len(np.intersect1d(*both)) / 12 for both in zip(found, everywhere, strict=True)])
 
-    with monkeypatch.context() as patch:
-        patch.setattr(narrow if isinstance(narrow, TreeClassifier) else narrow.tree_, "beam", WIDE)
-        everywhere = narrow.topk_numbers(SPEAKING[few], 12, exclude=excluded)[0]
-    found = share_found()
-    monkeypatch.setattr(narrow, "_most_unwanted", 0)
-    assert found > 0.99 > share_found()
+    tree = narrow if isinstance(narrow, TreeClassifier) else narrow.tree_
+    tree.set_params(beam=WIDE)
+    everywhere = narrow.topk_numbers(SPEAKING[few], 12, exclude=excluded)[0]
+    tree.set_params(beam=1)
+    without_room = copy.copy(narrow)
+    without_room._most_unwanted = 0
+    assert share_found(narrow) > 0.99 > share_found(without_room)
 
 
 def test_the_beam_grows_up_to_a_limit(monkeypatch, narrow):

@@ -138,6 +138,20 @@ def test_parameters_that_could_not_be_loaded_are_not_saved(tmp_path, kind):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("value", "together"), ("value", None), ("why", 1), ("options", [1]), ("gain", "much"), ("n", -1)],
+)
+def test_refuses_a_forged_choice_of_the_scaling(tmp_path, name, value):
+    table = np.random.default_rng(0).normal(size=(80, 3))
+    TreeClassifier(random_state=0, n_jobs=1).fit(table, NAMES).save(tmp_path / "model")
+    arrays, metadata = storage.load(tmp_path / "model")
+    assert metadata["scaling_choice"]["value"] == "columns"
+    forging.save(tmp_path / "model", arrays, forging.with_value(metadata, ("scaling_choice", name), value))
+    with pytest.raises(ModelError, match="model: "):
+        sparsenet.load(tmp_path / "model")
+
+
 def test_loading_leaves_the_shared_random_generator_alone(tmp_path):
     for kind, model in (("tree", TreeClassifier()), ("blend", BlendClassifier(network="drop"))):
         model.fit(X, Y).save(tmp_path / kind)
@@ -197,14 +211,13 @@ def test_rows_of_8_bits_must_be_a_matrix(tmp_path):
 
 
 @pytest.mark.parametrize("error", [MemoryError("1 TB"), IndexError("out of range"), RecursionError("deep")])
-def test_every_error_of_a_loader_names_the_file(tmp_path, saved, monkeypatch, error):
+def test_every_error_of_a_loader_names_the_file(tmp_path, saved, error):
     def fail(*args):
         raise error
 
     forging.save(tmp_path / "model", *saved("tree"))
-    monkeypatch.setattr("sparsenet.engines.tree.machines.check", fail)
     with pytest.raises(ModelError, match=f"model: .*{error}"):
-        sparsenet.load(tmp_path / "model")
+        storage.load_as(tmp_path / "model", fail)
 
 
 def test_arrays_that_memory_cannot_hold_are_a_model_error(tmp_path, monkeypatch):

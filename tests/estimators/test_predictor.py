@@ -159,16 +159,21 @@ def muddled():
     return fast(hidden=0, epochs=5).fit(points, rng.integers(0, 60, 300)), points
 
 
-def test_chooses_the_smallest_index_of_the_given_recall(muddled, monkeypatch):
-    monkeypatch.setattr("sparsenet.engines.network.shortlist.FEWEST_POSTINGS", 1)
+def test_chooses_the_smallest_index_of_the_given_recall(muddled):
     model, points = muddled
+    rows, how = model._features(points), {"size": 10, "max_postings": 2048, "min_postings": 1, "threads": 1}
+
+    def chosen(recall):
+        return Shortlist.with_recall(model.network_, rows, 5, recall, **how)
+
     recalls = {n: model.predictor(k=5, candidates=10, postings=n).recall(points) for n in (1, 2, 4, 8)}
     assert recalls[1] < recalls[2] < recalls[4] < recalls[8]
     for n in (1, 2, 4):
-        found = model.predictor(k=5, candidates=10, recall=recalls[n], sample=points)
-        assert found.postings == n
-        assert found.recall(points) == recalls[n]
-        assert model.predictor(k=5, candidates=10, recall=recalls[n] + 1e-9, sample=points).postings == 2 * n
+        assert chosen(recalls[n]).n_postings == n
+        assert chosen(recalls[n]).recall(model.network_, rows, 5, 1) == recalls[n]
+        assert chosen(recalls[n] + 1e-9).n_postings == 2 * n
+    found = model.predictor(k=5, candidates=10, recall=recalls[8], sample=points)
+    assert found.recall(points) >= recalls[8]
 
 
 def test_reports_an_unreachable_recall(muddled):

@@ -135,10 +135,10 @@ def test_warns_of_columns_that_float32_rounds_to_zero(model, form):
     names = "'c5'" if form is FORMS["frame"] else "5"
     with pytest.warns(
         UserWarning, match=f"^column {names} of X holds only numbers that float32 rounds to zero"
-    ) as told:
+    ) as caught:
         model.__class__(n_jobs=1, random_state=0, normalize="none").fit(form(table), np.arange(64) % 4)
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
 
 
 def test_warning_names_at_most_three_columns():

@@ -10,6 +10,7 @@ from sklearn.datasets import make_classification
 
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+from sparsenet.cli.about_model import collect, describe
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
 from sparsenet.features.units import _choose_table_scaling, _neighbor_precision, scaled
@@ -110,10 +111,10 @@ def test_categories_beside_amounts_are_learnt():
 def test_names_the_column_of_a_sparse_table(classifier):
     table = sparse.csr_array(amounts(60, 3000, (60, 50), 0))  # these may be the first of many counts
     labels = np.arange(60) % 3
-    with pytest.warns(UserWarning, match="column 0 of X holds 99% or more of the squared length") as told:
+    with pytest.warns(UserWarning, match="column 0 of X holds 99% or more of the squared length") as caught:
         classifier(random_state=0, n_jobs=1).fit(table, labels)
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         classifier(random_state=0, n_jobs=1, normalize="rows").fit(table, labels)
@@ -252,9 +253,12 @@ def test_a_common_unit_needs_evidence():
 
 
 @pytest.mark.parametrize("classifier", [ExtremeClassifier(epochs=1), TreeClassifier(), BlendClassifier(network="drop")])
-def test_records_the_evidence_for_the_scaling(classifier):
+def test_records_saves_and_shows_the_evidence_for_the_scaling(classifier, tmp_path):
     X, y = mostly_noise()
     decision = classifier.set_params(random_state=0, normalize="auto").fit(X, y).choices_["normalize"]
+    classifier.save(tmp_path / "model")
+    assert sparsenet.load(tmp_path / "model").choices_["normalize"] == decision
+    assert f"normalize: {decision.why}" in describe(collect(tmp_path / "model"))
     assert (decision.value, decision.options, decision.n) == ("together", ("columns", "together"), 1024)
     assert decision.gain > 2 * decision.standard_error > 0
     assert "normalize" not in classifier.set_params(normalize="columns").fit(X, y).choices_
@@ -366,9 +370,9 @@ def test_a_table_is_recognized_in_any_form(way, units):
     assert dense[0] == stored[0] != "rows"
     np.testing.assert_array_equal(dense[1].data, stored[1].data)
     model = TreeClassifier(normalize=way, random_state=0).fit(sparse.csr_array(X), y)
-    for asked in (sparse.csr_matrix(X[:1500]), X[:1500]):
+    for queries in (sparse.csr_matrix(X[:1500]), X[:1500]):
         np.testing.assert_array_equal(
-            model.predict(asked), TreeClassifier(normalize=way, random_state=0).fit(X, y).predict(X[:1500])
+            model.predict(queries), TreeClassifier(normalize=way, random_state=0).fit(X, y).predict(X[:1500])
         )
 
 
@@ -383,17 +387,17 @@ def test_the_share_of_nonzero_values_decides(share, expected):
 @pytest.mark.parametrize("classifier", [ExtremeClassifier(epochs=8), TreeClassifier(), BlendClassifier(network="drop")])
 def test_the_choice_is_learnt_saved_and_reported(classifier, tmp_path):
     X, y = mostly_noise()
-    known, asked = slice(0, 1500), slice(1500, None)
+    known, queries = slice(0, 1500), slice(1500, None)
     scores = {}
     for way in ("auto", "columns", "together"):
         model = classifier.set_params(normalize=way, random_state=0).fit(X[known], y[known])
-        scores[way] = model.score(X[asked], y[asked])
+        scores[way] = model.score(X[queries], y[queries])
     assert scores["auto"] == scores["together"] > scores["columns"]
     model.save(tmp_path / "model")
     again = sparsenet.load(tmp_path / "model")
-    for mine, theirs in zip(model.topk(X[asked], 3), again.topk(X[asked], 3), strict=True):
+    for mine, theirs in zip(model.topk(X[queries], 3), again.topk(X[queries], 3), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    assert model.predict(X[asked][:1]) == model.predict(X[asked])[:1]
+    assert model.predict(X[queries][:1]) == model.predict(X[queries])[:1]
 
 
 def test_a_network_reports_why():

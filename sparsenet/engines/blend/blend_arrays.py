@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.validation import boolean, integer, optional, real
+from sparsenet.core.validation import boolean, integer, real
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.fit_blend import FEW, FittedBlend
 from sparsenet.engines.blend.version1 import Version1Combination
@@ -21,17 +20,8 @@ from sparsenet.engines.network.parameters import from_json, to_json
 from sparsenet.engines.tree import tree_arrays
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import COST
-from sparsenet.features.feature_arrays import (
-    Header,
-    pack_labels,
-    pack_scaling,
-    pack_seen,
-    unpack_scaling,
-    unpack_seen,
-    unpack_target,
-)
+from sparsenet.features.feature_arrays import Header, pack_common, pack_decision, unpack_common, unpack_decision
 from sparsenet.kernels.types import Arrays
-from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 
@@ -69,19 +59,13 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
     if fitted.network is not None and header.network is not None:
         network, about_network = network_arrays.pack(fitted.network, header.network, small=small)
     tree, about_tree = tree_arrays.pack(fitted.tree, header.tree)
-    labels, about_target = pack_labels(fitted.target)
-    seen, about_seen = pack_seen(fitted.seen)
-    names, about = header.whole.pack()
+    arrays, about = pack_common(header.whole, fitted)
     del about["n_features"]  # the tree has it
     neighbors, about_neighbors = neighbor_arrays.pack(fitted.neighbors, small=small)
-    arrays: Arrays = {
+    arrays |= {
         **pack_part("network", network or {}),
         **pack_part("tree", tree),
         **pack_part("neighbors", neighbors),
-        **seen,
-        **labels,
-        **pack_scaling(fitted.scaling),
-        **names,
     }
     return arrays, {
         "model": KIND,
@@ -89,15 +73,15 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
         "given": header.given,
         "untrained": header.untrained,
         "dropped": header.is_dropped,
-        **about_seen,
         "candidates": fitted.candidates,
         "combination": _pack_combination(fitted.combination),
-        "choices": _pack_choices(fitted.choices),
+        "choices": {
+            name: pack_decision(choice._replace(value=to_json(name, choice.value)))
+            for name, choice in fitted.choices.items()
+        },
         "network": about_network,
         "tree": about_tree,
         "neighbors": about_neighbors,
-        "target": about_target,
-        "scaling": fitted.scaling.kind,
         **tree_arrays.pack_validation(fitted.validation),
     }
 
@@ -113,9 +97,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[BlendHeader, Fi
             raise ModelError(f"the tree has {n_features} features, the network {network_header.n_features}")
     elif metadata["neighbors"] is None:
         raise ModelError("the model has a tree but neither a network nor neighbors")
-    target = unpack_target(arrays, metadata["target"])
-    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    whole, target, scaling, seen = unpack_common(arrays, {**metadata, "n_features": n_features})
     for part, kind in ((tree, tree_arrays.KIND), (network, network_arrays.KIND)):
         if part is not None:
             _check_part(part, kind, seen.label_counts)
@@ -135,11 +117,14 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[BlendHeader, Fi
         seen,
         integer("candidates", metadata.get("candidates", FEW), 1),
         combination,
-        _unpack_choices(metadata.get("choices", {})),
+        {
+            str(name): unpack_decision({**choice, "value": from_json(choice["value"])})
+            for name, choice in metadata.get("choices", {}).items()
+        },
         tree_arrays.unpack_validation(metadata),
     )
     header = BlendHeader(
-        whole=Header.unpack(arrays, {**metadata, "n_features": n_features}),
+        whole=whole,
         tree=tree_header,
         network=network_header,
         given=metadata["given"],
@@ -186,23 +171,3 @@ def _unpack_combination(
     slope, temperature = (real(name, about[name], 0, most, open_low=True) for name in ("slope", "temperature"))
     shift, fall = (real(name, about[name], -furthest, furthest) for name in ("shift", "fall"))
     return Combination((tree, network, neighbors), slope, shift, fall, temperature)
-
-
-def _pack_choices(choices: Mapping[str, Decision]) -> dict[str, Any]:
-    """Return decisions as JSON."""
-    return {name: {key: to_json(key, value) for key, value in own._asdict().items()} for name, own in choices.items()}
-
-
-def _unpack_choices(saved: Mapping[str, Any]) -> dict[str, Decision]:
-    """Return the decisions that `_pack_choices` packed."""
-    return {str(name): _unpack_decision(own) for name, own in saved.items()}
-
-
-def _unpack_decision(saved: Mapping[str, Any]) -> Decision:
-    found = Decision(**{key: from_json(value) for key, value in saved.items()})
-    if not all(isinstance(text, str) for text in (found.why, *found.options)):
-        raise ModelError("a choice has its reason and its options in words")
-    for name in ("gain", "standard_error"):
-        optional(real, name, getattr(found, name), -math.inf, math.inf)
-    integer("n", found.n, 0)
-    return found

@@ -20,15 +20,7 @@ from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
 from sparsenet.engines.network.parameters import SAVABLE, from_json, to_json, unpack_parameters
 from sparsenet.engines.network.sizing import fitted_options
 from sparsenet.engines.network.wide import WideConfig, WidePath
-from sparsenet.features.feature_arrays import (
-    Header,
-    pack_labels,
-    pack_scaling,
-    pack_seen,
-    unpack_scaling,
-    unpack_seen,
-    unpack_target,
-)
+from sparsenet.features.feature_arrays import Header, pack_common, unpack_common
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.kernels.types import Arrays
 from sparsenet.selection.choose import Decision
@@ -43,23 +35,16 @@ AS_SAVED = "as it was saved"
 
 def pack(fitted: FittedNetwork, header: Header, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal network; if `small`, of a nearly equal one in fewer bits."""
-    names, about = header.pack()
+    common, about = pack_common(header, fitted)
     weights: Arrays = dict(fitted.network.weights())
-    seen, about_seen = pack_seen(fitted.seen)
-    arrays: Arrays = {**(compact.shrink(weights) if small else weights), **seen}
-    labels, about_target = pack_labels(fitted.target)
-    arrays |= {**labels, **pack_scaling(fitted.scaling), **names}
-    return arrays, {
+    return {**(compact.shrink(weights) if small else weights), **common}, {
         "model": KIND,
         "compact": small,
         **about,
-        **about_seen,
         "calls": fitted.calls,
         "finished": fitted.finished,
         # Values without reasons: a resumed run has other reasons for the same size, and must save the same file.
         "choices": {name: to_json(name, decision.value) for name, decision in fitted.choices.items()},
-        "target": about_target,
-        "scaling": fitted.scaling.kind,
         "wide": _wide_start(fitted.network),
         "history": [_history_entry(record) for record in fitted.history],
     }
@@ -108,15 +93,14 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedN
     check_kind(metadata, KIND)
     if boolean("compact", metadata.get("compact", False)):
         arrays = compact.grow(arrays)
-    header = Header.unpack(arrays, metadata)
-    parameters, n_features = all_parameters(header), header.n_features
-    target = unpack_target(arrays, metadata["target"])
-    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    header, target, scaling, seen = unpack_common(arrays, metadata)
+    parameters = all_parameters(header)
     check_seed(parameters["random_state"])
     choices = {str(name): Decision(from_json(value), AS_SAVED) for name, value in metadata.get("choices", {}).items()}
+    if "normalize" in choices and scaling.decision is not None:
+        choices["normalize"] = scaling.decision
     options = fitted_options(parameters, choices)
-    network = _network(options, arrays, n_features, seen)
+    network = _network(options, arrays, header.n_features, seen)
     if network.output.wide and metadata.get("wide"):
         network.output.wide.configure(_wide_config(options, metadata["wide"]))
     history, calls = _unpack_history(metadata["history"]), integer("calls", metadata["calls"], 0)
@@ -126,7 +110,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedN
 
 
 def all_parameters(header: Header) -> dict[str, Any]:
-    """Return the parameters of a packed network, with today's defaults for those that are newer."""
+    """Return the parameters of a packed network, and the defaults of newer parameters."""
     return {**DEFAULTS, **unpack_parameters(header.parameters)}
 
 

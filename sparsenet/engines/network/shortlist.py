@@ -18,9 +18,6 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.kernels.types import F32, I32
 
-#: Initial length of posting lists in the search for a recall.
-FEWEST_POSTINGS = 16
-
 
 @dataclass(frozen=True)
 class Shortlist:
@@ -60,11 +57,20 @@ class Shortlist:
 
     @classmethod
     def with_recall(
-        cls, network: Network, sample: Rows, k: int, recall: float, *, size: int, max_postings: int, threads: int
+        cls,
+        network: Network,
+        sample: Rows,
+        k: int,
+        recall: float,
+        *,
+        size: int,
+        max_postings: int,
+        threads: int,
+        min_postings: int = 16,
     ) -> Shortlist:
-        """Build the smallest index that reaches `recall` on a sample; double `n_postings` up to `most`."""
+        """Build the smallest index that reaches `recall` on a sample; double the postings up to `max_postings`."""
         exact, _ = network.topk(sample, k, threads)
-        n_postings = FEWEST_POSTINGS
+        n_postings = min_postings
         while True:
             shortlist = cls.of(network.output, size=size, n_postings=min(n_postings, max_postings))
             share = shortlist._share(network, sample, exact, threads)

@@ -69,11 +69,13 @@ def fit_into_time(
     *,
     seed: int,
     threads: int,
+    seconds_a_step: Callable[..., float] | None = None,
 ) -> NetworkOptions:
     """Return the widest options whose fewest passes fit into the seconds left.
 
     Five passes of the wide path are better than fewer of both paths (bench/README.md, Time budgets). Steps of the
-    narrowest and the widest network are timed. Validation after each pass and rehashing of rows are not included.
+    narrowest and the widest network are timed, by `seconds_a_step` if given. Validation after each pass and rehashing
+    of rows are not included.
     """
     widths = _widths(options)
     if len(widths) == 1:
@@ -81,8 +83,9 @@ def fit_into_time(
     if left() <= 0:
         return _reduced(options, "time", hidden=widths[-1])
     most = 0.05 * left()
+    timed = seconds_a_step or _seconds_a_step
     fast, slow = (
-        _seconds_a_step(make(replace(options, hidden=hidden)), points, options, most, seed=seed, threads=threads)
+        timed(make(replace(options, hidden=hidden)), points, options, most, seed=seed, threads=threads)
         for hidden in (widths[-1], widths[0])
     )
     n_points = len(points[0])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.core.batches import DensePostings, Postings, Workspace
-from sparsenet.core.centroids import _label_blocks, _owners, centroids, lengths, support_bound
+from sparsenet.core.centroids import centroids, label_blocks, lengths, owners_of, support_bound
 from sparsenet.core.rows import Rows, transpose
 from sparsenet.core.validation import integer, real
 from sparsenet.engines.network.optim import Adagrad, Optimizer, Parameter
@@ -130,7 +130,7 @@ class WidePath:
         most = int(support_bound(features, label_points, config.budget).sum())
         indptr = np.zeros(len(label_points) + 1, np.int64)
         indices, values = np.empty(most, np.int32), np.empty(most, np.float32)  # unwritten pages take no memory
-        for begin, end in pairwise(_label_blocks(features, label_points)):
+        for begin, end in pairwise(label_blocks(features, label_points)):
             counts, *found = _initial_weights(features, label_points.slice(begin, end), config, threads)
             indptr[begin + 1 : end + 1] = indptr[begin] + np.cumsum(counts)
             own = slice(indptr[begin], indptr[end])
@@ -149,7 +149,7 @@ class WidePath:
         A label takes its strongest new features until its budget is full.
         """
         fresh = WidePath.from_centroids(features, label_points, self.config, threads)
-        owners, new_owners = _owners(self.indptr), _owners(fresh.indptr)
+        owners, new_owners = owners_of(self.indptr), owners_of(fresh.indptr)
         keys = owners * self.n_features + self.indices
         new_keys = new_owners * self.n_features + fresh.indices
         missing = np.flatnonzero(~np.isin(new_keys, keys, assume_unique=True))

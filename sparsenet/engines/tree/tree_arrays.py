@@ -13,15 +13,7 @@ from sparsenet.engines.tree import machines, tree_shape
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import COST, Level
 from sparsenet.engines.tree.tree_shape import Shape
-from sparsenet.features.feature_arrays import (
-    Header,
-    pack_labels,
-    pack_scaling,
-    pack_seen,
-    unpack_scaling,
-    unpack_seen,
-    unpack_target,
-)
+from sparsenet.features.feature_arrays import Header, pack_common, unpack_common
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind
@@ -33,20 +25,15 @@ PARTS = tuple(field.name for field in fields(Level))
 
 def pack(fitted: FittedTree, header: Header) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal tree."""
-    names, about = header.pack()
-    seen, about_seen = pack_seen(fitted.seen)
-    arrays: Arrays = {"labels": fitted.shape.labels, **seen, **pack_scaling(fitted.scaling)}
+    arrays, about = pack_common(header, fitted)
+    arrays["labels"] = fitted.shape.labels
     for depth, level in enumerate(fitted.levels):
         arrays |= {f"level{depth}.{part}": getattr(level, part) for part in PARTS}
-    own, about_target = pack_labels(fitted.target)
-    return arrays | own | names, {
+    return arrays, {
         "model": KIND,
         **about,
         "cost": fitted.cost,
-        **about_seen,
         "n_levels": len(fitted.levels),
-        "target": about_target,
-        "scaling": fitted.scaling.kind,
         **pack_validation(fitted.validation),
     }
 
@@ -54,8 +41,7 @@ def pack(fitted: FittedTree, header: Header) -> tuple[Arrays, dict[str, Any]]:
 def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedTree]:
     """Return the header and the tree; raises ModelError if the parts do not fit together."""
     check_kind(metadata, KIND)
-    header, target = Header.unpack(arrays, metadata), unpack_target(arrays, metadata["target"])
-    labels = arrays["labels"]
+    (header, target, scaling, seen), labels = unpack_common(arrays, metadata), arrays["labels"]
     n_labels, n_features = len(target.classes), integer("n_features", header.n_features, 1)
     if labels.dtype != np.int32 or labels.ndim != 1 or labels.min(initial=0) < 0 or len(labels) == 0:
         raise ModelError("labels must be positions in classes")
@@ -69,8 +55,6 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedT
     tree_shape.check(shape, n_labels)
     given = header.parameters.get("cost", "auto")  # old models do not hold the cost in use
     cost = real("cost", metadata.get("cost", COST if given == "auto" else given), 0, 1e6, open_low=True)
-    scaling = unpack_scaling(arrays, metadata["scaling"], n_features)
-    seen = unpack_seen(arrays, metadata, scaling.kind, n_labels, n_features)
     return header, FittedTree(shape, levels, cost, target, scaling, seen, unpack_validation(metadata))
 
 
