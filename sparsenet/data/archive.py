@@ -15,6 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from sparsenet.core.machine import available_memory
+from sparsenet.data.errors import cut
 
 #: The members that `scipy.sparse.load_npz` reads, without their suffix ``.npy``.
 MEMBERS = frozenset({"format", "shape", "_is_array", "data", "indices", "indptr", "offsets", "row", "col", "coords"})
@@ -34,8 +35,6 @@ _BAD_HEADER = (
 
 
 class _Header(NamedTuple):
-    """The header of an array."""
-
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
 
@@ -91,7 +90,7 @@ def _header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> _Head
             raise ValueError(f"{name} is no array that NumPy wrote ({_first_line(error)})") from None
     claimed, held = math.prod(shape) * dtype.itemsize, info.file_size - start.tell()
     if min(shape, default=0) < 0 or dtype.itemsize == 0 or claimed != held:
-        raise ValueError(f"{name} claims {dtype} values of shape {_brief(shape)}, but has {held} bytes")
+        raise ValueError(f"{name} claims {dtype} values of shape {cut(str(shape), 100)}, but has {held} bytes")
     return _Header(shape, dtype)
 
 
@@ -108,7 +107,6 @@ def _check_size(name: str, info: zipfile.ZipInfo, *, small_bytes: int = 4096) ->
 
 
 def _read_shape(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> tuple[int, int]:
-    """Read the shape of the matrix."""
     with archive.open(members["shape"]) as member:
         shape: NDArray[np.generic] = npy.read_array(member, allow_pickle=False)
     if shape.dtype.kind not in "iu" or shape.ndim != 1:
@@ -126,16 +124,10 @@ def _check_memory(stored: int, data: _Header | None, shape: tuple[int, int] | No
     # An entry of the final matrix takes at least a float32 and an int32, and a row two int32 and an int64.
     needed, free = stored + 8 * entries + 16 * rows, available_memory()
     if needed > free:
-        of = "" if shape is None else f" of shape {_brief(shape)}"
+        of = "" if shape is None else f" of shape {cut(str(shape), 100)}"
         raise ValueError(f"a matrix{of} takes {needed >> 20} MB or more, there are {free >> 20} MB")
 
 
 def _first_line(error: BaseException) -> str:
     """Return the start of an error's message, or its name."""
     return (str(error).splitlines() or [type(error).__name__])[0][:100]
-
-
-def _brief(shape: tuple[int, ...]) -> str:
-    """Return a shape as text, cut where it is long."""
-    text = str(shape)
-    return text if len(text) <= 100 else text[:100] + "..."
