@@ -39,10 +39,11 @@ class _Header(NamedTuple):
     dtype: np.dtype[np.generic]
 
 
-def check_archive(file: BinaryIO) -> None:
+def check_archive(file: BinaryIO, free: int | None = None) -> None:
     """Raise a ValueError if the headers of an archive contradict the file or ask for more memory than is free.
 
-    Only headers and the small members are read. `file` is left at its start.
+    Only headers and the small members are read. `file` is left at its start. `free` is the number of bytes that are
+    free, by default those of the machine.
     """
     file_bytes = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -58,7 +59,8 @@ def check_archive(file: BinaryIO) -> None:
         headers = {name: _header(archive, name, info) for name, info in members.items()}
         shape = _read_shape(archive, members) if "shape" in members else None
     file.seek(0)
-    _check_memory(sum(info.file_size for info in members.values()), headers.get("data"), shape)
+    stored = sum(info.file_size for info in members.values())
+    _check_memory(stored, headers.get("data"), shape, available_memory() if free is None else free)
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -117,12 +119,12 @@ def _read_shape(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -
     return rows, columns
 
 
-def _check_memory(stored: int, data: _Header | None, shape: tuple[int, int] | None) -> None:
+def _check_memory(stored: int, data: _Header | None, shape: tuple[int, int] | None, free: int) -> None:
     """Refuse a matrix that cannot fit into memory: its arrays as stored, and the same as a CSR matrix."""
     entries = 0 if data is None else math.prod(data.shape)
     rows = 0 if shape is None else shape[0]
     # An entry of the final matrix takes at least a float32 and an int32, and a row two int32 and an int64.
-    needed, free = stored + 8 * entries + 16 * rows, available_memory()
+    needed = stored + 8 * entries + 16 * rows
     if needed > free:
         of = "" if shape is None else f" of shape {cut(str(shape), 100)}"
         raise ValueError(f"a matrix{of} takes {needed >> 20} MB or more, there are {free >> 20} MB")

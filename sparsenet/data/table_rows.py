@@ -121,20 +121,15 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
         if isinstance(column, str) and column not in counts:
             found = ", ".join(quoted(field) for field in fields[:20])
             problem = f"there is no column {column!r}; the first row holds {found}"
-            advice = _without_line_feeds(fields) or _other_delimiter(fields)
-            advice = advice or "; name the columns, or give positions if it is no header"
+            advice = _other_delimiter(fields) or "; name the columns, or give positions if it is no header"
+            if any("\r" in field for field in fields):
+                advice = "; lines seem to end in carriage returns alone: write them with line feeds"
             raise DataError(path, number, f"{problem}{advice}")
         if isinstance(column, str) and counts[column] > 1:
             raise DataError(path, number, f"column {column!r} is there twice; rename one, or give positions")
     clash = columns.clash(lambda column: names.index(column) if isinstance(column, str) else column)
     if clash is not None:
         raise DataError(path, number, clash)
-
-
-def _without_line_feeds(fields: list[str]) -> str:
-    """Return advice for a file whose lines end in carriage returns alone; empty if there are none."""
-    lines = any("\r" in field for field in fields)
-    return "; lines seem to end in carriage returns alone: write them with line feeds" if lines else ""
 
 
 def _other_delimiter(fields: list[str]) -> str:
