@@ -42,8 +42,8 @@ class _Header(NamedTuple):
 def check_archive(file: BinaryIO, free: int | None = None) -> None:
     """Raise a ValueError if the headers of an archive contradict the file or ask for more memory than is free.
 
-    Only headers and the small members are read. `file` is left at its start. `free` is the number of bytes that are
-    free, by default those of the machine.
+    Only headers and the small members are read. `file` is left at its start. `free` is the number of free bytes,
+    measured by default.
     """
     file_bytes = file.seek(0, os.SEEK_END)
     file.seek(0)
