@@ -25,8 +25,9 @@ from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.selection.choose import Decision
 from sparsenet.storage.parts import nothing_believed
 
+_COLUMNS = "columns of a matrix"
 #: Forms of labels for people, by `Target.kind`.
-LABELS = {"single": "one per {noun}", "lists": "several per {noun}", "dense": "columns", "sparse": "columns"}
+LABELS = {"single": "one per {noun}", "lists": "several per {noun}", "dense": _COLUMNS, "sparse": _COLUMNS}
 
 
 def collect(path: Path) -> dict[str, Any]:

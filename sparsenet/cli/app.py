@@ -108,12 +108,13 @@ def evaluate(given: SimpleNamespace) -> None:
     if models.is_of_text(given.model):
         usage.check_options("evaluate", given, "text")
         found = text_commands.evaluate(text_sources.text_source(given), given)
-        describe = text_commands.describe
+        words = text_commands.describe(found)
     else:
         usage.check_options("evaluate", given, "points")
         usage.check_point_format(given.format, "format", given.labels_file)
-        found, describe = point_commands.evaluate(given), results.describe
-    show(found, given.json, describe(found))
+        found = point_commands.evaluate(given)
+        words = results.describe(found)
+    show(found, given.json, words)
 
 
 @command("predict tagger new.txt --k 3 | head")

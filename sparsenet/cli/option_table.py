@@ -188,7 +188,7 @@ def table() -> tuple[CommandOption, ...]:
         CommandOption(
             "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend "
             "combines a tree, a network and nearest neighbors.",
-            shown="text: auto, by the number of texts and labels; points: blend",
+            shown="auto for text, by the number of texts and labels; blend for sparse points",
             check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
         ),
         CommandOption(
@@ -232,7 +232,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         _number(
             "epochs", 1, MOST, "Passes over the data; an upper limit for a tree and for a linear text model.",
-            shown="network: 5 to 8, more on small data; tree: 7; linear text model: 10", sets="epochs",
+            shown="5 to 8 for a network, more on small data; 7 for a tree; 10 for a linear text model", sets="epochs",
         ),
         *(
             _number(
@@ -372,7 +372,8 @@ def table() -> tuple[CommandOption, ...]:
         ),
         _number(
             "cost", 1e-6, 1e6, "Cost of an error of the tree, lower for noisy labels. Also for linear text models.",
-            type=float, shown="tree: 0.5; text: 1", sets="cost", panel=TREES, kinds=OF_BLENDS | {"tree", "text"},
+            type=float, shown="0.5 for a tree, 1 for text", sets="cost", panel=TREES,
+            kinds=OF_BLENDS | {"tree", "text"},
         ),
         _number(
             "beam", 1, MOST, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,

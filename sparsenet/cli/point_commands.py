@@ -62,8 +62,8 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
         labels, probabilities = _best(model, batch.X, given.k, batch.X if given.exclude_seen else None)
         rows = zip(labels, probabilities, (labels >= 0) & (probabilities >= threshold), strict=True)
         yield "".join(answer_line(given.format, names[row[kept]].tolist(), p[kept].tolist()) for row, p, kept in rows)
-    skipped.tell(source.path, "blank lines and comments are not points")
-    unknown.tell(source.path)
+    skipped.report(source.path, "blank lines and comments are not points")
+    unknown.report(source.path)
 
 
 def _best(model: PointClassifier, X: Any, k: int, exclude: Any) -> tuple[I32, F32]:

@@ -15,7 +15,7 @@ from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
 from sparsenet.cli.reporting import count, memory_for, say
 from sparsenet.core.progress import bar, is_wanted
-from sparsenet.data.explain import MAX_IDS
+from sparsenet.data.explain import MAX_IDS, checked_width
 from sparsenet.data.formats import is_npz, table_format
 from sparsenet.data.sources import OnSkipped, name_of, refuse_stdin_twice
 
@@ -67,20 +67,12 @@ class PointFile:
     ) -> Iterator[data.Dataset]:
         """Read the file in batches for a model. If `wider`, rows may contain features that the model does not know.
 
-        A header that announces more features is refused in any case.
+        A header that announces more features is refused in any case. A matrix cannot be read in parts.
         """
         self._refuse_tables()
         named = has_named_labels(model)
         n_labels = len(model.classes_) if with_labels and not named else None
-        n_features = model.n_features_in_
-        known = replace(self, n_features=n_features, n_labels=n_labels, beside="the model has")
-
-        def compare(name: str, announced: int | None, labels: int | None) -> None:
-            if announced is not None and announced > n_features:
-                problem = f"the header announces {announced} features, but at most {n_features} are expected"
-                raise data.DataError(name, 1, problem)
-            known._compare(name, announced, labels)
-
+        known = replace(self, n_features=model.n_features_in_, n_labels=n_labels, beside="the model has")
         if self.is_of_matrices():
             if with_labels:
                 self.require_labels("--labels-file")
@@ -88,16 +80,18 @@ class PointFile:
                 raise data.DataError(
                     str(self.labels), None, f"{BY_COLUMN}, but the labels of the model have other names"
                 )
-            return known._slices(with_labels=with_labels)
+            whole = known.read(with_labels=with_labels)
+            slices = (slice(begin, begin + self.batch_rows) for begin in range(0, whole.n_points, self.batch_rows))
+            return (data.Dataset(X=whole.X[own], Y=whole.Y[own]) for own in slices)
         return data.iter_batches(
             str(self.path),
             batch_rows=self.batch_rows,
             format=self.format,
-            n_features=MAX_IDS if wider else n_features,
+            n_features=MAX_IDS if wider else known.n_features,
             n_labels=known.n_labels,
             classes=model.classes_ if with_labels and named else None,
             with_labels=with_labels,
-            on_header=compare,
+            on_header=known._compare,
             on_skipped=on_skipped,
         )
 
@@ -124,25 +118,18 @@ class PointFile:
         if self.labels is None:
             raise data.DataError(str(self.path), None, f"holds no labels: name their file with {option}")
 
-    def _slices(self, *, with_labels: bool) -> Iterator[data.Dataset]:
-        """Read matrices as a whole, since they cannot be read in parts, and yield batches."""
-        whole = self.read(with_labels=with_labels)
-        for begin in range(0, whole.n_points, self.batch_rows):
-            own = slice(begin, begin + self.batch_rows)
-            yield data.Dataset(X=whole.X[own], Y=whole.Y[own])
-
     def _compare(self, name: str, n_features: int | None, n_labels: int | None) -> None:
-        """Warn if a header announces fewer features or labels than expected, since it may be the wrong file.
+        """Refuse a header with more features than expected, and warn of one with fewer features or labels.
 
-        This is not an error: the writer of a small file may count only what occurs in it.
+        Fewer are not an error: the writer of a small file may count only those that occur in it.
         """
-        for kind, announced, known in (
-            ("features", n_features, self.n_features),
-            ("labels", n_labels, self.n_labels),
-        ):
+        line, place, announces = (None, "", "has") if is_npz(name) else (1, ", line 1:", "the header announces")
+        if n_features is not None:
+            checked_width(name, line, announces, "features", n_features, self.n_features)
+        for kind, announced, known in (("features", n_features, self.n_features), ("labels", n_labels, self.n_labels)):
             if known is not None and announced is not None and announced < known:
-                announces = f"{name} has" if is_npz(name) else f"{name}, line 1: the header announces"
-                say(f"warning: {announces} {announced} {kind}, {self.beside} {known}: is this the right file?")
+                found = f"{name}{place} {announces} {announced} {kind}"
+                say(f"warning: {found}, {self.beside} {known}: is this the right file?")
 
     def _refuse_tables(self) -> None:
         if self.format == "auto" and table_format(str(self.path)):
@@ -172,7 +159,7 @@ class UnknownFeatures:
         self._n += int(dropped.sum())
         self._n_points += int(np.count_nonzero(dropped))
 
-    def tell(self, path: os.PathLike[str]) -> None:
+    def report(self, path: os.PathLike[str]) -> None:
         """Report how many there were, if any."""
         if self._n:
             found = f"{count(self._n, 'feature')} in {count(self._n_points, 'point')} of {name_of(path)}"

@@ -70,7 +70,7 @@ class SkippedLines:
         """Count further lines."""
         self._n += n
 
-    def tell(self, path: os.PathLike[str], why: str) -> None:
+    def report(self, path: os.PathLike[str], why: str) -> None:
         """Report how many there were, if any."""
         from sparsenet.data.sources import name_of  # imported here to keep --help fast
 

@@ -1,4 +1,4 @@
-"""What all training runs of the command line share: the clock, the place of checkpoints, and saving."""
+"""The clock, the place of checkpoints and saving, shared by all training runs of the command line."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def predict(source: TextSource, given: SimpleNamespace) -> Iterator[str]:
         counts = (probabilities >= least).sum(axis=1)  # best first, so these are the first ones
         rows = zip(names.tolist(), probabilities.tolist(), counts.tolist(), strict=True)
         yield "".join(answer_line(given.format, own[:n], p[:n]) for own, p, n in rows)
-    skipped.tell(source.path, "blank lines of a table are not rows")
+    skipped.report(source.path, "blank lines of a table are not rows")
 
 
 def compress(given: SimpleNamespace, source: TextSource | None, output: Path) -> Compression:

@@ -15,6 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from sparsenet.core.machine import available_memory
+from sparsenet.data.errors import cut
 
 #: The members that `scipy.sparse.load_npz` reads, without their suffix ``.npy``.
 MEMBERS = frozenset({"format", "shape", "_is_array", "data", "indices", "indptr", "offsets", "row", "col", "coords"})
@@ -34,16 +35,15 @@ _BAD_HEADER = (
 
 
 class _Header(NamedTuple):
-    """The header of an array."""
-
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
 
 
-def check_archive(file: BinaryIO) -> None:
+def check_archive(file: BinaryIO, free: int | None = None) -> None:
     """Raise a ValueError if the headers of an archive contradict the file or ask for more memory than is free.
 
-    Only headers and the small members are read. `file` is left at its start.
+    Only headers and the small members are read. `file` is left at its start. `free` is the number of free bytes,
+    measured by default.
     """
     file_bytes = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -59,7 +59,8 @@ def check_archive(file: BinaryIO) -> None:
         headers = {name: _header(archive, name, info) for name, info in members.items()}
         shape = _read_shape(archive, members) if "shape" in members else None
     file.seek(0)
-    _check_memory(sum(info.file_size for info in members.values()), headers.get("data"), shape)
+    stored = sum(info.file_size for info in members.values())
+    _check_memory(stored, headers.get("data"), shape, available_memory() if free is None else free)
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -91,7 +92,7 @@ def _header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> _Head
             raise ValueError(f"{name} is no array that NumPy wrote ({_first_line(error)})") from None
     claimed, held = math.prod(shape) * dtype.itemsize, info.file_size - start.tell()
     if min(shape, default=0) < 0 or dtype.itemsize == 0 or claimed != held:
-        raise ValueError(f"{name} claims {dtype} values of shape {_brief(shape)}, but has {held} bytes")
+        raise ValueError(f"{name} claims {dtype} values of shape {cut(str(shape), 100)}, but has {held} bytes")
     return _Header(shape, dtype)
 
 
@@ -108,7 +109,6 @@ def _check_size(name: str, info: zipfile.ZipInfo, *, small_bytes: int = 4096) ->
 
 
 def _read_shape(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> tuple[int, int]:
-    """Read the shape of the matrix."""
     with archive.open(members["shape"]) as member:
         shape: NDArray[np.generic] = npy.read_array(member, allow_pickle=False)
     if shape.dtype.kind not in "iu" or shape.ndim != 1:
@@ -119,23 +119,17 @@ def _read_shape(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -
     return rows, columns
 
 
-def _check_memory(stored: int, data: _Header | None, shape: tuple[int, int] | None) -> None:
+def _check_memory(stored: int, data: _Header | None, shape: tuple[int, int] | None, free: int) -> None:
     """Refuse a matrix that cannot fit into memory: its arrays as stored, and the same as a CSR matrix."""
     entries = 0 if data is None else math.prod(data.shape)
     rows = 0 if shape is None else shape[0]
     # An entry of the final matrix takes at least a float32 and an int32, and a row two int32 and an int64.
-    needed, free = stored + 8 * entries + 16 * rows, available_memory()
+    needed = stored + 8 * entries + 16 * rows
     if needed > free:
-        of = "" if shape is None else f" of shape {_brief(shape)}"
+        of = "" if shape is None else f" of shape {cut(str(shape), 100)}"
         raise ValueError(f"a matrix{of} takes {needed >> 20} MB or more, there are {free >> 20} MB")
 
 
 def _first_line(error: BaseException) -> str:
     """Return the start of an error's message, or its name."""
     return (str(error).splitlines() or [type(error).__name__])[0][:100]
-
-
-def _brief(shape: tuple[int, ...]) -> str:
-    """Return a shape as text, cut where it is long."""
-    text = str(shape)
-    return text if len(text) <= 100 else text[:100] + "..."

@@ -23,7 +23,9 @@ class Dialect:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        if self.delimiter is not None and not _separates(self.delimiter):
+        delimiter = self.delimiter
+        one_character = isinstance(delimiter, str) and len(delimiter) == 1
+        if delimiter is not None and (not one_character or delimiter in _TAKEN):
             raise ValueError(f"delimiter must be one character, no quote and no line end, got {self.delimiter!r}")
         if self.encoding is not None:
             _check_encoding(self.encoding)
@@ -52,11 +54,6 @@ class Dialect:
 
 #: All defaults.
 USUAL = Dialect()
-
-
-def _separates(text: object) -> bool:
-    """Return True if `text` can be a delimiter."""
-    return isinstance(text, str) and len(text) == 1 and text not in _TAKEN
 
 
 def _check_encoding(encoding: str) -> None:

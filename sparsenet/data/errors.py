@@ -32,6 +32,11 @@ class DataError(ValueError):
         return f"{place}: {self.problem}"
 
 
-def quoted(text: str, limit: int = 60) -> str:
-    """Quote a piece of a file for an error message, cut to `limit` characters."""
-    return repr(text if len(text) <= limit else text[:limit] + "...")
+def cut(text: str, limit: int = 60) -> str:
+    """Return a text for an error message, cut to `limit` characters."""
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def quoted(text: str) -> str:
+    """Quote a piece of a file for an error message, cut if it is long."""
+    return repr(cut(text))

@@ -33,9 +33,10 @@ def parquet_rows(path: str, columns: TableColumns) -> Iterator[Row]:
                 cells = values
             for i in range(len(batch)):
                 try:
-                    yield make_row({name: _cell(name, cells[name][i]) for name in wanted}, columns, row)
+                    found = make_row({name: _cell(name, cells[name][i]) for name in wanted}, columns, row)
                 except ValueError as error:
                     raise DataError(path, None, f"row {row}: {error}") from None
+                yield found
                 row += 1
 
 

@@ -237,15 +237,12 @@ def _iter_batches(path: PathOrStream, batch_rows: int, options: Options, on_byte
 
 
 def _check_for_batches(reader: Reader, path: str, options: Options) -> None:
-    if isinstance(reader, SvmlightReader):
-        _require_widths(options)
-    elif options.classes is not None:
-        problem = "is in XMC format, whose labels are column numbers, but labels by other names are expected"
-        raise DataError(path, None, problem)
-
-
-def _require_widths(options: Options) -> None:
-    """Refuse to read svmlight in batches without widths: each batch would have another width."""
+    """Refuse svmlight without widths, since each batch would have another width, and XMC with named labels."""
+    if isinstance(reader, XmcReader):
+        if options.classes is not None:
+            problem = "is in XMC format, whose labels are column numbers, but labels by other names are expected"
+            raise DataError(path, None, problem)
+        return
     labelled = options.with_labels and options.classes is None
     for name in ("n_features", "n_labels") if labelled else ("n_features",):
         if getattr(options, name) is None:

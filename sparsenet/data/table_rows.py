@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sparsenet.core.validation import first_repeated, is_unicode
 from sparsenet.data.columns import Column, TableColumns, joined, quoted_names
 from sparsenet.data.dialect import UTF_8, Dialect
-from sparsenet.data.errors import DataError, quoted
+from sparsenet.data.errors import DataError, cut, quoted
 from sparsenet.data.formats import TableFormat
 from sparsenet.data.lines import ICONV, Record, delimited_records, not_blank, text_lines
 from sparsenet.data.sources import OnSkipped, Source
@@ -121,20 +121,15 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
         if isinstance(column, str) and column not in counts:
             found = ", ".join(quoted(field) for field in fields[:20])
             problem = f"there is no column {column!r}; the first row holds {found}"
-            advice = _without_line_feeds(fields) or _other_delimiter(fields)
-            advice = advice or "; name the columns, or give positions if it is no header"
+            advice = _other_delimiter(fields) or "; name the columns, or give positions if it is no header"
+            if any("\r" in field for field in fields):
+                advice = "; lines seem to end in carriage returns alone: write them with line feeds"
             raise DataError(path, number, f"{problem}{advice}")
         if isinstance(column, str) and counts[column] > 1:
             raise DataError(path, number, f"column {column!r} is there twice; rename one, or give positions")
     clash = columns.clash(lambda column: names.index(column) if isinstance(column, str) else column)
     if clash is not None:
         raise DataError(path, number, clash)
-
-
-def _without_line_feeds(fields: list[str]) -> str:
-    """Return advice for a file whose lines end in carriage returns alone; empty if there are none."""
-    lines = any("\r" in field for field in fields)
-    return "; lines seem to end in carriage returns alone: write them with line feeds" if lines else ""
 
 
 def _other_delimiter(fields: list[str]) -> str:
@@ -189,7 +184,7 @@ def _as_text(columns: Sequence[Column], cell: Any) -> str:
         return cell.decode("utf-8", "replace")
     if not isinstance(cell, str):
         advice = "; fill missing texts in with '', or leave them out" if cell is None else ""
-        raise ValueError(f"column {quoted_names(columns)} must hold texts, got {_brief(cell)}{advice}")
+        raise ValueError(f"column {quoted_names(columns)} must hold texts, got {cut(repr(cell))}{advice}")
     return cell
 
 
@@ -209,7 +204,7 @@ def _label(column: Column, label: Any) -> str:
     """Return the name of a label, the same in every format: without blanks around it, and booleans as in JSON."""
     not_finite = isinstance(label, float) and not math.isfinite(label)  # JSON reads 1e400 as infinity, too
     if label is None or _is_blank(label) or not_finite or isinstance(label, bytes | list | dict):
-        raise ValueError(f"column {column!r} must hold labels, texts or numbers, got {_brief(label)}")
+        raise ValueError(f"column {column!r} must hold labels, texts or numbers, got {cut(repr(label))}")
     name = json.dumps(label) if isinstance(label, bool) else str(label).strip()
     if not is_unicode(name):
         raise ValueError(f"label {name!a} has half of a surrogate pair, which no file can hold: replace it")
@@ -234,9 +229,3 @@ def _as_number(column: Column, cell: Any) -> float:
         problem = f"column {column!r} holds {quoted(str(cell))[1:-1]}, which is no finite 32-bit float"
         raise ValueError(f"{problem}; fill missing values in and rescale large ones")
     return found
-
-
-def _brief(cell: Any) -> str:
-    """Return a cell as text, cut where it is long."""
-    text = repr(cell)
-    return text if len(text) <= 60 else text[:60] + "..."

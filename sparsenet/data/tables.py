@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -201,19 +200,19 @@ def iter_table(
 
     def batches() -> Iterator[TextDataset]:
         batch: list[Row] = []
-        with closing(rows):
-            try:
-                for row in rows:
-                    batch.append(row)
-                    if len(batch) == batch_rows:
-                        yield _dataset(batch, columns)
-                        batch = []
-            except DataError:
-                if batch:  # yield the rows before the bad one, so that they can still be answered
+        error = None
+        try:
+            for row in rows:
+                batch.append(row)
+                if len(batch) == batch_rows:
                     yield _dataset(batch, columns)
-                raise
-            if batch:
-                yield _dataset(batch, columns)
+                    batch = []
+        except DataError as found:
+            error = found  # raised after the rows before it are yielded
+        if batch:
+            yield _dataset(batch, columns)
+        if error is not None:
+            raise error
 
     return batches()
 
@@ -225,7 +224,7 @@ def _rows(
     dialect: Dialect,
     on_bytes: OnBytes | None,
     on_skipped: OnSkipped | None = None,
-) -> Generator[Row, None, None]:
+) -> Iterator[Row]:
     """Yield the rows of a file of texts."""
     if format == "parquet":
         if path == "-" or not isinstance(path, str | os.PathLike):

@@ -40,7 +40,7 @@ def points(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fails_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Return a function that runs a command in which one step fails to allocate memory, and returns its error."""
+    """Run a command while one of its functions fails to allocate memory, and return the error."""
 
     def run_failing(owner: Any, step: str, words: str, *arguments: object) -> str:
         with monkeypatch.context() as patched:

@@ -44,7 +44,7 @@ def test_report_on_a_model_of_points(tagger: Path) -> None:
 
 def test_text_output(tagger: Path) -> None:
     lines = dict(line.split(maxsplit=1) for line in run("info", tagger).stdout.splitlines())
-    assert lines["labels"] == "20 (columns)"
+    assert lines["labels"] == "20 (columns of a matrix)"
     assert lines["trained"] == "on  60 points"
     assert lines["settings"] == "epochs=3, hidden=8, random_state=5"
     assert "normalize=rows" in lines["chosen"]

@@ -11,8 +11,6 @@ import shutil
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.metrics import classification_report, f1_score
-from sklearn.preprocessing import MultiLabelBinarizer
 from typer.testing import CliRunner
 
 from sparsenet import TextClassifier, cli, kernels, metrics
@@ -47,7 +45,9 @@ def test_train_and_evaluate(trained):
     assert {"P@3", "nDCG@3", "PSP@1", "recall@100", "seconds"} <= scores.keys()
 
 
-def test_each_label_is_measured(trained, tmp_path, monkeypatch):
+def test_each_label_is_measured(trained, tmp_path):
+    from sklearn.metrics import classification_report  # slow to import
+
     folder, _ = trained
     texts, labels = planted(200, seed=5)
     labels = [label if i % 7 else "news" for i, label in enumerate(labels)]
@@ -107,6 +107,9 @@ def test_predict_is_a_filter(trained):
 
 @pytest.mark.parametrize("labels", [[["a"], ["b"], ["c"]], [["a", "b"], ["b"], []]], ids=["one each", "several"])
 def test_scores_equal_those_of_scikit_learn(tmp_path, labels):
+    from sklearn.metrics import f1_score  # slow to import
+    from sklearn.preprocessing import MultiLabelBinarizer
+
     texts, truth = ["one two", "three four", "five six"] * 9, labels * 9
     model = TextClassifier(random_state=0).fit(texts, truth if [] in labels else [own[0] for own in truth])
     model.save(tmp_path / "model")

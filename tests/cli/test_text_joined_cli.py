@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from sparsenet import TextClassifier
@@ -29,6 +28,8 @@ COLUMNS = ("--text", "title", "--text", "body", "--target", "topic")
 
 
 def write(path: Path, **columns: Any) -> Path:
+    import polars as pl  # slow to import, and few tests need it
+
     FORMATS[path.suffix[1:]](pl.DataFrame(columns), path)
     return path
 
@@ -103,6 +104,8 @@ def test_file_without_all_columns_is_read_by_defaults(model, tmp_path):
 
 
 def test_separate_labels_have_no_learnt_column(tmp_path):
+    import polars as pl
+
     fitted(pl.DataFrame(TABLE), LABELS, text=BOTH).save(tmp_path / "m")
     path = write(tmp_path / "t.csv", title=TITLES, body=BODIES, label=LABELS)
     assert accuracy(tmp_path / "m", path) == TextClassifier.load(tmp_path / "m").score(JOINED, LABELS)

@@ -34,7 +34,7 @@ def write(path: Path, rows: list[tuple[Any, ...]] = ROWS) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
-def test_the_texts_of_a_row_are_joined_in_the_order_asked_for(tmp_path, suffix):
+def test_joins_texts_in_the_given_order(tmp_path, suffix):
     path = write(tmp_path / f"t.{suffix}")
     data = read_table(path, text=["title", "body"])
     assert (data.texts, data.labels) == (JOINED, [["x"], ["y"], ["x"], ["y"]])
@@ -45,14 +45,14 @@ def test_the_texts_of_a_row_are_joined_in_the_order_asked_for(tmp_path, suffix):
 
 
 @given(st.lists(st.tuples(*[st.text("ab ,é", max_size=5)] * 3).filter(any), min_size=1))
-def test_joined_cells_are_those_of_each_column(rows):
+def test_joins_any_cells_with_newlines(rows):
     raw = "".join(json.dumps(dict(zip("abc", row, strict=True))) + "\n" for row in rows).encode()
     data = read_table(io.BytesIO(raw), text=["c", "a", "b"], target=None, format="jsonl")
     assert data.texts == ["\n".join(cell for cell in (c, a, b) if cell) for a, b, c in rows]
 
 
 @pytest.mark.parametrize("position", [int, np.int64, np.uint8])
-def test_positions_are_integers_of_any_kind(tmp_path, position):
+def test_accepts_numpy_integers_as_positions(tmp_path, position):
     raw = b"x,Printer,It burns.\n"
     data = read_table(io.BytesIO(raw), text=[position(1), position(2)], target=0, format="csv")
     assert data.texts == JOINED[:1]
@@ -64,7 +64,7 @@ def test_positions_are_integers_of_any_kind(tmp_path, position):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
-def test_names_and_positions_go_together_unless_they_are_of_one_column(tmp_path, suffix):
+def test_rejects_a_column_given_by_name_and_position(tmp_path, suffix):
     path = write(tmp_path / f"t.{suffix}")
     assert read_table(path, text=["title", 1]).texts == JOINED
     with pytest.raises(DataError, match="columns 'title' and 0 are the same: name two"):
@@ -74,7 +74,7 @@ def test_names_and_positions_go_together_unless_they_are_of_one_column(tmp_path,
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_a_missing_cell_is_empty_beside_others_and_an_error_alone(tmp_path, suffix):
+def test_missing_cell_is_an_error_only_without_other_texts(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     rows = [("Printer", None, "x"), (None, "No paper", "y"), (None, "", "y")]
     assert read_table(write(path, rows), text=["title", "body"]).texts == ["Printer", "No paper", ""]
@@ -85,14 +85,14 @@ def test_a_missing_cell_is_empty_beside_others_and_an_error_alone(tmp_path, suff
         read_table(path, text=["body"])
 
 
-def test_a_key_that_is_not_there_is_no_empty_cell():
+def test_missing_key_is_an_error():
     lines = b'{"title": "a", "body": "b", "label": "x"}\n{"title": "a", "label": "x"}\n'
     with pytest.raises(DataError, match="line 2: there is no key 'body'; there are 'title', 'label'"):
         read_table(io.BytesIO(lines), text=["title", "body"], format="jsonl")
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_a_cell_that_is_no_text_is_named_by_its_column(tmp_path, suffix):
+def test_error_names_the_column_of_a_cell_that_is_not_text(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     write(path, [("Printer", 7, "x")])
     with pytest.raises(DataError, match=r"(line 1|row 0): column 'body' must hold texts, got 7"):
@@ -100,7 +100,7 @@ def test_a_cell_that_is_no_text_is_named_by_its_column(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
-def test_a_column_that_is_not_there_is_named(tmp_path, suffix):
+def test_error_names_a_missing_column(tmp_path, suffix):
     with pytest.raises(DataError, match=r"there is no (column|key) 'abstract'"):
         read_table(write(tmp_path / f"t.{suffix}"), text=["title", "abstract"])
 
@@ -113,12 +113,12 @@ def test_a_column_that_is_not_there_is_named(tmp_path, suffix):
     ],
     ids=lambda text: type(text).__name__,
 )
-def test_what_is_no_column_is_refused(text):
+def test_rejects_invalid_columns(text):
     with pytest.raises(ValueError, match=r"^text must be the name of a column or its position, or a list of such, got"):
         read_table(io.BytesIO(b"title,body,label\n"), text=text, format="csv")
 
 
-def test_generators_are_no_lists():
+def test_rejects_generators_of_columns():
     with pytest.raises(ValueError, match=r"^text must be the name .* or a list of such, got <generator"):
         iter_table(io.BytesIO(b""), batch_rows=1, text=(name for name in NAMES), format="csv")
 
@@ -133,6 +133,6 @@ def test_generators_are_no_lists():
         ("label", "label", "text and target are both 'label': name two columns"),
     ],
 )
-def test_columns_that_make_no_sense_are_refused(text, target, message):
+def test_rejects_contradictory_columns(text, target, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         read_table(io.BytesIO(b"title,body,label\n"), text=text, target=target, format="csv")

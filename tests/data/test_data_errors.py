@@ -15,12 +15,12 @@ import pytest
 import zstandard
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
-from tests.support.data_cases import COMPRESSORS, ROAD_PARAMS, ROADS, in_blocks, same, use_road
+from tests.support.data_cases import BACKEND_PARAMS, BACKENDS, COMPRESSORS, in_blocks, same, use_backend
 
 
-@pytest.fixture(params=ROAD_PARAMS, autouse=True)
-def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    use_road(monkeypatch, request.param)
+@pytest.fixture(params=BACKEND_PARAMS, autouse=True)
+def reader_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    use_backend(monkeypatch, request.param)
     return request.param
 
 
@@ -101,7 +101,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("header", HEADERS)
-def test_headers_that_lie(tmp_path, header):
+def test_refuses_wrong_headers(tmp_path, header):
     with pytest.raises(DataError) as caught:
         read_xmc(write(tmp_path, header.encode() + b"\n1 1:1\n"))
     assert HEADERS[header] in str(caught.value)
@@ -164,7 +164,7 @@ def test_svmlight_errors(tmp_path, case):
     assert caught.value.path == str(path)
 
 
-def test_a_width_that_only_the_end_of_the_file_proves_wrong(tmp_path):
+def test_refuses_a_width_that_the_last_line_contradicts(tmp_path):
     path = write(tmp_path, b"1 1:1\n1 5:1\n1 0:1\n")
     with pytest.raises(DataError, match="feature 5 of point 2 is out of range: feature 0 occurs"):
         read_svmlight(path, n_features=5, zero_based="auto")
@@ -179,7 +179,7 @@ GOOD_THEN_BAD = b"0 1:1\n1 2:1\n0 3:1\n1 x\n1 4:1\n"
 @pytest.mark.parametrize("header", [b"5 5 2\n", b""])
 @pytest.mark.parametrize("block_bytes", [8, 2 << 20])
 @pytest.mark.parametrize(("batch_rows", "lengths"), [(1, [1, 1, 1]), (2, [2, 1]), (9, [3])])
-def test_points_before_an_error_come_before_it(header, block_bytes, batch_rows, lengths):
+def test_yields_the_points_before_an_error(header, block_bytes, batch_rows, lengths):
     source = in_blocks(header + GOOD_THEN_BAD, block=block_bytes)
     batches = iter_batches(source, batch_rows=batch_rows, n_features=5, n_labels=2)
     found = [next(batches) for _ in lengths]
@@ -189,7 +189,7 @@ def test_points_before_an_error_come_before_it(header, block_bytes, batch_rows, 
         next(batches)
 
 
-def test_batches_before_a_file_that_breaks_off():
+def test_yields_the_batches_before_a_truncation():
     broken = COMPRESSORS["gz"](TEXT)[:-20]
     batches = iter_batches(in_blocks(broken, block=100), batch_rows=1)
     assert next(batches).X.indices.tolist() == [0]
@@ -198,7 +198,7 @@ def test_batches_before_a_file_that_breaks_off():
 
 
 @pytest.mark.parametrize("zero_based", ["auto", None])
-def test_batches_do_not_guess_where_features_begin(zero_based):
+def test_batches_need_an_explicit_zero_based(zero_based):
     with pytest.raises(ValueError, match=f"zero_based must be True or False in batches, got {zero_based!r}"):
         iter_batches(io.BytesIO(b"1 1:1\n"), batch_rows=1, zero_based=zero_based)
 
@@ -345,14 +345,14 @@ def test_zip_archives(tmp_path):
         read(write(tmp_path, b"PK\x03\x04" + b"\0" * 60))
 
 
-def test_zstandard_that_is_not_installed(tmp_path, monkeypatch):
+def test_missing_zstandard_package_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     monkeypatch.setitem(sys.modules, "compression", None)
     with pytest.raises(ImportError, match=r"pip install sparsenet\[zstd\]"):
         read(write(tmp_path, COMPRESSORS["zst"](TEXT)))
 
 
-def test_lines_that_are_too_long():
+def test_refuses_overlong_lines():
     row = " ".join(f"{i}:1" for i in range(70_000))  # more than half a MB
     sizes = {"block": 100, "line": 1 << 20}
     assert read_svmlight(in_blocks(f"1 1:1\n2 {row}\n".encode(), **sizes)).X.nnz == 70_001
@@ -368,7 +368,7 @@ def test_a_line_of_100_mb():
     assert np.diff(data.X.indptr).tolist() == [1, n, 1]
 
 
-def test_random_damage_is_an_error_or_data(road):
+def test_random_damage_is_an_error_or_data(reader_backend):
     dice = random.Random(7)
     texts = {read_xmc: TEXT[:300].replace(b"400", b"34", 1), read_svmlight: b"1,2 qid:1 1:1.5 2:-3e2 # c\n" * 9}
     alphabet = b"0123456789:,.-+eE# \t\r\n\0q\xffnaif"
@@ -382,11 +382,11 @@ def test_random_damage_is_an_error_or_data(road):
 
 
 def check_outcome(reader, text: bytes) -> None:
-    """Both roads agree on a text, whatever is in it, to the letter of the error."""
+    """Both backends agree on a text, whatever is in it, to the letter of the error."""
     outcomes = []
-    for road in ROADS:
+    for reader_backend in BACKENDS:
         with pytest.MonkeyPatch.context() as patch:
-            use_road(patch, road)
+            use_backend(patch, reader_backend)
             try:
                 outcomes.append(reader(io.BytesIO(text)))
             except DataError as error:
@@ -425,7 +425,7 @@ def test_a_header_with_commas_is_pointed_out(tmp_path, header, ending):
         ("3,4,5", 3),
     ],
 )
-def test_a_point_of_three_labels_is_none(tmp_path, first, n):
+def test_point_with_three_labels_is_not_taken_for_a_header(tmp_path, first, n):
     rows = "".join(f"{i % 7} {i}:1\n" for i in range(n))
     assert read(write(tmp_path, f"{first}\n{rows}".encode())).n_points == n + 1  # warnings are errors
     assert read(write(tmp_path, f"{rows}{n},30,40\n".encode())).n_points == n + 1

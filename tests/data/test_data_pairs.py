@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("points", ["train.X.npz", "train_X_X.txt", "train_X_X.txt.gz"])
 @pytest.mark.parametrize("labels", ["train.Y.npz", "train_X_Y.txt"])
-def test_a_pair_of_files_holds_what_one_does(folder, points, labels):
+def test_pair_of_files_equals_one_file(folder, points, labels):
     assert same(read_pair(folder / points, folder / labels), read_xmc(folder / "train.txt"))
 
 
@@ -55,7 +55,7 @@ def test_streams_are_read_and_widths_may_be_larger():
     assert found.Y.toarray()[:, :3].tolist() == Y.toarray().tolist()
 
 
-def test_labels_are_where_a_row_is_not_zero(tmp_path):
+def test_nonzero_entries_are_labels(tmp_path):
     stored = sparse.csr_array(([3, 0, -1], [0, 1, 2], [0, 2, 3]), shape=(2, 4))
     sparse.save_npz(tmp_path / "y.npz", stored)
     sparse.save_npz(tmp_path / "x.npz", sparse.csc_array(np.eye(2)))
@@ -77,7 +77,7 @@ def test_points_alone_are_read_without_labels(folder):
         read_xmc(folder / "train_X_X.txt")
 
 
-def test_small_numbers_are_added_up_as_floats_and_ids_are_those_of_other_files(tmp_path):
+def test_repeated_entries_are_summed_as_floats(tmp_path):
     twice = sparse.coo_array((np.array([100, 100, -128, -128], np.int8), ([0, 0, 1, 1], [1, 1, 2, 2])), shape=(2, 3))
     sparse.save_npz(tmp_path / "x.npz", twice)
     wide = sparse.csr_array(np.eye(2))
@@ -94,7 +94,7 @@ def refused(points, labels, **options):
     return str(caught.value)
 
 
-def test_what_is_wrong_with_a_text_is_said_by_line():
+def test_errors_in_text_matrices_name_the_line():
     good = b"2 3\n0:1\n1:1\n"
     assert "line 3: " in refused(BytesIO(good), BytesIO(b"2 3\n0:1\n3:1\n"))
     assert "announces 3 points, but the file ends after 2" in refused(BytesIO(b"3 3\n0:1\n1:1\n"), BytesIO(good))
@@ -112,7 +112,7 @@ def test_what_is_wrong_with_a_text_is_said_by_line():
     assert "holds 3 rows, and <stream> 2" in said
 
 
-def test_what_is_wrong_with_a_matrix_is_said(tmp_path):
+def test_errors_in_npz_matrices_name_the_problem(tmp_path):
     x, y = tmp_path / "x.npz", tmp_path / "y.npz"
     sparse.save_npz(y, sparse.csr_array(np.eye(3)))
     for values, problem in (
@@ -147,7 +147,7 @@ def test_what_is_wrong_with_a_matrix_is_said(tmp_path):
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
 @pytest.mark.parametrize("ids", [[0, 9, 1], [0, 9, 2**28], [0, -(2**28), 1]])
-def test_ids_beyond_a_matrix_are_never_followed(tmp_path, kind, ids):
+def test_refuses_ids_beyond_the_matrix(tmp_path, kind, ids):
     x, ids = tmp_path / "x.npz", np.array(ids, np.int32)
     where = {"row": ids, "col": np.arange(3)} if kind == "coo" else {"indices": ids, "indptr": np.arange(4)}
     values = np.ones((3, 1, 1)) if kind == "bsr" else np.ones(3)
@@ -155,7 +155,7 @@ def test_ids_beyond_a_matrix_are_never_followed(tmp_path, kind, ids):
     assert "is no sparse matrix" in refused(x, x)
 
 
-def test_what_asks_for_too_little_is_refused(tmp_path):
+def test_rejects_narrow_widths_and_missing_files(tmp_path):
     x, y = tmp_path / "x.npz", tmp_path / "y.npz"
     sparse.save_npz(y, sparse.csr_array(np.eye(3)))
     sparse.save_npz(x, sparse.csr_array(np.eye(3)))
@@ -178,7 +178,7 @@ def trained(folder: Path, model: Path, points: str, *labels: object) -> dict[str
     return {path.name: path.read_bytes() for path in sorted(model.iterdir())}
 
 
-def test_models_of_one_file_and_of_two_are_the_same(folder, tmp_path):
+def test_pair_trains_the_same_model_as_one_file(folder, tmp_path):
     model = tmp_path / "model"
     one = trained(folder, model, "train.txt", "--valid", folder / "test.txt")
     scores = run("evaluate", model, folder / "test.txt").stdout.splitlines()
@@ -194,7 +194,7 @@ def test_models_of_one_file_and_of_two_are_the_same(folder, tmp_path):
         assert run("predict", model, test, "--batch-size", 30).stdout == answers
 
 
-def test_what_a_pair_lacks_is_said(folder, tmp_path):
+def test_incomplete_pairs_are_reported(folder, tmp_path):
     train = ["train", "--model", tmp_path / "model", "--method", "network", "--epochs", 1]
     assert "--labels-file" in fails(*train, folder / "train.X.npz")
     assert "--labels-file" in fails(*train, folder / "train_X_X.txt")
@@ -240,7 +240,7 @@ def test_what_a_pair_lacks_is_said(folder, tmp_path):
     assert "has 61 features, but at most 60" in fails("predict", tmp_path / "model", tmp_path / "wide.npz")
 
 
-def test_a_model_whose_labels_have_other_names_is_not_measured_by_columns(folder, tmp_path):
+def test_evaluate_refuses_column_labels_for_named_labels(folder, tmp_path):
     rows = "".join(f"{-1 - i % 3} {i % 3}:1\n" for i in range(60))
     (tmp_path / "train.svm").write_text(rows)
     run("train", tmp_path / "train.svm", "--model", tmp_path / "model", "--method", "network", "--epochs", 1)

@@ -1,4 +1,4 @@
-"""XMC and svmlight: what is read is what was written, by both roads, whole and in batches."""
+"""XMC and svmlight: what is read is what was written, by both backends, whole and in batches."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sparsenet.data import DataError, Dataset, iter_batches, read, read_svmlight, read_xmc
-from tests.support.data_cases import COMPRESSORS, HARD_NUMBERS, ROAD_PARAMS, in_blocks, nearest_float32, same, use_road
+from tests.support.data_cases import (
+    BACKEND_PARAMS,
+    COMPRESSORS,
+    HARD_NUMBERS,
+    in_blocks,
+    nearest_float32,
+    same,
+    use_backend,
+)
 
-#: The road is a fixture, the same for all examples of a test.
-one_road = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+#: The backend is a fixture, the same for all examples of a test.
+one_backend = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.fixture(params=ROAD_PARAMS, autouse=True)
-def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    use_road(monkeypatch, request.param)
+@pytest.fixture(params=BACKEND_PARAMS, autouse=True)
+def reader_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    use_backend(monkeypatch, request.param)
     return request.param
 
 
@@ -51,7 +59,7 @@ def points(draw: st.DrawFn) -> tuple[sparse.csr_array, sparse.csr_array]:
     return sparse.csr_array(X), sparse.csr_array(Y)
 
 
-@one_road
+@one_backend
 @given(points(), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_xmc_round_trip(data, newline, cut):
     X, Y = data
@@ -61,7 +69,7 @@ def test_xmc_round_trip(data, newline, cut):
     assert same(read_xmc(io.BytesIO(text)), Dataset(X=X, Y=Y))
 
 
-@one_road
+@one_backend
 @given(points().filter(lambda data: data[0].shape[0] > 0), st.booleans(), st.booleans())
 def test_svmlight_equals_sklearn(data, zero_based, multilabel):
     from sklearn.datasets import dump_svmlight_file, load_svmlight_file  # a second to import
@@ -84,7 +92,7 @@ def test_svmlight_equals_sklearn(data, zero_based, multilabel):
         assert np.array_equal(ours.y, labels)
 
 
-def test_rows_of_all_kinds():
+def test_xmc_rows():
     text = b"7 9 5\n3,1 8:0.5 0:-2\n 4:1\n2:3 1:+1\n4\n\n\t5:1e-3 \t 6:.5\r\n0  7:1.\n"
     data = read_xmc(io.BytesIO(text))
     assert np.diff(data.X.indptr).tolist() == [2, 1, 2, 0, 0, 2, 1]
@@ -98,7 +106,7 @@ def test_rows_of_all_kinds():
     assert np.array_equal((data.X @ np.eye(9)).astype(np.float32), data.X.toarray())
 
 
-def test_svmlight_rows_of_all_kinds():
+def test_svmlight_rows():
     text = b"# comment\n\n1,0 qid:3 1:1 3:2 # 4:4\n 2 2:1\nqid:-1 2:5\n\t\n3#\n2:1"
     data = read_svmlight(io.BytesIO(text), zero_based=False)
     assert np.diff(data.X.indptr).tolist() == [2, 1, 1, 0, 1]
@@ -126,7 +134,7 @@ def test_labels_are_kept_as_given(labels, expected):
     assert np.array_equal(data.classes, np.unique(expected))
 
 
-def test_y_needs_one_label_a_point():
+def test_y_needs_one_label_per_point():
     with pytest.raises(ValueError, match="point 1 has 2 labels"):
         _ = read_svmlight(io.BytesIO(b"1 1:1\n0,1 1:1\n")).y
 
@@ -149,7 +157,7 @@ usual_decimals = st.from_regex(r"[0-9]{1,9}\.[0-9]{1,9}", fullmatch=True)
 
 
 @AFTER
-@one_road
+@one_backend
 @given(decimals | usual_decimals, st.integers(0, 2**31 - 2))
 def test_any_number_is_rounded_to_nearest(after, text, feature):
     file = io.BytesIO(f"0 {feature}:{text}\n{after}".encode())
@@ -171,7 +179,7 @@ def sample(n: int = 700, seed: int = 0) -> bytes:
 
 @pytest.mark.parametrize("compression", COMPRESSORS)
 @pytest.mark.parametrize("block", [1, 7, 100, 5000])
-def test_blocks_and_compression_do_not_show(compression, block):
+def test_result_does_not_depend_on_blocks_or_compression(compression, block):
     text = sample(60 if block == 1 else 700)
     expected = read_xmc(io.BytesIO(text))
     compressed = COMPRESSORS[compression](text)
@@ -182,7 +190,7 @@ def test_blocks_and_compression_do_not_show(compression, block):
     assert same(joined, expected)
 
 
-def test_threads_do_not_show():
+def test_result_does_not_depend_on_threads():
     rows = b"".join(b"%d,%d 3:0.5 %d:0.25\n" % (i % 50, 50 + i % 7, 4 + i % 90) for i in range(60_000))
     text = b"60000 100 60\n" + rows
     assert same(read_xmc(io.BytesIO(text), threads=1), read_xmc(io.BytesIO(text), threads=4))
@@ -231,7 +239,7 @@ def test_batches_come_as_lines_do():
         assert stream.given == n
 
 
-def test_lines_of_svmlight_that_are_no_points_are_told_of():
+def test_skipped_svmlight_lines_are_counted():
     counts: list[int] = []
     text = b"# a comment\n1 0:1\n\n \t\r\n2 1:1 # another\n 1:2\n#"
     batches = iter_batches(io.BytesIO(text), batch_rows=2, n_features=2, n_labels=3, on_skipped=counts.append)
@@ -265,7 +273,7 @@ def test_widths_may_be_larger(tmp_path):
     assert data.X.indices.tolist() == [6]
 
 
-def test_features_keep_their_numbers_whichever_a_file_holds(tmp_path):
+def test_file_without_feature_0_keeps_its_ids(tmp_path):
     """Else a file without feature 0 would not fit a model that was trained on one that has it."""
     (tmp_path / "test.svm").write_text("1 2:1\n")
     for read_it in (read, read_svmlight):

@@ -28,7 +28,7 @@ SMALL = [*range(100)] * 3
 
 @pytest.mark.parametrize("kind", ["label", "feature"])
 @pytest.mark.parametrize("place", [0, 150, 300])
-def test_a_mistyped_id_is_named_with_its_line(kind: str, place: int) -> None:
+def test_warns_of_a_mistyped_id_with_its_line(kind: str, place: int) -> None:
     ids = [*SMALL[:place], 100_000_000, *SMALL[place:]]
     message = (
         rf"^<stream>, line {place + 1}: {kind} 100000000 is far beyond all others, the next is 99: correct it, or .* "
@@ -41,7 +41,7 @@ def test_a_mistyped_id_is_named_with_its_line(kind: str, place: int) -> None:
     assert (data.Y if kind == "label" else data.X).nnz == 301
 
 
-def test_the_id_is_the_one_of_the_file() -> None:
+def test_warning_shows_the_id_in_the_file() -> None:
     with pytest.warns(UserWarning, match=r"line 2: feature 30000000 is .* n_features=30000001"):
         read_svmlight(BytesIO(b"0 1:1 2:1\n1 2:1 30000000:1\n0 3:1\n"), zero_based="auto")
 
@@ -63,7 +63,7 @@ def test_lines_of_rows() -> None:
 
 @pytest.mark.parametrize("bits", [20, 24, 30])
 @pytest.mark.parametrize("n", [2, 10, 1000, 20_000])
-def test_hashed_features_are_none(bits: int, n: int) -> None:
+def test_no_warning_for_hashed_features(bits: int, n: int) -> None:
     for seed in range(20):
         read(BytesIO(written(features=np.random.default_rng(seed).integers(2**bits, size=n).tolist())))
 
@@ -78,12 +78,12 @@ def test_hashed_features_are_none(bits: int, n: int) -> None:
         [*range(0, 1_500_000_000, 10_000_000)],
     ],
 )
-def test_spaces_with_gaps_are_none(ids: list[int]) -> None:
+def test_no_warning_for_ids_with_gaps(ids: list[int]) -> None:
     for kind in ("labels", "features"):
         read(BytesIO(written(**{kind: ids})))
 
 
-def test_what_has_no_column_of_its_own_is_none() -> None:
+def test_no_warning_for_ids_without_a_column() -> None:
     with_names = read(BytesIO(b"-1 0:1\n0 1:1\n1 2:1\n900000000 3:1\n"))
     assert with_names.n_labels == 4
     read(BytesIO(b"2 100000000 100000000\n0 1:1\n99999999 2:1 99999999:1\n"))  # the header says so
@@ -92,14 +92,14 @@ def test_what_has_no_column_of_its_own_is_none() -> None:
     assert batch.X.shape == (301, 100)
 
 
-def test_chance_decides_where_there_are_few_ids() -> None:
+def test_few_ids_may_have_large_gaps_by_chance() -> None:
     assert not is_out_of_proportion(20_000_000, 1_000_000, 1)
     assert is_out_of_proportion(20_000_000, 1_000_000, 5)
     assert not is_out_of_proportion(20_000_000, 3_000_000, 5000)
 
 
 @pytest.mark.parametrize("kind", ["label", "feature"])
-def test_what_no_model_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_refuses_ids_that_no_model_can_hold(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(stray, "available_memory", lambda: 100 << 20)
     bytes_each = stray.LEAST_BYTES[kind]
     lines = written(**{f"{kind}s": [*SMALL, 50_000_000]})
@@ -112,7 +112,7 @@ def test_what_no_model_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch, kind
 
 
 @pytest.mark.filterwarnings("always:.*is far beyond all others")
-def test_the_command_line_says_so_and_names_its_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_line_warns_and_names_its_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = tmp_path / "points.txt"
     points.write_bytes(written(features=[*SMALL, 2_000_000]))
     train = ("train", points, "--model", tmp_path / "m", "--method", "tree")

@@ -55,7 +55,7 @@ def test_tsv_takes_quotes_as_they_are(rows):
 
 
 @given(st.lists(st.tuples(*[st.text("ab \t\"',é", max_size=9)] * 2).filter(any), min_size=1))
-def test_tsv_of_others_is_read_as_they_wrote_it(rows):
+def test_reads_tsv_as_other_programs_quote_it(rows):
     """What csv, and so pandas, writes with a tab between."""
     file = io.StringIO()
     csv.writer(file, delimiter="\t", lineterminator="\n").writerows(rows)
@@ -125,7 +125,7 @@ def test_a_table_in_another_encoding(tmp_path):
 @pytest.mark.parametrize("said", [None, ",", ";", "|", "\t"])
 @pytest.mark.parametrize("written", [",", ";", "|", "\t"])
 @pytest.mark.parametrize("format", ["csv", "tsv"])
-def test_the_delimiter_that_is_advised_does(format, written, said):
+def test_suggested_delimiter_works(format, written, said):
     raw = f"text{written}label\na b{written}x\n".encode()
     if written == (said or {"csv": ",", "tsv": "\t"}[format]):
         assert read_table(io.BytesIO(raw), format=format, delimiter=said).texts == ["a b"]
@@ -136,7 +136,7 @@ def test_the_delimiter_that_is_advised_does(format, written, said):
     assert read_table(io.BytesIO(raw), format=format, delimiter=advised).texts == ["a b"]
 
 
-def test_no_encoding_is_advised_where_there_is_but_one():
+def test_suggests_no_encoding_for_formats_that_have_one():
     with pytest.raises(DataError, match=r"is not UTF-8; convert the file, for instance with iconv$"):
         read_table(io.BytesIO(b'{"text": "na\xefve", "label": "x"}\n'), format="jsonl")
 
@@ -159,12 +159,12 @@ def test_no_encoding_is_advised_where_there_is_but_one():
         ({"encoding": "cp037"}, "encoding='cp037' has other line ends"),
     ],
 )
-def test_what_no_table_is_written_in(said, message):
+def test_rejects_invalid_delimiters_and_encodings(said, message):
     with pytest.raises(ValueError, match=message):
         read_table(io.BytesIO(b"text,label\n"), format="csv", **said)
 
 
-def test_a_field_of_tsv_that_goes_on_in_the_next_line():
+def test_tsv_field_over_two_lines():
     lines = b'x\ta\ny\t"b\nc"\n'
     with pytest.raises(DataError, match=r"line 3: 1 fields where the first row has 2; .* quotes=True"):
         read_table(io.BytesIO(lines), format="tsv", text=1, target=0)
@@ -208,7 +208,7 @@ def test_columns():
     assert repr(numbers) == "<TextDataset of 2 points: features>"
 
 
-def test_labels_of_all_kinds_in_json():
+def test_json_labels():
     labels = ["one", 1, 2.5, True, ["a", 1, False], [], None, ""]
     lines = "\n".join(json.dumps({"text": "", "label": label}) for label in labels)
     data = read_table(io.BytesIO(lines.encode()), format="jsonl")
@@ -224,14 +224,14 @@ def test_labels_of_all_kinds_in_json():
         ("lines", "__label__x one\n\t\n\ntwo\n", 2),
     ],
 )
-def test_blank_lines_are_no_rows_and_are_told_of(format, text, n_skipped):
+def test_blank_lines_are_skipped_and_counted(format, text, n_skipped):
     counts: list[int] = []
     [batch] = iter_table(io.BytesIO(text.encode()), batch_rows=9, format=format, on_skipped=counts.append)
     assert [len(own) for own in batch.labels] == [1, int(format == "csv")]
     assert sum(counts) == n_skipped
 
 
-def test_batches_are_the_rows():
+def test_batches_equal_the_whole_table():
     text = "text,label\n" + "".join(f'"row\n{i}",{i % 3}\n' for i in range(25))
     whole = read_table(io.BytesIO(text.encode()), format="csv")
     batches = list(iter_table(in_blocks(text.encode(), block=3), batch_rows=7, format="csv"))
@@ -284,7 +284,7 @@ def test_errors(tmp_path: Path, case):
 
 
 @pytest.mark.parametrize("format", ["csv", "tsv"])
-def test_labels_that_seem_to_be_missing_are_told_of_once(tmp_path: Path, format):
+def test_warns_once_of_labels_that_look_missing(tmp_path: Path, format):
     path = tmp_path / f"t.{format}"
     lines = ["text,label", "a,NaN", "b,x", "c,N/A", "d,NaN", "NaN,y", "e,Nancy", "f,"]
     path.write_text("\n".join(lines).replace(",", "," if format == "csv" else "\t"))
@@ -301,7 +301,7 @@ def test_labels_that_seem_to_be_missing_are_told_of_once(tmp_path: Path, format)
 
 @pytest.mark.parametrize("block", [3, 2 << 20])
 @pytest.mark.parametrize(("format", "header"), [("csv", True), ("csv", False), ("tsv", False), ("lines", None)])
-def test_lines_that_end_in_carriage_returns_alone_are_not_one_line(format, header, block):
+def test_refuses_lines_that_end_in_carriage_returns(format, header, block):
     content = b"text,label\ra,b\rc,d\r"
     words = r"stream, line 1: lines seem to end in carriage returns alone, .*; convert them, for instance with tr"
     with pytest.raises(DataError, match=words):
@@ -311,7 +311,7 @@ def test_lines_that_end_in_carriage_returns_alone_are_not_one_line(format, heade
 
 
 @pytest.mark.parametrize("text", ["a\rb\nc\rd\n", "a\rb\nc", "a\r\r\n", "a\r", "a\r\r"])
-def test_carriage_returns_among_others_are_characters_or_blanks(text):
+def test_accepts_carriage_returns_within_lines(text):
     found = read_table(io.BytesIO(text.encode()), text=0, target=None, format="csv", header=False)
     assert found.n_points == text.rstrip("\n").count("\n") + 1
 
@@ -420,7 +420,7 @@ def test_truncated_and_empty_tables(tmp_path: Path):
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 9])
-def test_rows_before_one_that_is_wrong_come_before_the_error(batch_rows: int):
+def test_yields_the_rows_before_an_error(batch_rows: int):
     lines = b'{"text": "a"}\n{"text": "b"}\n{"text": "c"}\n{"text": null}\n{"text": "e"}\n'
     batches = iter_table(io.BytesIO(lines), batch_rows=batch_rows, target=None, format="jsonl")
     found: list[str] = []
@@ -435,7 +435,7 @@ def test_rows_before_one_that_is_wrong_come_before_the_error(batch_rows: int):
     assert list(batches) == []
 
 
-def test_a_quote_that_swallows_the_file_is_refused_early():
+def test_refuses_an_unclosed_quote_early():
     stream = io.BytesIO(b'text,label\n"a,b\n' + b"c,d\n" * 1_000_000)
     with pytest.raises(DataError, match="line 2: a quote opens here"):
         read_table(Source(stream, "stream", sizes=ReadSizes(line=1000)), format="csv")
@@ -443,7 +443,7 @@ def test_a_quote_that_swallows_the_file_is_refused_early():
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "T.PQ"])
-def test_parquet_is_read_as_other_tables_are(tmp_path: Path, name: str):
+def test_parquet_equals_csv(tmp_path: Path, name: str):
     path, n, texts = tmp_path / name, 150, [f"text {i}" for i in range(150)]
     frame = pd.DataFrame({"price": np.arange(n) / 2, "text": texts, "label": ["a|b", "b", ""] * 50})
     frame.to_parquet(path)
@@ -461,7 +461,7 @@ def test_parquet_is_read_as_other_tables_are(tmp_path: Path, name: str):
     assert read_table(tmp_path / "unnamed", format="parquet").texts == found.texts
 
 
-def test_what_is_wrong_with_a_cell_of_parquet_is_said_with_its_row(tmp_path: Path):
+def test_parquet_errors_name_the_row(tmp_path: Path):
     path = tmp_path / "t.parquet"
     frame = pd.DataFrame({"text": ["a", "b", None], "label": ["x", "y", "z"], "price": [1.0, float("inf"), 2.0]})
     frame.to_parquet(path)
@@ -531,7 +531,7 @@ def test_wrong_arguments(tmp_path: Path):
     ("path", "format"),
     [("t.jsonl", "auto"), ("t.txt", "jsonl"), ("t.parquet", "auto"), ("t.pq", "parquet"), ("t.txt", "lines")],
 )
-def test_what_is_said_of_rows_is_not_ignored(path, format, said):
+def test_csv_options_are_refused_for_other_formats(path, format, said):
     [(name, value)] = said.items()
     message = f"^{name}={value!r} is about CSV and TSV, and this file is read as (jsonl|parquet|lines): leave it out"
     with pytest.raises(ValueError, match=message):
@@ -542,7 +542,7 @@ def test_what_is_said_of_rows_is_not_ignored(path, format, said):
         read(path, format, **said)
 
 
-def test_labels_of_points_that_have_one_each_are_a_flat_list():
+def test_single_labels():
     def labels(table: bytes, **columns: str | None) -> list[str]:
         return read_table(io.BytesIO(table), format="csv", label_delimiter="|", **columns).single_labels()
 

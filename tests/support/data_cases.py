@@ -23,9 +23,9 @@ from sparsenet.data import Dataset
 from sparsenet.data.sources import ReadSizes, Source
 from tests.support.backends import MODULES, has_extension
 
-ROADS = ["native", "numba"] if has_extension() else ["numba"]
-#: The same for fixtures: `make test` runs the first road only.
-ROAD_PARAMS = [pytest.param(road, marks=pytest.mark.levels if road != ROADS[0] else []) for road in ROADS]
+BACKENDS = ["native", "numba"] if has_extension() else ["numba"]
+#: The same for fixtures: `make test` runs the first backend only.
+BACKEND_PARAMS = [pytest.param(name, marks=pytest.mark.levels if name != BACKENDS[0] else []) for name in BACKENDS]
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "plain": lambda data: data,
@@ -47,7 +47,7 @@ def time_ratio(work: Callable[[int], object], n: int) -> float:
     return min(seconds(4 * n) for _ in range(2)) / min(seconds(n) for _ in range(4))
 
 
-def use_road(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+def use_backend(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
     """Make the readers use one backend."""
     module = importlib.import_module(MODULES[name])
     for user in (sparsenet.data.blocks, sparsenet.data.svmlight, sparsenet.data.xmc):

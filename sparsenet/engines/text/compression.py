@@ -52,7 +52,7 @@ class Compression:
         sizes = f"{in_words(self.bytes_before)} to {in_words(self.bytes_after)}"
         kept = f"{self.weights_after} of {self.weights_before} weights kept"
         if self.accuracy_before is None or self.accuracy_after is None:
-            return f"{sizes}, {kept}\nwhat that costs in accuracy was not measured: no labelled texts were given"
+            return f"{sizes}, {kept}\nthe loss of accuracy was not measured: no labelled texts were given"
         right = f"{100 * self.accuracy_before:.2f} % to {100 * self.accuracy_after:.2f} %"
         return f"{sizes}, {kept}\n{right} right of {self.n_texts} texts"
 
