@@ -361,27 +361,32 @@ def holds(report: Mapping[str, Any], limits: Limits) -> bool:
     return bool(pairs) and all_ran and all(passed for _, passed in verdicts(pairs, limits))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Build, measure, print the table, and exit with 0 if the gate holds."""
-    options = _options()
+    options = parse(arguments)
     use_cpus(options.threads)
-    sources = _chosen(options)
+    sources = chosen(options)
     places = {"base": sides.checkout(options.base), "new": Path.cwd()}
     for place in places.values():
         sides.build(place)
+    sys.exit(not passes(options, sources, places, sides.git("rev-parse", options.base)))
+
+
+def passes(options: argparse.Namespace, sources: Mapping[str, Source], places: Mapping[str, Path], base: str) -> bool:
+    """Measure both sides, print the table, and return whether the gate holds."""
     before = json.loads(options.out.read_text())["runs"] if options.out.exists() else []
-    report = head(threads=options.threads, seeds=options.seeds, base=sides.git("rev-parse", options.base))
+    report = head(threads=options.threads, seeds=options.seeds, base=base)
     report["sources"] = {side: sides.fingerprint(place) for side, place in places.items()}
     report["runs"] = before
     measure(report, options, places, sources)
     # Runs of other sets or seeds stay in the file, but do not count now.
-    wanted = [run for run in report["runs"] if _is_wanted(run, report, options, sources)]
-    print(markdown({**report, "runs": wanted}, Limits()))
+    wanted = {**report, "runs": [run for run in report["runs"] if _is_wanted(run, report, options, sources)]}
+    print(markdown(wanted, Limits()))
     for script, made in MADE.items():
         missing = [name for name in made if name not in sources and (options.sets is None or name in options.sets)]
         if missing:
             print(f"not compared: {', '.join(missing)}; python -m {script} --help says how to write them")
-    sys.exit(not holds({**report, "runs": wanted}, Limits()))
+    return holds(wanted, Limits())
 
 
 def _is_wanted(
@@ -391,7 +396,8 @@ def _is_wanted(
     return current and run["set"] in sources and run["model"] in options.models and run["seed"] < options.seeds
 
 
-def _chosen(options: argparse.Namespace) -> dict[str, Source]:
+def chosen(options: argparse.Namespace) -> dict[str, Source]:
+    """Return the sets to compare by name."""
     folders = [*options.data, *([options.made] if options.made.is_dir() else [])]
     found = find_sets(folders)
     unknown = [name for name in options.sets or [] if name not in found]
@@ -403,7 +409,8 @@ def _chosen(options: argparse.Namespace) -> dict[str, Source]:
     return {name: source for name, source in found.items() if options.sets is None or name in options.sets}
 
 
-def _options() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = [Path(part) for part in os.environ.get(DATA_VARIABLE, "").split(os.pathsep) if part]
     parser.add_argument("--data", type=Path, nargs="+", default=known, metavar="DIR", help=f"default: {DATA_VARIABLE}")
@@ -416,7 +423,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mask-seen", type=names, default=["gowalla-cf"], help="sets whose feature i is label i")
     parser.add_argument("--limit", type=float, default=7200, help="seconds that a run may take")
     parser.add_argument("--out", type=Path, default=Path(".bench") / "gate.json")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     unknown = [name for name in options.models if name not in _MODELS]
     if unknown:
         parser.error(f"--models: unknown: {', '.join(unknown)}; there are {', '.join(_MODELS)}")

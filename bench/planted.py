@@ -15,7 +15,7 @@ group of that label, or from noise, which follows a power law over all words. Va
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -237,7 +237,7 @@ def _lines(X: Any, Y: Any) -> Iterator[str]:
         yield f"{labels} {' '.join([f'{feature}:{value:.6f}' for feature, value in pairs])}\n"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write a training and a test file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=int, default=Shape.labels)
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=Shape.features)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     given = {"points": options.points, "test_points": options.test, "features": options.features}
     changes = {name: value for name, value in given.items() if value is not None}
     data = generate(Shape.with_labels(options.labels, **changes), options.seed)

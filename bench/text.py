@@ -19,6 +19,7 @@ import math
 import random
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
@@ -37,9 +38,9 @@ LEAST_SHARE = 0.1
 SHOWN = ("macro_f1", "train_cpu", "train_wall", "single_us_p50", "single_us_p99", "bulk", "model_mb")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run everything and print a table for each data set."""
-    options = _options()
+    options = _options(arguments)
     use_cpus(options.threads)
     report = head(threads=options.threads)
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
@@ -70,7 +71,7 @@ def _measure(options: argparse.Namespace, name: str, data: Path, report: dict[st
                 keep(report, options.json)
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sets = ["imdb", "banking77", "clinc150", "sst2", "trec6", "agnews-4k", "reddit-titles"]
     parser.add_argument("--data", type=Path, required=True)
@@ -83,7 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=1800, help="seconds that a run may take")
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.folds is not None and options.folds < 2:
         parser.error("--folds: at least 2")
     return options
