@@ -106,7 +106,7 @@ def work(model: ExtremeClassifier, X: Any) -> dict[str, float]:
     output = model.network_.output
     dense = output.n_labels * (output.n_inputs + 1)
     held = np.diff(output.wide.inverted().indptr)[X.indices].sum() / X.shape[0] if output.wide else 0.0
-    # A wide weight is stored with its label id. Cache lines shared by neighbouring entries are ignored.
+    # A wide weight is stored with its label id. Cache lines shared by neighboring entries are ignored.
     return {"bytes": FLOAT * dense + 2 * FLOAT * held, "flop": 2 * dense + 2 * held, "wide_weights": float(held)}
 
 

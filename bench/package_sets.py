@@ -13,8 +13,8 @@ A point is a package. Its features are the words of its name and description.
 | depends | the packages that it depends on: thousands, several a point, a long tail |
 
 Labels with fewer than three packages are left out, then packages without labels. `bench.sets` writes the files. Lists
-differ from release to release, so compare only results of one list. No default of this version was chosen on such a
-list. Version 0.1 had a rule for the cost of errors in a blend that was developed on other samples of it.
+differ from release to release, so compare only results of one list. One default was chosen with such a list in view:
+the momentum of a network (bench/notes/networks.md).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ LIKING, LIKED = 0.35, 20
 CLASSIFIERS: dict[str, Any] = {
     "network": ExtremeClassifier,
     "tree": TreeClassifier,
-    "tree and neighbours": lambda **given: BlendClassifier(network="drop", **given),
+    "tree and neighbors": lambda **given: BlendClassifier(network="drop", **given),
     "blend": BlendClassifier,
 }
 #: Columns in other units are multiplied by 10 to a power of up to plus or minus this.
