@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.cache import load
 from bench.clock import TimeIsUp
-from bench.scale_run import load
 from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.building import build

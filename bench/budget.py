@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
-from bench.report import add_result_options, head, keep, setting, shown_or_measured
+from bench.report import add_result_options, head, keep, present, setting
 from sparsenet import ExtremeClassifier, metrics
 
 KS = (1, 3, 5)
@@ -27,7 +27,7 @@ KS = (1, 3, 5)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or show a kept result, as a table."""
-    print(markdown(shown_or_measured(_options(arguments), measure)))
+    present(_options(arguments), measure, markdown)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

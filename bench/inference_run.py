@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.cache import load
 from bench.clock import Clock, TimeIsUp
 from bench.peers.measure import BULK_SECONDS, TOP, bulk, peak_mb, singles, size_mb
-from bench.scale_run import load
 from sparsenet import ExtremeClassifier, kernels, metrics
 
 #: Test points for P@k and for recall against exact scoring.

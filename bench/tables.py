@@ -26,7 +26,7 @@ from sklearn.preprocessing import minmax_scale
 
 from bench.cache import prepare
 from bench.machine import load_average
-from bench.report import add_result_options, head, keep, setting, shown_or_measured
+from bench.report import add_result_options, head, keep, present, setting
 from bench.runner import names
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 
@@ -46,7 +46,7 @@ MIXED = {
     "mixed-300, 0 to 1": (8000, 50, 8, 3, 300, True),
 }
 #: The share of points with a preferred value of their class, and the number of preferred values.
-LIKING, LIKED = 0.35, 20
+PREFERENCE, N_PREFERRED = 0.35, 20
 CLASSIFIERS: dict[str, Any] = {
     "network": ExtremeClassifier,
     "tree": TreeClassifier,
@@ -60,7 +60,7 @@ Parts = tuple[Any, Any, Any, Any]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or show a kept result, as a table."""
-    print(markdown(shown_or_measured(parse(arguments), lambda options: measure(options, drawn(), CLASSIFIERS))))
+    present(parse(arguments), lambda options: measure(options, drawn(), CLASSIFIERS), markdown)
 
 
 def measure(options: argparse.Namespace, tables: Tables, classifiers: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,9 +143,9 @@ def mixed(
     amounts += 5 * rng.normal(size=n_amounts)
     columns = [minmax_scale(amounts) if is_share else in_other_units(amounts, rng)]
     for _ in range(n_categories):
-        liked = rng.integers(0, n_values, (n_classes, LIKED))[y, rng.integers(0, LIKED, n)]
+        preferred = rng.integers(0, n_values, (n_classes, N_PREFERRED))[y, rng.integers(0, N_PREFERRED, n)]
         others = (n_values * rng.random(n) ** 2).astype(int)
-        columns.append(np.eye(n_values)[np.where(rng.random(n) < LIKING, liked, others)])
+        columns.append(np.eye(n_values)[np.where(rng.random(n) < PREFERENCE, preferred, others)])
     return np.hstack(columns), y
 
 

@@ -30,7 +30,7 @@ from bench.text_peers import SYSTEMS
 from sparsenet.data import read_table
 
 #: The environments of systems that do not run in that of sparsenet.
-ENVIRONMENTS = {"fasttext": "fasttext", "fasttext-25": "fasttext", "vw": "vw"}
+ENVIRONMENT_OF = {"fasttext": "fasttext", "fasttext-25": "fasttext", "vw": "vw"}
 #: Texts and the label of each.
 Labelled = tuple[list[str], list[str]]
 #: The share of its texts that the rarest label keeps with --unbalanced.
@@ -61,7 +61,7 @@ def _measure(options: argparse.Namespace, name: str, data: Path, report: dict[st
         data.write_text(json.dumps(dict(zip(("train", "test"), parts, strict=True))))
         turn = seed % len(options.systems)
         for system in options.systems[turn:] + options.systems[:turn]:
-            python = python_of(ENVIRONMENTS.get(system, "sparsenet"))
+            python = python_of(ENVIRONMENT_OF.get(system, "sparsenet"))
             job = {"data": str(data), "system": system, "seed": seed}
             run = in_child("bench.text_peers", job, python=python, threads=options.threads, limit=options.limit)
             run |= {"fold": f"{seed + 1} of {options.folds}"} if options.folds else {}

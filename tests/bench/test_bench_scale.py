@@ -89,7 +89,7 @@ def has_compiler():
 
 @pytest.mark.skipif(not has_compiler(), reason="no working C compiler")
 def test_measures_the_limits_of_this_machine(workplace):
-    found = limits.measured(1, megabytes=50, rounds=3)
+    found = limits.machine_limits(1, megabytes=50, rounds=3)
     best, median = found["best"], found["median"]
     assert list(best) == list(median) == ["fma_gflops", "bf16_gflops", "read_gbs", "gather_gbs", "update_gbs"]
     assert all(0 < median[name] <= best[name] for name in best if name != "bf16_gflops")
