@@ -1,6 +1,6 @@
 """Speed of text features: megabytes per second on one core.
 
-python -m bench.features --data DIR [--sets NAME,...] [--rounds N] [--json FILE]
+    python -m bench.features --data DIR [--sets NAME,...] [--rounds N] [--json FILE]
 
 DIR is the folder of `bench.text`. Each round turns the training texts of a set into each kind of features, on one
 thread; the table shows medians in CPU seconds. *Kernel* writes into existing arrays. *Rows* includes new memory, as in

@@ -13,7 +13,7 @@ NAME.test.tsv in DIR or DIR/text; all may be compressed. The sets that `bench.so
 `BlendClassifier` (also ``light``: no network, ``tree`` and ``network``), texts train `TextClassifier`.
 
 Each fit runs in a fresh process on the same CPUs. Base and new take turns within each set and seed. Runs are kept in
-`--out`: a second call continues, and repeats runs that failed or whose sources, data or threads have changed.
+`--out`. A second call continues there. It repeats failed runs, and runs with other sources, data or threads.
 
 The gate holds if all of this holds; the exit status is then 0, otherwise 1:
 

@@ -3,10 +3,10 @@
     python -m bench.tables [--data DIR [DIR ...]] [--tables NAMES] [--ways auto,columns,together,mixed,rows]
                            [--repeats 3] [--threads 2] [--out bench/results/tables.json] [--show FILE]
 
-The tables are the small ones of scikit-learn, as they come and with columns in other units, and generated ones: some
+The tables are the small ones of scikit-learn, in their own units and in other units, and generated ones: a few
 informative columns among noise, or amounts next to categories. NAMES selects tables by the start of their names. A DIR
 is in the format of the extreme classification repository, as `bench.dense_sets` writes it, and becomes a dense array.
-The result is accuracy in %: on the test points of a DIR, or on three tenths of another table, drawn for each seed.
+The result is accuracy in %: on the test points of a DIR, or on three tenths of a table, drawn anew for each seed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """TextClassifier against fastText, Vowpal Wabbit and scikit-learn, with default settings.
 
-python -m bench.text --data DIR [--sets NAME,...] [--systems NAME,...] [--rounds N | --folds N] [--threads N]
-                     [--unbalanced]
+    python -m bench.text --data DIR [--sets NAME,...] [--systems NAME,...] [--rounds N | --folds N] [--threads N]
+                         [--unbalanced] [--json FILE]
 
 DIR holds NAME.train.tsv and NAME.test.tsv, plain or compressed, with a label, a tab and a text per line. Each run is a
 separate process on --threads CPUs; rounds are interleaved. fastText and Vowpal Wabbit need their environments in
-.bench/envs (``make peers``), otherwise they are not run. Every run is written to --json. With --folds N the test texts
-are not used: each of N rounds holds out another part of the training texts, which separates systems better if there are
-few test texts. With --unbalanced labels keep all to a tenth of their texts, in training and test alike; each round
-draws a new order of the labels.
+.bench/envs (``make peers``), otherwise they are not run. Every run is written to FILE.
+
+With --folds N the test texts are not used: each of N rounds holds out another part of the training texts. That
+separates systems better if there are few test texts. With --unbalanced the first label keeps all of its texts and the
+last one a tenth, in training and test alike. Each round draws a new order of the labels.
 """
 
 from __future__ import annotations

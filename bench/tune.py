@@ -5,9 +5,9 @@
 
 Each setting of a system's grid is trained on nine tenths of the training points and scored on the last tenth. The best
 mean of P@1, P@3 and P@5 wins. The test set is not used. The file is written after each run and counts the settings that
-are left. Settings that were tried with the same metric are skipped, unless `--anew` is given. A grid is tried in its
-order, alternating between data sets, so cheap settings belong at its front. `--at-once` runs several settings at the
-same time, each of which then takes longer.
+remain. Settings that were tried with the same metric are skipped, unless `--anew` is given. Settings are tried in the
+order of the grid, and data sets take turns, so cheap settings belong at the front of a grid. `--at-once` runs several
+settings at the same time, which makes each of them slower.
 """
 
 from __future__ import annotations
