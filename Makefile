@@ -78,8 +78,8 @@ $(VENV)/.docs: $(BIN)/python pyproject.toml
 	@touch $@
 
 bench: $(INSTALLED)
-	$(BIN)/python bench/readers.py
-	$(BIN)/python bench/lsh.py
+	$(BIN)/python -m bench.readers
+	$(BIN)/python -m bench.lsh
 
 # Fails if a figure has fallen by more than 5 % since another commit: make bench-check BASE=HEAD~1
 BASE ?= main

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
@@ -86,12 +86,12 @@ VARIANTS = {
 }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or show a kept result."""
-    present(_options(), measure, markdown, plot)
+    present(parse(arguments), measure, markdown, plot)
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace, run_job: Callable[..., dict[str, Any]] = in_child) -> dict[str, Any]:
     """Run every variant; the result is written after each run."""
     sources = [*options.labels, *options.data]
     if len(options.seconds) != len(sources):
@@ -107,7 +107,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 settings = {**dict(options.set), **VARIANTS[name].settings}
                 job = {"title": title, "variant": name, "seed": repeat, "data": str(data.folder)}
                 job |= {"seconds": seconds, "clock": options.clock, "settings": settings}
-                run = in_child("bench.ablation_run", job, threads=options.threads)
+                run = run_job("bench.ablation_run", job, threads=options.threads)
                 report["runs"].append(run)
                 keep(report, options.out)
                 print(_brief(run), file=sys.stderr, flush=True)
@@ -201,7 +201,8 @@ def _variants(text: str) -> list[str]:
     return text.split(";")
 
 
-def _options() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--labels", type=numbers, default=[15_000, 120_000, 670_091], help="sizes of planted data; '' for none"
@@ -219,7 +220,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("bench/results/ablation.json"))
     parser.add_argument("--show", type=Path)
     parser.add_argument("--plot", type=Path)
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

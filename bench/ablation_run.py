@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.cache import load
 from bench.clock import TimeIsUp
-from bench.scale_run import load
 from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.building import build
@@ -31,10 +31,9 @@ TOP = 5
 class Budget:
     """A time budget that starts now, and a callback that counts steps and ends training when the budget is spent."""
 
-    def __init__(self, seconds: float, clock: str, threads: int) -> None:
-        self.seconds, self._threads = seconds, threads
-        self._now = time.perf_counter if clock == "wall" else lambda: time.process_time() / threads
-        self._begin = self._now()
+    def __init__(self, seconds: float, now: Callable[[], float]) -> None:
+        self.seconds, self._now = seconds, now
+        self._begin = now()
         self.start = self.epochs = 0.0
         self.steps = 0
         self.index_recall: float | None = None
@@ -53,6 +52,11 @@ class Budget:
 
     def on_epoch(self, record: Mapping[str, float]) -> None:
         """Do nothing: time ends training, epochs do not."""
+
+
+def clock_of(name: str, threads: int) -> Callable[[], float]:
+    """Return a clock of wall seconds, or of CPU seconds divided by threads."""
+    return time.perf_counter if name == "wall" else lambda: time.process_time() / threads
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,10 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     """Train for the time of the job, set-up included, and score the test points."""
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
     model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
-    budget = Budget(job["seconds"], job["clock"], job["threads"])
+    threads = job["threads"]
+    budget = Budget(job["seconds"], clock_of(job["clock"], threads))
     settings = NetworkOptions.of(model.get_params(deep=False))
-    labels, how = Rows.of(Y), {"seed": job["seed"], "threads": job["threads"]}
+    labels, how = Rows.of(Y), {"seed": job["seed"], "threads": threads}
     scaling, features = scaled(X, labels, settings.normalize, **how)
     points = features, labels
     settings = settings.for_points(len(points[0]), dense=are_dense(points[0]))
@@ -99,7 +104,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     with suppress(TimeIsUp):
         trainer.run()
     spent = budget.spent
-    ranked, _ = network.topk(scaling.apply(X_test), TOP, job["threads"])
+    ranked, _ = network.topk(scaling.apply(X_test), TOP, threads)
     scores = metrics.evaluate(Y_test, ranked, (1, 3, 5), metrics.propensities(Y))
     return {
         "isa": kernels.isa_used(),

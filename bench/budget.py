@@ -12,21 +12,22 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from bench.cache import DataSet, held_out, prepare
 from bench.machine import load_average
-from bench.report import add_result_options, head, keep, setting, shown_or_measured
+from bench.report import add_result_options, head, keep, present, setting
 from sparsenet import ExtremeClassifier, metrics
 
 KS = (1, 3, 5)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or show a kept result, as a table."""
-    print(markdown(shown_or_measured(_options(), measure)))
+    present(_options(arguments), measure, markdown)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -84,13 +85,13 @@ def _widths(text: str) -> list[int | str]:
     return [part if part == "auto" else int(part) for part in text.split(",")]
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", default=[])
     parser.add_argument("--seconds", type=lambda text: [json.loads(part) for part in text.split(",")], default=[10])
     parser.add_argument("--hidden", type=_widths, default=["auto", 0, 128, 256])
     add_result_options(parser)
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

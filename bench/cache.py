@@ -33,7 +33,12 @@ class DataSet:
 
     def matrix(self, name: str) -> Any:
         """Load a matrix such as ``"test.Y"``."""
-        return sparse.csr_array(sparse.load_npz(self.folder / f"{name}.npz"))
+        return load(self.folder, name)
+
+
+def load(folder: str | Path, name: str) -> Any:
+    """Load a matrix of the folder of a data set."""
+    return sparse.csr_array(sparse.load_npz(Path(folder) / f"{name}.npz"))
 
 
 def prepare(source: Path) -> DataSet:

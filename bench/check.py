@@ -59,12 +59,12 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[f
     return ordered[skipped], ordered[n - 1 - skipped]
 
 
-def judge(ratios: Sequence[float], limit: float) -> Verdict:
+def decide(ratios: Sequence[float], limit: float) -> Verdict:
     """Decide whether a figure fell by more than the limit, or whether the interval is too wide to tell.
 
-    >>> judge([0.90, 0.91, 0.89, 0.90, 0.92, 0.90, 0.91, 0.90, 0.89], limit=0.05).state
+    >>> decide([0.90, 0.91, 0.89, 0.90, 0.92, 0.90, 0.91, 0.90, 0.89], limit=0.05).state
     'FAILS'
-    >>> judge([1.0, 1.01, 0.99, 1.0, 1.02, 1.0, 1.01, 1.0, 0.99], limit=0.05).state
+    >>> decide([1.0, 1.01, 0.99, 1.0, 1.02, 1.0, 1.01, 1.0, 0.99], limit=0.05).state
     'holds'
     """
     middle, (low, high) = median(ratios), interval(ratios)
@@ -90,7 +90,7 @@ def main() -> None:
         print(f"round {len(report['runs'])} of {options.rounds}", file=sys.stderr, flush=True)
         if len(report["runs"]) < options.rounds:
             continue
-        verdicts = {name: judge(ratios, options.limit) for name, ratios in ratios_of(report["runs"]).items()}
+        verdicts = {name: decide(ratios, options.limit) for name, ratios in ratios_of(report["runs"]).items()}
         report["verdicts"] = {name: vars(verdict) for name, verdict in verdicts.items()}
         keep(report, options.out)
         if all(verdict.state != "unresolved" for verdict in verdicts.values()):

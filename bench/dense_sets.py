@@ -10,6 +10,7 @@ extreme classification repository. A set with few features keeps at most half as
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,13 @@ def dense(data: DataSet, n_features: int) -> dict[str, Any]:
     return {"train": sparse.csr_array(reduced.fit_transform(train)), "test": sparse.csr_array(reduced.transform(test))}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the dense version of each set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--features", type=int, default=200)
     parser.add_argument("--out", type=Path, default=Path(".bench") / "dense", metavar="DIR")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     for source in options.data:
         data = prepare(source)
         folder = options.out / f"dense-{data.name}"

@@ -11,21 +11,20 @@
 | translations | a German entry | runs of four letters | words of its English translation: a long tail |
 | synonyms | a meaning of English words | half of the words for it | the other half, as in recommendation |
 
-Labels with fewer than three entries are left out, then entries without labels. Each set is a folder with a train.txt
-and a test.txt, as `bench.source_sets` writes them. No default was chosen on these sets.
+Labels with fewer than three entries are left out, then entries without labels. `bench.sets` writes the files.
+No default was chosen on these sets.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from bench.source_sets import with_frequent, words, write
+from bench.sets import Points, set_parser, with_frequent, words, write_sets
 
 FEWEST_ENTRIES = 3
 RUN = 4
@@ -96,23 +95,18 @@ SETS: dict[str, Callable[[Path], Iterator[Entry]]] = {
 }
 
 
-def labelled(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
+def labelled(entries: Iterable[Entry]) -> Points:
     """Return features and labels of the distinct entries with frequent labels."""
     found = dict.fromkeys((tuple(features), frozenset(labels)) for features, labels in entries)
     return with_frequent([list(features) for features, _ in found], (labels for _, labels in found), FEWEST_ENTRIES)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the sets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = set_parser(__doc__)
     parser.add_argument("--dictionaries", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    options = parser.parse_args()
-    for name, entries in SETS.items():
-        features, labels = labelled(entries(options.dictionaries))
-        print(f"{name}: {len(features):,} entries")
-        write(options.out / name, features, labels, options.seed)
+    options = parser.parse_args(arguments)
+    write_sets(((name, labelled(entries(options.dictionaries))) for name, entries in SETS.items()), options)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Speed of text features: megabytes per second on one core.
 
-python -m bench.features --data DIR [--sets NAME,...] [--rounds N] [--json FILE]
+    python -m bench.features --data DIR [--sets NAME,...] [--rounds N] [--json FILE]
 
 DIR is the folder of `bench.text`. Each round turns the training texts of a set into each kind of features, on one
 thread; the table shows medians in CPU seconds. *Kernel* writes into existing arrays. *Rows* includes new memory, as in
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,9 +34,9 @@ KINDS = {
 BLOCK_BYTES = 1 << 18
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table."""
-    options = _options()
+    options = _options(arguments)
     use_cpus(1)
     report = head(threads=1)
     for name in options.sets:
@@ -78,13 +79,13 @@ def _measured(name: str, kind: str, joined: Joined) -> dict[str, Any]:
     }
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", type=names, default=["imdb", "agnews-4k"])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

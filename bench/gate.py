@@ -13,7 +13,7 @@ NAME.test.tsv in DIR or DIR/text; all may be compressed. The sets that `bench.so
 `BlendClassifier` (also ``light``: no network, ``tree`` and ``network``), texts train `TextClassifier`.
 
 Each fit runs in a fresh process on the same CPUs. Base and new take turns within each set and seed. Runs are kept in
-`--out`: a second call continues, and repeats runs that failed or whose sources, data or threads have changed.
+`--out`. A second call continues there. It repeats failed runs, and runs with other sources, data or threads.
 
 The gate holds if all of this holds; the exit status is then 0, otherwise 1:
 
@@ -36,25 +36,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench import sides
 from bench.cache import DataSet, find, prepare
+from bench.gate_scores import SIDES, Limits, Prepared, brief, holds, markdown, score
 from bench.machine import load_average
 from bench.report import head, keep
 from bench.runner import call, names, use_cpus
 from bench.text import read as read_texts
-from sparsenet import metrics
 
 DATA_VARIABLE = "SPARSENET_BENCH_DATA"
-SIDES = ("base", "new")
 SPARSE_MODELS, TEXT_MODELS = ("blend", "light", "tree", "network"), ("text",)
-KS = (1, 3, 5)
-THIRDS = ("rare", "middle", "frequent")
 #: The sets of data that this project makes itself, by the script that writes them.
 MADE = {
     "bench.source_sets": ("calls", "names"),
@@ -64,17 +59,6 @@ MADE = {
 }
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How far the new side may fall behind. Precisions are in points of 100."""
-
-    mean_loss: float = 0.05
-    set_loss: float = 0.3
-    cpu_ratio: float = 1.05
-    calibration: float = 0.03
-    third_calibration: float = 0.05
-
-
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """A set: where it lies, and whether it holds texts."""
@@ -82,18 +66,6 @@ class Source:
     name: str
     folder: Path
     is_text: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A set in the form that the runs read, with its truth and label counts."""
-
-    name: str
-    data: Path
-    digest: str
-    truth: Any
-    label_counts: Mapping[Any, int] | NDArray[np.int64]
-    mask_seen: bool
 
 
 # --- data ---
@@ -136,53 +108,6 @@ def prepare_set(source: Source, folder: Path, mask_seen: bool) -> Prepared:
     return Prepared(name=source.name, data=data, digest=digest, truth=truth, label_counts=counts, mask_seen=mask_seen)
 
 
-# --- scores ---
-
-
-def thirds(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the third, 0 (rarest) to 2, of each point when points are ordered by the frequency of a label.
-
-    Points with equal counts go to the same third, so thirds may differ in size or be empty.
-
-    >>> thirds(np.array([1, 1, 5, 7, 9, 9]))
-    array([0, 0, 1, 1, 2, 2])
-    """
-    ordered = np.sort(counts)
-    middles = (np.searchsorted(ordered, counts, "left") + np.searchsorted(ordered, counts, "right")) / 2
-    return np.minimum((3 * middles / len(counts)).astype(np.int64), 2)
-
-
-def calibration(probabilities: NDArray[Any], right: NDArray[Any], counts: NDArray[Any]) -> dict[str, Any]:
-    """Return mean probability, share right and number of points: of all points and of each third."""
-    groups = {"all": np.ones(len(right), bool)}
-    groups |= {name: thirds(counts) == i for i, name in enumerate(THIRDS)}
-    return {
-        name: {
-            "probability": float(probabilities[chosen].mean()),
-            "right": float(right[chosen].mean()),
-            "points": int(chosen.sum()),
-        }
-        for name, chosen in groups.items()
-        if chosen.any()
-    }
-
-
-def score(data: Prepared, answers: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return precisions in points and the calibration of the first label."""
-    labels, probabilities = answers["labels"], answers["probabilities"]
-    if "predicted" in answers:
-        first = labels[:, 0]
-        right = first == data.truth
-        counts = np.array([data.label_counts[label] for label in first])
-        precisions = {"accuracy": 100 * float(np.mean(answers["predicted"] == data.truth))}
-    else:
-        first = labels[:, 0]
-        right = np.asarray(data.truth[np.arange(len(first)), first]).ravel() != 0
-        counts = np.asarray(data.label_counts)[first]
-        precisions = {f"P@{k}": 100 * metrics.precision_at_k(data.truth, labels, k) for k in KS}
-    return {"scores": precisions, "calibration": calibration(probabilities, right, counts)}
-
-
 # --- runs ---
 
 
@@ -211,7 +136,7 @@ def measure(
                             old for old in report["runs"] if any(old[key] != run[key] for key in same)
                         ] + [run]
                         keep(report, options.out)
-                        print(_brief(run), file=sys.stderr, flush=True)
+                        print(brief(run), file=sys.stderr, flush=True)
 
 
 def _run(place: Path, data: Prepared, about: Mapping[str, Any], limit: float) -> dict[str, Any]:
@@ -230,158 +155,32 @@ def _run(place: Path, data: Prepared, about: Mapping[str, Any], limit: float) ->
             return {**start, "status": "measured", **found, **score(data, answers)}
 
 
-def _brief(run: Mapping[str, Any]) -> str:
-    name = f"{run['set']}, {run['model']}, seed {run['seed']}, {run['side']}"
-    if run["status"] != "measured":
-        return f"{name}: {run['status']}: {run['reason']}"
-    scores = " / ".join(f"{value:.2f}" for value in run["scores"].values())
-    return f"{name}: {scores} in {run['train_cpu_seconds']:.1f} CPU s"
-
-
-# --- verdict ---
-
-
-def summarize(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the means over seeds of one side of a set."""
-    calibrations: dict[str, Any] = {}
-    for name in ("all", *THIRDS):
-        parts = [run["calibration"][name] for run in runs if name in run["calibration"]]
-        points = sum(part["points"] for part in parts)
-        if points:
-            calibrations[name] = {
-                key: sum(part[key] * part["points"] for part in parts) / points for key in ("probability", "right")
-            }
-    return {
-        "scores": {name: fmean(run["scores"][name] for run in runs) for name in runs[0]["scores"]},
-        **{name: fmean(run[name] for run in runs) for name in ("train_cpu_seconds", "train_seconds", "peak_rss_mb")},
-        "calibration": calibrations,
-    }
-
-
-def compare(runs: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the two sides of each set and model, over the seeds that both sides have."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    measured = [run for run in runs if run["status"] == "measured"]
-    for name, model in dict.fromkeys((run["set"], run["model"]) for run in measured):
-        own = [run for run in measured if (run["set"], run["model"]) == (name, model)]
-        seeds = [{run["seed"] for run in own if run["side"] == side} for side in SIDES]
-        both = {
-            side: summarize(chosen)
-            for side in SIDES
-            if (chosen := [run for run in own if run["side"] == side and run["seed"] in seeds[0] & seeds[1]])
-        }
-        if len(both) == len(SIDES):
-            found[name, model] = both
-    return found
-
-
-def gain(both: Mapping[str, Any]) -> float:
-    """Return by how many points the mean precision of the new side is higher."""
-    return fmean(both["new"]["scores"].values()) - fmean(both["base"]["scores"].values())
-
-
-def cpu_ratio(both: Mapping[str, Any]) -> float:
-    """Return new / base training CPU seconds."""
-    return float(both["new"]["train_cpu_seconds"] / both["base"]["train_cpu_seconds"])
-
-
-def miscalibration(one: Mapping[str, Any], group: str) -> float:
-    """Return mean probability minus share right; 0 for a third without points."""
-    part = one["calibration"].get(group)
-    return float(part["probability"] - part["right"]) if part else 0.0
-
-
-def verdicts(pairs: Mapping[tuple[str, str], Mapping[str, Any]], limits: Limits) -> list[tuple[str, bool]]:
-    """Return a sentence for each gate and whether it holds."""
-    gains = {name: gain(both) for name, both in pairs.items()}
-    off = {(name, g): miscalibration(both["new"], g) for name, both in pairs.items() for g in ("all", *THIRDS)}
-    worst = min(gains, key=lambda name: gains[name])
-    mean_gain, ratio = fmean(gains.values()), fmean(cpu_ratio(both) for both in pairs.values())
-    found = [
-        (f"mean precision over {len(gains)} comparisons: {mean_gain:+.3f} points", mean_gain >= -limits.mean_loss),
-        (f"worst set, {' '.join(worst)}: {gains[worst]:+.3f} points", gains[worst] >= -limits.set_loss),
-        (f"training CPU seconds, new / base: {ratio:.3f}", ratio <= limits.cpu_ratio),
-    ]
-    for title, groups, limit in (
-        ("set", ("all",), limits.calibration),
-        ("third of a set", THIRDS, limits.third_calibration),
-    ):
-        some = {key: value for key, value in off.items() if key[1] in groups}
-        key = max(some, key=lambda one: abs(some[one]))
-        wrong = sorted({" ".join(one[0]) for one, value in some.items() if abs(value) > limit})
-        where = f"{' '.join(key[0])}, {key[1]}" if title != "set" else " ".join(key[0])
-        failing = f"; beyond {limit}: {', '.join(wrong)}" if wrong else ""
-        found.append((f"worst calibration of a {title}: {some[key]:+.3f} ({where}){failing}", not wrong))
-    return found
-
-
-def markdown(report: Mapping[str, Any], limits: Limits) -> str:
-    """Return a row for each set and model, and a line for each gate."""
-    pairs = compare(report["runs"])
-    lines = [
-        f"Base {report['base'][:12]} against the working tree: means over seeds of P@1 / P@3 / P@5, or text accuracy.",
-        "",
-        "| set | model | base | new | difference of the mean | training CPU s, base | new | ratio | wall s, base | new "
-        "| peak MB, base | new | probability / right, base | new | off: all | rare / middle / frequent |",
-        "|---" * 16 + "|",
-    ]
-    lines += [_row(name, model, both) for (name, model), both in pairs.items()]
-    failed = [run for run in report["runs"] if run["status"] != "measured"]
-    lines += ["", *(_brief(run) for run in failed)]
-    if pairs:
-        lines += [f"{'holds' if holds else 'FAILS'}: {text}" for text, holds in verdicts(pairs, limits)]
-    return "\n".join(lines)
-
-
-def _row(name: str, model: str, both: Mapping[str, Any]) -> str:
-    def each(show: Any) -> list[str]:
-        return [show(both[side]) for side in SIDES]
-
-    scores = each(lambda one: " / ".join(f"{value:.2f}" for value in one["scores"].values()))
-    chances = each(lambda one: "{probability:.3f} / {right:.3f}".format(**one["calibration"]["all"]))
-    off = [miscalibration(both["new"], group) for group in ("all", *THIRDS)]
-    cells = [
-        *scores,
-        f"{gain(both):+.2f}",
-        *each(lambda one: f"{one['train_cpu_seconds']:.2f}"),
-        f"{cpu_ratio(both):.3f}",
-        *each(lambda one: f"{one['train_seconds']:.2f}"),
-        *each(lambda one: f"{one['peak_rss_mb']:,.0f}"),
-        *chances,
-        f"{off[0]:+.3f}",
-        " / ".join(f"{value:+.3f}" for value in off[1:]),
-    ]
-    return f"| {name} | {model} | {' | '.join(cells)} |"
-
-
-def holds(report: Mapping[str, Any], limits: Limits) -> bool:
-    """Return whether something was compared, nothing failed and every gate holds."""
-    pairs = compare(report["runs"])
-    all_ran = all(run["status"] == "measured" for run in report["runs"])
-    return bool(pairs) and all_ran and all(passed for _, passed in verdicts(pairs, limits))
-
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Build, measure, print the table, and exit with 0 if the gate holds."""
-    options = _options()
+    options = parse(arguments)
     use_cpus(options.threads)
-    sources = _chosen(options)
+    sources = chosen(options)
     places = {"base": sides.checkout(options.base), "new": Path.cwd()}
     for place in places.values():
         sides.build(place)
+    sys.exit(not passes(options, sources, places, sides.git("rev-parse", options.base)))
+
+
+def passes(options: argparse.Namespace, sources: Mapping[str, Source], places: Mapping[str, Path], base: str) -> bool:
+    """Measure both sides, print the table, and return whether the gate holds."""
     before = json.loads(options.out.read_text())["runs"] if options.out.exists() else []
-    report = head(threads=options.threads, seeds=options.seeds, base=sides.git("rev-parse", options.base))
+    report = head(threads=options.threads, seeds=options.seeds, base=base)
     report["sources"] = {side: sides.fingerprint(place) for side, place in places.items()}
     report["runs"] = before
     measure(report, options, places, sources)
     # Runs of other sets or seeds stay in the file, but do not count now.
-    wanted = [run for run in report["runs"] if _is_wanted(run, report, options, sources)]
-    print(markdown({**report, "runs": wanted}, Limits()))
+    wanted = {**report, "runs": [run for run in report["runs"] if _is_wanted(run, report, options, sources)]}
+    print(markdown(wanted, Limits()))
     for script, made in MADE.items():
         missing = [name for name in made if name not in sources and (options.sets is None or name in options.sets)]
         if missing:
             print(f"not compared: {', '.join(missing)}; python -m {script} --help says how to write them")
-    sys.exit(not holds({**report, "runs": wanted}, Limits()))
+    return holds(wanted, Limits())
 
 
 def _is_wanted(
@@ -391,7 +190,8 @@ def _is_wanted(
     return current and run["set"] in sources and run["model"] in options.models and run["seed"] < options.seeds
 
 
-def _chosen(options: argparse.Namespace) -> dict[str, Source]:
+def chosen(options: argparse.Namespace) -> dict[str, Source]:
+    """Return the sets to compare by name."""
     folders = [*options.data, *([options.made] if options.made.is_dir() else [])]
     found = find_sets(folders)
     unknown = [name for name in options.sets or [] if name not in found]
@@ -403,7 +203,8 @@ def _chosen(options: argparse.Namespace) -> dict[str, Source]:
     return {name: source for name, source in found.items() if options.sets is None or name in options.sets}
 
 
-def _options() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = [Path(part) for part in os.environ.get(DATA_VARIABLE, "").split(os.pathsep) if part]
     parser.add_argument("--data", type=Path, nargs="+", default=known, metavar="DIR", help=f"default: {DATA_VARIABLE}")
@@ -416,7 +217,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mask-seen", type=names, default=["gowalla-cf"], help="sets whose feature i is label i")
     parser.add_argument("--limit", type=float, default=7200, help="seconds that a run may take")
     parser.add_argument("--out", type=Path, default=Path(".bench") / "gate.json")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     unknown = [name for name in options.models if name not in _MODELS]
     if unknown:
         parser.error(f"--models: unknown: {', '.join(unknown)}; there are {', '.join(_MODELS)}")

@@ -22,7 +22,7 @@ from bench.cache import DataSet, plant
 from bench.limits import machine_limits
 from bench.peers import SYSTEMS
 from bench.planted import Shape
-from bench.report import assignment, head, keep, setting, shown_or_measured
+from bench.report import assignment, head, keep, present, setting
 from bench.runner import Runner, in_child, system_names
 from bench.scoring import Scorer
 
@@ -32,15 +32,13 @@ BULK_POINTS = 1024
 
 def main() -> None:
     """Measure, or show a kept result."""
-    options = _options()
-    report = shown_or_measured(options, measure)
-    print(markdown(report))
+    present(_options(), measure, markdown)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run sparsenet and the peers; the result is written after each run."""
     data = plant(Shape.with_labels(options.labels, **options.shape))
-    limits = {"one": machine_limits(1), "all": machine_limits(options.threads)}
+    limits = {name: machine_limits(n)["best"] for name, n in (("one", 1), ("all", options.threads))}
     report = head(threads=options.threads, repeats=options.repeats, limits=limits, data={data.name: data.facts})
     for repeat in range(options.repeats):
         for name in ("sparsenet", *options.peers):

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.cache import load
 from bench.clock import Clock, TimeIsUp
-from bench.peers.measure import TOP, bulk, peak_mb, singles, size_mb
-from bench.scale_run import load
+from bench.peers.measure import BULK_SECONDS, TOP, bulk, peak_mb, singles, size_mb
 from sparsenet import ExtremeClassifier, kernels, metrics
 
 #: Test points for P@k and for recall against exact scoring.
@@ -64,7 +64,7 @@ class Ours:
         return self._mode.many(points)
 
 
-def main(job: dict[str, Any]) -> dict[str, Any]:
+def main(job: dict[str, Any], bulk_seconds: float = BULK_SECONDS) -> dict[str, Any]:
     """Train briefly, save, load, and measure each way to predict."""
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
     model = ExtremeClassifier(n_jobs=job["threads"], random_state=job["seed"], **job["settings"])
@@ -78,7 +78,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for name, mode in modes(model, X_test[-SAMPLE_POINTS:]).items():
         peer: Any = Ours(model, mode)
-        rows = bulk(peer, X_test[: job["bulk_points"]], job["threads"]) | singles(peer, X_test, job["seed"])
+        rows = bulk(peer, X_test[: job["bulk_points"]], job["threads"], bulk_seconds)
+        rows |= singles(peer, X_test, job["seed"])
         labels, _ = mode.many(X_test[:TEST_POINTS])
         found[name] = {**rows, "recall@5": recall(exact, labels)}
         found[name] |= {f"P@{k}": metrics.precision_at_k(Y_test[:TEST_POINTS], labels, k) for k in (1, 3, 5)}
@@ -105,7 +106,7 @@ def work(model: ExtremeClassifier, X: Any) -> dict[str, float]:
     output = model.network_.output
     dense = output.n_labels * (output.n_inputs + 1)
     held = np.diff(output.wide.inverted().indptr)[X.indices].sum() / X.shape[0] if output.wide else 0.0
-    # A wide weight is stored with its label id. Cache lines shared by neighbouring entries are ignored.
+    # A wide weight is stored with its label id. Cache lines shared by neighboring entries are ignored.
     return {"bytes": FLOAT * dense + 2 * FLOAT * held, "flop": 2 * dense + 2 * held, "wide_weights": float(held)}
 
 

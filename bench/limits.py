@@ -24,12 +24,7 @@ LINE = 64
 ADAM_BYTES, ADAGRAD_ARRAYS = 24, 2
 
 
-def machine_limits(threads: int, reached: str = "best") -> dict[str, float]:
-    """Measure the limits, and return the "best" or the "median" over rounds."""
-    return measured(threads)[reached]
-
-
-def measured(threads: int) -> dict[str, dict[str, float]]:
+def machine_limits(threads: int, megabytes: int = MEGABYTES, rounds: int = ROUNDS) -> dict[str, dict[str, float]]:
     """Measure GFLOP/s of multiply-adds (float32, bfloat16) and GB/s of streamed reads, gathered and updated rows.
 
     "best" is the maximum over rounds. "median" includes the load that other processes put on the machine.
@@ -39,7 +34,7 @@ def measured(threads: int) -> dict[str, dict[str, float]]:
         # -march=native is right here: the program is only run on the machine that compiles it.
         flags = ["-O3", "-march=native", "-ffp-contract=fast"]
         subprocess.run([os.environ.get("CC", "cc"), *flags, "-o", PROGRAM, SOURCE, "-lpthread"], check=True)
-    command = [str(PROGRAM.resolve()), str(threads), str(MEGABYTES), str(ROUNDS)]
+    command = [str(PROGRAM.resolve()), str(threads), str(megabytes), str(rounds)]
     found: dict[str, dict[str, float]] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return found
 
@@ -77,7 +72,7 @@ def main() -> None:
     """Print the limits."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
-    print(json.dumps(measured(parser.parse_args().threads)))
+    print(json.dumps(machine_limits(parser.parse_args().threads)))
 
 
 if __name__ == "__main__":

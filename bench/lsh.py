@@ -1,6 +1,6 @@
 """Hash index: speed of building and querying, and recall by the number of candidates.
 
-    python bench/lsh.py [--labels 10000,100000,1000000] [--width 128] [--threads 1] [--tables 50]
+    python -m bench.lsh [--labels 10000,100000,1000000] [--width 128] [--threads 1] [--tables 50]
 
 The data is planted: label vectors form clusters and vary in length and bias; points are noisy activations of one label,
 non-negative as after ReLU. Times are CPU seconds of the process, for queries the least of five. "candidates" is the

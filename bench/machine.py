@@ -62,10 +62,10 @@ def cpu_model() -> str:
     path = Path("/proc/cpuinfo")
     if not path.exists():
         return platform.processor() or platform.machine()
-    return name_cpu(path.read_text(), platform.machine())
+    return cpu_name(path.read_text(), platform.machine())
 
 
-def name_cpu(cpuinfo: str, machine: str) -> str:
+def cpu_name(cpuinfo: str, machine: str) -> str:
     """Name the processor of a ``/proc/cpuinfo``: x86 has a name, Arm has numbers and may mix kinds of cores."""
     fields = [_fields(block) for block in cpuinfo.split("\n\n")]
     cores = [_arm_core(known) for known in fields if "CPU implementer" in known]

@@ -8,20 +8,19 @@ A point is a page. Its labels are the pages in its SEE ALSO section: thousands o
 point. The features in ``see-also`` are the hundreds of words of the rest of the page; in ``see-also-titles`` they are
 the words of its title line. Labels with fewer than two pages are left out, then pages without labels.
 
-Each set is a folder with a train.txt and a test.txt, as `bench.source_sets` writes them. No default was chosen on these
-sets. The installed pages (``--pages /usr/share/man``) make another such set.
+`bench.sets` writes the files. No default was chosen on these sets. The first command fetches thousands of packages. The
+pages of a few packages, or the installed ones (``--pages /usr/share/man``), make smaller sets of the same kind.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.source_sets import with_frequent, words, write
+from bench.sets import Points, set_parser, with_frequent, words, write_sets
 
 FEWEST_PAGES = 2
 TITLE, ABOUT = "NAME", "SEE ALSO"
@@ -87,28 +86,23 @@ def pages(folder: Path) -> Iterator[Page]:
             yield page
 
 
-def labelled(found: Iterable[tuple[str, frozenset[str]]]) -> tuple[list[list[str]], list[list[str]]]:
+def labelled(found: Iterable[tuple[str, frozenset[str]]]) -> Points:
     """Return words and labels of the pages with frequent labels."""
     texts, labels = zip(*found, strict=True)
     return with_frequent([words(text) for text in texts], labels, FEWEST_PAGES)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the sets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = set_parser(__doc__)
     parser.add_argument("--pages", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     found = list(pages(options.pages))
     sets = {
         "see-also": [(f"{page.title} {page.body}", page.see_also) for page in found],
         "see-also-titles": [(page.title, page.see_also) for page in found],
     }
-    for name, entries in sets.items():
-        texts, labels = labelled(entries)
-        print(f"{name}: {len(texts):,} pages")
-        write(options.out / name, texts, labels, options.seed)
+    write_sets(((name, labelled(entries)) for name, entries in sets.items()), options)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ group of that label, or from noise, which follows a power law over all words. Va
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -36,8 +36,8 @@ SHARES = (0.30, 0.22, 0.15)
 NOISE_STEEPNESS, MEANING_STEEPNESS = 4.0, 2.0
 #: The expected count of the label of rank r is 1 plus a share proportional to ``(r + RANK_SHIFT) ** -RANK_POWER``.
 RANK_POWER, RANK_SHIFT = 0.9, 50
-#: A label with c points is spread over about ``SPREAD * c + NEIGHBOURS`` places of the tree.
-SPREAD, NEIGHBOURS = 8, 12
+#: A label with c points is spread over about ``SPREAD * c + NEIGHBORS`` places of the tree.
+SPREAD, NEIGHBORS = 8, 12
 #: Points generated per block, which bounds temporary memory.
 CHUNK = 8192
 
@@ -118,9 +118,9 @@ def _place(shape: Shape, total: int, rng: np.random.Generator) -> tuple[I32, I64
     n_points = shape.points + shape.test_points
     counts = label_counts(shape, total, rng)
     labels = np.repeat(np.arange(shape.labels, dtype=np.int32), counts)
-    place = np.arange(len(labels)) + rng.standard_normal(len(labels)) * (SPREAD * counts[labels] + NEIGHBOURS)
+    place = np.arange(len(labels)) + rng.standard_normal(len(labels)) * (SPREAD * counts[labels] + NEIGHBORS)
     labels = labels[np.argsort(place)]
-    # Each point takes a run of neighbours in the line: one label, plus a random number of further ones.
+    # Each point takes a run of neighbors in the line: one label, plus a random number of further ones.
     sizes = 1 + rng.multinomial(len(labels) - n_points, np.full(n_points, 1 / n_points))
     points = np.repeat(rng.permutation(n_points), sizes)
     pairs = np.unique(points * np.int64(shape.labels) + labels)
@@ -237,7 +237,7 @@ def _lines(X: Any, Y: Any) -> Iterator[str]:
         yield f"{labels} {' '.join([f'{feature}:{value:.6f}' for feature, value in pairs])}\n"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write a training and a test file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=int, default=Shape.labels)
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=Shape.features)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     given = {"points": options.points, "test_points": options.test, "features": options.features}
     changes = {name: value for name, value in given.items() if value is not None}
     data = generate(Shape.with_labels(options.labels, **changes), options.seed)

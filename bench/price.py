@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -56,13 +57,13 @@ def _precision(machine: dict[str, Any], system: str, settings: dict[str, Any]) -
     return str(settings.get("precision") or f"auto: {machine.get('auto_precision', 'unknown')}")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "pairs", nargs="+", metavar="PRICE FILE", help="price of an hour, and the result of that machine"
     )
-    pairs = parser.parse_args().pairs
+    pairs = parser.parse_args(arguments).pairs
     if len(pairs) % 2:
         parser.error("each FILE needs a PRICE before it")
     print(HEAD)

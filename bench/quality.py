@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,9 @@ from bench.runner import Runner, parser, scorers, use_cpus
 from bench.table import markdown
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the comparison; the report is written after each run, so that an interruption loses nothing."""
-    options = _options()
+    options = _options(arguments)
     use_cpus(options.threads)
     data_sets = [prepare(path) for path in options.data]
     report = _head(options, data_sets)
@@ -78,13 +78,13 @@ def _brief(run: dict[str, Any]) -> str:
     return f"{name}P@1 {100 * run['scores']['P@1']:.2f}, trained in {run['train_cpu_seconds']:.1f} CPU s"
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     found = parser(__doc__, COMPARED)
     found.add_argument("--repeats", type=int, default=5)
     found.add_argument("--seeds", type=numbers, default=[0, 1, 2, 3, 4])
     found.add_argument("--tuned", type=Path, help="a file that bench.tune wrote")
     found.add_argument("--out", type=Path, default=Path("bench/results/quality.json"))
-    return found.parse_args()
+    return found.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -24,34 +24,27 @@ def head(**settings: Any) -> dict[str, Any]:
 
 
 def add_result_options(parser: argparse.ArgumentParser, *, repeats: int = 1) -> None:
-    """Add the options that `shown_or_measured` reads, and the number of repeats."""
+    """Add the options that `present` reads, and the number of repeats."""
     parser.add_argument("--repeats", type=int, default=repeats)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--show", type=Path)
 
 
-def shown_or_measured(
-    options: argparse.Namespace, measure: Callable[[argparse.Namespace], dict[str, Any]]
-) -> dict[str, Any]:
-    """Load the result that ``--show`` names, or measure on ``--threads`` CPUs."""
-    if options.show:
-        shown: dict[str, Any] = json.loads(options.show.read_text())
-        return shown
-    use_cpus(options.threads)
-    return measure(options)
-
-
 def present(
     options: argparse.Namespace,
     measure: Callable[[argparse.Namespace], dict[str, Any]],
     markdown: Callable[[dict[str, Any]], str],
-    plot: Callable[[dict[str, Any], Path], None],
+    plot: Callable[[dict[str, Any], Path], None] | None = None,
 ) -> None:
-    """Print a result, measured now or loaded, and plot it if ``--plot`` is given."""
-    report = shown_or_measured(options, measure)
+    """Print the result that ``--show`` names, or measure on ``--threads`` CPUs; plot it if ``--plot`` is given."""
+    if options.show:
+        report = json.loads(options.show.read_text())
+    else:
+        use_cpus(options.threads)
+        report = measure(options)
     print(markdown(report))
-    if options.plot:
+    if plot and options.plot:
         plot(report, options.plot)
 
 

@@ -18,6 +18,7 @@ from bench.cache import DataSet
 from bench.peers import SYSTEMS, System
 from bench.scoring import Scorer
 
+ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = Path(".bench") / "envs"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
@@ -72,10 +73,16 @@ def call(
     limit: float | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str | None:
-    """Run a command for at most `limit` seconds, and return the problem, or None if there was none."""
+    """Run a command for at most `limit` seconds, and return the problem, or None if there was none.
+
+    By default it runs in the environment of this process, and finds the modules of this repository.
+    """
+    if environment is None:
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     # PASSIVE: a thread that spins while it waits would be charged for that time.
     environment = {
-        **(environment or os.environ),
+        **environment,
         **dict.fromkeys(THREAD_VARIABLES, str(threads)),
         "OMP_WAIT_POLICY": "PASSIVE",
     }

@@ -40,9 +40,8 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run every size; the result is written after each run."""
-    report = head(
-        threads=options.threads, repeats=options.repeats, limits={"all": machine_limits(options.threads)}, data={}
-    )
+    limits = {"all": machine_limits(options.threads)["best"]}
+    report = head(threads=options.threads, repeats=options.repeats, limits=limits, data={})
     for repeat in range(options.repeats):
         for hidden in options.hidden:
             for labels in options.labels:
@@ -60,9 +59,9 @@ def _systems(job: dict[str, Any], options: argparse.Namespace, *, first: bool) -
     settings = {"hidden": job["hidden"], "batch_size": BATCH_SIZE, **dict(options.set)}
     ours = {**job, "system": "sparsenet", "settings": settings}
     ours |= {"batches": None if options.epoch else options.batches, "touch_gb": options.touch_gb}
-    before = machine_limits(options.threads, "median")
+    before = machine_limits(options.threads)["median"]
     runs = [in_child("bench.scale_run", ours, threads=options.threads)]
-    runs[0]["limits_beside"] = mean([before, machine_limits(options.threads, "median")])
+    runs[0]["limits_beside"] = mean([before, machine_limits(options.threads)["median"]])
     if options.dense_batches and first and job["labels"] <= options.dense_most:
         dense = {**job, "system": "dense", "batches": options.dense_batches, "batch_size": BATCH_SIZE}
         if python_of("dense").exists():

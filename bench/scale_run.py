@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from bench.cache import load
 from bench.clock import WARM_UP, Clock, TimeIsUp
 from bench.peers.measure import forget_peak, peak_mb
 from sparsenet import ExtremeClassifier, kernels, metrics
@@ -67,11 +67,6 @@ def touch_memory(gigabytes: float) -> None:
     would include that time, which depends on earlier processes.
     """
     np.empty(int(1e9 * gigabytes), np.uint8)[::PAGE] = 1
-
-
-def load(folder: str, name: str) -> Any:
-    """Load a matrix of a data set."""
-    return sparse.csr_array(sparse.load_npz(Path(folder) / f"{name}.npz"))
 
 
 @contextmanager

@@ -7,37 +7,23 @@ words of its docstring and its name: many labels per point, with a long tail. In
 and the features are its docstring, its variables and its calls. In about one of twelve a call has the same name, such
 as a constructor. A nested function is part of the outer one, and a point of its own.
 
-Each set is a folder with a train.txt and a test.txt, which holds a sixth of the functions, in the format of the extreme
-classification repository. Values are tf-idf; vocabulary and idf come from the training functions. Installations differ,
-so compare only results of one installation.
+`bench.sets` writes the files. Installations differ, so compare only results of one installation.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import hashlib
-import re
 import sysconfig
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.preprocessing import MultiLabelBinarizer
-
-from bench.planted import write_xmc
+from bench.sets import Points, set_parser, words, write_sets
 
 #: The standard library and the installed packages.
 INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
-TEST_SHARE = 1 / 6
-#: A word in fewer functions is dropped.
-FEWEST_FUNCTIONS = 2
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -48,15 +34,6 @@ class Function:
     docstring: str
     variables: tuple[str, ...]
     calls: frozenset[str]
-
-
-def words(text: str) -> list[str]:
-    """Split identifiers and prose into lower-case words.
-
-    >>> words("read_csvFile of HTTPServer2")
-    ['read', 'csv', 'file', 'of', 'http', 'server', '2']
-    """
-    return [word.lower() for word in _WORD.findall(text)]
 
 
 def functions(sources: Iterable[Path]) -> Iterator[Function]:
@@ -100,61 +77,25 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
     return Function(node.name, ast.get_docstring(node) or "", tuple(variables), frozenset(calls))
 
 
-def calls_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
+def calls_set(found: list[Function]) -> Points:
     """Return features and labels of ``calls``: words, and the names of called functions."""
     calling = [function for function in found if function.calls]
     return [words(f"{f.docstring} {f.name}") for f in calling], [sorted(f.calls) for f in calling]
 
 
-def names_set(found: list[Function]) -> tuple[list[list[str]], list[list[str]]]:
+def names_set(found: list[Function]) -> Points:
     """Return features and labels of ``names``: words and calls, and the name of the function."""
     texts = [words(f.docstring) + words(" ".join(f.variables)) + [f"{name}()" for name in f.calls] for f in found]
     return texts, [[f.name] for f in found]
 
 
-def with_frequent(
-    texts: list[list[str]], labels: Iterable[Iterable[str]], fewest: int
-) -> tuple[list[list[str]], list[list[str]]]:
-    """Drop labels with fewer than `fewest` points, then points without labels.
-
-    >>> with_frequent([["a"], ["b"], ["c"]], [["x", "y"], ["y"], ["x", "z"]], 2)
-    ([['a'], ['b'], ['c']], [['x', 'y'], ['y'], ['x']])
-    """
-    labels = [list(own) for own in labels]
-    counts = Counter(label for own in labels for label in own)
-    kept = [sorted(label for label in own if counts[label] >= fewest) for own in labels]
-    return [text for text, own in zip(texts, kept, strict=True) if own], [own for own in kept if own]
-
-
-def write(folder: Path, texts: list[list[str]], labels: list[list[str]], seed: int) -> None:
-    """Write one set; points without a word of the vocabulary are left out."""
-    order = np.random.default_rng(seed).permutation(len(texts))
-    cut = round(TEST_SHARE * len(texts))
-    parts = {"test": np.sort(order[:cut]), "train": np.sort(order[cut:])}
-    features = TfidfVectorizer(analyzer=lambda text: text, sublinear_tf=True, min_df=FEWEST_FUNCTIONS)
-    features.fit([texts[i] for i in parts["train"]])
-    indicator: Any = MultiLabelBinarizer(sparse_output=True).fit(labels)
-    folder.mkdir(parents=True, exist_ok=True)
-    for part, rows in parts.items():
-        X, Y = (
-            made.tocsr()
-            for made in (features.transform([texts[i] for i in rows]), indicator.transform([labels[i] for i in rows]))
-        )
-        has_words = np.diff(X.indptr) > 0
-        write_xmc(folder / f"{part}.txt", X[has_words], Y[has_words])
-
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write both sets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = set_parser(__doc__)
     parser.add_argument("--source", type=Path, nargs="+", default=INSTALLED, metavar="DIR")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     found = list(functions(options.source))
-    print(f"{len(found):,} functions")
-    for name, made in (("calls", calls_set), ("names", names_set)):
-        write(options.out / name, *made(found), options.seed)
+    write_sets({"calls": calls_set(found), "names": names_set(found)}.items(), options)
 
 
 if __name__ == "__main__":

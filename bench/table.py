@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from bench.report import setting
+
 Runs = Sequence[dict[str, Any]]
 
 HEAD = (
@@ -19,7 +21,9 @@ HEAD = (
 
 def markdown(report: dict[str, Any]) -> str:
     """Return a table for each data set, after one line on machine, commit and settings."""
-    parts = [_setting(report)]
+    seeds = ", ".join(str(seed) for seed in report["seeds"][: report["repeats"]])
+    rounds = f"{report['repeats']} rounds, seeds {seeds}"
+    parts = [f"{setting(report)} Means of scores, and medians of other columns, over {rounds}."]
     for name, facts in report["data"].items():
         shape = " x ".join(f"{facts['train'][key]:,} {key}" for key in ("points", "features", "labels"))
         masked = "; seen items masked" if name in report["mask_seen"] else ""
@@ -60,19 +64,6 @@ def _cells(runs: Runs) -> list[str]:
 def _three(value: float) -> str:
     """Format a number with about three digits and without an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _setting(report: dict[str, Any]) -> str:
-    machine, runs = report["machine"], report["runs"]
-    loads = [run["load_average_before"] for run in runs if "load_average_before" in run]
-    load = f"; load average before a run: median {median(loads):.1f}, highest {max(loads):.1f}" if loads else ""
-    seeds = ", ".join(str(seed) for seed in report["seeds"][: report["repeats"]])
-    changed = " with uncommitted changes" if machine["uncommitted_changes"] else ""
-    return (
-        f"{report['started']}: {machine['cpu']} ({machine['isa_used']}), {report['threads']} threads; sparsenet "
-        f"{machine['commit'][:10]}{changed}; {report['repeats']} rounds, seeds {seeds}; "
-        f"scores are means, other columns medians{load}."
-    )
 
 
 if __name__ == "__main__":

@@ -3,17 +3,17 @@
     python -m bench.tables [--data DIR [DIR ...]] [--tables NAMES] [--ways auto,columns,together,mixed,rows]
                            [--repeats 3] [--threads 2] [--out bench/results/tables.json] [--show FILE]
 
-The tables are the small ones of scikit-learn, as they come and with columns in other units, and generated ones: some
+The tables are the small ones of scikit-learn, in their own units and in other units, and generated ones: a few
 informative columns among noise, or amounts next to categories. NAMES selects tables by the start of their names. A DIR
 is in the format of the extreme classification repository, as `bench.dense_sets` writes it, and becomes a dense array.
-The result is accuracy in %: on the test points of a DIR, or on three tenths of another table, drawn for each seed.
+The result is accuracy in %: on the test points of a DIR, or on three tenths of a table, drawn anew for each seed.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -26,11 +26,12 @@ from sklearn.preprocessing import minmax_scale
 
 from bench.cache import prepare
 from bench.machine import load_average
-from bench.report import add_result_options, head, keep, setting, shown_or_measured
+from bench.report import add_result_options, head, keep, present, setting
 from bench.runner import names
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 
 BUNDLED = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}
+Tables = dict[str, tuple[NDArray[Any], NDArray[Any]]]
 #: Points, columns, informative columns, classes, clusters per class, and separation of classes.
 MADE = {
     "made-20": (6000, 40, 15, 20, 2, 2.0),
@@ -45,11 +46,11 @@ MIXED = {
     "mixed-300, 0 to 1": (8000, 50, 8, 3, 300, True),
 }
 #: The share of points with a preferred value of their class, and the number of preferred values.
-LIKING, LIKED = 0.35, 20
+PREFERENCE, N_PREFERRED = 0.35, 20
 CLASSIFIERS: dict[str, Any] = {
     "network": ExtremeClassifier,
     "tree": TreeClassifier,
-    "tree and neighbours": lambda **given: BlendClassifier(network="drop", **given),
+    "tree and neighbors": lambda **given: BlendClassifier(network="drop", **given),
     "blend": BlendClassifier,
 }
 #: Columns in other units are multiplied by 10 to a power of up to plus or minus this.
@@ -57,18 +58,18 @@ DECADES = 3
 Parts = tuple[Any, Any, Any, Any]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or show a kept result, as a table."""
-    print(markdown(shown_or_measured(_options(), measure)))
+    present(parse(arguments), lambda options: measure(options, drawn(), CLASSIFIERS), markdown)
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace, tables: Tables, classifiers: Mapping[str, Any]) -> dict[str, Any]:
     """Train each classifier with each scaling on each table and seed."""
     report = head(threads=options.threads)
     for seed in range(options.repeats):
-        for name, parts in _tables(options.data, options.tables, seed):
+        for name, parts in _split(options, tables, seed):
             for way in options.ways:
-                for kind, make in CLASSIFIERS.items():
+                for kind, make in classifiers.items():
                     model = make(normalize=way, random_state=seed, n_jobs=options.threads, verbose=False)
                     report["runs"].append({"data": name, "seed": seed, "way": way, "kind": kind} | _run(model, *parts))
             if options.out:
@@ -99,70 +100,69 @@ def _run(model: Any, X: Any, X_test: Any, y: Any, y_test: Any) -> dict[str, Any]
     return {"right": 100 * float(right.mean()), "cpu_seconds": cpu, "load_average_before": before}
 
 
-def _tables(folders: list[Path], wanted: list[str], seed: int) -> Iterator[tuple[str, Parts]]:
+def _split(options: argparse.Namespace, tables: Tables, seed: int) -> Iterator[tuple[str, Parts]]:
     """Yield the name of each table, and its training and test points with their labels."""
-    for folder in folders:
+    for folder in options.data:
         data = prepare(folder)
         X, X_test = (data.matrix(f"{part}.X").toarray() for part in ("train", "test"))
         yield data.name, (X, X_test, data.matrix("train.Y"), data.matrix("test.Y"))
-    for name, (X, y) in _drawn():
-        if not name.startswith(tuple(wanted)):
-            continue
-        yield name, tuple(train_test_split(X, y, test_size=0.3, random_state=seed))
+    for name, (X, y) in tables.items():
+        if name.startswith(tuple(options.tables)):
+            yield name, tuple(train_test_split(X, y, test_size=0.3, random_state=seed))
 
 
-def _drawn() -> Iterator[tuple[str, tuple[NDArray[Any], NDArray[Any]]]]:
+def drawn() -> Tables:
+    """Load the small tables of scikit-learn and generate the others."""
     rng = np.random.default_rng(0)
+    found: Tables = {}
     for name, load in BUNDLED.items():
         X, y = load(return_X_y=True)
-        yield name, (X, y)
-        yield f"{name}, units", (_in_other_units(X, rng), y)
-    for name, (n, n_columns, n_telling, n_classes, n_clusters, apart) in MADE.items():
-        X, y = make_classification(
+        found |= {name: (X, y), f"{name}, units": (in_other_units(X, rng), y)}
+    for name, (n, n_columns, n_informative, n_classes, n_clusters, separation) in MADE.items():
+        found[name] = make_classification(
             n,
             n_columns,
-            n_informative=n_telling,
+            n_informative=n_informative,
             n_redundant=0,
             n_classes=n_classes,
             n_clusters_per_class=n_clusters,
-            class_sep=apart,
+            class_sep=separation,
             random_state=0,
         )
-        yield name, (X, y)
-    for name, made in MIXED.items():
-        yield name, _mixed(*made, np.random.default_rng(0))
+    found |= {name: mixed(*made, np.random.default_rng(0)) for name, made in MIXED.items()}
     X, y = make_blobs(6000, centers=200, n_features=20, cluster_std=4, random_state=0)
-    yield "blobs", (X, y)
-    yield "blobs, units", (_in_other_units(X, rng), y)
+    return found | {"blobs": (X, y), "blobs, units": (in_other_units(X, rng), y)}
 
 
-def _mixed(
+def mixed(
     n: int, n_classes: int, n_amounts: int, n_categories: int, n_values: int, is_share: bool, rng: np.random.Generator
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return noisy amounts of each point's class, and categories as one-hot columns."""
     y = rng.integers(0, n_classes, n)
     amounts = rng.normal(size=(n_classes, n_amounts))[y] + 1.5 * rng.normal(size=(n, n_amounts))
     amounts += 5 * rng.normal(size=n_amounts)
-    columns = [minmax_scale(amounts) if is_share else _in_other_units(amounts, rng)]
+    columns = [minmax_scale(amounts) if is_share else in_other_units(amounts, rng)]
     for _ in range(n_categories):
-        liked = rng.integers(0, n_values, (n_classes, LIKED))[y, rng.integers(0, LIKED, n)]
+        preferred = rng.integers(0, n_values, (n_classes, N_PREFERRED))[y, rng.integers(0, N_PREFERRED, n)]
         others = (n_values * rng.random(n) ** 2).astype(int)
-        columns.append(np.eye(n_values)[np.where(rng.random(n) < LIKING, liked, others)])
+        columns.append(np.eye(n_values)[np.where(rng.random(n) < PREFERENCE, preferred, others)])
     return np.hstack(columns), y
 
 
-def _in_other_units(X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+def in_other_units(X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Multiply each column by ten to a random power."""
     scaled: NDArray[Any] = X * 10.0 ** rng.uniform(-DECADES, DECADES, X.shape[1])
     return scaled
 
 
-def _options() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="DIR")
     parser.add_argument("--tables", type=names, default=[""])
     parser.add_argument("--ways", type=names, default=["auto", "columns", "together", "mixed", "rows"])
     add_result_options(parser, repeats=3)
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ over the points of a node. In each round every system and every number of epochs
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -32,9 +32,9 @@ OURS = {
 }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or show a kept result."""
-    present(_options(), measure, markdown, plot)
+    present(_options(arguments), measure, markdown, plot)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def plot(report: dict[str, Any], path: Path) -> None:
     figure.savefig(path)
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     found = parser(__doc__, [name for name in COMPARED if not name.startswith("sparsenet")], needs_data=False)
     found.add_argument("--ours", choices=list(OURS), default="sparsenet", help="which of our systems")
     found.add_argument("--epochs", type=numbers, default=[1, 2, 3, 5, 8])
@@ -150,7 +150,7 @@ def _options() -> argparse.Namespace:
     found.add_argument("--out", type=Path, default=Path("bench/results/target.json"))
     found.add_argument("--show", type=Path, help="show a kept result")
     found.add_argument("--plot", type=Path)
-    options = found.parse_args()
+    options = found.parse_args(arguments)
     if not options.data and not options.show:
         found.error("name data sets by --data, or a kept result by --show")
     return options

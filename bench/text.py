@@ -1,14 +1,15 @@
 """TextClassifier against fastText, Vowpal Wabbit and scikit-learn, with default settings.
 
-python -m bench.text --data DIR [--sets NAME,...] [--systems NAME,...] [--rounds N | --folds N] [--threads N]
-                     [--unbalanced]
+    python -m bench.text --data DIR [--sets NAME,...] [--systems NAME,...] [--rounds N | --folds N] [--threads N]
+                         [--unbalanced] [--json FILE]
 
 DIR holds NAME.train.tsv and NAME.test.tsv, plain or compressed, with a label, a tab and a text per line. Each run is a
 separate process on --threads CPUs; rounds are interleaved. fastText and Vowpal Wabbit need their environments in
-.bench/envs (``make peers``), otherwise they are not run. Every run is written to --json. With --folds N the test texts
-are not used: each of N rounds holds out another part of the training texts, which separates systems better if there are
-few test texts. With --unbalanced labels keep all to a tenth of their texts, in training and test alike; each round
-draws a new order of the labels.
+.bench/envs (``make peers``), otherwise they are not run. Every run is written to FILE.
+
+With --folds N the test texts are not used: each of N rounds holds out another part of the training texts. That
+separates systems better if there are few test texts. With --unbalanced the first label keeps all of its texts and the
+last one a tenth, in training and test alike. Each round draws a new order of the labels.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import math
 import random
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
@@ -29,7 +31,7 @@ from bench.text_peers import SYSTEMS
 from sparsenet.data import read_table
 
 #: The environments of systems that do not run in that of sparsenet.
-ENVIRONMENTS = {"fasttext": "fasttext", "fasttext-25": "fasttext", "vw": "vw"}
+ENVIRONMENT_OF = {"fasttext": "fasttext", "fasttext-25": "fasttext", "vw": "vw"}
 #: Texts and the label of each.
 Labelled = tuple[list[str], list[str]]
 #: The share of its texts that the rarest label keeps with --unbalanced.
@@ -37,9 +39,9 @@ LEAST_SHARE = 0.1
 SHOWN = ("macro_f1", "train_cpu", "train_wall", "single_us_p50", "single_us_p99", "bulk", "model_mb")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run everything and print a table for each data set."""
-    options = _options()
+    options = _options(arguments)
     use_cpus(options.threads)
     report = head(threads=options.threads)
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
@@ -60,7 +62,7 @@ def _measure(options: argparse.Namespace, name: str, data: Path, report: dict[st
         data.write_text(json.dumps(dict(zip(("train", "test"), parts, strict=True))))
         turn = seed % len(options.systems)
         for system in options.systems[turn:] + options.systems[:turn]:
-            python = python_of(ENVIRONMENTS.get(system, "sparsenet"))
+            python = python_of(ENVIRONMENT_OF.get(system, "sparsenet"))
             job = {"data": str(data), "system": system, "seed": seed}
             run = in_child("bench.text_peers", job, python=python, threads=options.threads, limit=options.limit)
             run |= {"fold": f"{seed + 1} of {options.folds}"} if options.folds else {}
@@ -70,7 +72,7 @@ def _measure(options: argparse.Namespace, name: str, data: Path, report: dict[st
                 keep(report, options.json)
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sets = ["imdb", "banking77", "clinc150", "sst2", "trec6", "agnews-4k", "reddit-titles"]
     parser.add_argument("--data", type=Path, required=True)
@@ -83,7 +85,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=1800, help="seconds that a run may take")
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.folds is not None and options.folds < 2:
         parser.error("--folds: at least 2")
     return options

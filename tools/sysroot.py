@@ -8,14 +8,13 @@ qemu's user emulation. `.arm/env/bin/python` is a script that starts the emulate
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from oldest import ROOT, read_project, requirements
+
 FOLDER = ROOT / ".arm"
 SYSTEM, ENVIRONMENT, TREE = FOLDER / "root", FOLDER / "env", FOLDER / "tree"
 PYTHON = ENVIRONMENT / "bin" / "python"
@@ -87,19 +86,6 @@ def python_version() -> str:
     return (SYSTEM / "usr/bin/python3").readlink().name.removeprefix("python")
 
 
-def requirements(*extras: str) -> list[str]:
-    """List the project's requirements from pyproject.toml, with these extras and the extras that they include."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-
-    def needs(extra: str) -> list[str]:
-        listed = project["optional-dependencies"][extra]
-        ours = [re.fullmatch(rf"{project['name']}\[(.+)\]", need) for need in listed]
-        theirs = [need for need, match in zip(listed, ours, strict=True) if not match]
-        return theirs + [need for match in ours if match for name in match[1].split(",") for need in needs(name)]
-
-    return [*project["dependencies"], *(need for extra in extras for need in needs(extra))]
-
-
 def install(target: Path, *what: str) -> None:
     """Install wheels for the emulated Python into a folder."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
@@ -115,7 +101,7 @@ def packages(environment: Path) -> Path:
 
 def make_environment() -> None:
     """Make a virtual environment of the emulated Python with the requirements of the tests."""
-    done, wanted = ENVIRONMENT / ".complete", requirements("test")
+    done, wanted = ENVIRONMENT / ".complete", list(requirements(read_project(), ["test"]))
     if done.exists() and done.read_text().splitlines() == wanted:
         return
     print("aarch64 wheels, once: 170 MB", file=sys.stderr)

@@ -41,7 +41,7 @@ SYSTEMS: dict[str, System] = {
     "sparsenet": System(adapter="sparsenet"),
     "sparsenet-tree": System(adapter="sparsenet", settings={"estimator": "TreeClassifier"}),
     "sparsenet-blend": System(adapter="sparsenet", settings={"estimator": "BlendClassifier"}),
-    # Tree and neighbours without a network.
+    # Tree and neighbors without a network.
     "sparsenet-light": System(adapter="sparsenet", settings={"estimator": "BlendClassifier", "network": "drop"}),
     "pecos": System(adapter="pecos"),
     "omikuji-parabel": System(adapter="omikuji"),

@@ -29,6 +29,9 @@ using namespace py::literals;  // NOLINT(google-build-using-namespace): for "nam
 
 using Array = const py::array&;
 
+// The text of a dtype. It takes a handle because pybind11 2.12 can make a str of a dtype in two ways, and picks none.
+inline std::string name_of(py::handle dtype) { return py::str(dtype); }
+
 // Pointer and shape of a C-contiguous array with `ndim` dimensions and element type T; `const T` accepts read-only
 // arrays.
 template <typename T, int ndim>
@@ -38,7 +41,7 @@ class View {
     using Element = std::remove_const_t<T>;
     const py::dtype expected = py::dtype::of<Element>();
     if (!expected.is(array.dtype()) && !expected.equal(array.dtype()))
-      fail("must have dtype " + std::string(py::str(expected)) + ", got " + std::string(py::str(array.dtype())));
+      fail("must have dtype " + name_of(expected) + ", got " + name_of(array.dtype()));
     if (array.ndim() != ndim) fail("must have " + std::to_string(ndim) + " dimensions");
     if (!(array.flags() & py::array::c_style)) fail("must be C-contiguous");
     if (!std::is_const_v<T> && !array.writeable()) fail("must be writeable");

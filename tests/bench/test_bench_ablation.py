@@ -28,10 +28,9 @@ def test_hash_families_and_correction_become_objects():
     assert ablation_run.parameters({"sampler": "frequency"}, 1000) == {"sampler": "frequency"}
 
 
-def test_the_learning_rate_falls_with_the_remaining_time(monkeypatch):
+def test_the_learning_rate_falls_with_the_remaining_time():
     now = [100.0]
-    monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    budget = ablation_run.Budget(10.0, "wall", threads=1)
+    budget = ablation_run.Budget(10.0, lambda: now[0])
     schedule = ablation_run.BudgetSchedule(budget)
     assert schedule.factor(1, 10) == 1
     now[0] = 105.0
@@ -41,8 +40,7 @@ def test_the_learning_rate_falls_with_the_remaining_time(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["random", "softmax, no logQ", "deep, each its own, lsh dwta"])
-def test_a_run_ends_at_its_time_limit(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path)
+def test_a_run_ends_at_its_time_limit(name, workplace):
     data = plant(Shape(points=300, test_points=60, features=500, labels=100))
     job = {"settings": {"hidden": 8, **ablation.VARIANTS[name].settings}, "data": str(data.folder)}
     result = ablation_run.main({**job, "seconds": 0.3, "clock": "cpu", "threads": 1, "seed": 0})
@@ -53,25 +51,23 @@ def test_a_run_ends_at_its_time_limit(name, tmp_path, monkeypatch):
     report = {"started": "today", "machine": MACHINE, "threads": 1, "clock": "cpu", "repeats": 1}
     text = ablation.markdown({**report, "runs": [{**run, **result}]})
     assert f"| {name} | {100 * result['P@1']:.1f} /" in text
-    ablation.plot({**report, "runs": [{**run, **result}]}, tmp_path / "ablation.png")
-    assert (tmp_path / "ablation.png").stat().st_size > 1000
+    ablation.plot({**report, "runs": [{**run, **result}]}, workplace / "ablation.png")
+    assert (workplace / "ablation.png").stat().st_size > 1000
 
 
-def test_planted_and_real_data_alternate(tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
-    (tmp_path / "tags").mkdir()
+def test_planted_and_real_data_alternate(workplace):
+    (workplace / "tags").mkdir()
     for part in ("train", "test"):
-        (tmp_path / "tags" / f"{part}.txt").write_text("2 3 4\n0,3 0:1\n1 2:0.5\n")
-    monkeypatch.setattr(ablation, "in_child", lambda module, job, threads: {**job, "status": "measured"})
-    monkeypatch.setattr(ablation, "_brief", lambda run: run["title"])
-    arguments = ["--labels", "100", "--data", str(tmp_path / "tags"), "--seconds", "1,2", "--variants", "random;bf16"]
+        (workplace / "tags" / f"{part}.txt").write_text("2 3 4\n0,3 0:1\n1 2:0.5\n")
+    arguments = ["--labels", "100", "--data", "tags", "--seconds", "1,2", "--variants", "random;bf16"]
     shape = json.dumps({"points": 300, "test_points": 60, "features": 500})
-    monkeypatch.setattr("sys.argv", ["ablation", *arguments, "--shape", shape, "--out", str(tmp_path / "out.json")])
-    runs = ablation.measure(ablation._options())["runs"]
+    measured = {"status": "measured", "P@1": 0.5, "epochs": 1.0, "load_average_before": 0.0}
+    options = ablation.parse([*arguments, "--shape", shape, "--out", "out.json"])
+    runs = ablation.measure(options, lambda module, job, threads: {**job, **measured})["runs"]
     assert [(run["title"], run["seconds"], run["variant"]) for run in runs] == [
         ("planted-100, 100 labels", 1, "random"),
         ("planted-100, 100 labels", 1, "bf16"),
         ("tags, 4 labels", 2, "random"),
         ("tags, 4 labels", 2, "bf16"),
     ]
-    assert len(json.loads((tmp_path / "out.json").read_text())["runs"]) == 4
+    assert len(json.loads((workplace / "out.json").read_text())["runs"]) == 4

@@ -1,28 +1,18 @@
 """Accuracy within time budgets: each width is trained in each budget."""
 
 import json
-import sys
 
 import pytest
 
 from bench import budget
-from bench.planted import Shape, generate, write_xmc
 
 
 @pytest.mark.slow
-def test_each_width_is_trained_in_each_budget(tmp_path, monkeypatch, capsys):
-    data = generate(Shape(points=300, test_points=60, features=500, labels=100))
-    folder, out = tmp_path / "small", tmp_path / "result.json"
-    folder.mkdir()
-    write_xmc(folder / "train.txt", data.X, data.Y)
-    write_xmc(folder / "test.txt", data.X_test, data.Y_test)
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
-    monkeypatch.setattr("bench.report.use_cpus", lambda threads: None)  # other tests need their CPUs
-    arguments = ["--data", str(folder), "--seconds", "0.01,60", "--hidden", "auto,8", "--threads", "1"]
-    monkeypatch.setattr(sys, "argv", ["budget", *arguments, "--out", str(out)])
-    budget.main()
+def test_each_width_is_trained_in_each_budget(small, workplace, capsys):
+    arguments = ["--data", str(small), "--seconds", "0.01,60", "--hidden", "auto,8", "--threads", "1"]
+    budget.main([*arguments, "--out", "result.json"])
     shown = capsys.readouterr().out
-    runs = json.loads(out.read_text())["runs"]
+    runs = json.loads((workplace / "result.json").read_text())["runs"]
     assert [(run["seconds"], run["hidden"], run["width"]) for run in runs] == [
         (0.01, "auto", 0),
         (0.01, 8, 8),
@@ -33,6 +23,5 @@ def test_each_width_is_trained_in_each_budget(tmp_path, monkeypatch, capsys):
     assert all(run["wall_seconds"] < run["seconds"] + 20 for run in runs)
     assert "| small | 60 | 8 | 8 | " in shown
 
-    monkeypatch.setattr(sys, "argv", ["budget", "--show", str(out)])
-    budget.main()
+    budget.main(["--show", "result.json"])
     assert capsys.readouterr().out == shown

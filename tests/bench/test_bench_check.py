@@ -32,14 +32,14 @@ def test_the_interval_of_few_values_is_their_range():
     ],
 )
 def test_verdicts(ratios, state):
-    assert check.judge(ratios, limit=0.05).state == state
+    assert check.decide(ratios, limit=0.05).state == state
 
 
 def test_load_that_slows_both_sides_of_a_round_cancels_out():
     rounds = [{"base": {"rate": speed}, "this": {"rate": 0.9 * speed}} for speed in (100, 55, 20, 98, 60, 99, 30)]
     ratios = check.ratios_of(rounds)["rate"]
     assert ratios == pytest.approx([0.9] * 7)
-    assert check.judge(ratios, 0.05).state == "FAILS"
+    assert check.decide(ratios, 0.05).state == "FAILS"
 
 
 def test_figures_of_only_one_side_are_left_out():
@@ -48,7 +48,7 @@ def test_figures_of_only_one_side_are_left_out():
 
 def test_the_table_shows_the_loss_that_could_be_hidden():
     rounds = [{"base": {"rate": 100.0}, "this": {"rate": r}, "load_average_before": 0.0} for r in (99.0, 97.0, 100.0)]
-    verdict = check.judge(check.ratios_of(rounds)["rate"], 0.05)
+    verdict = check.decide(check.ratios_of(rounds)["rate"], 0.05)
     about = {"cpu": "a CPU", "isa_used": "avx2", "commit": "0" * 40, "uncommitted_changes": True}
     report = {
         "started": "today",

@@ -21,18 +21,15 @@ def write(folder, part):
     (folder / f"{part}.txt").write_text(f"{len(kinds)} 30 3\n" + "\n".join(lines) + "\n")
 
 
-def test_points_keep_their_labels_and_stay_separable(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
-    (tmp_path / "kinds").mkdir()
+def test_points_keep_their_labels_and_stay_separable(workplace, capsys):
+    (workplace / "kinds").mkdir()
     for part in KINDS:
-        write(tmp_path / "kinds", part)
-    arguments = ["dense_sets", "--data", str(tmp_path / "kinds"), "--features", "5", "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", arguments)
-    dense_sets.main()
+        write(workplace / "kinds", part)
+    dense_sets.main(["--data", "kinds", "--features", "5", "--out", "out"])
     assert "dense-kinds: 5 features" in capsys.readouterr().out
     X, y = {}, {}
     for part in KINDS:
-        found = read_xmc(tmp_path / "out" / "dense-kinds" / f"{part}.txt")
+        found = read_xmc(workplace / "out" / "dense-kinds" / f"{part}.txt")
         X[part], y[part] = sparse.csr_array(found.X).toarray(), found.Y.indices
         assert X[part].shape == (len(KINDS[part]), 5)
         np.testing.assert_array_equal(y[part], KINDS[part])
@@ -43,9 +40,8 @@ def test_points_keep_their_labels_and_stay_separable(tmp_path, monkeypatch, caps
 
 
 @pytest.mark.parametrize(("requested", "expected"), [(200, 15), (4, 4)])
-def test_keeps_at_most_half_as_many_features(tmp_path, monkeypatch, requested, expected):
-    monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
+def test_keeps_at_most_half_as_many_features(workplace, requested, expected):
     for part in KINDS:
-        write(tmp_path, part)
-    found = dense_sets.dense(cache.prepare(tmp_path), requested)
+        write(workplace, part)
+    found = dense_sets.dense(cache.prepare(workplace), requested)
     assert {X.shape[1] for X in found.values()} == {expected}

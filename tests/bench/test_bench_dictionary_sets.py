@@ -67,7 +67,7 @@ def test_drops_rare_labels_and_entries_without_labels():
     assert (features, labels) == ([["w0"], ["w1"], ["w2"]], [["many"]] * 3)
 
 
-def test_the_command_writes_every_set(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_every_set(tmp_path, capsys):
     words = [f"{chr(97 + i % 7)}{chr(97 + i % 11)}x" for i in range(60)]
     files = {
         EDICT: "".join(f"{ONE_TO_SEVEN[i % 3]}{i} [x] /(n) {word} {i % 5}/\n" for i, word in enumerate(words)),
@@ -76,8 +76,7 @@ def test_the_command_writes_every_set(tmp_path, monkeypatch, capsys):
         MYTHES: "UTF-8\n" + "".join(f"{word}|1\n(noun)|w{i % 3}|w{i % 5}|w{i % 7}\n" for i, word in enumerate(words)),
     }
     arguments = ["--dictionaries", str(write(tmp_path / "in", files)), "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", ["dictionary_sets", *arguments])
-    dictionary_sets.main()
+    dictionary_sets.main(arguments)
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(SETS)
     for name in SETS:
         train, test = (read_xmc(tmp_path / "out" / name / f"{part}.txt") for part in ("train", "test"))

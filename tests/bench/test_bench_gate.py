@@ -1,18 +1,17 @@
 """The gate between two commits: its data, scores, verdicts, restarts and exit status."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from bench import gate, gate_run, sides
+from bench import gate, gate_run, gate_scores, sides
 from bench.planted import Shape, generate, write_xmc
 
 ROOT = Path(__file__).parents[2]
-LIMITS = gate.Limits()
+LIMITS = gate_scores.Limits()
 CALIBRATED = {"probability": 0.5, "right": 0.5, "points": 10}
 
 
@@ -30,6 +29,7 @@ def report(*runs):
 
 
 def write_sets(folder):
+    """Write a sparse set and a set of texts."""
     data = generate(Shape(points=300, test_points=60, features=100, labels=100))
     (folder / "small").mkdir(parents=True)
     test = data.X_test
@@ -57,34 +57,36 @@ def test_refuses_two_sets_of_the_same_name(tmp_path):
 
 
 def test_equal_counts_share_a_third():
-    assert gate.thirds(np.array([5, 1, 9, 1, 7, 9])).tolist() == [1, 0, 2, 0, 1, 2]
-    assert gate.thirds(np.full(4, 3)).tolist() == [1, 1, 1, 1]
+    assert gate_scores.thirds(np.array([5, 1, 9, 1, 7, 9])).tolist() == [1, 0, 2, 0, 1, 2]
+    assert gate_scores.thirds(np.full(4, 3)).tolist() == [1, 1, 1, 1]
 
 
 def test_calibration_is_measured_in_each_third():
     probabilities, right = np.array([0.9, 0.7, 0.2]), np.array([True, False, True])
-    found = gate.calibration(probabilities, right, np.array([1, 2, 3]))
+    found = gate_scores.calibration(probabilities, right, np.array([1, 2, 3]))
     assert found["all"] == {"probability": pytest.approx(0.6), "right": pytest.approx(2 / 3), "points": 3}
     assert found["frequent"] == {"probability": 0.2, "right": 1.0, "points": 1}
-    assert "rare" not in gate.calibration(probabilities, right, np.full(3, 1))
+    assert "rare" not in gate_scores.calibration(probabilities, right, np.full(3, 1))
 
 
 def test_scores_of_sparse_sets():
     truth = sparse.csr_array(np.array([[1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1]]))
-    data = gate.Prepared(name="s", data=Path(), digest="", truth=truth, label_counts=np.arange(6), mask_seen=False)
+    data = gate_scores.Prepared(
+        name="s", data=Path(), digest="", truth=truth, label_counts=np.arange(6), mask_seen=False
+    )
     labels = np.array([[0, 1, 2, 3, 4], [3, 4, 5, 0, 1]], np.int32)
-    found = gate.score(data, {"labels": labels, "probabilities": np.array([0.8, 0.4])})
+    found = gate_scores.score(data, {"labels": labels, "probabilities": np.array([0.8, 0.4])})
     assert found["scores"] == {"P@1": 50.0, "P@3": pytest.approx(50.0), "P@5": pytest.approx(30.0)}
     assert found["calibration"]["rare"] == {"probability": 0.8, "right": 1.0, "points": 1}
     assert found["calibration"]["frequent"]["right"] == 0.0
 
 
 def test_scores_of_texts():
-    data = gate.Prepared(
+    data = gate_scores.Prepared(
         name="t", data=Path(), digest="", truth=np.array(["a", "b"]), label_counts={"a": 3, "b": 1}, mask_seen=False
     )
     answers = {"labels": np.array([["a"], ["a"]]), "predicted": np.array(["a", "b"])}
-    found = gate.score(data, {**answers, "probabilities": np.array([0.8, 0.6])})
+    found = gate_scores.score(data, {**answers, "probabilities": np.array([0.8, 0.6])})
     assert found["scores"] == {"accuracy": 100.0}
     assert found["calibration"]["all"] == {"probability": pytest.approx(0.7), "right": 0.5, "points": 2}
 
@@ -105,17 +107,17 @@ def test_scores_of_texts():
     ],
 )
 def test_each_gate_fails_beyond_its_limit(changes, failing):
-    pairs = gate.compare([run("base"), run("new", **changes)])
-    found = [text for text, passed in gate.verdicts(pairs, LIMITS) if not passed]
+    pairs = gate_scores.compare([run("base"), run("new", **changes)])
+    found = [text for text, passed in gate_scores.verdicts(pairs, LIMITS) if not passed]
     assert len(found) == len(failing)
     assert all(text.startswith(start) for text, start in zip(found, failing, strict=True))
-    assert gate.holds(report(run("base"), run("new", **changes)), LIMITS) == (not failing)
+    assert gate_scores.holds(report(run("base"), run("new", **changes)), LIMITS) == (not failing)
 
 
 def test_means_are_over_sets_and_the_worst_is_named():
-    runs = [run(side, name=name) for side in gate.SIDES for name in ("a", "b")]
+    runs = [run(side, name=name) for side in gate_scores.SIDES for name in ("a", "b")]
     runs += [run("base", name="c"), run("new", name="c", scores=(59.0, 40.0, 20.0), cpu=11.0)]
-    (mean, _), (worst, _), (time, _), *_ = gate.verdicts(gate.compare(runs), LIMITS)
+    (mean, _), (worst, _), (time, _), *_ = gate_scores.verdicts(gate_scores.compare(runs), LIMITS)
     assert mean == "mean precision over 3 comparisons: -0.111 points"
     assert worst == "worst set, c blend: -0.333 points"
     assert time == "training CPU seconds, new / base: 1.033"
@@ -123,17 +125,17 @@ def test_means_are_over_sets_and_the_worst_is_named():
 
 def test_compares_only_seeds_that_both_sides_have():
     runs = [run("base", 0), run("base", 1, scores=(10.0, 10.0, 10.0)), run("new", 0)]
-    (both,) = gate.compare(runs).values()
-    assert gate.gain(both) == 0
-    assert gate.compare([run("base")]) == {}
+    (both,) = gate_scores.compare(runs).values()
+    assert gate_scores.gain(both) == 0
+    assert gate_scores.compare([run("base")]) == {}
 
 
 def test_a_failed_run_fails_the_gate_and_is_named():
     failed = {"set": "small", "model": "blend", "seed": 1, "side": "new", "status": "failed", "reason": "no memory"}
     found = report(run("base"), run("new"), failed)
-    assert not gate.holds(found, LIMITS)
-    assert "small, blend, seed 1, new: failed: no memory" in gate.markdown(found, LIMITS)
-    assert not gate.holds(report(), LIMITS)
+    assert not gate_scores.holds(found, LIMITS)
+    assert "small, blend, seed 1, new: failed: no memory" in gate_scores.markdown(found, LIMITS)
+    assert not gate_scores.holds(report(), LIMITS)
 
 
 def test_seen_items_are_masked(tmp_path):
@@ -152,30 +154,25 @@ def test_seen_items_are_masked(tmp_path):
 
 
 @pytest.fixture
-def two_sides(tmp_path, monkeypatch):
-    """Make both sides the library of this tree, without git and compiler."""
-    place = tmp_path / "place"
+def checkout(workplace):
+    """Make a folder with the library of this tree, as `sides.build` leaves a checkout."""
+    place = workplace / "place"
     (place / sides.LIBRARY).mkdir(parents=True)
     (place / "sparsenet").symlink_to(ROOT / "sparsenet")
     (place / sides.LIBRARY / "sparsenet").symlink_to(ROOT / "sparsenet")
-    monkeypatch.setattr(sides, "checkout", lambda commit: place)
-    monkeypatch.setattr(sides, "build", lambda place: None)
-    monkeypatch.setattr(sides, "git", lambda *arguments: "0" * 40)
-    monkeypatch.setattr(gate, "use_cpus", lambda threads: None)  # other tests need their CPUs
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
-    monkeypatch.chdir(place)
     return place
 
 
 @pytest.mark.slow
-def test_equal_sides_are_equal_and_only_failed_or_outdated_runs_repeat(two_sides, tmp_path, monkeypatch, capsys):
-    data, out = write_sets(tmp_path / "data"), tmp_path / "gate.json"
-    monkeypatch.setenv(gate.DATA_VARIABLE, str(data))
-    monkeypatch.setattr(sys, "argv", ["gate", "--seeds", "1", "--threads", "1", "--out", str(out)])
-    with pytest.raises(SystemExit) as ended:
-        gate.main()
-    shown = capsys.readouterr().out
-    runs = json.loads(out.read_text())["runs"]
+def test_equal_sides_are_equal_and_only_failed_or_outdated_runs_repeat(checkout, workplace, monkeypatch, capsys):
+    monkeypatch.setenv(gate.DATA_VARIABLE, str(write_sets(workplace / "data")))
+
+    def compare(*arguments):
+        options = gate.parse(["--seeds", "1", "--threads", "1", "--out", "gate.json", *arguments])
+        passes = gate.passes(options, gate.chosen(options), dict.fromkeys(gate_scores.SIDES, checkout), "0" * 40)
+        return passes, capsys.readouterr().out, json.loads((workplace / "gate.json").read_text())["runs"]
+
+    passes, shown, runs = compare()
     assert [(one["set"], one["model"], one["side"]) for one in runs] == [
         ("small", "blend", "base"),
         ("small", "blend", "new"),
@@ -187,32 +184,23 @@ def test_equal_sides_are_equal_and_only_failed_or_outdated_runs_repeat(two_sides
         assert base["calibration"] == new["calibration"]
         assert base["train_cpu_seconds"] > 0 < base["peak_rss_mb"]
     assert "holds: mean precision over 2 comparisons: +0.000 points" in shown
-    assert ended.value.code == (not gate.holds({"runs": runs}, LIMITS))
+    assert passes == gate_scores.holds({"runs": runs}, LIMITS)
+    assert compare("--limit", "0.01") == (passes, shown, runs), "a kept run was repeated"
 
-    monkeypatch.setattr(gate, "call", lambda *rest, **named: pytest.fail("a kept run was repeated"))
-    with pytest.raises(SystemExit):
-        gate.main()
-    assert capsys.readouterr().out == shown
-    monkeypatch.setattr(gate, "call", lambda *rest, **named: "stopped after 1 s")
-    monkeypatch.setattr(sides, "fingerprint", lambda place: "changed")
-    with pytest.raises(SystemExit) as ended:
-        gate.main()
-    assert ended.value.code == 1
-    assert "mood, text, seed 0, new: failed: stopped after 1 s" in capsys.readouterr().out
-    failed = json.loads(out.read_text())["runs"]
-    assert [(one["sources"], one["status"]) for one in failed] == [("changed", "failed")] * 4
-    repeated = []
-    monkeypatch.setattr(gate, "call", lambda *rest, **named: repeated.append(rest) or "stopped after 1 s")
-    with pytest.raises(SystemExit):
-        gate.main()
-    assert len(repeated) == 4
+    (checkout / "setup.py").write_text("changed = True")
+    passes, shown, failed = compare("--limit", "0.01")
+    assert not passes
+    assert "mood, text, seed 0, new: failed: stopped after 0.01 s" in shown
+    assert [one["status"] for one in failed] == ["failed"] * 4
+    assert {one["sources"] for one in failed}.isdisjoint(one["sources"] for one in runs)
+    _, _, repeated = compare("--limit", "0.02")
+    assert [one["reason"] for one in repeated] == ["stopped after 0.02 s"] * 4
 
 
-def test_an_unknown_set_is_refused(two_sides, tmp_path, monkeypatch):
-    data = write_sets(tmp_path / "data")
-    monkeypatch.setattr(sys, "argv", ["gate", "--data", str(data), "--sets", "bibtex"])
+def test_an_unknown_set_is_refused(workplace):
+    data = write_sets(workplace / "data")
     with pytest.raises(SystemExit, match="no set named bibtex"):
-        gate.main()
+        gate.main(["--threads", "1", "--data", str(data), "--sets", "bibtex"])
 
 
 def test_the_fingerprint_follows_the_sources(tmp_path):

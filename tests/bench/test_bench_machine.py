@@ -27,7 +27,7 @@ def several(text: str, *cores: tuple[str, ...]) -> str:
 
 
 def test_x86_has_a_name():
-    found = machine.name_cpu(several(X86, (), ()), "x86_64")
+    found = machine.cpu_name(several(X86, (), ()), "x86_64")
     assert found == "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz, cpu family 6, model 106"
 
 
@@ -44,21 +44,21 @@ def test_x86_has_a_name():
     ],
 )
 def test_arm_numbers_become_names(implementer, part, name):
-    found = machine.name_cpu(several(ARM, (implementer, part), (implementer, part)), "aarch64")
+    found = machine.cpu_name(several(ARM, (implementer, part), (implementer, part)), "aarch64")
     assert found == f"{name}, implementer {implementer}, part {part.lower()}, r1p1"
 
 
 def test_mixed_cores_are_all_named():
-    found = machine.name_cpu(several(ARM, ("0x41", "0xd03"), ("0x41", "0xd08"), ("0x41", "0xd03")), "aarch64")
+    found = machine.cpu_name(several(ARM, ("0x41", "0xd03"), ("0x41", "0xd08"), ("0x41", "0xd03")), "aarch64")
     assert [core.split(",")[0] for core in found.split(" + ")] == ["Cortex-A53", "Cortex-A72"]
 
 
 def test_emulation_is_recognized():
-    assert machine.name_cpu(several(X86, ()), "aarch64").startswith("aarch64 emulated on Intel(R) Xeon(R)")
+    assert machine.cpu_name(several(X86, ()), "aarch64").startswith("aarch64 emulated on Intel(R) Xeon(R)")
 
 
 def test_an_unknown_cpu_is_named_by_its_architecture():
-    assert machine.name_cpu("processor\t: 0\nhart\t: 0\n", "riscv64") == "riscv64"
+    assert machine.cpu_name("processor\t: 0\nhart\t: 0\n", "riscv64") == "riscv64"
 
 
 def test_this_machine_has_a_name():

@@ -85,12 +85,11 @@ def test_drops_labels_of_a_single_page():
     assert labelled(found) == ([["one", "page"], ["other"]], [["y"], ["y"]])
 
 
-def test_the_command_writes_both_sets(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_both_sets(tmp_path, capsys):
     page = ".SH NAME\npage{0} \\- kind {1}\n.SH USE\nword{1} text{0}\n.SH SEE ALSO\n.BR of{1} (1)\n"
     write(tmp_path / "pages", {f"man1/{i}.1": page.format(chr(97 + i), "xyz"[i % 3]) for i in range(24)})
-    monkeypatch.setattr("sys.argv", ["m", "--pages", str(tmp_path / "pages"), "--out", str(tmp_path / "out")])
-    manual_sets.main()
-    assert capsys.readouterr().out == "see-also: 24 pages\nsee-also-titles: 24 pages\n"
+    manual_sets.main(["--pages", str(tmp_path / "pages"), "--out", str(tmp_path / "out")])
+    assert capsys.readouterr().out == "see-also: 24 points\nsee-also-titles: 24 points\n"
     n_features = {}
     for name in ("see-also", "see-also-titles"):
         train, test = (read_xmc(tmp_path / "out" / name / f"{part}.txt") for part in ("train", "test"))

@@ -61,11 +61,11 @@ def test_the_command_writes_every_set(tmp_path, monkeypatch, capsys):
         f"Tag: t{i % 6}\nDescription: words {i % 7}\n"
         for i in range(60)
     ]
-    monkeypatch.setattr("sys.argv", ["package_sets", "--out", str(tmp_path)])
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(entries)))
-    package_sets.main()
-    assert capsys.readouterr().out == "60 packages\n"
-    for name, n_labels in (("source", 4), ("maintainer", 3), ("section", 2), ("tags", 6), ("depends", 6)):
+    package_sets.main(["--out", str(tmp_path)])
+    n_labels_of = {"source": 4, "maintainer": 3, "section": 2, "tags": 6, "depends": 6}
+    assert capsys.readouterr().out.splitlines() == [f"{name}: 60 points" for name in n_labels_of]
+    for name, n_labels in n_labels_of.items():
         train, test = (read_xmc(tmp_path / name / f"{part}.txt") for part in ("train", "test"))
         assert (train.X.shape[0], test.X.shape[0]) == (50, 10)
         assert train.Y.shape[1] == n_labels

@@ -1,6 +1,5 @@
 """Planted data: reproducible, of the requested shape, learnable, and readable from files."""
 
-import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -111,20 +110,8 @@ def test_temporary_memory_does_not_grow_with_the_points():
     assert peak(large) < 1.1 * peak(small)
 
 
-def test_the_command_writes_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    arguments = [
-        "--labels",
-        "100",
-        "--points",
-        "200",
-        "--test",
-        "20",
-        "--features",
-        "300",
-        "--out",
-        str(tmp_path / "a"),
-    ]
-    monkeypatch.setattr(sys, "argv", ["planted", *arguments])
-    planted.main()
+def test_the_command_writes_both_files(tmp_path: Path):
+    arguments = ["--labels", "100", "--points", "200", "--test", "20", "--features", "300", "--out"]
+    planted.main([*arguments, str(tmp_path / "a")])
     assert read_xmc(tmp_path / "a" / "train.txt").X.shape == (200, 300)
     assert read_xmc(tmp_path / "a" / "test.txt").Y.shape == (20, 100)

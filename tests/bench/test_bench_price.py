@@ -1,14 +1,12 @@
 """The price of a run: arithmetic, and the table of a measurement."""
 
 import json
-import sys
 from typing import Any
 
 import pytest
 
 from bench import price, quality
 from bench.peers import COMPARED
-from bench.planted import Shape, generate, write_xmc
 
 
 def measured(seconds: float, score: float, **other: object) -> dict[str, object]:
@@ -52,25 +50,17 @@ def test_an_old_result_without_precision_is_readable():
 
 
 @pytest.mark.slow
-def test_a_measurement_in_both_precisions_becomes_a_table(tmp_path, monkeypatch, capsys):
-    data = generate(Shape(points=300, test_points=60, features=500, labels=100))
-    (tmp_path / "small").mkdir()
-    write_xmc(tmp_path / "small" / "train.txt", data.X, data.Y)
-    write_xmc(tmp_path / "small" / "test.txt", data.X_test, data.Y_test)
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
-    monkeypatch.setattr("bench.quality.use_cpus", lambda threads: None)  # other tests need their CPUs
-    out, tuned = tmp_path / "result.json", tmp_path / "tuned.json"
+def test_a_measurement_in_both_precisions_becomes_a_table(small, workplace, capsys):
+    out, tuned = workplace / "result.json", workplace / "tuned.json"
     quick = {"settings": {"epochs": 1, "hidden": 8}}
     tuned.write_text(json.dumps({"small": {"sparsenet-float32": quick, "sparsenet-bfloat16": quick}}))
-    arguments = ["--data", str(tmp_path / "small"), "--systems", "sparsenet-float32,sparsenet-bfloat16"]
+    arguments = ["--data", str(small), "--systems", "sparsenet-float32,sparsenet-bfloat16"]
     arguments += ["--repeats", "1", "--threads", "1", "--tuned", str(tuned), "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["quality", *arguments])
-    quality.main()
+    quality.main(arguments)
     assert {run["status"] for run in json.loads(out.read_text())["runs"]} == {"measured"}
     assert not {"sparsenet-float32", "sparsenet-bfloat16"} & set(COMPARED)
     capsys.readouterr()
-    monkeypatch.setattr(sys, "argv", ["price", "1.5", str(out)])
-    price.main()
+    price.main(["1.5", str(out)])
     shown = capsys.readouterr().out.splitlines()
     assert [cells(row)[5] for row in shown[2:]] == ["float32", "bfloat16"]
 
@@ -78,8 +68,7 @@ def test_a_measurement_in_both_precisions_becomes_a_table(tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     ("words", "problem"), [(["1.5"], "each FILE needs a PRICE"), (["a.json", "1.5"], "'a.json' is not a price")]
 )
-def test_refuses_arguments_that_are_not_pairs(monkeypatch, capsys, words, problem):
-    monkeypatch.setattr(sys, "argv", ["price", *words])
+def test_refuses_arguments_that_are_not_pairs(capsys, words, problem):
     with pytest.raises(SystemExit):
-        price.main()
+        price.main(words)
     assert problem in capsys.readouterr().err

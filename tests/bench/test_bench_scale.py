@@ -88,10 +88,8 @@ def has_compiler():
 
 
 @pytest.mark.skipif(not has_compiler(), reason="no working C compiler")
-def test_measures_the_limits_of_this_machine(monkeypatch):
-    monkeypatch.setattr(limits, "MEGABYTES", 50)
-    monkeypatch.setattr(limits, "ROUNDS", 3)
-    found = limits.measured(1)
+def test_measures_the_limits_of_this_machine(workplace):
+    found = limits.machine_limits(1, megabytes=50, rounds=3)
     best, median = found["best"], found["median"]
     assert list(best) == list(median) == ["fma_gflops", "bf16_gflops", "read_gbs", "gather_gbs", "update_gbs"]
     assert all(0 < median[name] <= best[name] for name in best if name != "bf16_gflops")
@@ -135,8 +133,7 @@ def test_counts_the_work_of_the_layers():
     assert work[0]["pairs"] >= work[0]["touched"]
 
 
-def test_a_run_reports_time_precision_and_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path)
+def test_a_run_reports_time_precision_and_memory(workplace):
     data = plant(Shape(points=3000, test_points=60, features=500, labels=100))
     job = {"data": str(data.folder), "batches": 30, "threads": 1, "seed": 0, "touch_gb": 0.01}
     result = scale_run.main({**job, "settings": {"hidden": 8, "batch_size": 64}})
@@ -163,12 +160,10 @@ def test_exact_scoring_reads_all_rows_and_the_weights_of_present_features():
     assert fitted == "shortlist of 16 postings, recall 0.97"
 
 
-def test_each_mode_of_prediction_is_measured(tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path)
-    monkeypatch.setattr("bench.peers.measure.BULK_SECONDS", 0.01)
+def test_each_mode_of_prediction_is_measured(workplace):
     data = plant(Shape(points=2000, test_points=60, features=500, labels=200))
     job = {"data": str(data.folder), "batches": 8, "bulk_points": 30, "threads": 1, "seed": 0}
-    result = inference_run.main({**job, "settings": {"hidden": 8, "batch_size": 256}})
+    result = inference_run.main({**job, "settings": {"hidden": 8, "batch_size": 256}}, bulk_seconds=0.01)
     assert [name.split(" of ")[0] for name in result["modes"]] == ["exact", "shortlist", "shortlist"]
     assert result["modes"]["exact"]["recall@5"] == 1
     assert 0.5 < result["modes"]["shortlist"]["recall@5"] <= 1

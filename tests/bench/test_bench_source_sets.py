@@ -5,7 +5,8 @@ import textwrap
 import pytest
 
 from bench import source_sets
-from bench.source_sets import Function, calls_set, functions, names_set, write
+from bench.sets import write_set
+from bench.source_sets import Function, calls_set, functions, names_set
 from sparsenet.data import read_xmc
 
 SOURCE = '''
@@ -57,7 +58,7 @@ def test_written_sets_are_readable_and_depend_on_the_seed_only(tmp_path):
     texts = [[f"w{i % 7}", f"w{i % 5}", "all", f"once{i}"] for i in range(60)]
     labels = [[f"l{i % 7}", f"m{i % 5}"] for i in range(60)]
     for name, seed in (("one", 0), ("again", 0), ("other", 1)):
-        write(tmp_path / name, texts, labels, seed)
+        write_set(tmp_path / name, texts, labels, seed)
     train, test = (read_xmc(tmp_path / "one" / f"{part}.txt") for part in ("train", "test"))
     assert (train.X.shape[0], test.X.shape[0]) == (50, 10)
     assert train.X.shape[1] == test.X.shape[1] == 8  # words of a single function are dropped
@@ -67,15 +68,14 @@ def test_written_sets_are_readable_and_depend_on_the_seed_only(tmp_path):
     assert (tmp_path / "one" / "train.txt").read_bytes() != (tmp_path / "other" / "train.txt").read_bytes()
 
 
-def test_the_command_writes_both_sets(sources, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_both_sets(sources, tmp_path, capsys):
     for i in range(30):
         body = (
             f'def name_{i % 3}(value_{i}):\n    """Do thing {i % 4}."""\n    return helper_{i % 5}(value_{i}, common)\n'
         )
         (sources / f"module_{i}.py").write_text(textwrap.dedent(body))
-    monkeypatch.setattr("sys.argv", ["source_sets", "--source", str(sources), "--out", str(tmp_path / "out")])
-    source_sets.main()
-    assert capsys.readouterr().out == "32 functions\n"
+    source_sets.main(["--source", str(sources), "--out", str(tmp_path / "out")])
+    assert capsys.readouterr().out == "calls: 31 points\nnames: 32 points\n"
     for name, most_labels in (("calls", 8), ("names", 5)):
         train = read_xmc(tmp_path / "out" / name / "train.txt")
         assert train.X.shape[0] > 20

@@ -1,24 +1,10 @@
 """Time to quality: fits of several lengths and their table."""
 
 import json
-import sys
 
 import pytest
 
 from bench import target
-from bench.planted import Shape, generate, write_xmc
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    data = generate(Shape(points=300, test_points=60, features=500, labels=100))
-    (tmp_path / "small").mkdir()
-    write_xmc(tmp_path / "small" / "train.txt", data.X, data.Y)
-    write_xmc(tmp_path / "small" / "test.txt", data.X_test, data.Y_test)
-    monkeypatch.setattr("bench.cache.CACHE", tmp_path / "cache")
-    monkeypatch.setattr("bench.runner.ENVIRONMENTS", tmp_path / "nowhere")
-    monkeypatch.setattr("bench.report.use_cpus", lambda threads: None)  # other tests need their CPUs
-    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -29,12 +15,11 @@ def folder(tmp_path, monkeypatch):
         pytest.param("sparsenet-light", "tree__beam=5", marks=pytest.mark.slow),
     ],
 )
-def test_each_number_of_epochs_is_a_separate_fit(folder, monkeypatch, capsys, ours, setting):
-    out, picture = folder / "result.json", folder / "curves.svg"
-    arguments = ["--data", str(folder / "small"), "--systems", "pecos", "--epochs", "1,4", "--repeats", "2"]
+def test_each_number_of_epochs_is_a_separate_fit(small, workplace, capsys, ours, setting):
+    out, picture = workplace / "result.json", workplace / "curves.svg"
+    arguments = ["--data", str(small), "--systems", "pecos", "--epochs", "1,4", "--repeats", "2"]
     arguments += ["--threads", "1", "--ours", ours, "--set", setting, "--out", str(out), "--plot", str(picture)]
-    monkeypatch.setattr(sys, "argv", ["target", *arguments])
-    target.main()
+    target.main(arguments)
     shown = capsys.readouterr().out
     runs = json.loads(out.read_text())["runs"]
     epochs_of = target.OURS[ours]
@@ -48,8 +33,7 @@ def test_each_number_of_epochs_is_a_separate_fit(folder, monkeypatch, capsys, ou
     steps = next(line for line in shown.splitlines() if line.startswith("small, ")).removeprefix("small, epochs: ")
     assert sorted(step.partition(":")[0] for step in steps.split("; ")) == ["1", "4"]
     assert picture.stat().st_size > 1000
-    monkeypatch.setattr(sys, "argv", ["target", "--show", str(out)])
-    target.main()
+    target.main(["--show", str(out)])
     assert capsys.readouterr().out == shown
 
 

@@ -15,16 +15,13 @@ def write(path, texts, labels):
     path.write_text("".join(f"{label}\t{words}\n" for words, label in zip(texts, labels, strict=True)))
 
 
-def test_missing_systems_are_reported(tmp_path, monkeypatch, capsys):
-    write(tmp_path / "topics.train.tsv", *planted(200))
-    write(tmp_path / "topics.test.tsv", *planted(50, seed=1))
-    monkeypatch.setattr(text, "use_cpus", lambda threads: None)  # other tests need their CPUs
-    monkeypatch.setattr("bench.runner.ENVIRONMENTS", tmp_path / "nowhere")
-    arguments = ["--data", str(tmp_path), "--sets", "topics", "--systems", "sparsenet,vw", "--rounds", "1"]
-    monkeypatch.setattr(sys, "argv", ["text", *arguments, "--threads", "1", "--json", str(tmp_path / "result.json")])
-    text.main()
+def test_missing_systems_are_reported(workplace, capsys):
+    write(workplace / "topics.train.tsv", *planted(200))
+    write(workplace / "topics.test.tsv", *planted(50, seed=1))
+    arguments = ["--data", ".", "--sets", "topics", "--systems", "sparsenet,vw", "--rounds", "1"]
+    text.main([*arguments, "--threads", "1", "--json", "result.json"])
     shown = capsys.readouterr().out
-    runs = {run["system"]: run for run in json.loads((tmp_path / "result.json").read_text())["runs"]}
+    runs = {run["system"]: run for run in json.loads((workplace / "result.json").read_text())["runs"]}
     assert runs["sparsenet"]["status"] == "measured", runs["sparsenet"]
     assert runs["sparsenet"]["accuracy"] > 0.9
     assert 0 < runs["sparsenet"]["single_us_p50"] <= runs["sparsenet"]["single_us_p99"]
@@ -34,7 +31,7 @@ def test_missing_systems_are_reported(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_each_training_text_is_held_out_once(tmp_path, monkeypatch, capsys):
+def test_each_training_text_is_held_out_once(workplace, capsys):
     texts, labels = planted(203)
     for fold in range(5):
         train, test = text.held_out((texts, labels), 5, fold)
@@ -43,13 +40,10 @@ def test_each_training_text_is_held_out_once(tmp_path, monkeypatch, capsys):
         assert sorted(both) == sorted(zip(texts, labels, strict=True))
     assert sorted(x for fold in range(5) for x in text.held_out((texts, labels), 5, fold)[1][0]) == sorted(texts)
 
-    write(tmp_path / "topics.train.tsv", texts, labels)  # without test texts, which --folds does not need
-    monkeypatch.setattr(text, "use_cpus", lambda threads: None)
-    monkeypatch.setattr("bench.runner.ENVIRONMENTS", tmp_path / "nowhere")
-    arguments = ["--data", str(tmp_path), "--sets", "topics", "--systems", "sparsenet,vw", "--folds", "2"]
-    monkeypatch.setattr(sys, "argv", ["text", *arguments, "--threads", "1", "--json", str(tmp_path / "result.json")])
-    text.main()
-    runs = json.loads((tmp_path / "result.json").read_text())["runs"]
+    write(workplace / "topics.train.tsv", texts, labels)  # without test texts, which --folds does not need
+    arguments = ["--data", ".", "--sets", "topics", "--systems", "sparsenet,vw", "--folds", "2"]
+    text.main([*arguments, "--threads", "1", "--json", "result.json"])
+    runs = json.loads((workplace / "result.json").read_text())["runs"]
     own = [run for run in runs if run["system"] == "sparsenet"]
     assert [(run["fold"], run["seed"]) for run in own] == [("1 of 2", 0), ("2 of 2", 1)]
     accuracy = 50 * sum(run["accuracy"] for run in own)
@@ -131,26 +125,22 @@ class Recording:
         self.texts.append(text)
 
 
-def test_single_texts_stop_at_the_time_limit(monkeypatch):
+def test_single_texts_stop_at_the_time_limit():
     texts, system = [str(i) for i in range(5)], Recording()
     assert text_peers.singles(system, texts, warm_up=2)[50] > 0
     assert system.texts == texts[:2] + texts
-    monkeypatch.setattr(text_peers, "SINGLES_SECONDS", 0.0)
     system.texts.clear()
-    text_peers.singles(system, texts, warm_up=2)
+    text_peers.singles(system, texts, warm_up=2, most_seconds=0.0)
     assert system.texts == [*texts[:2], texts[0]]
 
 
-def test_measures_each_kind_of_features(tmp_path, monkeypatch, capsys):
+def test_measures_each_kind_of_features(workplace, capsys):
     texts, labels = planted(300)
-    write(tmp_path / "topics.train.tsv", texts, labels)
-    arguments = ["--data", tmp_path, "--sets", "topics", "--rounds", "2", "--json", tmp_path / "out.json"]
-    monkeypatch.setattr(sys, "argv", ["features", *map(str, arguments)])
-    monkeypatch.setattr(features, "use_cpus", lambda n: None)  # other tests need their CPUs
-    features.main()
+    write(workplace / "topics.train.tsv", texts, labels)
+    features.main(["--data", ".", "--sets", "topics", "--rounds", "2", "--json", "out.json"])
     shown = capsys.readouterr().out
     assert all(kind in shown for kind in features.KINDS)
-    runs = json.loads((tmp_path / "out.json").read_text())["runs"]
+    runs = json.loads((workplace / "out.json").read_text())["runs"]
     n_bytes = sum(len(one.encode()) for one in texts)
     assert {(run["kind"], run["megabytes"]) for run in runs} == {(kind, n_bytes / 1e6) for kind in features.KINDS}
     by_kind = {run["kind"]: run["features_a_byte"] for run in runs}

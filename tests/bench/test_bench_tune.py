@@ -1,7 +1,6 @@
 """Tuning: results are kept after each run and continued."""
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,42 +13,31 @@ SCORES = {(lr, batch): lr + batch / 100 for lr in GRID["lr"] for batch in GRID["
 
 
 @pytest.fixture
-def search(monkeypatch, tmp_path):
+def search(tmp_path):
     """Return a function that tunes for `most` runs, and returns the entry of the file and the settings that ran."""
     out = tmp_path / "tuned.json"
 
     def tuned(most, *arguments):
         ran: list[object] = []
 
-        class Runner:
-            def __init__(self, **_):
-                pass
+        def run(system, data, settings):
+            if len(ran) == most:
+                raise KeyboardInterrupt
+            key = tuple(settings.values())
+            ran.append(key)
+            if key == (0.5, 2):
+                return {"status": "failed", "reason": "NaN"}
+            scores = {f"P@{k}": SCORES[key] for k in (1, 3, 5)}
+            return {"status": "measured", "scores": scores, "train_cpu_seconds": 1.0}
 
-            def run(self, system, data, scorer, seed, settings):
-                if len(ran) == most:
-                    raise KeyboardInterrupt
-                key = tuple(settings.values())
-                ran.append(key)
-                if key == (0.5, 2):
-                    return {"status": "failed", "reason": "NaN"}
-                scores = {f"P@{k}": SCORES[key] for k in (1, 3, 5)}
-                return {"status": "measured", "scores": scores, "train_cpu_seconds": 1.0}
-
-        monkeypatch.setattr(tune, "Runner", Runner)
-        monkeypatch.setattr(
-            "sys.argv", ["tune", "--data", "x", "--systems", "fasttext-hs", "--out", str(out), *arguments]
-        )
+        given = ["--data", "x", "--systems", "fasttext-hs", "--out", str(out), *arguments]
         try:
-            tune.main()
+            tune.tune(tune.parse(given), ["x"], systems, run)
         except KeyboardInterrupt:
             assert len(ran) == most
         return json.loads(out.read_text())["x"]["fasttext-hs"], ran
 
-    monkeypatch.setitem(SYSTEMS, "fasttext-hs", System(adapter="fasttext", grid=GRID))
-    monkeypatch.setattr(tune, "use_cpus", lambda _: None)
-    monkeypatch.setattr(tune, "prepare", lambda path: path)
-    monkeypatch.setattr(tune, "held_out", lambda _: SimpleNamespace(name="x"))
-    monkeypatch.setattr(tune, "scorers", lambda *_: {"x": None})
+    systems = {**SYSTEMS, "fasttext-hs": System(adapter="fasttext", grid=GRID)}
     return tuned
 
 
