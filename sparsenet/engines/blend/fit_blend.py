@@ -44,26 +44,24 @@ class HoldoutSize:
     """The size of the hold-out, and which parts are trained without it.
 
     From `from_network` points on, one in `every` is held out, between `least` and `most`, and the network is trained
-    without them. From `from_tree` points on, so is the tree. With fewer points a tenth is held out, `most_of_few` at
-    most. If that is at least `least_of_few`, further parts are trained without it; the final parts learn all points.
+    without them. From `from_tree` points on, so is the tree. With fewer points a tenth is held out, if that
+    is at least `least_of_few`. Further parts are then trained without it, and the final ones learn all points.
     """
 
     every: int = AUTO.held_one_in
     least: int = AUTO.least_held
     most: int = AUTO.most_held
-    from_network: int = AUTO.trial_from
+    from_network: int = 1 << 13
     from_tree: int = 1 << 16
-    most_of_few: int = 1024
     least_of_few: int = 128
 
     def draw(self, labels: Rows, seed: int) -> HeldOut:
         """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
         n = len(labels)
-        few = min(n // 10, self.most_of_few)
-        n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else few
+        n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else n // 10
         if n_held < self.least_of_few:
             return HeldOut()
-        # Few points are also drawn for scouting, with the same seed: those here must be others.
+        # Scouting also holds out a tenth of few points, with the same seed: those here must be others.
         holdout = Holdout.draw(n, n_held, seed if n >= self.from_network else seed + 1)
         has_label = np.diff(labels.indptr) > 0
         if not (has_label[holdout.kept].any() and has_label[holdout.held].any()):
