@@ -345,8 +345,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _pack(self, fitted: FittedText) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays and JSON of a model, which may be smaller than the classifier's."""
+        parameters = pack_parameters(self.get_params(deep=False))
         self._check()  # invalid parameters could not be loaded
-        return text_arrays.pack(fitted, pack_parameters(self.get_params(deep=False)), self.columns_)
+        return text_arrays.pack(fitted, parameters, self.columns_)
 
     @classmethod
     def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:

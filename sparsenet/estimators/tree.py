@@ -153,8 +153,9 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         return self._with_blank(features, out)
 
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
+        header = self._header()
         self._check()  # invalid parameters could not be loaded
-        return tree_arrays.pack(self._fitted, self._header())
+        return tree_arrays.pack(self._fitted, header)
 
     @classmethod
     def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:

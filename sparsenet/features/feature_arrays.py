@@ -93,8 +93,10 @@ def unpack_common(arrays: Arrays, metadata: Mapping[str, Any]) -> Common:
 
 
 def pack_decision(decision: Decision) -> dict[str, Any]:
-    """Convert a decision to JSON, if its value is one."""
-    return {**decision._asdict(), "options": list(decision.options)}
+    """Convert a decision to JSON, if its value is one; an infinite standard error, of a single point, becomes None."""
+    error = decision.standard_error
+    finite = None if error is None or math.isinf(error) else error
+    return {**decision._asdict(), "options": list(decision.options), "standard_error": finite}
 
 
 def unpack_decision(saved: Mapping[str, Any]) -> Decision:

@@ -7,7 +7,7 @@ for each label, dense (``"dense"``) or sparse (``"sparse"``). Predictions have t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, KeysView, ValuesView
+from collections.abc import Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
@@ -232,9 +232,8 @@ def _labels(values: Any, name: str, rows: NDArray[np.int64] | None = None) -> ND
         labels = np.asarray(values)
         if isinstance(values, list | tuple) and labels.dtype.kind == "U":  # NumPy turns numbers among strings into text
             labels = np.array(values, dtype=object)
-        elif labels.dtype.kind == "f" and isinstance(values, list | tuple):
-            if all(isinstance(value, int | np.integer) for value in values):
-                labels = np.array(values, dtype=object)  # NumPy turns integers beyond 64 bits into floats
+        elif labels.dtype.kind == "f" and isinstance(values, list | tuple) and _are_whole(values):
+            labels = np.array(values, dtype=object)  # NumPy turns integers beyond 64 bits into floats
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected; it is taken as one label for each row"
         warnings.warn(message, DataConversionWarning, stacklevel=2)
@@ -283,6 +282,10 @@ def _object_labels(labels: NDArray[Any], name: str, rows: NDArray[np.int64] | No
     raise ValueError(
         f"Unknown label type: {name} must hold strings alone or whole numbers alone, got {found}: convert them with str"
     )
+
+
+def _are_whole(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, int | np.integer) for value in values)
 
 
 def _in_row(at: int, rows: NDArray[np.int64] | None, note: str = "") -> str:

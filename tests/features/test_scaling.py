@@ -252,6 +252,15 @@ def test_a_common_unit_needs_evidence():
     assert "outliers" in compared(X, y, min_median=2.0).decision.why
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_saves_the_scaling_of_a_table_without_evidence(n, tmp_path):
+    X, y = mostly_noise()
+    model = TreeClassifier(random_state=0).fit(X[:n], y[:n])
+    assert model.choices_["normalize"].value == "columns"
+    model.save(tmp_path / "model")
+    assert sparsenet.load(tmp_path / "model").choices_["normalize"].value == "columns"
+
+
 @pytest.mark.parametrize("classifier", [ExtremeClassifier(epochs=1), TreeClassifier(), BlendClassifier(network="drop")])
 def test_records_saves_and_shows_the_evidence_for_the_scaling(classifier, tmp_path):
     X, y = mostly_noise()
