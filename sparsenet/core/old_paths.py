@@ -133,7 +133,7 @@ NEW_PATHS = {
     "sparsenet.training.config": ("sparsenet.engines.network.training.training_config",),
     "sparsenet.training.fingerprint": ("sparsenet.engines.network.training.fingerprint",),
     "sparsenet.training.interrupts": ("sparsenet.engines.network.training.interrupts",),
-    "sparsenet.training.keeping": ("sparsenet.engines.network.training.keeping",),
+    "sparsenet.training.keeping": ("sparsenet.engines.network.training.checkpoints",),
     "sparsenet.training.reports": ("sparsenet.engines.network.training.reports",),
     "sparsenet.training.trainer": ("sparsenet.engines.network.training.trainer",),
     "sparsenet.training.trial": ("sparsenet.engines.network.training.trial",),

@@ -13,6 +13,7 @@ from sparsenet.engines.network import building, options, sizing
 from sparsenet.engines.network.optim import SGD
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import RandomSampler
+from sparsenet.engines.network.training.checkpoints import Checkpoint
 from tests.support.planted import X, Y, fast
 
 
@@ -228,7 +229,7 @@ def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
     limit = needs(hidden)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
 
-    monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(Checkpoint, "is_due", lambda self: True)
     begun = auto(memory_limit=limit, epochs=4)
     with pytest.raises(StoppedError):
         begun.fit(X, Y, checkpoint=tmp_path / "run", callbacks=[StopAfterTwo()])
@@ -242,7 +243,7 @@ def test_a_resumed_run_keeps_its_width(tmp_path, monkeypatch, hidden):
 
 def test_a_resumed_run_keeps_its_wide_path(tmp_path, monkeypatch):
     monkeypatch.setattr(options, "AUTO", replace(options.AUTO, budgets=(1024, 8, 4)))
-    monkeypatch.setattr("sparsenet.engines.network.training.keeping.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(Checkpoint, "is_due", lambda self: True)
     limit = needs(0, 8)
     whole = auto(memory_limit=limit, epochs=4).fit(X, Y)
     begun = auto(memory_limit=limit, epochs=4)

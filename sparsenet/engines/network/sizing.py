@@ -22,6 +22,7 @@ from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
+from sparsenet.engines.network.training.fingerprint import AFRESH
 from sparsenet.features.scaling import WHY_SCALED
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
@@ -150,7 +151,7 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
         if not possible[name]:
             raise CheckpointError(
                 f"{checkpoint} is the checkpoint of a run with {name}={value}, which {name}='auto' would not choose: "
-                f"set {name} to that, or {checkpoints.AFRESH}"
+                f"set {name} to that, or {AFRESH}"
             )
     return replace(options, resumed=True, **kept)
 

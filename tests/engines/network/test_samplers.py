@@ -180,15 +180,14 @@ def test_rehashes_when_recall_has_fallen():
     )
 
 
-def test_chooses_the_family_of_best_recall_at_ever_rarer_rehashes(monkeypatch):
+def test_chooses_the_family_of_best_recall_at_ever_rarer_rehashes():
+    class Noted(LSHSampler):
+        def _choose(self, *args):
+            tried.append(self.n_rehashes)
+            super()._choose(*args)
+
     tried: list[int] = []
-    sampler = choosing()
-
-    def best(weight, bias, queries, recall, *, seed, threads):
-        tried.append(sampler.n_rehashes)
-        return best_index(weight, bias, queries, recall, seed=seed, threads=threads)
-
-    monkeypatch.setattr("sparsenet.engines.network.samplers.hashed.best_index", best)
+    sampler = Noted(check_every=2, seed=3)
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     assert sampler.in_use is None
     run(sampler, np.random.default_rng(3), 0, 60)
@@ -232,9 +231,12 @@ def test_chooses_a_family_by_the_recall_of_samples(monkeypatch):
         asked.clear()
 
 
-def test_rehashes_an_index_that_finds_nothing(monkeypatch):
-    monkeypatch.setattr(LSHIndex, "recall", lambda *arguments, **more: 0.0)
-    sampler = hashed()
+def test_rehashes_an_index_that_finds_nothing():
+    class Blind(LSHSampler):
+        def _measure(self, weight, bias):
+            return 0.0
+
+    sampler = Blind(LSHConfig(family="dwta", n_tables=20, n_bits=3), hashed=0.5, check_every=2)
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     run(sampler, np.random.default_rng(3), 0, 20)
     assert sampler.n_rehashes >= 9
