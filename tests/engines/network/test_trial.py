@@ -4,7 +4,8 @@ import itertools
 import os
 import signal
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -258,13 +259,12 @@ def test_an_early_end_is_resumed(tmp_path, data, epoch):
         assert again.choices_["epochs"] == whole.choices_["epochs"]
 
 
+@dataclass(frozen=True)
 class Interrupted(Trial):
     """A trial that presses Ctrl-C when it measures for the given time, or when it corrects scores."""
 
-    def __init__(self, *args, at, **rules):
-        super().__init__(*args, **rules)
-        object.__setattr__(self, "at", at)
-        object.__setattr__(self, "calls", itertools.count())
+    at: int | str = 0
+    calls: Iterator[int] = field(default_factory=itertools.count, compare=False)
 
     def measure(self, *args):
         if next(self.calls) == self.at:
@@ -347,12 +347,11 @@ def correct(trial, made):
     return trial.correct(made, COUNTS, 1, lambda: None)
 
 
+@dataclass(frozen=True)
 class Corrected(Trial):
     """A trial with a given correction."""
 
-    def __init__(self, *args, correction, **rules):
-        super().__init__(*args, **rules)
-        object.__setattr__(self, "correction", correction)
+    correction: ScoreCorrection = field(default_factory=ScoreCorrection)
 
     def correct(self, network, *_):
         return self.correction
