@@ -190,7 +190,7 @@ def explain_hashing(network: Network) -> Choices:
     config, shares = sampler.in_use, (f"{family} {100 * share:.0f} %" for family, share in sampler.found.items())
     how = f"lsh: {config.family}, {config.n_tables} tables of {config.n_bits} bits"
     measured = f"recall of the best five labels with {TABLES} tables: {', '.join(shares)}"
-    why = measured if sampler.found else "the default: too few points or steps to compare others"
+    why = measured if sampler.found else "a guess: too few points or steps to compare others"
     return {"sampler": Decision(how, why)}
 
 
