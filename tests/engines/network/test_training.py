@@ -168,11 +168,11 @@ class Interrupt:
     trainer: Any
 
     def __init__(self, at):
-        self.at, self.seen = at, 0
+        self.at, self.batches = at, 0
 
     def on_batch(self, progress):
-        self.seen += 1
-        if self.seen == self.at:
+        self.batches += 1
+        if self.batches == self.at:
             self.trainer._interrupted.set()
 
     def on_epoch(self, record):
@@ -302,7 +302,7 @@ def test_a_callback_may_end_the_training(event):
     class Stop:
         pass
 
-    def stop(told):
+    def stop(_):
         raise StopTraining
 
     setattr(Stop, event, staticmethod(stop))

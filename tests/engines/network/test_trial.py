@@ -93,9 +93,9 @@ def test_drops_hidden_units_that_do_not_help(capsys):
     assert why.startswith("with hidden units: mean of P@1, P@3 and P@5 ")
     assert " points below without hidden units (standard error " in why
     assert "200 held-out points" in why
-    told = capsys.readouterr().err
-    assert "chose hidden=256 (there is memory and time for it)" in told
-    assert f"chose hidden=0 ({why})" in told
+    shown = capsys.readouterr().err
+    assert "chose hidden=256 (there is memory and time for it)" in shown
+    assert f"chose hidden=0 ({why})" in shown
     assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4, 5, 6]
     assert model.n_points_ == N - 200
     assert model.label_counts_.sum() < DATA["noisy"][1].nnz
@@ -422,12 +422,12 @@ def test_counts_each_label_once():
     exact = made.topk(FEATURES, 40, 1)
     scores, right = exact[1].astype(np.float64), is_hit(exact[0], TRUTH)
     for others in (2, 64):
-        seen = trial._scored(made, 1, lambda: None, candidates=5, others=others)
-        assert seen.counts.sum() == pytest.approx(scores.size, rel=0.02)
-        assert (seen.counts * seen.right).sum() == pytest.approx(right.sum())
-        found = seen.scores.astype(np.float64)
+        scored = trial._scored(made, 1, lambda: None, candidates=5, others=others)
+        assert scored.counts.sum() == pytest.approx(scores.size, rel=0.02)
+        assert (scored.counts * scored.right).sum() == pytest.approx(right.sum())
+        found = scored.scores.astype(np.float64)
         for odds in (found, 2 * found - 1):
-            surprise = (seen.counts * np.logaddexp(0, np.where(seen.right, -odds, odds))).sum()
+            surprise = (scored.counts * np.logaddexp(0, np.where(scored.right, -odds, odds))).sum()
             slope, shift = (1, 0) if odds is found else (2, -1)
             whole = np.logaddexp(0, np.where(right, -1, 1) * (slope * scores + shift)).sum()
             assert surprise == pytest.approx(whole, rel=0.15 if others == 2 else 0.03)
@@ -435,10 +435,10 @@ def test_counts_each_label_once():
 
 def test_the_final_evaluation_is_bounded():
     made, trial = network(16), held_out()
-    seen = trial._scored(made, 1, lambda: None, most_points=50)
-    assert len(seen.right) == 50
+    scored = trial._scored(made, 1, lambda: None, most_points=50)
+    assert len(scored.right) == 50
     one = trial.held_out.features.take(np.array([0, len(FEATURES) - 1]))
-    np.testing.assert_allclose(seen.scores[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
+    np.testing.assert_allclose(scored.scores[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
 
 
 def test_unknown_labels_do_not_affect_calibration():
@@ -530,19 +530,19 @@ class Noted(TimeBudget):
 
     def __init__(self, seconds):
         super().__init__(seconds)
-        self.told, self.reserved = [], []
+        self.calls, self.reserved = [], []
 
     def change_pace(self):
-        self.told.append("change_pace")
+        self.calls.append("change_pace")
         super().change_pace()
 
     def reserve(self, seconds):
-        self.told.append("reserve")
+        self.calls.append("reserve")
         self.reserved.append(seconds)
         super().reserve(seconds)
 
     def not_steps(self, seconds):
-        self.told.append("not_steps")
+        self.calls.append("not_steps")
         super().not_steps(seconds)
 
 
@@ -550,7 +550,7 @@ class Noted(TimeBudget):
 def test_the_time_budget_includes_the_trial(hidden):
     budget = Noted(1000.0)
     trained(held_out(hidden=hidden), budget=budget)
-    assert budget.told == ["not_steps", "reserve", *(["change_pace"] if hidden is NEVER else [])]
+    assert budget.calls == ["not_steps", "reserve", *(["change_pace"] if hidden is NEVER else [])]
 
 
 class Spent(TimeBudget):
