@@ -89,7 +89,7 @@ class SampledOutput:
         if n_inputs == 0 and wide is None:
             raise ValueError("an output layer needs hidden units (n_inputs > 0), a wide path, or both")
         if n_inputs == 0 and isinstance(sampler, LSHSampler):
-            raise ValueError("an LSHSampler looks at hidden units: it needs n_inputs > 0")
+            raise ValueError("an LSHSampler hashes hidden units: it needs n_inputs > 0")
         if per_sample and wide is not None:
             raise ValueError("per_sample=True works on the deep path alone: pass wide=None")
         self.n_inputs, self.n_labels = n_inputs, n_labels

@@ -592,7 +592,7 @@ def test_rejects_an_impossible_trial():
     with pytest.raises(ValueError, match="an LSHSampler hashes them"):
         Trainer(network(16, sampler=LSHSampler()), FEATURES, TRUTH, config, trial=trial)
     narrow = Validation(Rows.of(as_matrix(FEATURES)[:, :50]), as_matrix(TRUTH))
-    with pytest.raises(ValueError, match="points of 50 features, and features are 60"):
+    with pytest.raises(ValueError, match="points have 50 features, the training points 60"):
         Trainer(made, FEATURES, TRUTH, config, trial=Trial(epochs=1, held_out=narrow))
     with pytest.raises(ValueError, match="may_end compares with the first epoch"):
         Trial(epochs=1, held_out=trial.held_out, may_end=True)
